@@ -1,0 +1,57 @@
+"""Every error that crosses a module's edge.
+
+PipelineError
+├── Retryable            may succeed later: a timeout, a refused connection, a killed child
+│   └── BrokerUnavailable    Redis did not answer within `broker.outage_s`
+└── Permanent            will fail the same way again
+    ├── BadMessage           bytes that are no message of this schema
+    ├── UnknownTask          no scorer has that name
+    ├── WrongBroker          a Redis that this run can't use: too old, forgetful, wrong password
+    ├── Fenced               a newer learner has taken the run over
+    ├── WentBack             Redis has forgotten what it had acknowledged
+    └── RunFailed            the run can't go on; the message is the reason that people read
+
+What is neither is a bug, and surfaces.
+"""
+
+from __future__ import annotations
+
+
+class PipelineError(Exception):
+    """Base of all; never raised itself."""
+
+
+class Retryable(PipelineError):
+    """May succeed later: timeout, refused connection, killed child."""
+
+
+class BrokerUnavailable(Retryable):
+    """Redis did not answer within `broker.outage_s`."""
+
+
+class Permanent(PipelineError):
+    """Will fail the same way again."""
+
+
+class BadMessage(Permanent):
+    """Bytes that are no message of this schema."""
+
+
+class UnknownTask(Permanent):
+    """No scorer has that name."""
+
+
+class WrongBroker(Permanent):
+    """A Redis that this run can't use: too old, forgetful, wrong password."""
+
+
+class Fenced(Permanent):
+    """A newer learner has taken the run over."""
+
+
+class WentBack(Permanent):
+    """Redis has forgotten what it had acknowledged."""
+
+
+class RunFailed(Permanent):
+    """The run can't go on; the message is the reason that people read."""

@@ -1,0 +1,183 @@
+"""THE CONTRACT: every message that travels between the roles.
+
+`Prompt` (stream `prompts`) -> `Rollout` (stream `rollouts`) -> `ScoredGroup` (stream `scored`) -> the learner's journal.
+`DeadLetter` (stream `dead`) from anywhere. `Announcement` (stream `weights`) from the learner to every generator.
+Each is frozen and keyword-only; `broker.codec` turns them into stream fields and back. SCHEMA_VERSION changes with them.
+"""
+
+# T tokens of one completion, P tokens of its prompt.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SCHEMA_VERSION = 1
+
+
+class Split(StrEnum):
+    """What a group is for."""
+
+    TRAIN = "train"
+    EVAL = "eval"
+
+
+class FinishReason(StrEnum):
+    """Why a completion ended."""
+
+    STOP = "stop"        # the model said so
+    LENGTH = "length"    # cut at max_tokens: truncated
+
+
+class ScoreStatus(StrEnum):
+    """Whether a score has a value."""
+
+    SCORED = "scored"
+    UNSCORABLE = "unscorable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Tokens of one completion that one policy version sampled."""
+
+    version: int      # optimizer steps behind the weights
+    first: int        # index of its first token
+    count: int        # number of tokens, >= 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prompt:
+    """One prompt to be sampled `n` times. Stream `prompts`, learner's feeder -> generators."""
+
+    group_id: str                                # ordinal in the run's order of prompts, or eval-VERSION-I
+    split: Split
+    task: str                                    # key of `scorers.tasks`
+    n: int                                       # completions wanted
+    floor: int                                   # lowest policy version that may sample it; set by the script `issue`
+    issued_at: float                             # Unix seconds
+    epoch: int                                   # passes over the data before this one
+    row: int                                     # index of the row in its source
+    fingerprint: str                             # of the data that the row comes from
+    seed: int                                    # for the sampler
+    temperature: float
+    max_tokens: int                              # longest completion
+    messages: tuple[Mapping[str, str], ...]      # the chat, as people read it
+    token_ids: NDArray[np.int32]                 # [P], chat template applied; nobody tokenizes it again
+    verification_info: Mapping[str, Any]         # what the scorer needs: {"type": ..., "answer": {"value": ...}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Completion:
+    """One sampled answer of a group. Stream `rollouts`, generators -> scorers."""
+
+    token_ids: NDArray[np.int32]        # [T], as sampled, T >= 1; nobody tokenizes them again
+    logprobs: NDArray[np.float32]       # [T], nats, of the distribution sampled from (temperature included)
+    policy_spans: tuple[Span, ...]      # in order, covering all T
+    finish_reason: FinishReason
+    text: str                           # decoded, for scorers and people; without the final stop token
+
+    def __post_init__(self) -> None:
+        tokens = len(self.token_ids)
+        if tokens < 1 or len(self.logprobs) != tokens:
+            raise ValueError(f"{tokens} tokens with {len(self.logprobs)} log-probabilities")
+        position = 0
+        for span in self.policy_spans:
+            if span.first != position or span.count < 1:
+                raise ValueError(f"spans must cover the tokens in order, got {self.policy_spans}")
+            position += span.count
+        if position != tokens:
+            raise ValueError(f"spans cover {position} of {tokens} tokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rollout:
+    """A prompt with its completions: the group. Stream `rollouts`, generators -> scorers."""
+
+    prompt: Prompt
+    completions: tuple[Completion, ...]     # prompt.n of them
+    generator: str                          # who sampled it
+    seconds: float                          # from lease to result
+
+    @property
+    def min_version(self) -> int:
+        """The oldest policy version that sampled any of its tokens."""
+        return min(span.version for completion in self.completions for span in completion.policy_spans)
+
+    @property
+    def max_version(self) -> int:
+        """The newest policy version that sampled any of its tokens."""
+        return max(span.version for completion in self.completions for span in completion.policy_spans)
+
+    @property
+    def num_tokens(self) -> int:
+        """Sampled tokens of all completions."""
+        return sum(len(completion.token_ids) for completion in self.completions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """What a scorer says of one completion. 0.0 means wrong, never broken."""
+
+    status: ScoreStatus
+    value: float | None                 # in [0, 1] when SCORED, else None; UNSCORABLE leaves the baseline and the loss
+    reason: str                         # for people: "answer 3/4, expected 0.75"
+    scorer: str                         # name
+    version: str                        # of the scorer: the same text and version give the same value
+    seconds: float = 0.0
+    components: Mapping[str, float] = field(default_factory=dict)     # each part by name
+
+    def __post_init__(self) -> None:
+        if (self.status is ScoreStatus.SCORED) != (self.value is not None):
+            raise ValueError("a value belongs to a scored completion and to no other")
+        if self.value is not None and not (math.isfinite(self.value) and 0.0 <= self.value <= 1.0):
+            raise ValueError(f"a score lies in [0, 1], got {self.value}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScoredGroup:
+    """A group with its scores. Stream `scored`, scorers -> learner."""
+
+    rollout: Rollout
+    scores: tuple[Score, ...]               # one a completion
+    rewards: tuple[float | None, ...]       # what the advantage is computed from; None where unscorable
+    worker: str                             # who scored it
+    seconds: float                          # from the start of the work to the result
+
+    def __post_init__(self) -> None:
+        if not len(self.rollout.completions) == len(self.scores) == len(self.rewards):
+            raise ValueError(f"{len(self.rollout.completions)} completions, {len(self.scores)} scores, "
+                             f"{len(self.rewards)} rewards")
+
+    @property
+    def group_id(self) -> str:
+        """The group's id."""
+        return self.rollout.prompt.group_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DeadLetter:
+    """A group, or a foreign entry, that could not be processed. Stream `dead`, any role -> learner, operators."""
+
+    group_id: str               # "?" for an entry that is nobody's
+    stage: str                  # prompts | rollouts | scored: where it was
+    reason: str                 # for people
+    attempts: int               # times that work on it began
+    traceback: str              # its end, or ""
+    original: bytes             # the payload that could not be processed, whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """New weights. Stream `weights`, learner -> every generator."""
+
+    version: int
+    path: str                   # folder with model.safetensors
+    checksum: str               # sha256 of that file, hex
+    size_bytes: int
+    announced_at: float         # Unix seconds

@@ -1,0 +1,87 @@
+"""How groups are sampled: the engine, and how much of it a run uses."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from config.section import Section
+
+
+class SamplingConfig(Section):
+    """How a training group is sampled. Evaluation has its own numbers in `evaluation`."""
+
+    group_size: int = Field(8, ge=1)
+    """Completions of one prompt: the group that the advantage is computed over."""
+    temperature: float = Field(1.0, gt=0)
+    """Softmax temperature; the log-probabilities that travel are of this very distribution."""
+    max_tokens: int = Field(1024, ge=1)
+    """Longest completion, in tokens."""
+    top_p: float = 1.0
+    """Must stay 1: a truncated distribution makes importance ratios wrong."""
+    top_k: int = -1
+    """Must stay -1, for the same reason."""
+
+    @model_validator(mode="after")
+    def _whole_distribution(self) -> SamplingConfig:
+        if self.top_p != 1.0 or self.top_k != -1:
+            raise ValueError("top_p must be 1 and top_k -1 in training: the sampler's log-probabilities would not be "
+                             "those of the policy, and every importance ratio would be wrong")
+        return self
+
+
+class HfEngine(Section):
+    """transformers with a KV cache: runs anywhere, the demo's engine."""
+
+    type: Literal["hf"] = "hf"
+    batch_groups: int = Field(16, ge=1)
+    """Groups sampled side by side; new weights are loaded between two batches."""
+    threads: int | None = Field(None, ge=1)
+    """Threads for torch; unset: torch's own choice."""
+
+
+class VllmEngine(Section):
+    """vLLM: the engine for real runs; new weights are loaded in flight."""
+
+    type: Literal["vllm"] = "vllm"
+    tensor_parallel: int = Field(1, ge=1)
+    """GPUs that one generator spreads its model over."""
+    gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
+    """Share of the GPU's memory that vLLM takes."""
+    kv_cache_mb: int | None = Field(None, ge=1)
+    """Size of the KV cache in MiB; unset: vLLM's own choice. Needed on a CPU."""
+    max_model_len: int | None = Field(None, ge=1)
+    """Longest prompt and completion together; unset: what the data and sampling sections allow."""
+    max_num_seqs: int = Field(256, ge=1)
+    """Completions sampled side by side."""
+    enforce_eager: bool = False
+    """No CUDA graphs and no compilation: faster to start, slower to run."""
+    start_timeout_s: float = Field(600.0, gt=0)
+    """Seconds that the engine may take to start."""
+
+
+class FakeEngine(Section):
+    """Scripted answers for tests: no model at all."""
+
+    type: Literal["fake"] = "fake"
+    answers: tuple[str, ...] = ("\\boxed{1}",)
+    """Texts that the completions of a group go round."""
+    seconds_per_group: float = Field(0.0, ge=0)
+    """How long a group pretends to take."""
+
+
+EngineConfig = Annotated[HfEngine | VllmEngine | FakeEngine, Field(discriminator="type")]
+
+
+class GeneratorsConfig(Section):
+    """The pool of generators. Each is one process and needs nothing but the run's name and Redis."""
+
+    engine: EngineConfig = VllmEngine()
+    """What samples: `vllm`, `hf`, or `fake` in tests."""
+    count: int = Field(1, ge=1)
+    """Generators that `millrace up` starts. More can join and leave at any time."""
+    groups_in_flight: int = Field(16, ge=1)
+    """Groups that one generator holds at once. Keep it near what the engine has room for: a held group is not shared."""
+    gpus: tuple[int, ...] = ()
+    """GPUs for `millrace up` to hand out, `tensor_parallel` to each generator. Empty: all are visible."""

@@ -1,0 +1,131 @@
+"""How the policy is trained: the objective, the engine, what is kept on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from config.section import Section
+
+
+class ObjectiveConfig(Section):
+    """GRPO with clip-higher and a token mean over the global batch; no KL term and no reference model."""
+
+    clip_low: float = Field(0.2, gt=0, lt=1)
+    """No gain below a ratio of 1 - clip_low."""
+    clip_high: float = Field(0.28, gt=0)
+    """No gain beyond a ratio of 1 + clip_high (DAPO's clip-higher)."""
+    dual_clip: float | None = Field(3.0, gt=1)
+    """Bound on the loss of a token with a negative advantage, as a multiple of it; unset: no bound."""
+
+
+class AdvantageConfig(Section):
+    """From rewards to advantages, within one group."""
+
+    scale: Literal["none", "std"] = "none"
+    """`none`: reward less the group's mean (Dr. GRPO). `std`: divided by the group's standard deviation (GRPO)."""
+
+
+class FiltersConfig(Section):
+    """Which groups train."""
+
+    zero_variance: Literal["replace", "keep"] = "replace"
+    """`replace`: a group whose rewards are all equal is dropped and another prompt takes its slot. `keep`: it trains (on nothing)."""
+    max_empty_groups: int = Field(2000, ge=1)
+    """So many variance-free groups in a row end the run, with the reason."""
+    truncated: Literal["mask", "keep"] = "mask"
+    """`mask`: a completion cut at `max_tokens` counts in the baseline and not in the loss. `keep`: it trains like others."""
+
+
+class OptimizerConfig(Section):
+    """AdamW with a constant learning rate after a linear warm-up."""
+
+    lr: float = Field(1e-6, gt=0)
+    """Learning rate."""
+    betas: tuple[float, float] = (0.9, 0.95)
+    """AdamW's decay rates."""
+    eps: float = Field(1e-8, gt=0)
+    """AdamW's epsilon."""
+    weight_decay: float = Field(0.0, ge=0)
+    """AdamW's decoupled weight decay."""
+    warmup_steps: int = Field(10, ge=0)
+    """Steps over which the rate rises from 0."""
+    grad_clip: float = Field(1.0, gt=0)
+    """Largest norm of the gradient."""
+
+
+class ZeroConfig(Section):
+    """DeepSpeed's partitioning."""
+
+    stage: Literal[0, 1, 2, 3] = 1
+    """0: nothing is partitioned; 1: optimizer state; 2: gradients too; 3: weights too."""
+    offload_optimizer: bool = False
+    """Keep the optimizer's state in the host's memory."""
+    offload_weights: bool = False
+    """Keep the weights there as well; stage 3 only."""
+
+
+class FilesystemTransport(Section):
+    """New weights as safetensors in a folder that learner and generators share."""
+
+    type: Literal["filesystem"] = "filesystem"
+    directory: Path | None = None
+    """The folder; unset: `weights` in the run's folder."""
+
+
+class CheckpointConfig(Section):
+    """DeepSpeed's whole state on disk."""
+
+    every: int = Field(50, ge=0)
+    """Steps between two checkpoints; 0: only the last one."""
+    keep: int = Field(2, ge=1)
+    """The newest so many stay."""
+
+
+class LearnerConfig(Section):
+    """The one process (of `ranks`) that trains, feeds prompts and owns the journal."""
+
+    steps: int = Field(100, ge=1)
+    """Optimizer steps of the run."""
+    groups_per_step: int = Field(64, ge=1)
+    """Scored groups consumed by one optimizer step, over all ranks."""
+    max_lag: int = Field(4, ge=0)
+    """Versions that the oldest token of a group may lie behind the learner. 0 is synchronous."""
+    groups_in_flight: int | None = Field(None, ge=1)
+    """Groups without an outcome; unset, and at most: (max_lag + 1) x groups_per_step."""
+    group_deadline_s: float = Field(300.0, gt=0)
+    """Seconds from a group's issue to its death, wherever it is."""
+    ranks: int = Field(1, ge=1)
+    """Processes that train. Ignored where a launcher has set RANK."""
+    gpus: tuple[int, ...] = ()
+    """GPUs for `millrace up` to give the learner. Empty: all are visible."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to train; auto: CUDA where there is one."""
+    attention: Literal["auto", "flash", "sdpa"] = "auto"
+    """`flash`: flash-attn's varlen kernels; auto: those where installed, SDPA else."""
+    tokens_per_row: int = Field(16384, ge=1)
+    """Tokens of one packed micro-batch. A longer rollout has a row for itself."""
+    gradient_checkpointing: bool = False
+    """Recompute activations in the backward pass: less memory, a third more time."""
+    threads: int | None = Field(None, ge=1)
+    """Threads for torch in each rank; unset: torch's own choice."""
+    objective: ObjectiveConfig = ObjectiveConfig()
+    """The loss."""
+    advantage: AdvantageConfig = AdvantageConfig()
+    """What the loss weighs tokens by."""
+    filters: FiltersConfig = FiltersConfig()
+    """Which groups train."""
+    optimizer: OptimizerConfig = OptimizerConfig()
+    """The optimizer."""
+    zero: ZeroConfig = ZeroConfig()
+    """DeepSpeed's partitioning."""
+    weights: FilesystemTransport = FilesystemTransport()
+    """How new weights reach the generators."""
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    """What is kept to start from."""
+    samples_every: int = Field(10, ge=0)
+    """Steps between two printed sample answers; 0: none."""
+    resume: Path | None = None
+    """A checkpoint's folder to start from, instead of the model's own weights."""

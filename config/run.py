@@ -1,0 +1,86 @@
+"""A run: every section, and the few values that they share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from config.broker import BrokerConfig
+from config.data import DataConfig, EvaluationConfig
+from config.generators import GeneratorsConfig, SamplingConfig
+from config.learner import LearnerConfig
+from config.scorers import ScorersConfig
+from config.section import Section
+
+RESERVED_NAMES = frozenset({"api"})
+
+
+class ModelConfig(Section):
+    """The policy."""
+
+    path: str
+    """A Hugging Face name or folder."""
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    """Type of the weights, in the learner and in the generators."""
+    revision: str | None = None
+    """Commit or tag on the hub."""
+    trust_remote_code: bool = False
+    """Run code that comes with the model."""
+    hf_token: SecretStr | None = None
+    """For gated models and data; comes from HF_TOKEN."""
+
+
+class Run(Section):
+    """Everything that a run depends on. `--print-config` shows it resolved."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)
+    """Letters, digits, `_` and `-`; in every key, queue, file and log line of the run."""
+    seed: int = 0
+    """Order of the data and sampling."""
+    runs_dir: Path = Path("runs")
+    """Folder in which the run's folder, named like the run, is made."""
+    model: ModelConfig
+    """The policy."""
+    data: DataConfig
+    """Prompts."""
+    sampling: SamplingConfig = SamplingConfig()
+    """How training groups are sampled."""
+    evaluation: EvaluationConfig = EvaluationConfig()
+    """Held-out pass rate."""
+    generators: GeneratorsConfig = GeneratorsConfig()
+    """Who samples."""
+    scorers: ScorersConfig = ScorersConfig()
+    """Who scores."""
+    learner: LearnerConfig = LearnerConfig()
+    """Who trains."""
+    broker: BrokerConfig = BrokerConfig()
+    """Where they meet."""
+
+    @property
+    def folder(self) -> Path:
+        """The run's own folder."""
+        return self.runs_dir / self.name
+
+    @property
+    def budget(self) -> int:
+        """Groups that may be in flight: (L + 1) x S, or fewer where `learner.groups_in_flight` says so."""
+        most = (self.learner.max_lag + 1) * self.learner.groups_per_step
+        return min(most, self.learner.groups_in_flight or most)
+
+    @field_validator("name")
+    @classmethod
+    def _not_reserved(cls, name: str) -> str:
+        if name in RESERVED_NAMES:
+            raise ValueError(f"{name!r} is reserved")
+        return name
+
+    @model_validator(mode="after")
+    def _sections_fit(self) -> Run:
+        if self.evaluation.every and self.data.held_out is None:
+            raise ValueError("evaluation.every is set, but data.held_out names no prompts")
+        if self.budget < self.learner.groups_per_step:
+            raise ValueError(f"learner.groups_in_flight={self.learner.groups_in_flight} is less than one step of "
+                             f"groups_per_step={self.learner.groups_per_step}: no step could ever be filled")
+        return self

@@ -1,0 +1,59 @@
+"""The seam between a generator's worker and what samples: one Protocol, one file per implementation.
+
+In: a `Prompt`. Out: its completions. The worker (generators.worker) calls `sample` from as many asyncio tasks as it has
+groups in flight, and `load_weights` from one more; an engine decides itself how to batch the first and when it is safe to
+do the second. A version is recorded with every token, so nobody has to guess which weights sampled it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol, assert_never
+
+from broker.messages import Completion, Prompt
+from config.generators import FakeEngine, HfEngine, VllmEngine
+from config.run import Run
+
+NO_VERSION = -1      # an engine that has not been given weights yet
+
+
+class Engine(Protocol):
+    """What samples. All methods run on one event loop."""
+
+    @property
+    def version(self) -> int:
+        """Policy version that the next token will be sampled with; NO_VERSION before the first `load_weights`."""
+        ...
+
+    async def start(self) -> None:
+        """Load the model's architecture and tokenizer. Raises what a person can act on if that can't be done."""
+        ...
+
+    async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
+        """Sample `prompt.n` completions of `prompt.token_ids`; log-probabilities are of the sampled distribution."""
+        ...
+
+    async def load_weights(self, file: Path, version: int) -> None:
+        """Replace the weights by those of the safetensors `file`; returns when the next token uses them."""
+        ...
+
+    async def close(self) -> None:
+        """Free the accelerator's memory and end every child."""
+        ...
+
+
+def build_engine(run: Run) -> Engine:
+    """The engine that the run's config names; its library is imported here and nowhere else."""
+    config = run.generators.engine
+    match config:
+        case HfEngine():
+            from generators.hf_engine import HfEngineRunner
+            return HfEngineRunner(run, config)
+        case VllmEngine():
+            from generators.vllm_engine import VllmEngineRunner
+            return VllmEngineRunner(run, config)
+        case FakeEngine():
+            from generators.fake_engine import FakeEngineRunner
+            return FakeEngineRunner(run, config)
+        case _:
+            assert_never(config)
