@@ -1,0 +1,33 @@
+"""Every key of a run in Redis, under `rl:{NAME}:`. The braces are literal: they keep a run on one cluster slot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# The streams that a group passes through, in order. None is ever trimmed.
+PROMPTS, ROLLOUTS, SCORED, DEAD = WORK_STREAMS = ("prompts", "rollouts", "scored", "dead")
+GROUP = "workers"            # the consumer group of `prompts` and of `rollouts`
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Names of one run's keys."""
+
+    name: str
+
+    def __call__(self, suffix: str) -> str:
+        """The key `suffix` of this run."""
+        return f"rl:{{{self.name}}}:{suffix}"
+
+    def scripts(self) -> list[str]:
+        """KEYS of every script, in the order that lua/keys.lua names them."""
+        return [self(suffix) for suffix in
+                (*WORK_STREAMS, "slots", "where", "cursor", "run", "weights", "jobs")]
+
+    def alive(self, role: str, process: str) -> str:
+        """The heartbeat of one process."""
+        return self(f"alive:{role}:{process}")
+
+    def queue(self, queue: str) -> str:
+        """Name of an RQ queue: RQ's keys are global, so it carries the run's name."""
+        return f"{self.name}.{queue}"

@@ -1,0 +1,36 @@
+-- The commit of every stage: delete the source entry and, only if it was still there and still this group's, append the
+-- result. Run twice (a retry, a stolen lease, a straggler), it has its effect once.
+-- ARGV: source, entry, id, destination, floor, field, value ...     returns 1, or 0 if someone else's result counted
+local source, entry, id, dest, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
+-- Everything that could fail is looked at before anything is changed.
+if (#ARGV - 5) % 2 ~= 0 or #ARGV < 7 or #ARGV > 205 then return redis.error_reply('hand_over: fields must be pairs') end
+for _, stream in ipairs({dest, 'dead'}) do
+  local kind = STREAMS[stream] and redis.call('TYPE', STREAMS[stream]).ok
+  if kind ~= 'stream' and kind ~= 'none' then
+    return redis.error_reply('hand_over: ' .. stream .. ' is no stream but ' .. tostring(kind))
+  end
+end
+
+if redis.call('HGET', WHERE, id) ~= source .. ' ' .. entry then return 0 end
+local slot = redis.call('ZSCORE', SLOTS, id)
+if slot then
+  if tonumber(slot) ~= tonumber(floor) then return 0 end        -- an older life of this id
+elseif not is_eval(id) then
+  return 0
+end
+
+if redis.call('XDEL', STREAMS[source], entry) ~= 1 then return 0 end
+acknowledge(source, entry)
+local fields = {}
+for i = 6, #ARGV do fields[#fields + 1] = ARGV[i] end
+local added = redis.pcall('XADD', STREAMS[dest], '*', unpack(fields))
+if type(added) == 'table' and added.err then
+  local reason = dest .. ' refused the result: ' .. added.err
+  dest = 'dead'
+  added = redis.call('XADD', STREAMS.dead, '*', 'v', fields[2], 'group', id, 'stage', source, 'reason', reason,
+                     'floor', floor, 'attempts', 0)
+end
+redis.call('HSET', WHERE, id, dest .. ' ' .. added)
+if source == 'rollouts' then redis.call('HDEL', JOBS, entry) end
+return 1

@@ -1,0 +1,38 @@
+-- Put before every script. KEYS, in this order (broker/keys.py):
+--   prompts, rollouts, scored, dead   the work streams: a group that was issued and has no outcome is in exactly one
+--   slots    sorted set: group id -> floor, the groups without an outcome and nothing else
+--   where    hash: group id -> "STREAM ENTRY"
+--   cursor   hash: position (the next ordinal), issued, seq (learner scripts that took effect)
+--   run      hash: fence, version (the newest announced), status, config ...
+--   weights  stream of announcements, the last 16
+--   jobs     hash: entry of rollouts -> RQ job
+--
+-- With full memory Redis refuses a script whole if its first write grows, and never later. So what lets new work in
+-- begins with XADD, and what lets work out begins with a write that can't grow.
+local STREAMS = {prompts = KEYS[1], rollouts = KEYS[2], scored = KEYS[3], dead = KEYS[4]}
+local SLOTS, WHERE, CURSOR, RUN, WEIGHTS, JOBS = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local GROUP = 'workers'
+
+local function is_eval(id) return string.sub(id, 1, 5) == 'eval-' end
+
+local function place_of(id)             -- stream and entry of a group, or nil
+  local place = redis.call('HGET', WHERE, id)
+  if not place then return nil end
+  return string.match(place, '^(%S+) (%S+)$')
+end
+
+local function header(stream, entry, wanted)        -- a field of an entry, or nil
+  local found = redis.call('XRANGE', STREAMS[stream], entry, entry)
+  if #found == 0 then return nil end
+  for i = 1, #found[1][2], 2 do
+    if found[1][2][i] == wanted then return found[1][2][i + 1] end
+  end
+end
+
+local function exists(stream, entry)
+  return STREAMS[stream] and #redis.call('XRANGE', STREAMS[stream], entry, entry) == 1
+end
+
+local function acknowledge(stream, entry)           -- scored and dead have no consumer group
+  if stream == 'prompts' or stream == 'rollouts' then redis.call('XACK', STREAMS[stream], GROUP, entry) end
+end

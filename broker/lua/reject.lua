@@ -1,0 +1,12 @@
+-- Put an entry that is nobody's with the dead. ARGV: stream, entry, field, value ... of the letter.
+-- returns 1, or 0 if it is gone or `where` names it after all: that is looked up here and not before.
+local stream, entry = ARGV[1], ARGV[2]
+local id = header(stream, entry, 'group')
+if id and redis.call('HGET', WHERE, id) == stream .. ' ' .. entry then return 0 end
+if redis.call('XDEL', STREAMS[stream], entry) ~= 1 then return 0 end
+acknowledge(stream, entry)
+local fields = {}
+for i = 3, #ARGV do fields[#fields + 1] = ARGV[i] end
+redis.call('XADD', STREAMS.dead, '*', unpack(fields))
+if stream == 'rollouts' then redis.call('HDEL', JOBS, entry) end
+return 1

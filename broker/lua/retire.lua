@@ -1,0 +1,17 @@
+-- Free what has a durable outcome. ARGV: fence, seq, then ids. Harmless when repeated.
+local refused = guard()
+if refused then return refused end
+for i = 3, #ARGV do
+  local id = ARGV[i]
+  redis.call('ZREM', SLOTS, id)
+  local stream, entry = place_of(id)
+  if stream then
+    if stream ~= 'dead' then                        -- a dead letter stays for its operator
+      redis.call('XDEL', STREAMS[stream], entry)
+      acknowledge(stream, entry)
+      redis.call('HDEL', JOBS, entry)
+    end
+    redis.call('HDEL', WHERE, id)
+  end
+end
+return done()

@@ -1,0 +1,234 @@
+"""A work stream as its workers see it: lease entries, keep the leases, hand results over.
+
+`Consumer.lease` decides who works; `hand_over` decides whose result counts. Generators and the scorers' dispatcher use
+it; the learner reads `scored` and `dead` by itself (learner.collector), since it is their only reader.
+A process that dies leaves its entries pending: another one takes them over once they are idle longer than the lease.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import redis
+from redis.exceptions import ResponseError
+
+from broker import codec
+from broker.connection import Link
+from broker.errors import BadMessage
+from broker.keys import DEAD, GROUP, Keys
+from broker.messages import DeadLetter
+
+log = logging.getLogger(__name__)
+M = TypeVar("M")
+
+TRACEBACK_BYTES = 4000         # the end of one, kept in a dead letter
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """One entry of a work stream, as it lies in Redis."""
+
+    stream: str                 # prompts | rollouts | scored | dead
+    entry_id: str
+    raw: codec.Raw
+
+    @property
+    def group_id(self) -> str:
+        """The group's id from the header, or "?"."""
+        return codec.text(self.raw, "group", "?")
+
+    @property
+    def floor(self) -> int:
+        """The floor from the header; -1 where there is none, which no slot has."""
+        floor = codec.text(self.raw, "floor", "-1")
+        return int(floor) if floor.lstrip("-").isdigit() else -1
+
+    @property
+    def issued_at(self) -> float:
+        """Unix seconds from the header; 0 where there are none."""
+        try:
+            return float(codec.text(self.raw, "at", "0"))
+        except ValueError:
+            return 0.0
+
+
+def entries_of(stream: str, reply: Any) -> list[Entry]:
+    """Entries from an XRANGE-like reply; those whose entry is gone (no fields) are left out."""
+    return [Entry(stream, entry_id.decode(), fields) for entry_id, fields in reply or () if fields]
+
+
+def hand_over(link: Link, keys: Keys, entry: Entry, to: str, fields: codec.Fields) -> bool:
+    """Put the result of `entry` on stream `to`, once. False: someone else's result already counted."""
+    flat = [part for pair in fields.items() for part in pair]
+    return bool(link.script("hand_over", keys.scripts(), entry.stream, entry.entry_id, entry.group_id, to, entry.floor,
+                            *flat))
+
+
+def bury(link: Link, keys: Keys, entry: Entry, *, reason: str, attempts: int = 0, traceback: str = "") -> bool:
+    """Hand `entry` over to `dead`; a foreign entry, which `where` does not name, is rejected there instead."""
+    letter = DeadLetter(group_id=entry.group_id, stage=entry.stream, reason=reason, attempts=attempts,
+                        traceback=traceback[-TRACEBACK_BYTES:], original=entry.raw.get(b"payload", b""))
+    if hand_over(link, keys, entry, DEAD, codec.encode_dead(letter, floor=entry.floor)):
+        log.error("dead group=%s stage=%s attempts=%d reason=%s", entry.group_id, entry.stream, attempts, reason)
+        return True
+    foreign = DeadLetter(group_id="?", stage=entry.stream, reason=f"foreign entry: {reason}", attempts=attempts,
+                         traceback="", original=letter.original)
+    flat = [part for pair in codec.encode_dead(foreign, floor=-1).items() for part in pair]
+    if link.script("reject", keys.scripts(), entry.stream, entry.entry_id, *flat):
+        log.error("rejected stream=%s entry=%s reason=%s", entry.stream, entry.entry_id, reason)
+        return True
+    return False
+
+
+class Consumer:
+    """One worker's view of a stream with a consumer group.
+
+    Args:
+        stream: `prompts` or `rollouts`.
+        name: of this consumer; entries of another one are taken over when idle longer than `lease_s`.
+    """
+
+    def __init__(self, link: Link, keys: Keys, stream: str, name: str, *, lease_s: float) -> None:
+        self.link = link
+        self.keys = keys
+        self.stream = stream
+        self.name = name
+        self.lease_s = lease_s
+        self._key = keys(stream)
+        self._cursor = b"0-0"
+        self._held: set[str] = set()
+        self._lock = threading.Lock()
+        self.create_group()
+
+    def create_group(self) -> None:
+        """Make the consumer group, at 0: at `$` it would skip what is there already."""
+        def attempt(client: redis.Redis) -> None:
+            try:
+                client.xgroup_create(self._key, GROUP, id="0", mkstream=True)
+            except ResponseError as error:
+                if "BUSYGROUP" not in str(error):
+                    raise
+        self.link(attempt)
+
+    def lease(self, count: int, *, block_s: float) -> list[Entry]:
+        """Up to `count` entries: first those whose worker went silent, then new ones, for which it waits `block_s`."""
+        taken = self.take_over(count)
+        if len(taken) < count:
+            block_ms = 0 if taken else max(1, int(block_s * 1000))
+            taken += self._read_new(count - len(taken), block_ms)
+        with self._lock:
+            self._held.update(entry.entry_id for entry in taken)
+        return taken
+
+    def take_over(self, count: int) -> list[Entry]:
+        """Entries that have been idle longer than the lease, now this consumer's."""
+        def attempt(client: redis.Redis) -> Any:
+            return client.execute_command("XAUTOCLAIM", self._key, GROUP, self.name, int(self.lease_s * 1000),
+                                          self._cursor, "COUNT", count, "JUSTID")
+        reply = self._with_group(attempt)
+        self._cursor = reply[0]
+        entries = []
+        for entry_id in reply[1]:
+            found = entries_of(self.stream, self.link(lambda client, i=entry_id: client.xrange(self._key, i, i)))
+            if found:
+                entries += found
+            else:                # 6.2 hands out ids whose entry is gone, for ever
+                self.link(lambda client, i=entry_id: client.xack(self._key, GROUP, i))
+        return [entry for entry in entries if not self._holds(entry)]
+
+    def begin(self, entry: Entry) -> int:
+        """Count an attempt. Returns how many there were, this one included; 0: the entry is another worker's by now."""
+        return int(self.link.script("begin", self.keys.scripts(), self.stream, self.name, entry.entry_id))
+
+    def decode(self, entry: Entry, decoder: Callable[[codec.Raw], M]) -> M | None:
+        """The message in `entry`; None once it has gone to `dead` because it can't be read."""
+        try:
+            return decoder(entry.raw)
+        except BadMessage as error:
+            bury(self.link, self.keys, entry, reason=str(error))
+            self.release(entry)
+            return None
+
+    def hand_over(self, entry: Entry, to: str, fields: codec.Fields) -> bool:
+        """Put the result on `to` and let go of the entry. False: someone else's result already counted."""
+        counted = hand_over(self.link, self.keys, entry, to, fields)
+        self.release(entry)
+        return counted
+
+    def bury(self, entry: Entry, *, reason: str, attempts: int, traceback: str = "") -> None:
+        """Hand the entry over to `dead` and let go of it."""
+        bury(self.link, self.keys, entry, reason=reason, attempts=attempts, traceback=traceback)
+        self.release(entry)
+
+    def release(self, entry: Entry) -> None:
+        """Stop renewing the lease of `entry`."""
+        with self._lock:
+            self._held.discard(entry.entry_id)
+
+    def renew(self) -> None:
+        """Renew what is held; what is another worker's by now is let go."""
+        with self._lock:
+            held = list(self._held)
+        if not held:
+            return
+        mine = {item.decode() for item in
+                self.link.script("renew", self.keys.scripts(), self.stream, self.name, *held)}
+        with self._lock:
+            self._held -= set(held) - mine
+
+    def _holds(self, entry: Entry) -> bool:
+        with self._lock:
+            return entry.entry_id in self._held
+
+    def _read_new(self, count: int, block_ms: int) -> list[Entry]:
+        def attempt(client: redis.Redis) -> Any:
+            return client.xreadgroup(GROUP, self.name, {self._key: ">"}, count=count, block=block_ms or None)
+        reply = self._with_group(attempt)
+        streams = reply.values() if isinstance(reply, dict) else [items for _, items in reply or ()]
+        flat: list[Any] = []
+        for items in streams:
+            for item in items:
+                flat += item if isinstance(item, list) else [item]
+        return entries_of(self.stream, flat)
+
+    def _with_group(self, attempt: Callable[[redis.Redis], Any]) -> Any:
+        try:
+            return self.link(attempt)
+        except ResponseError as error:
+            if "NOGROUP" not in str(error):
+                raise
+            log.warning("group_lost stream=%s", self.stream)       # Redis forgot it
+            self.create_group()
+            return self.link(attempt)
+
+
+class Renewer:
+    """A thread that renews a consumer's leases, every third of one, while the consumer's own thread is busy."""
+
+    def __init__(self, consumers: Sequence[Consumer]) -> None:
+        self._consumers = consumers
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="renewer", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        period = min(consumer.lease_s for consumer in self._consumers) / 3
+        while not self._stop.wait(period):
+            started = time.monotonic()
+            for consumer in self._consumers:
+                try:
+                    consumer.renew()
+                except Exception:
+                    log.exception("renewal_failed stream=%s", consumer.stream)
+            if time.monotonic() - started > period:
+                log.warning("renewal_slow took_s=%.1f lease_s=%.1f", time.monotonic() - started, period * 3)
+
+    def stop(self) -> None:
+        """End the thread; leases run out by themselves."""
+        self._stop.set()
+        self._thread.join(timeout=5.0)

