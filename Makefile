@@ -1,0 +1,52 @@
+# The verbs of this project; `make` lists them. Each sets up what it needs. No target needs root.
+# Makefile variables:  GPU=1 the GPU environment   ENGINE=vllm|hf   SEED=n   ARGS="key=value ..." for `make demo`
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check fix bench lock resolve clean
+
+FLAVOUR := $(if $(GPU),gpu,cpu)
+INSTALLED := .venv/installed-$(FLAVOUR)
+PYTHON_IN_VENV := .venv/bin/python
+PACKAGES := config broker generators scorers learner tools
+
+ENGINE ?= hf
+# What vLLM needs on a CPU: a small cache in fixed size, no compilation, and time for two processes to import it.
+ENGINE_hf :=
+ENGINE_vllm := generators.engine.type=vllm generators.engine.kv_cache_mb=256 generators.engine.enforce_eager=true
+OVERRIDES = $(ENGINE_$(ENGINE)) $(if $(SEED),seed=$(SEED)) $(ARGS)
+
+help:            ## this list
+	@sed -n 's/^\([a-z]*\): .*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+setup: $(INSTALLED)    ## make .venv and install the locked versions into it (GPU=1: vLLM on CUDA, flash-attn)
+
+$(INSTALLED): requirements/$(FLAVOUR).txt pyproject.toml scripts/setup.sh scripts/pip_settings.sh
+	@scripts/setup.sh $(FLAVOUR)
+
+demo: $(INSTALLED)     ## a whole run on this machine: watch a small model learn (ENGINE=vllm, SEED=n, ARGS="key=value")
+	@.venv/bin/millrace up config/recipes/demo_cpu.yaml $(OVERRIDES)
+
+test: $(INSTALLED)     ## every test
+	@$(PYTHON_IN_VENV) -m pytest $(ARGS)
+
+check: $(INSTALLED)    ## ruff and mypy
+	@.venv/bin/ruff check .
+	@.venv/bin/mypy $(PACKAGES)
+
+fix: $(INSTALLED)      ## what ruff can mend by itself
+	@.venv/bin/ruff check --fix .
+
+bench: $(INSTALLED)    ## the numbers of benchmarks/RESULTS.md, measured here
+	@$(PYTHON_IN_VENV) -m benchmarks $(ARGS)
+
+lock: $(INSTALLED)     ## write requirements/*.txt anew from pyproject.toml
+	@scripts/lock.sh write
+
+resolve: $(INSTALLED)  ## do both extras resolve, for Python 3.11 and 3.12?
+	@scripts/lock.sh check
+
+clean:           ## remove the environment and caches; runs stay
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +

