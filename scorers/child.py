@@ -1,0 +1,241 @@
+"""One long-lived child process that does what may hang, eat memory or crash.
+
+In: a request, a JSON object. Out: the reply of the `target` function, a JSON object. Run by a scorer's process, from
+its one working thread (the kernel ties the child's life to the thread that forks it). A child is forked at the first
+request, so it inherits every library that the parent has imported, and serves requests until one exceeds a limit; then
+it is killed and the next request forks another. It dies with its parent and shares nothing with it but one socket.
+
+What the request brought about (deadline, memory, a crash inside a C library) raises `LimitExceeded`; a child that
+somebody else killed raises `ChildDied`, a `Retryable`; an exception of the target is a bug and surfaces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from broker.errors import Retryable
+from broker.processes import die_with_parent
+
+log = logging.getLogger(__name__)
+
+Request = dict[str, Any]
+Reply = dict[str, Any]
+
+MEMORY_BYTES: Final = 4 << 30           # address space beyond what the parent had mapped at the fork
+RECURSION_FRAMES: Final = 1000          # for the target, however deep the parent's stack was at the fork
+EXIT_MEMORY: Final = 77                 # the child's exit status when an allocation failed
+CRASH_SIGNALS: Final = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL})
+_LENGTH: Final = struct.Struct("!I")    # before each JSON text: its length in bytes
+
+
+class LimitExceeded(Exception):
+    """The request itself used up its time or memory, or crashed the child. The message says which, with the number."""
+
+
+class ChildDied(Retryable):
+    """The child was killed from outside, or could not be forked."""
+
+
+class Child:
+    """A process that answers requests one at a time. Not thread-safe; start and use it from one thread."""
+
+    def __init__(self, target: Callable[[Request], Reply], *, memory_bytes: int = MEMORY_BYTES) -> None:
+        """Remember what to run; the process itself starts with the first request.
+
+        Args:
+            target: called in the child with each request; must return what JSON can hold.
+            memory_bytes: address space that the child may map on top of what it inherits.
+        """
+        self._target = target
+        self._memory_bytes = memory_bytes
+        self._pid: int | None = None
+        self._link: socket.socket | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the living child; None before the first request and after a kill."""
+        return self._pid
+
+    def ask(self, request: Request, timeout_s: float) -> Reply:
+        """Have the child answer one request.
+
+        Args:
+            request: what the target is called with; JSON types only.
+            timeout_s: seconds from now to the reply, the fork included; then the child is killed.
+        Raises:
+            LimitExceeded: no reply within `timeout_s`, out of memory, or a crash; this child is gone.
+            ChildDied: killed from outside; try again.
+            RuntimeError: the target raised, with its traceback: a bug in it.
+        """
+        deadline = time.monotonic() + timeout_s
+        link = self._link or self._fork()
+        try:
+            _send(link, request, deadline)
+            envelope = _receive(link, deadline)
+        except TimeoutError:
+            self.close()
+            raise LimitExceeded(f"deadline of {timeout_s:g} s") from None
+        except (EOFError, ConnectionError) as error:
+            raise self._autopsy() from error
+        except BaseException:       # interrupted, it leaves a reply behind, which must never answer another request
+            self.close()
+            raise
+        if envelope["spent"]:
+            self.close()
+        if "bug" in envelope:
+            raise RuntimeError(f"the scoring child's target failed:\n{envelope['bug']}")
+        reply: Reply = envelope["reply"]
+        return reply
+
+    def close(self) -> None:
+        """Kill the child, if there is one, and wait for its end: no zombie stays."""
+        self._reap()
+
+    def _fork(self) -> socket.socket:
+        parent = os.getpid()
+        ours, theirs = socket.socketpair()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            ours.close()
+            theirs.close()
+            raise ChildDied(f"can't fork a scoring child: {error}") from error
+        if pid == 0:
+            try:
+                _isolate(theirs.fileno(), parent, self._memory_bytes)
+                _serve(theirs, self._target, self._memory_bytes)
+            finally:
+                os._exit(1)         # nothing of the parent's stack may ever run here
+        theirs.close()
+        self._pid, self._link = pid, ours
+        log.debug("child_forked pid=%d", pid)
+        return ours
+
+    def _reap(self) -> int:
+        """Kill and wait; returns the wait status, that of an earlier end if it had ended already."""
+        pid, link = self._pid, self._link
+        self._pid = self._link = None
+        if link is not None:
+            link.close()
+        if pid is None:
+            return 0
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        return os.waitpid(pid, 0)[1]
+
+    def _autopsy(self) -> Exception:
+        """Why the child's end of the socket is closed: the request's own doing, or somebody else's."""
+        pid = self._pid
+        status = self._reap()
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status) == EXIT_MEMORY:
+            return LimitExceeded(f"memory limit of {self._memory_bytes >> 20} MiB")
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) in CRASH_SIGNALS:
+            return LimitExceeded(f"crash by {signal.Signals(os.WTERMSIG(status)).name}")
+        return ChildDied(f"the scoring child {pid} ended with {os.waitstatus_to_exitcode(status)} while it worked")
+
+
+def _isolate(link_fd: int, parent: int, memory_bytes: int) -> None:
+    """Cut the fresh child loose from its parent: signals, descriptors, memory. Runs in the child."""
+    gc.freeze()             # the parent's garbage may hold descriptors: collecting it here would close ours by number
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):          # sent to the whole group: the parent decides
+        signal.signal(number, signal.SIG_IGN)
+    signal.set_wakeup_fd(-1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    die_with_parent(parent)
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in {0, 1, 2} - {link_fd}:
+        os.dup2(null, fd)
+    for fd in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
+        if fd > 2 and fd != link_fd:
+            with contextlib.suppress(OSError):      # the listing's own descriptor is closed by now
+                os.close(fd)
+    logging.disable(logging.CRITICAL)       # its handlers' files are closed; errors travel in replies
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    address_space = _mapped_bytes() + memory_bytes
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard == resource.RLIM_INFINITY or address_space < hard:
+        resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
+    sys.setrecursionlimit(_stack_depth() + RECURSION_FRAMES)     # or a verdict would depend on the parent's stack
+
+
+def _serve(link: socket.socket, target: Callable[[Request], Reply], memory_bytes: int) -> NoReturn:
+    """Answer requests until the parent goes. Runs in the child."""
+    spent_bytes = _mapped_bytes() + memory_bytes // 2
+    while True:
+        try:
+            request = _receive(link, None)
+        except (EOFError, ConnectionError):
+            os._exit(0)
+        envelope: dict[str, Any]
+        try:
+            try:
+                envelope = {"reply": target(request)}
+            except MemoryError:
+                raise
+            except Exception:       # noqa: BLE001 - whatever it is, the parent raises it
+                envelope = {"bug": traceback.format_exc(limit=-20)}
+            # Caches grow: a child that has half its room left is replaced, so that no answer pays for those before it.
+            envelope["spent"] = _mapped_bytes() > spent_bytes
+            _send(link, envelope, None)
+        except MemoryError:
+            os._exit(EXIT_MEMORY)
+
+
+def _send(link: socket.socket, message: dict[str, Any], deadline: float | None) -> None:
+    """Write one length-prefixed JSON object. `deadline` is a monotonic time; TimeoutError after it."""
+    data = json.dumps(message).encode("ascii")
+    link.settimeout(_remaining(deadline))
+    link.sendall(_LENGTH.pack(len(data)) + data)
+
+
+def _receive(link: socket.socket, deadline: float | None) -> dict[str, Any]:
+    """Read one. EOFError where the other side is gone."""
+    (length,) = _LENGTH.unpack(_read(link, _LENGTH.size, deadline))
+    message: dict[str, Any] = json.loads(_read(link, length, deadline))
+    return message
+
+
+def _read(link: socket.socket, size: int, deadline: float | None) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        link.settimeout(_remaining(deadline))
+        piece = link.recv(size - len(data))
+        if not piece:
+            raise EOFError("the other side closed the socket")
+        data += piece
+    return bytes(data)
+
+
+def _remaining(deadline: float | None) -> float | None:
+    """Seconds left; None: no limit. TimeoutError where none are."""
+    if deadline is None:
+        return None
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
+        raise TimeoutError
+    return remaining
+
+
+def _mapped_bytes() -> int:
+    """Address space of this process, what RLIMIT_AS counts."""
+    return int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
+
+
+def _stack_depth() -> int:
+    return sum(1 for _ in traceback.walk_stack(None))

@@ -1,0 +1,98 @@
+"""Score one group: every completion alone, equal texts once.
+
+In: a `Rollout`. Out: a `ScoredGroup`. Called by the RQ job in every scorer process. A completion that hangs costs its
+deadline and no other completion anything; one whose machinery breaks is tried again with doubled waits and only then
+called unscorable. What is wrong with the row or the run's config (`BadMessage`, `UnknownTask`) goes to the caller, who
+writes the dead letter.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from broker.errors import Retryable
+from broker.messages import Completion, Rollout, Score, ScoredGroup, ScoreStatus
+from config.scorers import MathConfig, ScorersConfig, TaskConfig
+from scorers.answer_format import AnswerFormat
+from scorers.combine import reward
+from scorers.registry import build_scorer, task_config
+from scorers.scorer import Scorer
+
+log = logging.getLogger(__name__)
+
+
+class GroupScorer:
+    """Everything that one scorer process needs to score groups of any task of the run."""
+
+    def __init__(self, config: ScorersConfig) -> None:
+        """Nothing is built here: a scorer is made when a group of its task first comes, one for equal sections."""
+        self._config = config
+        self._scorers: dict[MathConfig, Scorer] = {}
+
+    def score(self, rollout: Rollout, worker: str) -> ScoredGroup:
+        """Score every completion.
+
+        Args:
+            rollout: the group.
+            worker: who scores it, for the record.
+        Raises:
+            UnknownTask: the run has no scorer for its task.
+            BadMessage: its row has nothing to score against.
+        """
+        started = time.monotonic()
+        prompt = rollout.prompt
+        task = task_config(self._config, prompt.task)
+        scorer = self._scorer(task)
+        scorer.check_row(prompt.verification_info)
+        judged: dict[str, tuple[Score, float | None]] = {}
+        for completion in rollout.completions:
+            if completion.text not in judged:
+                judged[completion.text] = self._judge(scorer, task, completion, prompt.verification_info)
+        scores, rewards = zip(*(judged[completion.text] for completion in rollout.completions), strict=True)
+        seconds = time.monotonic() - started
+        unscorable = sum(score.status is ScoreStatus.UNSCORABLE for score in scores)
+        log.info("scored group=%s task=%s scored=%d unscorable=%d distinct=%d took_s=%.3f", prompt.group_id,
+                 prompt.task, len(scores) - unscorable, unscorable, len(judged), seconds)
+        return ScoredGroup(rollout=rollout, scores=scores, rewards=rewards, worker=worker, seconds=seconds)
+
+    def self_test(self) -> None:
+        """Have every scorer of the run judge a right, a wrong and a hanging answer. Raises SelfTestFailed."""
+        for task in self._config.tasks.values():
+            self._scorer(task).self_test()
+
+    def close(self) -> None:
+        """End every child process."""
+        for scorer in self._scorers.values():
+            scorer.close()
+
+    def _scorer(self, task: TaskConfig) -> Scorer:
+        if task.scorer not in self._scorers:
+            self._scorers[task.scorer] = build_scorer(task.scorer)
+        return self._scorers[task.scorer]
+
+    def _judge(self, scorer: Scorer, task: TaskConfig, completion: Completion,
+               verification_info: Mapping[str, Any]) -> tuple[Score, float | None]:
+        """Content and format of one completion, and the reward that they make."""
+        content = self._content(scorer, completion, verification_info)
+        shape = None if task.format is None else AnswerFormat(task.format).score(completion)
+        return reward(content, shape, task)
+
+    def _content(self, scorer: Scorer, completion: Completion, verification_info: Mapping[str, Any]) -> Score:
+        """The content's score; unscorable once the machinery has failed `retries` times after the first try."""
+        started = time.monotonic()
+        wait_s = self._config.retry_backoff_s
+        tries = self._config.retries + 1
+        for number in range(1, tries + 1):
+            try:
+                return scorer.score(completion, verification_info)
+            except Retryable as error:
+                log.warning("score_failed scorer=%s try=%d of=%d reason=%s", scorer.name, number, tries, error)
+                reason = f"not scored in {tries} tries: {error}"
+            if number < tries:
+                time.sleep(wait_s)
+                wait_s *= 2
+        return Score(status=ScoreStatus.UNSCORABLE, value=None, reason=reason, scorer=scorer.name,
+                     version=scorer.version, seconds=time.monotonic() - started)

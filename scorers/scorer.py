@@ -1,0 +1,54 @@
+"""The seam between a group and what judges it: one Protocol, one file per implementation.
+
+In: a `Completion` and its row's `verification_info`. Out: a `Score`. `scorers.group` calls it for one completion at a
+time, from one thread; `scorers.registry` builds it from the config. What fails is told apart here, once: what the
+answer itself brought about is a score of 0, what the machinery did raises `Retryable`, and a reference that nobody
+could match is unscorable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from broker.errors import Permanent
+from broker.messages import Completion, Score
+
+
+class SelfTestFailed(Permanent):
+    """A scorer does not tell right from wrong on this machine; it must not take a job."""
+
+
+class Scorer(Protocol):
+    """What judges the content of one completion."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in a `Score`."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Of its rules and libraries: the same text and version give the same value."""
+        ...
+
+    def check_row(self, verification_info: Mapping[str, Any]) -> None:
+        """Refuse a row that it could never score. Raises `BadMessage` naming what the row lacks."""
+        ...
+
+    def score(self, completion: Completion, verification_info: Mapping[str, Any]) -> Score:
+        """Judge one completion.
+
+        Raises:
+            Retryable: the machinery failed, not the answer; the caller tries again. Never turned into a number here.
+            BadMessage: as `check_row`.
+        """
+        ...
+
+    def self_test(self) -> None:
+        """Score a right, a wrong and a hanging answer. Raises `SelfTestFailed` naming what came out otherwise."""
+        ...
+
+    def close(self) -> None:
+        """End every child process. It can be used again afterwards."""
+        ...
