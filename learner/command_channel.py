@@ -1,0 +1,52 @@
+"""How rank 0 tells the other ranks what to do next: bytes, broadcast over gloo.
+
+In: a command's name and arguments on rank 0. Out: the same on every rank, at the same place among the collectives.
+Used by `learner.policy` alone. A rank that is gone makes the others' next broadcast raise, which ends them too.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgpack
+import torch
+from torch import distributed
+
+TIMEOUT = timedelta(minutes=30)     # of one collective; rank 0 sends something every half minute while it waits
+
+
+class CommandChannel:
+    """A process group of its own, on the CPU, so that waiting for a command never occupies an accelerator's stream."""
+
+    def __init__(self) -> None:
+        self._group = distributed.new_group(backend="gloo", timeout=TIMEOUT)
+        self._alone = distributed.get_world_size() == 1
+
+    def send(self, name: str, arguments: dict[str, Any]) -> None:
+        """Rank 0: what all ranks do next."""
+        if self._alone:
+            return
+        payload = torch.frombuffer(bytearray(msgpack.packb([name, arguments])), dtype=torch.uint8)
+        distributed.broadcast(torch.tensor([len(payload)]), src=0, group=self._group)
+        distributed.broadcast(payload, src=0, group=self._group)
+
+    def receive(self) -> tuple[str, dict[str, Any]]:
+        """The other ranks: wait for it."""
+        size = torch.zeros(1, dtype=torch.int64)
+        distributed.broadcast(size, src=0, group=self._group)
+        payload = torch.empty(int(size), dtype=torch.uint8)
+        distributed.broadcast(payload, src=0, group=self._group)
+        name, arguments = msgpack.unpackb(payload.numpy().tobytes())
+        return name, arguments
+
+    def reduce(self, values: torch.Tensor, *, largest: bool = False) -> torch.Tensor:
+        """All ranks: the sum (or the largest) of each entry over all of them, in place.
+
+        Args:
+            values: on the CPU, of the same shape everywhere.
+            largest: the largest instead of the sum.
+        """
+        operation = distributed.ReduceOp.MAX if largest else distributed.ReduceOp.SUM
+        distributed.all_reduce(values, op=operation, group=self._group)
+        return values

@@ -1,0 +1,156 @@
+"""Which of the learner's processes this is, and the start of the others.
+
+In: the run, the command line, and RANK from a launcher if there is one. Out: this process's `Ranks`, or the exit code
+of the ranks that it has started and waited for. Runs first in `python -m learner`, before torch is imported. When one
+rank dies the others are ended, and its code is the code of all; when this process dies, the kernel ends them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import FrameType
+
+from config.run import Run
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 20.0          # between asking the other ranks to end and killing them, when one has died
+POLL_S = 0.1
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranks:
+    """This process's place among the learner's processes."""
+
+    rank: int           # 0 speaks to Redis and writes the journal; the others follow it
+    local_rank: int     # its number on this machine: which GPU
+    world_size: int
+
+
+def launch_or_join(run: Run, argv: Sequence[str]) -> Ranks | int:
+    """Become one of the learner's ranks, or start them all and wait for them.
+
+    With RANK in the environment (torchrun, DeepSpeed's launcher, or this function in the parent): join those. With
+    `learner.ranks` = 1: be the only one, in this process. Else: start them and wait.
+
+    Args:
+        run: the resolved run.
+        argv: the arguments of `python -m learner`, handed on to each rank as they are.
+    Returns:
+        `Ranks` to go on with, or the exit code with which to end: everything is done.
+    """
+    if "RANK" in os.environ:
+        ranks = Ranks(rank=int(os.environ["RANK"]), local_rank=int(os.environ.get("LOCAL_RANK", "0")),
+                      world_size=int(os.environ["WORLD_SIZE"]))
+        if ranks.rank > 0:      # rank 0 decides when to stop, and says so to the others; Ctrl-C reaches a whole group
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        return ranks
+    if run.learner.ranks == 1:
+        return Ranks(rank=0, local_rank=0, world_size=1)
+    return _launch([sys.executable, "-m", "learner", *argv], run.learner.ranks)
+
+
+def _launch(command: Sequence[str], ranks: int) -> int:
+    """Start the ranks, pass signals on to rank 0, wait for all. Returns the first exit code that is not 0, else 0."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    shared = {
+        "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+        "GLOO_SOCKET_IFNAME": "lo",         # all on this machine: no name to resolve, nothing open to the network
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // ranks))),
+    }
+    die_with_parent = _die_with_parent()
+    children: list[subprocess.Popen[bytes]] = []
+    with _signals_to(children):
+        for rank in range(ranks):
+            environment = os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            # A group of its own: a Ctrl-C on the terminal arrives here alone, and rank 0 gets it once.
+            children.append(subprocess.Popen(command, env=environment, preexec_fn=die_with_parent, process_group=0))  # noqa: PLW1509
+        log.info("ranks started count=%d pids=%s", ranks, ",".join(str(child.pid) for child in children))
+        try:
+            return _wait(children)
+        finally:
+            _end(children)
+
+
+def _wait(children: Sequence[subprocess.Popen[bytes]]) -> int:
+    """Until all have ended with 0, or one has not: its code, 128 + N where signal N ended it.
+
+    When rank 0 has ended well the others have a while to follow it; one that stays is ended, and that is a failure.
+    """
+    deadline = math.inf
+    while True:
+        codes = [child.poll() for child in children]
+        for rank, code in enumerate(codes):
+            if code:
+                log.error("rank died rank=%d pid=%d code=%d: ending the others", rank, children[rank].pid, code)
+                return code if code > 0 else 128 - code
+        if all(code == 0 for code in codes):
+            return 0
+        if codes[0] == 0:
+            deadline = min(deadline, time.monotonic() + GRACE_S)
+        if time.monotonic() > deadline:
+            log.error("ranks stayed ranks=%s after_s=%.0f: rank 0 has ended",
+                      ",".join(str(rank) for rank, code in enumerate(codes) if code is None), GRACE_S)
+            return 1
+        time.sleep(POLL_S)
+
+
+def _end(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End those that still run: rank 0 has a while to say why the run failed, the others obey SIGKILL alone."""
+    for child in children:
+        if child.poll() is None:
+            child.terminate()
+    deadline = time.monotonic() + GRACE_S
+    for child in children:
+        try:
+            child.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+@contextlib.contextmanager
+def _signals_to(children: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Meanwhile, hand SIGINT and SIGTERM on to rank 0, which ends the run: first in good order, then at once."""
+    def forward(number: int, _frame: FrameType | None) -> None:
+        log.info("signal=%s handed on to rank=0", signal.Signals(number).name)
+        if children:
+            children[0].send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _die_with_parent() -> Callable[[], None]:
+    """What a child does between fork and exec: ask the kernel for SIGKILL when its parent dies, however that dies.
+
+    The library is loaded here, before the fork, since a child of a fork must not load anything.
+    """
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    parent = os.getpid()
+
+    def in_child() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:      # it died before the line above
+            os._exit(1)
+
+    return in_child
