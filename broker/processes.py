@@ -1,0 +1,136 @@
+"""Processes that never outlive the one that started them.
+
+In: a command. Out: a `Popen` in a process group of its own, which the kernel ends when its parent ends, however that
+ends. Used by whatever starts processes: `millrace up`, the private Redis, the learner's ranks, the scorers' workers.
+Nothing here retries: who restarts what is the caller's decision.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+PR_SET_PDEATHSIG = 1                 # linux/prctl.h
+POLL_S = 0.02
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+_LIBC = ctypes.CDLL(None, use_errno=True)      # loaded before any fork: a child must not take the loader's lock
+
+
+def die_with_parent(parent_pid: int, death_signal: signal.Signals = signal.SIGKILL) -> None:
+    """Ask the kernel to send `death_signal` to this process when its parent ends.
+
+    Args:
+        parent_pid: the parent's id as it was before the fork. A parent that ended before the request took effect would
+            never be noticed, so a different parent now means that it is too late, and the process ends itself.
+        death_signal: what it gets.
+    Raises:
+        OSError: the kernel refused.
+
+    The "parent" of this request is the *thread* that forked: a child started from a thread that ends is killed then.
+    """
+    if _LIBC.prctl(PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    if os.getppid() != parent_pid:
+        os.kill(os.getpid(), death_signal)
+
+
+def spawn(args: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path | None = None,
+          stdin: int | IO[bytes] = subprocess.DEVNULL, stdout: int | IO[bytes] | None = None,
+          stderr: int | IO[bytes] | None = None, pass_fds: Sequence[int] = (),
+          death_signal: signal.Signals = signal.SIGKILL) -> subprocess.Popen[bytes]:
+    """Start `args` in a process group of its own; it gets `death_signal` when this process ends.
+
+    A group of its own keeps the terminal's Ctrl-C from reaching it: its parent says when and how it ends.
+
+    Raises:
+        RuntimeError: not called from the main thread; the child would be killed when the calling thread ends.
+        OSError: the program can't be started.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise RuntimeError("spawn() belongs in the main thread: a child is killed when the thread that forked it ends")
+    parent_pid = os.getpid()
+    return subprocess.Popen([str(word) for word in args], env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr,
+                            pass_fds=pass_fds, process_group=0,
+                            preexec_fn=lambda: die_with_parent(parent_pid, death_signal))    # noqa: PLW1509 - see _LIBC
+
+
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether `process` has ended. Unlike `poll` it leaves the zombie, so that the group's number is not used again."""
+    if process.returncode is not None:
+        return True
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def wait(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    """Wait for `process` to end, as `has_ended` sees it; False when `timeout_s` is over first."""
+    deadline = time.monotonic() + timeout_s
+    while not has_ended(process):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def stop(process: subprocess.Popen[bytes], grace_s: float) -> int:
+    """End `process` and what is left of its group.
+
+    SIGTERM goes to the process alone, which knows in what order its own children end; after `grace_s` seconds, or when
+    it has ended, SIGKILL goes to the whole group.
+
+    Returns:
+        Its exit code, negative for a signal.
+    """
+    if process.returncode is None:
+        if not has_ended(process) and grace_s > 0:
+            process.terminate()
+            wait(process, grace_s)
+        with contextlib.suppress(ProcessLookupError):      # nothing is left of the group
+            os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
+
+
+def stop_on_signals(before_exit: Callable[[], None] | None = None) -> threading.Event:
+    """The event that the first SIGTERM or SIGINT sets, for an entry point to finish its unit of work.
+
+    The second one ends the process at once with 128 plus the signal's number (143, 130), after `before_exit`, which is
+    quick. A thread of its own listens, so that this works while the main thread is inside a long call of a library.
+    A fork starts with the default handlers. Call it from the main thread, once.
+    """
+    event = threading.Event()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    for number in STOP_SIGNALS:
+        signal.signal(number, lambda _number, _frame: None)     # the interpreter still tells the wake-up descriptor
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    os.register_at_fork(after_in_child=_restore_signals)
+
+    def listen() -> None:
+        while True:
+            number = os.read(reader, 1)[0]
+            if number not in STOP_SIGNALS:
+                continue
+            if event.is_set():
+                if before_exit is not None:
+                    before_exit()
+                os._exit(128 + number)
+            event.set()
+
+    threading.Thread(target=listen, name="stop-signals", daemon=True).start()
+    return event
+
+
+def _restore_signals() -> None:
+    """In a forked child: a signal that it gets is its own and must not be counted as one of its parent's."""
+    if threading.current_thread() is threading.main_thread():
+        signal.set_wakeup_fd(-1)
+        for number in STOP_SIGNALS:
+            signal.signal(number, signal.SIG_DFL if number is not signal.SIGINT else signal.default_int_handler)
