@@ -1,0 +1,70 @@
+"""From token ids to text: what a completion says, and which tokens end one.
+
+In: the run's model section and sampled ids. Out: text for scorers and people. Used by the engines, in the generator's
+process; prompts arrive as ids, so nothing here tokenizes. A tokenizer that can't be loaded stops the generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from broker.errors import RunFailed
+from broker.messages import FinishReason
+from config.run import ModelConfig
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+class Chat:
+    """A model's tokenizer and stop tokens."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, stop_token_ids: frozenset[int]) -> None:
+        self.stop_token_ids = stop_token_ids
+        self._tokenizer = tokenizer
+
+    def text(self, token_ids: Sequence[int], finish_reason: FinishReason) -> str:
+        """Decode one completion.
+
+        The stop token that ended it is left out. Special tokens inside are kept: a scorer of formats has to see them.
+        """
+        spoken = token_ids[:-1] if finish_reason is FinishReason.STOP else token_ids
+        return str(self._tokenizer.decode(list(spoken), skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+
+def load_chat(model: ModelConfig) -> Chat:
+    """Load tokenizer and stop tokens: those of `generation_config.json` and the tokenizer's own end of sequence.
+
+    Raises:
+        RunFailed: there is no tokenizer, or no token that could end a completion.
+    """
+    from transformers import AutoTokenizer
+
+    token = model.hf_token.get_secret_value() if model.hf_token else None
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            model.path, revision=model.revision, token=token, trust_remote_code=model.trust_remote_code)
+    except (OSError, ValueError) as error:
+        raise RunFailed(f"model.path={model.path}: its tokenizer can't be loaded: {error}") from error
+    stop_token_ids = _generation_stops(model, token)
+    if isinstance(tokenizer.eos_token_id, int):
+        stop_token_ids |= {tokenizer.eos_token_id}
+    if not stop_token_ids:
+        raise RunFailed(f"model.path={model.path} names no end-of-sequence token, so no completion would ever stop: "
+                        "set eos_token in its tokenizer or eos_token_id in its generation_config.json")
+    return Chat(tokenizer, stop_token_ids)
+
+
+def _generation_stops(model: ModelConfig, token: str | None) -> frozenset[int]:
+    """The ids under `eos_token_id` in the model's generation_config.json, which may be one, several or absent."""
+    from transformers import GenerationConfig
+
+    try:
+        generation = GenerationConfig.from_pretrained(model.path, revision=model.revision or "main", token=token)
+    except OSError:      # the file is optional
+        return frozenset()
+    ids = generation.eos_token_id
+    if ids is None:
+        return frozenset()
+    return frozenset([ids] if isinstance(ids, int) else ids)

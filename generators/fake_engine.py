@@ -1,0 +1,67 @@
+"""Scripted completions for tests of the wire: no model, no torch, every field valid.
+
+In: a prompt. Out: the answers of the config in turn, their UTF-8 bytes as token ids. Runs in the generator's event
+loop; nothing in it can fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+
+from broker.messages import Completion, FinishReason, Prompt, Span
+from config.generators import FakeEngine
+from config.run import Run
+from generators.engine import NO_VERSION
+
+STOP_ID = 0      # NUL ends a completion: no text contains it
+
+
+class FakeEngineRunner:
+    """The engine seam over a list of texts."""
+
+    def __init__(self, run: Run, config: FakeEngine) -> None:
+        del run      # the seam's signature; a script needs no model
+        self._config = config
+        self._version = NO_VERSION
+
+    @property
+    def version(self) -> int:
+        """Policy version recorded with the next tokens."""
+        return self._version
+
+    async def start(self) -> None:
+        """Nothing to load."""
+
+    async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
+        """The scripted answers, after `seconds_per_group`, under the version held when sampling began."""
+        version = self._version
+        if version == NO_VERSION:
+            raise RuntimeError("sample() before load_weights(): no weights have been loaded")
+        await asyncio.sleep(self._config.seconds_per_group)
+        rng = np.random.default_rng(prompt.seed)
+        answers = self._config.answers
+        return tuple(self._completion(answers[i % len(answers)], prompt, version, rng) for i in range(prompt.n))
+
+    async def load_weights(self, file: Path, version: int) -> None:
+        """Record the version; the file is not read."""
+        del file
+        self._version = version
+
+    async def close(self) -> None:
+        """Nothing to free."""
+
+    @staticmethod
+    def _completion(answer: str, prompt: Prompt, version: int, rng: np.random.Generator) -> Completion:
+        script = [*answer.encode(), STOP_ID]
+        token_ids = script[:prompt.max_tokens]
+        stopped = len(token_ids) == len(script)
+        spoken = bytes(token_ids[:-1] if stopped else token_ids)
+        return Completion(
+            token_ids=np.array(token_ids, dtype=np.int32),
+            logprobs=-rng.exponential(size=len(token_ids)).astype(np.float32),
+            policy_spans=(Span(version=version, first=0, count=len(token_ids)),),
+            finish_reason=FinishReason.STOP if stopped else FinishReason.LENGTH,
+            text=spoken.decode(errors="replace"))

@@ -1,0 +1,69 @@
+"""Text is what was sampled, less the stop token; the stop tokens are all that the model names."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from broker.errors import RunFailed
+from broker.messages import FinishReason
+from config.run import ModelConfig
+from generators.chat import load_chat
+from tests.generators.conftest import STOP, STOP_ID, VOCABULARY
+
+
+@pytest.fixture
+def folder(tiny_model: Path, tmp_path: Path) -> Path:
+    """The tiny model's tokenizer and configs, to be changed."""
+    copy = tmp_path / "model"
+    shutil.copytree(tiny_model, copy, ignore=shutil.ignore_patterns("*.safetensors"))
+    return copy
+
+
+@pytest.mark.parametrize(("ids", "reason", "text"), [
+    (["7", STOP], FinishReason.STOP, "7"),
+    ([STOP], FinishReason.STOP, ""),
+    (["7", "8"], FinishReason.LENGTH, "78"),
+    (["7", STOP, "8"], FinishReason.LENGTH, f"7{STOP}8"),      # a special token inside is something that was said
+    (["Ã", "©"], FinishReason.LENGTH, "é"),                    # two bytes of one character
+])
+def test_text_is_what_was_said_before_the_stop(folder: Path, ids: list[str], reason: FinishReason, text: str) -> None:
+    chat = load_chat(ModelConfig(path=str(folder)))
+    assert chat.text([VOCABULARY[token] for token in ids], reason) == text
+
+
+@pytest.mark.parametrize(("eos_token_id", "expected"), [
+    (5, {5, STOP_ID}), ([5, 6], {5, 6, STOP_ID}), (None, {STOP_ID}), ("no file", {STOP_ID}),
+])
+def test_stop_tokens_are_those_of_the_generation_config_and_the_tokenizer(
+        folder: Path, eos_token_id: object, expected: set[int]) -> None:
+    file = folder / "generation_config.json"
+    file.write_text(json.dumps({"eos_token_id": eos_token_id}))
+    if eos_token_id == "no file":
+        file.unlink()
+    assert load_chat(ModelConfig(path=str(folder))).stop_token_ids == expected
+
+
+def test_a_folder_without_a_tokenizer_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=f"{tmp_path}.*tokenizer"):
+        load_chat(ModelConfig(path=str(tmp_path)))
+
+
+def test_a_model_that_could_never_stop_is_refused(folder: Path) -> None:
+    file = folder / "tokenizer_config.json"
+    settings = json.loads(file.read_text())
+    file.write_text(json.dumps({**settings, "eos_token": None}))
+    (folder / "generation_config.json").unlink()
+    with pytest.raises(RunFailed, match="eos_token"):
+        load_chat(ModelConfig(path=str(folder)))
+
+
+def test_the_tokenizer_survives_the_round_trip_through_auto_tokenizer(tiny_model: Path) -> None:
+    """AutoTokenizer goes by the model's type and may take another class than the one that was saved."""
+    text = "12+é = <|endoftext|>"
+    ids = AutoTokenizer.from_pretrained(tiny_model).encode(text)
+    assert ids == [VOCABULARY[token] for token in ["1", "2", "+", "Ã", "©", "Ġ", "=", "Ġ", STOP]]
