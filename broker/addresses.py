@@ -1,7 +1,7 @@
 """Where the private Redis of each run is: one file a run, readable by its user alone.
 
 In: the URL, password included, that `broker.embedded` started a server with. Out: the same, for any program of this
-user that knows the run's name. A file stays when the server stops, so that it can be started again under the address that
+user that knows the run's name. A file stays when the server stops, so that it is started again under the address that
 clients may be waiting for; `millrace rm` removes it.
 """
 

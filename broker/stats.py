@@ -1,0 +1,135 @@
+"""Where a run stands: one look at its keys, for people and for the curves.
+
+In: the run's keys. Out: a `Snapshot`, which also says in words where groups pile up and who waits for whom. Called by
+`millrace up` every second or so, and by whoever records depths. It only reads; what it reads belongs to slightly
+different moments, and sums need not add up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS, Keys
+
+QUEUE = "math"
+RQ_QUEUE = "rq:queue:"              # RQ's own prefix
+
+# Every metric that is read off Redis: {role}_{noun}_{unit}.
+METRICS: Mapping[str, str] = {
+    "generator_prompts_groups": "groups that wait for a generator, or are being sampled",
+    "scorer_rollouts_groups": "groups that wait for a scorer, or are being scored",
+    "scorer_queue_jobs": "RQ jobs that no worker has taken",
+    "learner_scored_groups": "groups that wait for the learner",
+    "learner_dead_groups": "entries in `dead` that nobody has looked at",
+    "learner_slots_groups": "training groups without an outcome: the budget that is used",
+    "generator_alive_processes": "generators whose heart beats",
+    "scorer_alive_processes": "scorers whose heart beats",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One heartbeat."""
+
+    role: str
+    id: str
+    pid: int
+    host: str
+    state: str              # what it does or waits for, in words
+    version: str            # of the policy that it holds, or ""
+    since: float            # Unix seconds when it came to that state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A run at one moment."""
+
+    status: str             # running | finished | stopped | failed, or "" before the learner's start
+    reason: str             # why, where it is not running
+    version: int            # the newest announced policy; -1 before the first
+    steps: int              # of the whole run
+    prompts: int            # groups in each stream
+    rollouts: int
+    scored: int
+    dead: int
+    slots: int              # training groups without an outcome
+    queued_jobs: int        # RQ jobs that no worker has taken
+    processes: tuple[Process, ...]
+
+    def alive(self, role: str) -> int:
+        """Number of processes of `role` whose heart beats."""
+        return sum(process.role == role for process in self.processes)
+
+    @property
+    def bottleneck(self) -> str:
+        """The stage where groups pile up, and so who waits for whom."""
+        for depth, role, does in ((self.prompts, "generator", "sample"), (self.rollouts, "scorer", "score")):
+            if depth and not self.alive(role):
+                return f"{depth} groups wait for a {role} to {does} them, and none is alive"
+        stages = [(self.prompts, "the learner waits for the generators", "to be sampled"),
+                  (self.rollouts, "the learner waits for the scorers", "to be scored"),
+                  (self.scored, "the generators wait for the learner", "to train")]
+        depth, who, what = max(stages, key=lambda stage: stage[0])       # of equals the earliest
+        total = sum(stage[0] for stage in stages)
+        return f"{who} ({depth} of {total} groups are {what})" if depth else "nothing is in flight"
+
+    def metrics(self) -> dict[str, float]:
+        """The numbers of `METRICS`."""
+        return {
+            "generator_prompts_groups": self.prompts, "scorer_rollouts_groups": self.rollouts,
+            "scorer_queue_jobs": self.queued_jobs, "learner_scored_groups": self.scored,
+            "learner_dead_groups": self.dead, "learner_slots_groups": self.slots,
+            "generator_alive_processes": self.alive("generator"), "scorer_alive_processes": self.alive("scorer"),
+        }
+
+
+def snapshot(client: redis.Redis, name: str) -> Snapshot:
+    """Look at the run `name` once. Two round trips, and a scan for the heartbeats.
+
+    Raises:
+        redis.RedisError: Redis is away; the caller shows what it saw last.
+    """
+    keys = Keys(name)
+    with client.pipeline(transaction=False) as pipe:
+        pipe.hmget(keys("run"), ["status", "reason", "version", "steps"])
+        for stream in WORK_STREAMS:
+            pipe.xlen(keys(stream))
+        pipe.zcard(keys("slots"))
+        pipe.llen(RQ_QUEUE + keys.queue(QUEUE))
+        (status, reason, version, steps), *depths, slots, queued = pipe.execute()
+    depth = dict(zip(WORK_STREAMS, depths, strict=True))
+    return Snapshot(
+        status=_text(status), reason=_text(reason), version=int(version or -1), steps=int(steps or 0),
+        prompts=depth[PROMPTS], rollouts=depth[ROLLOUTS], scored=depth[SCORED], dead=depth[DEAD], slots=slots,
+        queued_jobs=queued, processes=_processes(client, keys))
+
+
+def keys_of(client: redis.Redis, prefix: str) -> list[bytes]:
+    """Every key that begins with `prefix`, which is taken literally."""
+    return sorted(client.scan_iter(match=re.sub(r"([*?\[\]\\])", r"\\\1", prefix) + "*", count=1000))
+
+
+def _processes(client: redis.Redis, keys: Keys) -> tuple[Process, ...]:
+    found = keys_of(client, keys("alive:"))
+    with client.pipeline(transaction=False) as pipe:
+        for key in found:
+            pipe.hgetall(key)
+        beats = pipe.execute()
+    return tuple(_process(key.decode()[len(keys("alive:")):], beat)
+                 for key, beat in zip(found, beats, strict=True) if beat)       # gone between the two
+
+
+def _process(place: str, beat: Mapping[bytes, bytes]) -> Process:
+    role, _, process = place.partition(":")
+    text = {key.decode(): value.decode(errors="replace") for key, value in beat.items()}
+    return Process(role=role, id=process, pid=int(text.get("pid") or 0), host=text.get("host", ""),
+                   state=text.get("state", ""), version=text.get("version", ""), since=float(text.get("since") or 0))
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if value else ""
