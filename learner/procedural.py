@@ -1,0 +1,107 @@
+"""The demo's problems: operations on the digits of a number, made on the spot.
+
+In: a split and a size. Out: rows of the shape that a data set's rows have, so that the prompt source treats both alike.
+The learner's prompt source calls it with `data.train` or `data.held_out`, and `tools.make_demo_model` draws its
+demonstrations from the train split. It reads nothing but its arguments, and fails only for a size that does not exist.
+
+Each problem has an easy wrong answer, the number as it stands, and a right one. A policy that knows both ways needs the
+reward to find out which one pays. Digits are 1 to 9, so that no answer has a leading zero, and no number is its own
+answer, so that the wrong way never scores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+Split = Literal["train", "eval"]
+
+LENGTHS = (3, 4)                 # digits of a number
+HELD_OUT = 0.25                  # share of the digit multisets that only the eval split has
+
+# Operation -> the ways to ask for it. The right answers are in `Problem.answer`.
+PHRASINGS: dict[str, tuple[str, ...]] = {
+    "reverse": ("Reverse the digits of {digits}.", "Write {digits} from right to left."),
+    "rotate": ("Move the first digit of {digits} to the end.", "Write {digits} with its first digit last."),
+}
+INSTRUCTION = " Answer in \\boxed{}."
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One operation on one number."""
+
+    operation: str      # key of PHRASINGS
+    digits: str         # the number, digits 1 to 9
+
+    @property
+    def answer(self) -> str:
+        """The number after the operation."""
+        return self.digits[::-1] if self.operation == "reverse" else self.digits[1:] + self.digits[0]
+
+    @property
+    def question(self) -> str:
+        """What the user says."""
+        ways = PHRASINGS[self.operation]
+        return ways[_hash("phrasing", self.operation, self.digits) % len(ways)].format(digits=self.digits) + INSTRUCTION
+
+    def row(self) -> dict[str, object]:
+        """The problem as a row of a data set: `messages` and `verification_info`."""
+        return {"messages": [{"role": "user", "content": self.question}],
+                "verification_info": {"type": "math", "answer": {"value": self.answer}}}
+
+
+def problems(split: Split, size: int) -> list[Problem]:
+    """The first `size` problems of `split`, in an order that never changes.
+
+    The splits are disjoint by construction: the multiset of a number's digits decides which one it belongs to. So no
+    number of the one split, in any order of its digits and hence as any answer either, occurs in the other.
+    Raises ValueError for a size that the split does not have.
+    """
+    pool = _pool(split)
+    if not 1 <= size <= len(pool):
+        raise ValueError(f"size={size}: the {split} split of the digit problems has 1 to {len(pool)} problems")
+    return list(pool[:size])
+
+
+def digit_problems(split: Split, size: int) -> list[dict[str, object]]:
+    """`problems` as rows: {"messages": [...], "verification_info": {"type": "math", "answer": {"value": ...}}}."""
+    return [problem.row() for problem in problems(split, size)]
+
+
+def fingerprint(split: Split, size: int) -> str:
+    """16 hex digits that change with any problem among the first `size` of `split`, with its wording or its answer."""
+    rows = json.dumps([split, digit_problems(split, size)], sort_keys=True)
+    return hashlib.sha256(rows.encode()).hexdigest()[:16]
+
+
+@cache
+def _pool(split: Split) -> tuple[Problem, ...]:
+    """Every problem of `split`, in its order."""
+    mine = (problem for problem in _every_problem() if _is_held_out(problem.digits) == (split == "eval"))
+    return tuple(sorted(mine, key=lambda problem: _hash("order", problem.operation, problem.digits)))
+
+
+def _every_problem() -> Iterator[Problem]:
+    """All operations on all numbers, but for the numbers that are their own answer."""
+    for length in LENGTHS:
+        for digits in itertools.product("123456789", repeat=length):
+            for operation in PHRASINGS:
+                problem = Problem(operation, "".join(digits))
+                if problem.answer != problem.digits:
+                    yield problem
+
+
+def _is_held_out(digits: str) -> bool:
+    """Whether numbers of these digits, in whatever order, belong to the eval split."""
+    return _hash("split", "".join(sorted(digits))) < HELD_OUT * 2**64
+
+
+def _hash(*words: str) -> int:
+    """A number in [0, 2^64) that is the same on every machine and in every version of Python."""
+    return int.from_bytes(hashlib.sha256("\0".join(words).encode()).digest()[:8], "big")
