@@ -60,8 +60,8 @@ class GroupScorer:
 
     def self_test(self) -> None:
         """Have every scorer of the run judge a right, a wrong and a hanging answer. Raises SelfTestFailed."""
-        for task in self._config.tasks.values():
-            self._scorer(task).self_test()
+        for scorer in {self._scorer(task): None for task in self._config.tasks.values()}:
+            scorer.self_test()
 
     def close(self) -> None:
         """End every child process."""

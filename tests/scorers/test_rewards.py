@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import pytest
 
@@ -14,25 +13,29 @@ from scorers.answer_format import AnswerFormat
 from scorers.combine import reward
 from scorers.registry import task_config
 
+REQUIRED = FormatConfig(think="required")
+THOUGHT = FormatConfig(think="required", box=False)
+OPTIONAL = FormatConfig(think="optional")
+FREE = FormatConfig(think="optional", box=False)
 
-@pytest.mark.parametrize(("think", "box", "text", "value", "reason"), [
-    ("required", True, "<think>x</think> \\boxed{15}", 1.0, "well formed"),
-    ("required", True, "x</think> \\boxed{15}", 1.0, "well formed"),             # opened in the prompt
-    ("required", True, "\\boxed{15}", 0.0, "no closed thinking span"),
-    ("required", True, "<think>x \\boxed{15}", 0.0, "never closed"),
-    ("required", True, "<think>\\boxed{15}</think> done", 0.0, "no closed and filled"),
-    ("required", False, "<think>x</think> done", 1.0, "well formed"),
-    ("optional", True, "\\boxed{15}", 1.0, "well formed"),
-    ("optional", True, "<think>x", 0.0, "never closed"),
-    ("optional", True, "15", 0.0, "no closed and filled"),
-    ("optional", True, "\\boxed{ }", 0.0, "no closed and filled"),
-    ("optional", True, "\\boxed{15", 0.0, "no closed and filled"),
-    ("optional", False, "15", 1.0, "well formed"),
+
+@pytest.mark.parametrize(("config", "text", "value", "reason"), [
+    (REQUIRED, "<think>x</think> \\boxed{15}", 1.0, "well formed"),
+    (REQUIRED, "x</think> \\boxed{15}", 1.0, "well formed"),             # opened in the prompt
+    (REQUIRED, "\\boxed{15}", 0.0, "no closed thinking span"),
+    (REQUIRED, "<think>x \\boxed{15}", 0.0, "never closed"),
+    (REQUIRED, "<think>\\boxed{15}</think> done", 0.0, "no closed and filled"),
+    (THOUGHT, "<think>x</think> done", 1.0, "well formed"),
+    (OPTIONAL, "\\boxed{15}", 1.0, "well formed"),
+    (OPTIONAL, "<think>x", 0.0, "never closed"),
+    (OPTIONAL, "15", 0.0, "no closed and filled"),
+    (OPTIONAL, "\\boxed{ }", 0.0, "no closed and filled"),
+    (OPTIONAL, "\\boxed{15", 0.0, "no closed and filled"),
+    (FREE, "15", 1.0, "well formed"),
 ])
 def test_the_format_is_right_or_wrong_and_says_what_is_missing(
-        complete: Callable[[str], Completion], think: Literal["required", "optional"], box: bool, text: str,
-        value: float, reason: str) -> None:
-    score = AnswerFormat(FormatConfig(think=think, box=box)).score(complete(text))
+        complete: Callable[[str], Completion], config: FormatConfig, text: str, value: float, reason: str) -> None:
+    score = AnswerFormat(config).score(complete(text))
     assert score.value == value
     assert reason in score.reason
 

@@ -1,0 +1,157 @@
+"""A group: each completion alone, retries, the self-test."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from broker.errors import BadMessage, Retryable, UnknownTask
+from broker.messages import Completion, Rollout, Score, ScoreStatus
+from config.scorers import FormatConfig, MathConfig, ScorersConfig, TaskConfig
+from scorers import group as group_module
+from scorers.group import GroupScorer
+from scorers.math_answer import HANGING, MathAnswer
+from scorers.scorer import SelfTestFailed
+
+Group = Callable[..., Rollout]
+CONFIG = ScorersConfig(retries=2, retry_backoff_s=0.05, tasks={
+    "math": TaskConfig(scorer=MathConfig(deadline_s=1.0)),
+    "strict": TaskConfig(scorer=MathConfig(deadline_s=1.0), format=FormatConfig(think="required")),
+})
+
+
+class FlakyScorer:
+    """A scorer whose machinery fails the first `failures` times, then scores 1."""
+
+    name = "flaky"
+    version = "1"
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.texts: list[str] = []
+        self.asked_at: list[float] = []
+
+    def check_row(self, verification_info: Mapping[str, Any]) -> None:
+        pass
+
+    def score(self, completion: Completion, verification_info: Mapping[str, Any]) -> Score:
+        self.texts.append(completion.text)
+        self.asked_at.append(time.monotonic())
+        if len(self.texts) <= self.failures:
+            raise Retryable("no route to the sandbox")
+        return Score(status=ScoreStatus.SCORED, value=1.0, reason="right", scorer=self.name, version=self.version)
+
+    def self_test(self) -> None:
+        if self.failures:
+            raise SelfTestFailed("the flaky scorer's self-test failed")
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def scorer() -> Iterator[GroupScorer]:
+    scorer = GroupScorer(CONFIG)
+    yield scorer
+    scorer.close()
+
+
+def flaky_group_scorer(monkeypatch: pytest.MonkeyPatch, failures: int) -> tuple[GroupScorer, FlakyScorer]:
+    flaky = FlakyScorer(failures)
+    monkeypatch.setattr(group_module, "build_scorer", lambda _config: flaky)
+    return GroupScorer(CONFIG), flaky
+
+
+def test_a_group_is_scored_in_order(scorer: GroupScorer, group: Group) -> None:
+    rollout = group("\\boxed{5}", "\\boxed{6}", "no box", "\\boxed{2 + 3}")
+    scored = scorer.score(rollout, worker="w1")
+    assert scored.rewards == (1.0, 0.0, 0.0, 1.0)
+    assert [score.components for score in scored.scores] == [{"math": 1.0}, {"math": 0.0}, {"math": 0.0}, {"math": 1.0}]
+    assert scored.rollout is rollout
+    assert (scored.worker, scored.group_id) == ("w1", "17")
+
+
+def test_one_hanging_completion_costs_one_deadline_and_the_others_get_their_scores(scorer: GroupScorer,
+                                                                                    group: Group) -> None:
+    scorer.score(group("\\boxed{5}"), worker="w1")
+    started = time.monotonic()
+    rollout = group("\\boxed{5}", f"\\boxed{{{HANGING}}}", *["\\boxed{4 + 1}", "\\boxed{6}"] * 3)
+    scored = scorer.score(rollout, worker="w1")
+    assert scored.rewards == (1.0, 0.0, *[1.0, 0.0] * 3)
+    assert "deadline" in scored.scores[1].reason
+    assert 1.0 <= time.monotonic() - started < 3
+
+
+def test_equal_texts_are_scored_once(monkeypatch: pytest.MonkeyPatch, group: Group) -> None:
+    scorer, flaky = flaky_group_scorer(monkeypatch, failures=0)
+    assert scorer.score(group("a", "b", "a", "a"), worker="w").rewards == (1.0, 1.0, 1.0, 1.0)
+    assert flaky.texts == ["a", "b"]
+
+
+def test_the_format_gates_the_reward_of_its_task_alone(scorer: GroupScorer, group: Group) -> None:
+    texts = ("<think>2 + 3</think>\\boxed{5}", "\\boxed{5}")
+    assert scorer.score(group(*texts, task="math"), worker="w").rewards == (1.0, 1.0)
+    strict = scorer.score(group(*texts, task="strict"), worker="w")
+    assert strict.rewards == (1.0, 0.0)
+    assert strict.scores[1].components == {"math": 1.0, "format": 0.0}
+
+
+def test_broken_machinery_is_tried_again_with_doubled_waits(monkeypatch: pytest.MonkeyPatch, group: Group) -> None:
+    scorer, flaky = flaky_group_scorer(monkeypatch, failures=2)
+    assert scorer.score(group("a"), worker="w").rewards == (1.0,)
+    first, second, third = flaky.asked_at
+    assert second - first >= 0.05
+    assert third - second >= 0.1
+
+
+def test_machinery_that_stays_broken_is_unscorable_and_never_a_zero(monkeypatch: pytest.MonkeyPatch,
+                                                                    group: Group) -> None:
+    scorer, _ = flaky_group_scorer(monkeypatch, failures=3)
+    scored = scorer.score(group("a", "b"), worker="w")
+    assert scored.rewards == (None, 1.0)
+    assert scored.scores[0].status is ScoreStatus.UNSCORABLE
+    assert scored.scores[0].reason == "not scored in 3 tries: no route to the sandbox"
+
+
+def test_a_child_killed_between_two_groups_costs_a_try_and_no_score(group: Group) -> None:
+    scorer = GroupScorer(CONFIG)
+    try:
+        scorer.score(group("\\boxed{5}"), worker="w")
+        math_answer = next(iter(scorer._scorers.values()))
+        assert isinstance(math_answer, MathAnswer)
+        assert math_answer.child_pid is not None
+        os.kill(math_answer.child_pid, signal.SIGKILL)
+        assert scorer.score(group("\\boxed{5}", "\\boxed{6}"), worker="w").rewards == (1.0, 0.0)
+    finally:
+        scorer.close()
+
+
+def test_a_broken_reference_leaves_the_whole_group_without_rewards(scorer: GroupScorer, group: Group) -> None:
+    scored = scorer.score(group("\\boxed{5}", "no box", value="\\frac{1}{"), worker="w")
+    assert scored.rewards == (None, None)
+
+
+def test_what_no_retry_can_mend_goes_to_the_caller(scorer: GroupScorer, group: Group) -> None:
+    with pytest.raises(UnknownTask, match="did you mean 'math'"):
+        scorer.score(group("\\boxed{5}", task="mathe"), worker="w")
+    with pytest.raises(BadMessage, match="a row without an answer"):
+        scorer.score(group("\\boxed{5}", verification_info={"type": "math", "answer": {}}), worker="w")
+
+
+def test_the_self_test_holds_here(scorer: GroupScorer) -> None:
+    scorer.self_test()
+
+
+def test_a_self_test_that_fails_names_the_answer_that_came_out_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scorers.math_answer.judge", lambda _request: {"equal": True, "parsed": True})
+    scorer = GroupScorer(CONFIG)
+    try:
+        with pytest.raises(SelfTestFailed, match=r"\\frac\{4\}\{3\} against 3/4 gave 1.0 .* expected 0.0"):
+            scorer.self_test()
+    finally:
+        scorer.close()
