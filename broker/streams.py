@@ -76,8 +76,13 @@ def bury(link: Link, keys: Keys, entry: Entry, *, reason: str, attempts: int = 0
     if hand_over(link, keys, entry, DEAD, codec.encode_dead(letter, floor=entry.floor)):
         log.error("dead group=%s stage=%s attempts=%d reason=%s", entry.group_id, entry.stream, attempts, reason)
         return True
-    foreign = DeadLetter(group_id="?", stage=entry.stream, reason=f"foreign entry: {reason}", attempts=attempts,
-                         traceback="", original=letter.original)
+    return reject(link, keys, entry, reason=reason)
+
+
+def reject(link: Link, keys: Keys, entry: Entry, *, reason: str) -> bool:
+    """Put an entry that is no living group's with the dead. False: it is gone, or somebody's after all."""
+    foreign = DeadLetter(group_id="?", stage=entry.stream, reason=f"foreign entry: {reason}", attempts=0, traceback="",
+                         original=entry.raw.get(b"payload", b""))
     flat = [part for pair in codec.encode_dead(foreign, floor=-1).items() for part in pair]
     if link.script("reject", keys.scripts(), entry.stream, entry.entry_id, *flat):
         log.error("rejected stream=%s entry=%s reason=%s", entry.stream, entry.entry_id, reason)
@@ -119,11 +124,22 @@ class Consumer:
         """Up to `count` entries: first those whose worker went silent, then new ones, for which it waits `block_s`."""
         taken = self.take_over(count)
         if len(taken) < count:
-            block_ms = 0 if taken else max(1, int(block_s * 1000))
-            taken += self._read_new(count - len(taken), block_ms)
-        with self._lock:
-            self._held.update(entry.entry_id for entry in taken)
+            taken += self.read_new(count - len(taken), block_s=0 if taken else block_s)
+        for entry in taken:
+            self.hold(entry)
         return taken
+
+    def read_new(self, count: int, *, block_s: float) -> list[Entry]:
+        """Up to `count` entries that nobody has read, waiting up to `block_s` for the first."""
+        def attempt(client: redis.Redis) -> Any:
+            return client.xreadgroup(GROUP, self.name, {self._key: ">"}, count=count, block=int(block_s * 1000) or None)
+        reply = self._with_group(attempt)
+        streams = reply.values() if isinstance(reply, dict) else [items for _, items in reply or ()]
+        flat: list[Any] = []
+        for items in streams:
+            for item in items:
+                flat += item if isinstance(item, list) else [item]
+        return entries_of(self.stream, flat)
 
     def take_over(self, count: int) -> list[Entry]:
         """Entries that have been idle longer than the lease, now this consumer's."""
@@ -157,6 +173,8 @@ class Consumer:
     def hand_over(self, entry: Entry, to: str, fields: codec.Fields) -> bool:
         """Put the result on `to` and let go of the entry. False: someone else's result already counted."""
         counted = hand_over(self.link, self.keys, entry, to, fields)
+        if not counted:
+            reject(self.link, self.keys, entry, reason="where does not name it")       # if it is there still
         self.release(entry)
         return counted
 
@@ -164,6 +182,11 @@ class Consumer:
         """Hand the entry over to `dead` and let go of it."""
         bury(self.link, self.keys, entry, reason=reason, attempts=attempts, traceback=traceback)
         self.release(entry)
+
+    def hold(self, entry: Entry) -> None:
+        """Renew the lease of `entry` until it is released."""
+        with self._lock:
+            self._held.add(entry.entry_id)
 
     def release(self, entry: Entry) -> None:
         """Stop renewing the lease of `entry`."""
@@ -184,17 +207,6 @@ class Consumer:
     def _holds(self, entry: Entry) -> bool:
         with self._lock:
             return entry.entry_id in self._held
-
-    def _read_new(self, count: int, block_ms: int) -> list[Entry]:
-        def attempt(client: redis.Redis) -> Any:
-            return client.xreadgroup(GROUP, self.name, {self._key: ">"}, count=count, block=block_ms or None)
-        reply = self._with_group(attempt)
-        streams = reply.values() if isinstance(reply, dict) else [items for _, items in reply or ()]
-        flat: list[Any] = []
-        for items in streams:
-            for item in items:
-                flat += item if isinstance(item, list) else [item]
-        return entries_of(self.stream, flat)
 
     def _with_group(self, attempt: Callable[[redis.Redis], Any]) -> Any:
         try:

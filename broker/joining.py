@@ -1,0 +1,97 @@
+"""How a generator or a scorer joins a run: it needs the run's name and where Redis is, nothing else.
+
+It waits until the learner has written the resolved configuration to the hash `run`, saying so, and reads it there.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker import embedded
+from broker.connection import Link
+from broker.errors import PipelineError
+from broker.keys import Keys
+from config.loading import from_yaml, redis_url
+from config.run import Run
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.3
+SAY_EVERY_S = 10.0
+FIRST_OUTAGE_S = 300.0          # before the run's own broker.outage_s is known
+ENDED = frozenset({"finished", "stopped", "failed"})
+
+
+class NoRun(PipelineError):
+    """There is no such run to join."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A run and the way to it."""
+
+    run: Run
+    link: Link
+    keys: Keys
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """What the hash `run` says of the run's life."""
+
+    status: str         # running | finished | stopped | failed, or "" before the learner's start
+    reason: str
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there will be no more work."""
+        return self.status in ENDED
+
+
+def find_redis(name: str, runs_dir: Path) -> str:
+    """REDIS_URL, or the private server of the run `name`.
+
+    Raises:
+        NoRun: neither is there.
+    """
+    if url := redis_url():
+        return url.get_secret_value()
+    found = embedded.find(name, runs_dir)
+    if found is None:
+        raise NoRun(f"no redis for run {name}: set REDIS_URL, or start the run with `millrace up CONFIG` first")
+    return found
+
+
+def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float = 600.0) -> Joined | None:
+    """Wait for the run `name` and read its configuration; None if `stop` was set first.
+
+    Raises:
+        NoRun: nothing of that name within `patience_s`.
+    """
+    link = Link(find_redis(name, runs_dir), outage_s=FIRST_OUTAGE_S)
+    keys = Keys(name)
+    since = said = time.monotonic()
+    while not stop.is_set():
+        text = link(lambda client: client.hget(keys("run"), "config"))
+        if text is not None:
+            run = from_yaml(text.decode())
+            link.outage_s = run.broker.outage_s
+            return Joined(run, link, keys)
+        waited = time.monotonic() - since
+        if waited > patience_s:
+            raise NoRun(f"no run {name} at {link.address} after {waited:.0f} s: is its learner running?")
+        if time.monotonic() - said > SAY_EVERY_S:
+            log.info("waiting %.0f s: for the learner of run %s at %s", waited, name, link.address)
+            said = time.monotonic()
+        stop.wait(POLL_S)
+    return None
+
+
+def state_of(link: Link, keys: Keys) -> RunState:
+    """What the run's hash says now."""
+    status, reason = link(lambda client: client.hmget(keys("run"), ["status", "reason"]))
+    return RunState((status or b"").decode(), (reason or b"").decode())

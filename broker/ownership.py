@@ -1,0 +1,125 @@
+"""The learner's hold on a run: the scripts that it alone may call, each carrying its fence and the last seq it saw.
+
+A newer learner has a higher fence, and every script of an older one changes nothing (`Fenced`). A Redis whose `seq` is
+smaller than what was already acknowledged has forgotten something (`WentBack`). The trainer's and the feeder's thread
+share one `Ownership`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from broker.codec import Fields, encode_announcement
+from broker.connection import Link
+from broker.errors import Fenced, RunFailed, WentBack
+from broker.keys import Keys
+from broker.messages import Announcement
+
+NewGroup = tuple[str, Fields]           # id and the fields of its entry
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """What became of an `issue`."""
+
+    position: int           # where Redis stands now
+    floor: int | None       # of the new groups; None if none came in
+    full: bool = False      # the budget had no room
+
+
+class Ownership:
+    """Calls the guarded scripts; `claim` first."""
+
+    def __init__(self, link: Link, keys: Keys) -> None:
+        self.link = link
+        self.keys = keys
+        self.fence = 0
+        self.seq = 0
+        self._lock = threading.Lock()
+
+    def claim(self, journal_fence: int) -> int:
+        """Take the run over from every older learner. Returns the new fence."""
+        fence, seq = self.link.script("claim", self.keys.scripts(), journal_fence)
+        self.fence, self.seq = int(fence), int(seq)
+        return self.fence
+
+    def issue(self, position: int, new_position: int, budget: int, newest: int, groups: Sequence[NewGroup]) -> Issued:
+        """Let `groups` in, the ordinals from `position` up to `new_position`, if the budget has room for all of them.
+
+        Args:
+            newest: policy version that the learner knows to be announced.
+        """
+        status, value = self._guarded("issue", position, new_position, budget, newest, *_flat(groups))
+        match status:
+            case "ok":
+                return Issued(new_position, int(value))
+            case "moved":
+                return Issued(int(value), None)
+            case "full":
+                return Issued(position, None, full=True)
+            case _:
+                raise RunFailed(f"group {_text(value)} is in Redis already, though the cursor stands at {position}; was "
+                                "a key of this run changed by hand?")
+
+    def issue_eval(self, version: int, groups: Sequence[NewGroup]) -> int:
+        """Let an evaluation round in, or what is missing of it. Returns how many entries were added."""
+        return int(self._guarded("issue_eval", version, *_flat(groups))[1])
+
+    def retire(self, ids: Iterable[str]) -> None:
+        """Free the slots and entries of groups whose outcome is durable."""
+        if wanted := list(ids):
+            self._guarded("retire", *wanted)
+
+    def announce(self, announcement: Announcement) -> None:
+        """Tell the generators of new weights."""
+        fields = [part for pair in encode_announcement(announcement).items() for part in pair]
+        status, value = self._guarded("announce", announcement.version, *fields)
+        if status == "older":
+            raise RunFailed(f"version {announcement.version} can't be announced: {int(value)} already was")
+
+    def check(self) -> None:
+        """Look whether this learner still owns the run and Redis still knows what it acknowledged; changes nothing."""
+        def attempt(client: Any) -> list[Any]:
+            with client.pipeline(transaction=False) as pipe:
+                pipe.hget(self.keys("run"), "fence")
+                pipe.hget(self.keys("cursor"), "seq")
+                return list(pipe.execute())
+        with self._lock:
+            seq = self.seq
+        fence, found = (int(value or 0) for value in self.link(attempt))
+        self._raise_for("fenced" if fence > self.fence else "went back" if found < seq else "ok",
+                        fence if fence > self.fence else found)
+
+    def _guarded(self, script: str, *args: Any) -> tuple[str, Any]:
+        with self._lock:
+            reply = self.link.script(script, self.keys.scripts(), self.fence, self.seq, *args, guarded=True)
+            status = _text(reply[0])
+            if status == "ok":
+                self.seq = max(self.seq, int(reply[1]))
+                return status, reply[2] if len(reply) > 2 else None
+        self._raise_for(status, reply[1])
+        return status, reply[1]
+
+    def _raise_for(self, status: str, value: Any) -> None:
+        if status == "fenced":
+            raise Fenced(f"a newer learner (fence {int(value)}) has taken run {self.keys.name} over from this one "
+                         f"(fence {self.fence})")
+        if status == "went back":
+            raise WentBack(f"redis at {self.link.address} went back: it stands at seq {int(value)}, and {self.seq} was "
+                           "acknowledged. It lost its last writes; what was trained is in the journal and the checkpoints")
+
+
+def _flat(groups: Sequence[NewGroup]) -> list[Any]:
+    flat: list[Any] = []
+    for group_id, fields in groups:
+        flat += [group_id, len(fields) * 2]
+        for name, value in fields.items():
+            flat += [name, value]
+    return flat
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

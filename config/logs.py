@@ -1,0 +1,43 @@
+"""Logging of every role: one line an event on standard error, secrets masked in messages and tracebacks alike."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from urllib.parse import unquote, urlsplit
+
+MASK = "**********"
+
+
+def mask(text: str) -> str:
+    """`text` with every secret of this process's environment replaced."""
+    for secret in _secrets():
+        text = text.replace(secret, MASK)
+    return text
+
+
+def set_up_logging(role: str, *, level: int = logging.INFO) -> None:
+    """Send the log of this process to standard error, each line with time, role, level and where it came from."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Masking(f"%(asctime)s {role} %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for noisy in ("rq.worker", "httpx", "datasets", "filelock", "matplotlib", "urllib3"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+class _Masking(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return mask(super().format(record))
+
+
+def _secrets() -> list[str]:
+    found = []
+    if token := os.environ.get("HF_TOKEN"):
+        found.append(token)
+    if url := os.environ.get("REDIS_URL"):
+        password = urlsplit(url).password
+        found += [url, *([password, unquote(password)] if password else [])]
+    return sorted((secret for secret in found if len(secret) > 3), key=len, reverse=True)

@@ -1,0 +1,60 @@
+"""`python -m generators --run NAME`: one generator, as many as you like, started and stopped at any time."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import secrets
+import socket
+import sys
+from pathlib import Path
+
+from config.logs import set_up_logging
+from config.versions import versions
+
+log = logging.getLogger("generators")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Parse, join the run, sample until it ends. 0: the run is done; 1: it or this process failed; 2: bad arguments."""
+    parser = argparse.ArgumentParser(prog="python -m generators", description=__doc__)
+    parser.add_argument("--run", required=True, metavar="NAME", help="the run to join")
+    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="where runs are, if REDIS_URL is not set")
+    parser.add_argument("--version", action="version", version=versions())
+    args = parser.parse_args(argv)
+    set_up_logging("generator")
+
+    from broker.alive import Heartbeat
+    from broker.errors import PipelineError
+    from broker.joining import join
+    from broker.processes import stop_on_signals
+
+    stop = stop_on_signals()
+    name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
+    try:
+        joined = join(args.run, args.runs_dir, stop)
+        if joined is None:
+            return 0
+        from generators.engine import build_engine          # heavy, on purpose after joining
+        from generators.worker import ROLE, Generator
+
+        heartbeat = Heartbeat(joined.link, joined.keys, ROLE, name)
+        try:
+            generator = Generator(joined, build_engine(joined.run), name, stop)
+            state = asyncio.run(generator.run(heartbeat))
+        finally:
+            heartbeat.stop()
+    except PipelineError as error:
+        log.error("ended reason=%s", error)     # noqa: TRY400 - the reason is what people need
+        return 1
+    except Exception:
+        log.exception("ended by a bug or a broken machine")
+        return 1
+    log.info("ended run=%s status=%s reason=%s", args.run, state.status or "stopping", state.reason or "none")
+    return 1 if state.status == "failed" else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""Sample groups: the generator's loop.
+
+In: leased entries of `prompts`. Out: one entry of `rollouts` a group, by one hand-over. Each group in flight is an asyncio
+task; blocking calls to Redis run in threads beside the loop. A crash loses nothing: the prompts are still pending, and
+another generator takes them over when the lease has run out.
+Consumes: prompts, announcements. Produces: rollouts. Ends with the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import traceback
+
+from broker import codec
+from broker.alive import Heartbeat
+from broker.errors import Permanent, Retryable
+from broker.joining import Joined, RunState, state_of
+from broker.keys import PROMPTS, ROLLOUTS
+from broker.messages import Prompt, Rollout
+from broker.streams import Consumer, Entry, Renewer
+from generators.engine import NO_VERSION, Engine
+from generators.weights import WeightFollower
+
+log = logging.getLogger(__name__)
+
+ROLE = "generator"
+BLOCK_S = 0.5
+LOOK_EVERY_S = 1.0
+GRACE_S = 30.0              # for groups in flight when the run ends or a stop is asked for
+
+
+class Generator:
+    """One generator process.
+
+    Args:
+        name: unique; its consumer in the group and its heartbeat.
+        stop: set by a signal: what is in flight is finished, nothing new is taken.
+    """
+
+    def __init__(self, joined: Joined, engine: Engine, name: str, stop: threading.Event) -> None:
+        self.run_config = joined.run
+        self.link = joined.link
+        self.keys = joined.keys
+        self.engine = engine
+        self.name = name
+        self.stop = stop
+        self.prompts = Consumer(joined.link, joined.keys, PROMPTS, name, lease_s=joined.run.broker.lease_s)
+        self.follower = WeightFollower(joined.link, joined.keys, engine)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._groups = 0
+        self._tokens = 0
+
+    async def run(self, heartbeat: Heartbeat) -> RunState:
+        """Sample until the run ends or `stop` is set. Returns the run's last state."""
+        renewer = Renewer([self.prompts])
+        heartbeat.say("starting the engine")
+        await self.engine.start()
+        following = asyncio.create_task(self.follower.follow())
+        try:
+            return await self._work(following, heartbeat)
+        finally:
+            following.cancel()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(following, *self._tasks, return_exceptions=True)
+            renewer.stop()
+            await self.engine.close()
+
+    async def _work(self, following: asyncio.Task[None], heartbeat: Heartbeat) -> RunState:
+        looked = 0.0
+        state = RunState("", "")
+        most = self.run_config.generators.groups_in_flight
+        while not self.stop.is_set():
+            if following.done():
+                following.result()                      # raises what ended it
+            if time.monotonic() - looked > LOOK_EVERY_S:
+                looked = time.monotonic()
+                state = await asyncio.to_thread(state_of, self.link, self.keys)
+                if state.has_ended:
+                    break
+            room = most - len(self._tasks)
+            if room <= 0 or self.engine.version == NO_VERSION:
+                heartbeat.say("sampling" if room <= 0 else "waiting for the first weights", **self._facts())
+                await self._wait_for_any(following)
+                continue
+            entries = await asyncio.to_thread(self.prompts.lease, room, block_s=0.05 if self._tasks else BLOCK_S)
+            for entry in entries:
+                task = asyncio.create_task(self._one(entry))
+                self._tasks.add(task)
+            heartbeat.say("sampling" if self._tasks else "waiting for prompts", **self._facts())
+            await self._reap()
+        if self._tasks:
+            log.info("finishing groups=%d", len(self._tasks))
+            await asyncio.wait(self._tasks, timeout=GRACE_S)
+            await self._reap()
+        return state
+
+    async def _wait_for_any(self, following: asyncio.Task[None]) -> None:
+        if self._tasks:
+            await asyncio.wait({*self._tasks, following}, timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
+            await self._reap()
+        else:
+            await asyncio.sleep(0.1)
+
+    async def _reap(self) -> None:
+        """Forget finished tasks; one that failed ends the generator, and its group is leased again."""
+        await asyncio.sleep(0)
+        for task in [task for task in self._tasks if task.done()]:
+            self._tasks.discard(task)
+            task.result()
+
+    async def _one(self, entry: Entry) -> None:
+        """Sample one group and hand it over."""
+        prompt = await asyncio.to_thread(self.prompts.decode, entry, codec.decode_prompt)
+        if prompt is None:
+            return
+        attempts = await asyncio.to_thread(self.prompts.begin, entry)
+        if attempts == 0:
+            self.prompts.release(entry)
+            return
+        if attempts > self.run_config.broker.max_attempts:
+            await asyncio.to_thread(self.prompts.bury, entry, attempts=attempts - 1, reason=(
+                f"{attempts - 1} generators began this prompt and none finished it (broker.max_attempts="
+                f"{self.run_config.broker.max_attempts})"))
+            return
+        try:
+            rollout = await self._sample(prompt)
+        except Permanent as error:
+            await asyncio.to_thread(self.prompts.bury, entry, reason=str(error), attempts=attempts,
+                                    traceback=traceback.format_exc())
+            return
+        except Retryable as error:
+            log.warning("sampling_failed group=%s attempt=%d error=%s", prompt.group_id, attempts, error)
+            self.prompts.release(entry)                 # its lease runs out, and somebody tries again
+            return
+        counted = await asyncio.to_thread(self.prompts.hand_over, entry, ROLLOUTS, codec.encode_rollout(rollout))
+        self._groups += counted
+        self._tokens += rollout.num_tokens * counted
+        log.debug("sampled group=%s n=%d tokens=%d versions=%d-%d counted=%s took_s=%.2f", prompt.group_id, prompt.n,
+                  rollout.num_tokens, rollout.min_version, rollout.max_version, counted, rollout.seconds)
+
+    async def _sample(self, prompt: Prompt) -> Rollout:
+        started = time.monotonic()
+        await self.follower.at_least(prompt.floor)      # before its first token: the floor rule
+        completions = await self.engine.sample(prompt)
+        return Rollout(prompt=prompt, completions=completions, generator=self.name, seconds=time.monotonic() - started)
+
+    def _facts(self) -> dict[str, str]:
+        return {"version": str(self.engine.version), "in_flight": str(len(self._tasks)), "groups": str(self._groups),
+                "tokens": str(self._tokens)}

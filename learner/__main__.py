@@ -1,0 +1,109 @@
+"""`python -m learner --config FILE [key=value ...]`: train a run.
+
+Exit codes: 0 done (or this run was done already), 1 failed with the reason in its status, 2 a bad configuration or a name
+that is taken.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+
+from config.loading import ConfigError, load_run, to_yaml
+from config.logs import set_up_logging
+from config.run import Run
+from config.versions import versions
+
+log = logging.getLogger("learner")
+
+USAGE = """usage: python -m learner --config FILE [key=value ...] [--print-config] [--version] [--help]
+
+Train the run that FILE describes. Keys are nested with dots: learner.optimizer.lr=1e-6.
+Values come from FILE, then MILLRACE_... variables (nested with __), then the command line.
+Redis is where REDIS_URL says; unset, a private one is started in the run's folder.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse, import, run, return a code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if "--help" in words or "-h" in words:
+        sys.stdout.write(USAGE)
+        return 0
+    if "--version" in words:
+        sys.stdout.write(versions() + "\n")
+        return 0
+    printing = "--print-config" in words
+    try:
+        run = load_run([word for word in words if word != "--print-config"])
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    if printing:
+        sys.stdout.write(to_yaml(run, mask=True))
+        return 0
+    set_up_logging("learner")
+    return _start(run, words)
+
+
+def _start(run: Run, words: Sequence[str]) -> int:
+    from learner.ranks import launch_or_join
+    from learner.status import read_status
+
+    if read_status(run.folder).get("status") == "finished":
+        log.info("run %s is finished; its model is in %s", run.name, run.folder / "model")
+        return 0
+    ranks = launch_or_join(run, words)
+    if isinstance(ranks, int):
+        return ranks
+    if ranks.rank == 0:
+        return _lead(run, ranks.world_size)
+    from learner.policy import Policy
+
+    Policy(run, rank=ranks.rank, world_size=ranks.world_size).follow()
+    return 0
+
+
+def _lead(run: Run, world_size: int) -> int:
+    from broker import embedded
+    from broker.connection import Link
+    from broker.errors import PipelineError
+    from broker.processes import stop_on_signals
+    from learner.status import AlreadyFinished, NameTaken
+
+    stop = stop_on_signals()
+    server = None
+    try:
+        if run.broker.url is None:
+            server = embedded.start(run)
+        link = Link(server.url if server else run.broker.url.get_secret_value(), outage_s=run.broker.outage_s)  # type: ignore[union-attr]
+        from learner.session import Session
+
+        session = Session(run, link)
+        session.open()
+        from learner.policy import Policy      # heavy, on purpose after the name is known to be free
+
+        from learner.prompts import load_tokenizer
+
+        policy = Policy(run, rank=0, world_size=world_size)
+        try:
+            return session.train(policy, load_tokenizer(run), stop)
+        finally:
+            policy.close()
+    except AlreadyFinished as done:
+        log.info("%s", done)
+        return 0
+    except NameTaken as error:
+        log.error("%s", error)     # noqa: TRY400 - the message is what people need
+        return 2
+    except PipelineError as error:
+        log.error("ended reason=%s", error)     # noqa: TRY400
+        return 1
+    finally:
+        if server is not None and server.is_ours:
+            server.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

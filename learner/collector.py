@@ -1,0 +1,154 @@
+"""Choose what a step trains on: the oldest groups first, and only if the rest can still keep their lag.
+
+In: what intake holds. Out: exactly `groups_per_step` groups a step. Runs in rank 0's own thread; while it waits it says
+for whom, and looks every second whether the run is still its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from broker.errors import RunFailed
+from broker.messages import ScoredGroup
+from config.run import Run
+from learner.evaluation import Round
+from learner.intake import Intake
+
+log = logging.getLogger(__name__)
+
+CHECK_EVERY_S = 1.0
+SAY_EVERY_S = 10.0
+
+
+class Collector:
+    """Takes groups for a step, and commits them after it.
+
+    Args:
+        tend: called about every second while waiting; raises what ends the run (a failed feeder, a lost fence).
+        say: told what it waits for, for the heartbeat.
+    """
+
+    def __init__(self, run: Run, intake: Intake, stop: threading.Event, *, tend: Callable[[], None],
+                 say: Callable[[str], None]) -> None:
+        self.run = run
+        self.intake = intake
+        self.late_wait_s = 0.0                  # time spent with enough groups that may not be taken yet
+        self.breaches = 0                       # tokens beyond max_lag: must stay 0
+        self._stop = stop
+        self._tend = tend
+        self._say = say
+        self._checked = 0.0
+        self._looked = 0.0
+        self._look_every_s = min(5.0, max(0.5, run.learner.group_deadline_s / 20))
+
+    def take(self, version: int) -> list[ScoredGroup] | None:
+        """`groups_per_step` groups that policy version `version` may train on; None once stop was asked for."""
+        since = said = time.monotonic()
+        while not self._stop.is_set():
+            chosen = self._oldest()
+            enough = len(chosen) == self.run.learner.groups_per_step
+            if enough and self._rest_can_make_it(version, chosen):
+                return self._checked_lag(version, chosen)
+            started = time.monotonic()
+            self.intake.read(block_s=0.5)
+            if enough:
+                self.late_wait_s += time.monotonic() - started
+            self.look_after()
+            waited = time.monotonic() - since
+            what = self._waiting_for(waited, enough=enough)
+            self._say(what)
+            if time.monotonic() - said > SAY_EVERY_S:
+                log.info("waiting %s", what)
+                said = time.monotonic()
+        return None
+
+    def commit(self, groups: Sequence[ScoredGroup]) -> None:
+        """Free the slots of groups whose step stands in the journal and whose weights are announced."""
+        ids = [group.group_id for group in groups]
+        for group_id in ids:
+            self.intake.held.pop(group_id, None)
+        self.intake.ownership.retire(ids)
+
+    def wait_for_round(self, version: int, ask: Callable[[int], None]) -> list[Round]:
+        """Read until the evaluation round of `version` is whole, or given up at its deadline. Returns finished rounds."""
+        since = said = time.monotonic()
+        done: list[Round] = []
+        while version in self.intake.rounds.open and not self._stop.is_set():
+            self.intake.read(block_s=0.2)
+            self.look_after()
+            current = self.intake.rounds.open.get(version)
+            if current is not None and self.overdue(current):
+                if current.asked_again:
+                    return [*done, self.intake.rounds.open.pop(version)]
+                self.ask_again(current, ask)
+            missing = len(current.missing) if current else 0
+            what = f"{time.monotonic() - since:.0f} s: evaluation of version {version}, {missing} groups missing"
+            self._say(what)
+            if time.monotonic() - said > SAY_EVERY_S:
+                log.info("waiting %s", what)
+                said = time.monotonic()
+            done += self.intake.rounds.complete()
+        return done
+
+    def ask_again(self, current: Round, ask: Callable[[int], None]) -> None:
+        """What is missing of a round, and in no stream any more, is issued again; its deadline begins anew."""
+        log.warning("evaluation_late version=%d missing=%d deadline_s=%.0f", current.version, len(current.missing),
+                    self.run.evaluation.deadline_s)
+        current.asked_again = True
+        current.since = time.monotonic()
+        ask(current.version)
+
+    def overdue(self, current: Round) -> bool:
+        """Whether a round is past its deadline."""
+        return time.monotonic() - current.since > self.run.evaluation.deadline_s
+
+    def look_after(self) -> None:
+        """What has to be looked at now and then while waiting."""
+        now = time.monotonic()
+        if now - self._checked > CHECK_EVERY_S:
+            self._checked = now
+            self.intake.ownership.check()
+            self._tend()
+        if now - self._looked > self._look_every_s:
+            self._looked = now
+            self.intake.look_around()
+
+    def _oldest(self) -> list[ScoredGroup]:
+        """Up to a step's groups with the oldest floors; the ledger is asked again."""
+        held = self.intake.held
+        for group_id in [group_id for group_id in held if self.intake.journal.has(group_id)]:
+            del held[group_id]
+        ready = sorted(held.values(), key=lambda group: (group.rollout.prompt.floor, int(group.group_id)))
+        return ready[: self.run.learner.groups_per_step]
+
+    def _rest_can_make_it(self, version: int, chosen: Sequence[ScoredGroup]) -> bool:
+        """Earliest deadline first: a group of floor f must train at a version <= f + max_lag, and a step takes S groups."""
+        lag, size = self.run.learner.max_lag, self.run.learner.groups_per_step
+        slots = self.intake.ownership.keys("slots")
+        for floor in range(max(0, version - lag), version + 1):
+            out = self.intake.ownership.link(lambda client, f=floor: client.zcount(slots, "-inf", f))
+            taken = sum(group.rollout.prompt.floor <= floor for group in chosen)
+            if int(out) - taken > (floor + lag - version) * size:
+                return False
+        return True
+
+    def _checked_lag(self, version: int, chosen: list[ScoredGroup]) -> list[ScoredGroup]:
+        for group in chosen:
+            lag = version - group.rollout.min_version
+            if not 0 <= lag <= self.run.learner.max_lag:
+                self.breaches += 1
+                log.error("lag_breach group=%s lag=%d max_lag=%d floor=%d", group.group_id, lag, self.run.learner.max_lag,
+                          group.rollout.prompt.floor)
+        if len({group.group_id for group in chosen}) != len(chosen):
+            raise RunFailed("a batch holds one group twice: this is a bug, please report it")
+        return chosen
+
+    def _waiting_for(self, waited: float, *, enough: bool) -> str:
+        survey, size = self.intake.survey, self.run.learner.groups_per_step
+        places = ", ".join(f"{count} in {stream}" for stream, count in survey.places.items() if count)
+        reason = " (older groups must come first, for max_lag)" if enough else ""
+        return (f"{waited:.0f} s: {min(len(self.intake.held), size)} of {size} groups{reason}; out: {places or 'none'}; "
+                f"oldest {survey.oldest_s:.0f} s")

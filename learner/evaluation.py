@@ -1,0 +1,85 @@
+"""Held-out rounds: asked for at a version, filled as their groups come back, written down when whole.
+
+In: scored groups of the split `eval`. Out: a result a round, which the journal records: that is the groups' outcome.
+Training never waits for a round, except for version 0 and the final weights.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from broker.messages import ScoredGroup
+
+
+@dataclass(slots=True)
+class Round:
+    """One round that is out."""
+
+    version: int
+    missing: set[str]                   # ids that have not come back
+    since: float                        # monotonic seconds; begins again when it is asked for again
+    groups: dict[str, ScoredGroup] = field(default_factory=dict)
+    dead: list[str] = field(default_factory=list)
+    asked_again: bool = False
+
+    @property
+    def ids(self) -> list[str]:
+        """Every id of the round."""
+        return [*self.groups, *self.dead, *self.missing]
+
+
+class Rounds:
+    """The rounds that are out, by version."""
+
+    def __init__(self) -> None:
+        self.open: dict[int, Round] = {}
+
+    def begin(self, version: int, ids: Sequence[str]) -> None:
+        """A round was asked for."""
+        if ids and version not in self.open:
+            self.open[version] = Round(version, set(ids), time.monotonic())
+
+    def add(self, group_id: str, group: ScoredGroup | None) -> bool:
+        """A group came back, or died (None). False: it belongs to no open round."""
+        version = version_of(group_id)
+        current = self.open.get(version)
+        if current is None or group_id not in current.missing:
+            return False
+        current.missing.discard(group_id)
+        if group is None:
+            current.dead.append(group_id)
+        else:
+            current.groups[group_id] = group
+        return True
+
+    def complete(self) -> list[Round]:
+        """Rounds that nothing is missing of; they are open no longer."""
+        done = [current for current in self.open.values() if not current.missing]
+        for current in done:
+            del self.open[current.version]
+        return done
+
+
+def version_of(group_id: str) -> int:
+    """The version of an id such as `eval-40-7`; -1 for any other id."""
+    parts = group_id.split("-")
+    return int(parts[1]) if len(parts) == 3 and parts[0] == "eval" and parts[1].isdigit() else -1
+
+
+def result_of(current: Round) -> dict[str, Any]:
+    """What is written down of a round.
+
+    `pass_rate` is the share of samples with the full score, of those that could be scored; None if there were none.
+    """
+    values = [score.value for group in current.groups.values() for score in group.scores]
+    scored = [value for value in values if value is not None]
+    versions = [version for group in current.groups.values()
+                for version in (group.rollout.min_version, group.rollout.max_version)]
+    return {"ids": sorted(current.ids), "prompts": len(current.groups), "samples": len(values),
+            "unscorable": len(values) - len(scored), "dead": len(current.dead), "missing": len(current.missing),
+            "pass_rate": sum(value >= 1.0 for value in scored) / len(scored) if scored else None,
+            "mean_score": sum(scored) / len(scored) if scored else None,
+            "min_version": min(versions, default=current.version), "max_version": max(versions, default=current.version)}

@@ -1,0 +1,232 @@
+"""Read what comes back: the streams `scored` and `dead`, and what became of every group that is out.
+
+In: entries of the two streams, read plainly (the learner is their only reader, and a consumer group would hide entries
+whose reply was lost). Out: groups held for training, evaluation groups for their rounds, and for everything else an
+outcome in the ledger, then its slot freed. An entry counts only if `where` names it and the ledger knows no outcome.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from broker import codec
+from broker.errors import BadMessage, RunFailed
+from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
+from broker.messages import ScoredGroup, Split
+from broker.ownership import Ownership
+from broker.streams import Entry, bury, entries_of
+from config.run import Run
+from learner import journal
+from learner.advantages import has_variance
+from learner.evaluation import Rounds, version_of
+from learner.journal import Journal, Outcome
+
+log = logging.getLogger(__name__)
+
+READ_COUNT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Where the groups without an outcome are."""
+
+    places: dict[str, int]          # stream -> groups
+    oldest_s: float                 # age of the oldest one that is not scored yet
+
+
+class Intake:
+    """What the collector takes from. `held` are scored groups that wait to be trained on, by id."""
+
+    def __init__(self, run: Run, ownership: Ownership, ledger: Journal, rounds: Rounds) -> None:
+        self.run = run
+        self.ownership = ownership
+        self.journal = ledger
+        self.rounds = rounds
+        self.held: dict[str, ScoredGroup] = {}
+        self.dropped: dict[str, int] = {}           # by reason, for the metrics
+        self.survey = Survey({}, 0.0)
+        self._last = {SCORED: b"0-0", DEAD: b"0-0"}
+        self._rewards: list[float] = []             # of everything that came back since the last step
+        self._last_reason = ""
+        self._empty_in_a_row = 0
+        self._dead_in_a_row = 0
+        self._nowhere: set[str] = set()             # ids that were in no entry at the last look
+
+    def read(self, *, block_s: float) -> int:
+        """Take in what has come since the last read, waiting up to `block_s` for it. Returns how many entries that were."""
+        keys = self.ownership.keys
+        wanted: dict[Any, Any] = {keys(stream): last for stream, last in self._last.items()}
+
+        def attempt(client: redis.Redis) -> Any:
+            return client.execute_command("XREAD", "COUNT", READ_COUNT, "BLOCK", max(1, int(block_s * 1000)), "STREAMS",
+                                          *wanted.keys(), *wanted.values())
+        entries: list[Entry] = []
+        for name, items in _pairs(self.ownership.link(attempt)):
+            stream = name.decode().rsplit(":", 1)[1]
+            for entry_id, fields in _flat(items):
+                self._last[stream] = entry_id
+                entries.append(Entry(stream, entry_id.decode(), fields))
+        self._accept(entries)
+        return len(entries)
+
+    def look_around(self) -> None:
+        """Where everything is: fetch what a lost reply hid, bury what is too old, notice what somebody deleted."""
+        reply = self.ownership.link.script("survey", self.ownership.keys.scripts())
+        words = [word.decode() for word in reply]
+        now, places, oldest = time.time(), dict.fromkeys((PROMPTS, ROLLOUTS, SCORED, DEAD), 0), 0.0
+        nowhere: set[str] = set()
+        for group_id, stream, entry_id, issued_at in zip(*[iter(words)] * 4, strict=True):
+            if self.journal.has(group_id):
+                self.ownership.retire([group_id])
+            elif not issued_at:
+                nowhere.add(group_id)
+            else:
+                places[stream] += 1
+                age = now - float(issued_at)
+                if stream in {PROMPTS, ROLLOUTS}:
+                    oldest = max(oldest, age)
+                    if age > self.run.learner.group_deadline_s:
+                        self._bury_late(stream, entry_id, age)
+                elif group_id not in self.held:
+                    self._accept(self._fetch(stream, entry_id))
+        if lost := sorted(nowhere & self._nowhere):
+            raise RunFailed(f"group {lost[0]} ({len(lost)} in all) has a slot, and no entry in any stream: an entry or a key "
+                            f"of {self.ownership.keys('*')} was deleted by hand")
+        self._nowhere = nowhere
+        self.survey = Survey(places, oldest)
+
+    def take_arrivals(self) -> tuple[float | None, dict[str, int]]:
+        """Mean reward of the groups that came back since the last call, dropped ones included, and what was dropped."""
+        rewards, dropped = self._rewards, self.dropped
+        self._rewards, self.dropped = [], {}
+        return (sum(rewards) / len(rewards) if rewards else None), dropped
+
+    def depths(self) -> dict[str, int]:
+        """Entries of each work stream now."""
+        keys = self.ownership.keys
+
+        def attempt(client: redis.Redis) -> list[int]:
+            with client.pipeline(transaction=False) as pipe:
+                for stream in WORK_STREAMS:
+                    pipe.xlen(keys(stream))
+                return list(pipe.execute())
+        return dict(zip(WORK_STREAMS, self.ownership.link(attempt), strict=True))
+
+    def settle(self, ends: dict[str, Outcome]) -> None:
+        """Write down the outcomes, then free the slots: never the other way round."""
+        if not ends:
+            return
+        self.journal.end(ends)
+        self.ownership.retire(ends)
+        for outcome in ends.values():
+            reason = outcome.detail.split(":")[0] if outcome.kind == journal.DROPPED else outcome.kind
+            self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
+    def _accept(self, entries: Iterable[Entry]) -> None:
+        """Sort entries into held groups, rounds and outcomes. Ids that the ledger has are retired and not used."""
+        entries = list(entries)
+        if not entries:
+            return
+        names = [entry.group_id for entry in entries]
+        places = self.ownership.link(lambda client: client.hmget(self.ownership.keys("where"), names))
+        ends: dict[str, Outcome] = {}
+        for entry, place in zip(entries, places, strict=True):
+            group_id = entry.group_id
+            if place is None or place.decode() != f"{entry.stream} {entry.entry_id}":
+                if entry.stream == SCORED:
+                    bury(self.ownership.link, self.ownership.keys, entry, reason="where does not name it")
+            elif self.journal.has(group_id):
+                self.ownership.retire([group_id])
+            elif entry.stream == DEAD:
+                self._accept_dead(entry, ends)
+            else:
+                self._accept_scored(entry, ends)
+        self.settle(ends)
+        self._refuse_endless()
+
+    def _accept_dead(self, entry: Entry, ends: dict[str, Outcome]) -> None:
+        letter = codec.decode_dead(entry.raw)
+        self.held.pop(letter.group_id, None)
+        if version_of(letter.group_id) >= 0:
+            if not self.rounds.add(letter.group_id, None):
+                self.ownership.retire([letter.group_id])
+            return
+        log.error("group_died group=%s stage=%s attempts=%d reason=%s", letter.group_id, letter.stage, letter.attempts,
+                  letter.reason)
+        ends[letter.group_id] = Outcome(journal.DEAD, letter.reason)
+        self._dead_in_a_row += 1
+
+    def _accept_scored(self, entry: Entry, ends: dict[str, Outcome]) -> None:
+        try:
+            group = codec.decode_scored(entry.raw)
+            if group.group_id != entry.group_id:
+                raise BadMessage(f"the payload is of group {group.group_id}")
+        except BadMessage as error:
+            bury(self.ownership.link, self.ownership.keys, entry, reason=str(error))
+            return
+        if group.rollout.prompt.split is Split.EVAL:
+            if not self.rounds.add(group.group_id, group):
+                self.ownership.retire([group.group_id])
+            return
+        self._dead_in_a_row = 0
+        self._rewards += [reward for reward in group.rewards if reward is not None]
+        reason = self._reason_to_drop(group)
+        if reason is None:
+            self._empty_in_a_row = 0
+            self.held[group.group_id] = group
+        else:
+            self._empty_in_a_row += 1
+            self._last_reason = reason
+            ends[group.group_id] = Outcome(journal.DROPPED, reason)
+
+    def _reason_to_drop(self, group: ScoredGroup) -> str | None:
+        scored = [reward for reward in group.rewards if reward is not None]
+        if not scored:
+            return f"unscorable: {group.scores[0].reason}"
+        if self.run.learner.filters.zero_variance == "replace" and not has_variance(group.rewards):
+            return f"zero_variance: every reward is {scored[0]:g}"
+        return None
+
+    def _refuse_endless(self) -> None:
+        most = self.run.learner.filters.max_empty_groups
+        if self._empty_in_a_row >= most:
+            raise RunFailed(f"{self._empty_in_a_row} groups in a row had nothing to learn from (the last one: "
+                            f"{self._last_reason}). The problems are too hard or too easy for this policy, or the scorer does "
+                            "not understand its answers: look at samples.jsonl. learner.filters.max_empty_groups="
+                            f"{most}; learner.filters.zero_variance=keep trains on such groups")
+        if self._dead_in_a_row > 2 * self.run.budget:
+            raise RunFailed(f"{self._dead_in_a_row} groups in a row went to `dead` and none was scored: "
+                            f"millrace redis-cli {self.run.name} XRANGE '{self.ownership.keys(DEAD)}' - + COUNT 1")
+
+    def _fetch(self, stream: str, entry_id: str) -> list[Entry]:
+        key = self.ownership.keys(stream)
+        return entries_of(stream, self.ownership.link(lambda client: client.xrange(key, entry_id, entry_id)))
+
+    def _bury_late(self, stream: str, entry_id: str, age: float) -> None:
+        for entry in self._fetch(stream, entry_id):
+            bury(self.ownership.link, self.ownership.keys, entry,
+                 reason=f"deadline: {age:.0f} s after its issue it was still in {stream} (learner.group_deadline_s="
+                        f"{self.run.learner.group_deadline_s:g})")
+
+
+def _pairs(reply: Any) -> Iterable[tuple[bytes, Any]]:
+    """Stream and entries from an XREAD reply, which is a mapping in RESP3 and a list of pairs before."""
+    return reply.items() if isinstance(reply, dict) else reply or ()
+
+
+def _flat(items: Any) -> Iterable[tuple[bytes, codec.Raw]]:
+    """Entries with their fields as a mapping, whatever the protocol and parser made of them."""
+    for item in items:
+        if item and isinstance(item[0], list):
+            yield from _flat(item)
+            continue
+        entry_id, fields = item
+        if not isinstance(fields, dict):
+            fields = dict(zip(fields[::2], fields[1::2], strict=True))
+        yield entry_id, fields

@@ -1,0 +1,122 @@
+"""What people see of a run: one line a step, sample answers, and the files they are kept in.
+
+In: what each step trained on and how long its parts took. Out: `metrics.jsonl` (one object a step), `samples.jsonl`, and
+a console line for each. Runs in rank 0.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from broker.messages import ScoredGroup
+from config.run import Run
+from learner.batching import Batch
+
+log = logging.getLogger(__name__)
+
+
+class Clock:
+    """Where one step's time went, by name, in seconds."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.monotonic()
+
+    def lap(self, name: str) -> None:
+        """Count the time since the last lap as `name`."""
+        now = time.monotonic()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
+        self._last = now
+
+    def take(self) -> dict[str, float]:
+        """The laps so far; the next step begins with none."""
+        taken, self.seconds = self.seconds, {}
+        return taken
+
+
+class Metrics:
+    """Writes the run's own record. The newest step's object is kept back until the next one, so that an evaluation which
+    ends in between, as that of the final weights does, is part of it."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        run.folder.mkdir(parents=True, exist_ok=True)
+        self._metrics: TextIO = (run.folder / "metrics.jsonl").open("a", encoding="utf-8")
+        self._samples: TextIO = (run.folder / "samples.jsonl").open("a", encoding="utf-8")
+        self._pending: dict[str, Any] | None = None
+        self._evaluations: list[dict[str, Any]] = []
+
+    def step(self, record: dict[str, Any]) -> None:
+        """One step is done; `record` has at least the keys of the console line."""
+        self._flush_pending()
+        self._pending = record | self._newest_evaluation()
+        shares = record["seconds"]
+        log.info("step %d/%d reward=%.3f lag=%.2f/%d groups=%d dropped=%d tokens=%d entropy=%.2f took_s=%.2f (wait %.2f, "
+                 "train %.2f)", record["step"], self._run.learner.steps, record["reward_mean"], record["lag_mean"],
+                 record["lag_max"], record["groups"], record["dropped"], record["tokens"], record.get("entropy", 0.0),
+                 shares, record["seconds_wait"], record["seconds_train"])
+
+    def evaluation(self, version: int, result: dict[str, Any]) -> None:
+        """A held-out round is done."""
+        rate = result["pass_rate"]
+        log.info("evaluation version=%d pass_rate=%s prompts=%d samples=%d unscorable=%d missing=%d", version,
+                 "none" if rate is None else f"{rate:.3f}", result["prompts"], result["samples"], result["unscorable"],
+                 result["missing"] + result["dead"])
+        self._evaluations.append({"eval_version": version, "eval_pass_rate": rate, "eval_samples": result["samples"]})
+        if version > 0 and self._pending is not None:
+            self._pending |= self._newest_evaluation()
+
+    def sample(self, step: int, group: ScoredGroup) -> None:
+        """Keep and show one answer of a group with its score."""
+        prompt, completion, score = group.rollout.prompt, group.rollout.completions[0], group.scores[0]
+        record = {"step": step, "group": group.group_id, "prompt": [dict(turn) for turn in prompt.messages],
+                  "answer": completion.text, "finish_reason": str(completion.finish_reason),
+                  "versions": [group.rollout.min_version, group.rollout.max_version], "reward": group.rewards[0],
+                  "score": score.value, "status": str(score.status), "reason": score.reason}
+        self._samples.write(json.dumps(record, ensure_ascii=False) + "\n")
+        self._samples.flush()
+        log.info("sample group=%s question=%r answer=%r reward=%s reason=%s", group.group_id,
+                 prompt.messages[-1]["content"][-200:], completion.text[-200:], group.rewards[0], score.reason)
+
+    def close(self) -> None:
+        """Write what is kept back, and close the files."""
+        self._flush_pending()
+        self._metrics.close()
+        self._samples.close()
+
+    def _newest_evaluation(self) -> dict[str, Any]:
+        return self._evaluations.pop(0) if self._evaluations else {}
+
+    def _flush_pending(self) -> None:
+        if self._pending is not None:
+            self._metrics.write(json.dumps(self._pending) + "\n")
+            self._metrics.flush()
+            self._pending = None
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """Every step's object in a run's folder."""
+    try:
+        return [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    except FileNotFoundError:
+        return []
+
+
+def reward_mean(groups: Sequence[ScoredGroup]) -> float:
+    """Mean reward of all completions that have one."""
+    rewards = [reward for group in groups for reward in group.rewards if reward is not None]
+    return sum(rewards) / len(rewards) if rewards else 0.0
+
+
+def batch_facts(groups: Sequence[ScoredGroup], batch: Batch) -> dict[str, Any]:
+    """What a batch says of the groups in it: lag in versions, lengths in tokens."""
+    lengths = [len(completion.token_ids) for group in groups for completion in group.rollout.completions]
+    lags = batch.lags[batch.mask]
+    return {"groups": len(groups), "lag_mean": float(lags.mean()) if len(lags) else 0.0,
+            "lag_max": int(lags.max()) if len(lags) else 0, "response_tokens_mean": sum(lengths) / len(lengths),
+            "response_tokens_max": max(lengths)}

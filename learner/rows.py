@@ -1,0 +1,143 @@
+"""From a file, a `datasets` name or a generator of problems to rows: a chat, and what its answer is checked against.
+
+II-Thought's rows (`messages`, `verification_info` as text or object) are read as they are; others by a column map:
+`prompt_template` for the question, `answer_column` with `answer_pattern` for the answer. All rows are looked at when the
+data are read: what is wrong with one is said then, by file, row and column, and not after an hour of training.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from broker.errors import Permanent
+from config.data import DatasetSource, ProceduralSource, SourceConfig
+from config.run import Run
+
+# What other systems call the tasks of this one.
+TASK_ALIASES = {"math_verifiable": "math"}
+
+
+class RowError(Permanent):
+    """A row, or a whole source, that can't be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One problem."""
+
+    messages: tuple[Mapping[str, str], ...]
+    task: str
+    verification_info: Mapping[str, Any]
+
+
+def load_rows(run: Run, source: SourceConfig) -> tuple[list[Row], str]:
+    """Every row of `source`, checked, and the data's fingerprint."""
+    match source:
+        case ProceduralSource():
+            from learner.procedural import digit_problems, fingerprint
+            problems = digit_problems(source.split, source.size)
+            return ([_chat_row(run, problem, source_column="messages", verification_column="verification_info",
+                               where=f"problem {index}") for index, problem in enumerate(problems)],
+                    fingerprint(source.split, source.size))
+        case DatasetSource():
+            return _dataset_rows(run, source)
+
+
+def _dataset_rows(run: Run, source: DatasetSource) -> tuple[list[Row], str]:
+    table = _open(run, source)
+    if source.limit is not None:
+        table = table.select(range(min(source.limit, len(table))))
+    wanted = _columns(source)
+    for column in wanted:
+        if column not in table.column_names:
+            near = difflib.get_close_matches(column, table.column_names, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise RowError(f"{source.path}: no column {column!r} among {', '.join(table.column_names)}{hint}")
+    rows = [_row(run, source, record, f"{source.path} row {index}")
+            for index, record in enumerate(table.select_columns(wanted))]
+    return rows, str(table._fingerprint)     # noqa: SLF001 - the one name that datasets gives it
+
+
+def _open(run: Run, source: DatasetSource) -> Any:
+    import datasets                                              # heavy, on purpose after the config is checked
+
+    datasets.disable_progress_bars()
+    token = run.model.hf_token.get_secret_value() if run.model.hf_token else None
+    path = Path(source.path)
+    kind = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}.get(path.suffix)
+    try:
+        if path.is_file() and kind:
+            return datasets.load_dataset(kind, data_files={source.split: str(path)}, split=source.split)
+        if path.is_dir() and ((path / "state.json").exists() or (path / "dataset_dict.json").exists()):
+            saved = datasets.load_from_disk(str(path))
+            return saved[source.split] if isinstance(saved, datasets.DatasetDict) else saved
+        return datasets.load_dataset(source.path, source.config_name, split=source.split, revision=source.revision,
+                                     token=token)
+    except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
+        raise RowError(f"{source.path} (split {source.split}) can't be read: {error}") from error
+
+
+def _columns(source: DatasetSource) -> list[str]:
+    columns = set(re.findall(r"\{(\w+)\}", source.prompt_template)) if source.prompt_template else {source.prompt_column}
+    columns.add(source.answer_column or source.verification_column)
+    return sorted(columns)
+
+
+def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str) -> Row:
+    prompt: Any = record.get(source.prompt_column)
+    if source.prompt_template is not None:
+        prompt = re.sub(r"\{(\w+)\}", lambda found: str(record[found.group(1)]), source.prompt_template)
+    if isinstance(prompt, str) and prompt.strip():
+        prompt = [{"role": "user", "content": prompt}]
+    if source.system_prompt and isinstance(prompt, list):
+        prompt = [{"role": "system", "content": source.system_prompt}, *prompt]
+    if source.answer_column is None:
+        return _chat_row(run, {"messages": prompt, source.verification_column: record[source.verification_column]},
+                         source_column="messages", verification_column=source.verification_column, where=where)
+    answer = _answer(source, record[source.answer_column], where)
+    return _chat_row(run, {"messages": prompt, "info": {"type": source.task, "answer": {"value": answer}}},
+                     source_column="messages", verification_column="info", where=where)
+
+
+def _answer(source: DatasetSource, value: Any, where: str) -> str:
+    if source.answer_pattern is not None:
+        found = re.search(source.answer_pattern, str(value))
+        if found is None:
+            raise RowError(f"{where}: {source.answer_column} does not match answer_pattern {source.answer_pattern!r}: "
+                           f"{str(value)[-80:]!r}")
+        value = found.group(1)
+    return "" if value is None else str(value).strip()
+
+
+def _chat_row(run: Run, record: Mapping[str, Any], *, source_column: str, verification_column: str, where: str) -> Row:
+    turns = record[source_column]
+    if not isinstance(turns, list) or not turns or not all(
+            isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str)
+            for turn in turns):
+        raise RowError(f"{where}: the prompt must be a text or a list of role and content, got {str(turns)[:80]!r}")
+    info = record[verification_column]
+    if isinstance(info, str):
+        try:
+            info = json.loads(info)
+        except json.JSONDecodeError as error:
+            raise RowError(f"{where}: {verification_column} is not JSON: {error}") from None
+    if not isinstance(info, dict):
+        raise RowError(f"{where}: {verification_column} must be an object, got {type(info).__name__}")
+    kind = str(info.get("type", ""))
+    task = TASK_ALIASES.get(kind, kind)
+    if task not in run.scorers.tasks:
+        near = difflib.get_close_matches(task, run.scorers.tasks, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise RowError(f"{where}: no scorer for task {kind!r}; scorers.tasks has {', '.join(run.scorers.tasks)}{hint}")
+    answer = info.get("answer")
+    value = answer.get("value") if isinstance(answer, dict) else answer
+    if value is None or not str(value).strip():
+        raise RowError(f"{where}: no answer to check against in {verification_column}: {str(info)[:120]}")
+    return Row(messages=tuple({"role": turn["role"], "content": turn["content"]} for turn in turns), task=task,
+               verification_info=info)

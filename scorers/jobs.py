@@ -1,0 +1,91 @@
+"""Score some groups: the RQ job.
+
+In: entries of the stream `rollouts`, named by the job. Out: each group with its scores on `scored`, by a hand-over of its
+own. Runs in every scorer worker. A crash loses nothing: the entries are still there, the dispatcher's sweep names them in a
+new job, and the hand-over makes a second run harmless.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Sequence
+
+from broker import codec
+from broker.alive import Heartbeat
+from broker.errors import Permanent
+from broker.joining import Joined
+from broker.keys import ROLLOUTS, SCORED
+from broker.streams import Consumer, Entry, Renewer, entries_of
+from scorers.group import GroupScorer
+
+log = logging.getLogger(__name__)
+
+CONSUMER = "scorers"            # one for all: an entry's job says who works, the hand-over whose result counts
+FUNCTION = "scorers.jobs.score_entries"
+QUEUE = "math"
+
+_worker: Worker | None = None
+
+
+class Worker:
+    """What a scorer's process keeps between jobs."""
+
+    def __init__(self, joined: Joined, scorer: GroupScorer, name: str, heartbeat: Heartbeat) -> None:
+        self.joined = joined
+        self.scorer = scorer
+        self.name = name
+        self.heartbeat = heartbeat
+        self.rollouts = Consumer(joined.link, joined.keys, ROLLOUTS, CONSUMER, lease_s=joined.run.broker.lease_s)
+        self._renewer = Renewer([self.rollouts])
+        self._groups = 0
+
+    def score(self, entry: Entry) -> None:
+        """One group: from its entry to `scored`, or to `dead` with the reason."""
+        attempts = self.rollouts.begin(entry)
+        if attempts == 0:
+            return
+        self.rollouts.hold(entry)
+        rollout = self.rollouts.decode(entry, codec.decode_rollout)
+        if rollout is None:
+            return
+        most = self.joined.run.broker.max_attempts
+        if attempts > most:
+            self.rollouts.bury(entry, attempts=attempts - 1, reason=(
+                f"{attempts - 1} scorers began this group and none finished it (broker.max_attempts={most})"))
+            return
+        self.heartbeat.say(f"scoring group {entry.group_id}", groups=str(self._groups))
+        try:
+            scored = self.scorer.score(rollout, self.name)
+        except Permanent as error:
+            self.rollouts.bury(entry, reason=str(error), attempts=attempts, traceback=traceback.format_exc())
+            return
+        self._groups += self.rollouts.hand_over(entry, SCORED, codec.encode_scored(scored))
+
+    def close(self) -> None:
+        """Stop renewing, end the children."""
+        self._renewer.stop()
+        self.scorer.close()
+
+
+def bind(worker: Worker) -> None:
+    """Give this process's jobs their worker: RQ calls a function by its name and can't hand one in."""
+    global _worker      # noqa: PLW0603
+    _worker = worker
+
+
+def score_entries(entry_ids: Sequence[str]) -> None:
+    """The job. One group's failure is no other's."""
+    if _worker is None:
+        raise RuntimeError("this process runs scoring jobs without being a scorer: start it with python -m scorers")
+    key = _worker.joined.keys(ROLLOUTS)
+    for entry_id in entry_ids:
+        reply = _worker.joined.link(lambda client, i=entry_id: client.xrange(key, i, i))
+        for entry in entries_of(ROLLOUTS, reply):
+            try:
+                _worker.score(entry)
+            except Exception:
+                log.exception("score_failed group=%s entry=%s; its lease runs out and it is tried again",
+                              entry.group_id, entry_id)
+                _worker.rollouts.release(entry)
+    _worker.heartbeat.say("waiting for rollouts")

@@ -1,0 +1,45 @@
+"""One scorer process: an RQ worker that has passed its self-test.
+
+In: jobs of the run's queue. Out: what `scorers.jobs` hands over. Before the first job it scores a right, a wrong and a
+hanging answer; a worker that can't do that takes no work. It ends on SIGTERM, after the job that it is at, and by itself
+when Redis stays away; the pool starts it again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import redis
+
+from broker.alive import Heartbeat
+from broker.joining import Joined
+from scorers import jobs
+from scorers.delivery import Delivery, ScoringWorker
+from scorers.group import GroupScorer
+
+log = logging.getLogger(__name__)
+
+WORKER_TTL_S = 60           # RQ's record of a worker that was killed
+
+
+def run_worker(joined: Joined, name: str, stop: threading.Event) -> int:
+    """Work until stopped. Returns the exit code."""
+    scorer = GroupScorer(joined.run.scorers)
+    scorer.self_test()
+    log.info("self_test passed worker=%s", name)
+    heartbeat = Heartbeat(joined.link, joined.keys, "scorer", name)
+    worker = jobs.Worker(joined, scorer, name, heartbeat)
+    jobs.bind(worker)
+    delivery = Delivery(joined.link.client, joined.keys)
+    connection = redis.Redis.from_url(joined.link.url)      # RQ's own: it blocks for longer than the link's time-out
+    rq_worker = ScoringWorker([delivery.queue], name=name, connection=connection, worker_ttl=WORKER_TTL_S,
+                              serializer=delivery.queue.serializer)
+    heartbeat.say("waiting for rollouts")
+    try:
+        if not stop.is_set():
+            rq_worker.work(logging_level="WARNING")
+    finally:
+        worker.close()
+        heartbeat.stop()
+    return 0
