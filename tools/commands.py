@@ -1,0 +1,64 @@
+"""The commands that make up a run on one machine: the very ones that other launchers use, one process each.
+
+In: the configuration and how it was given. Out: a `Command` for the learner, each generator and the scorers, with the
+GPUs that each sees. `millrace up` starts them; `--dry-run` shows them.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from config.generators import VllmEngine
+from config.loading import ConfigError
+from config.run import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One process of a run."""
+
+    role: str                       # learner, generator-0, scorers-0: the name of its log
+    args: tuple[str, ...]
+    gpus: tuple[int, ...] = ()      # that it sees; none named: all of them
+    ends_the_run: bool = False      # its end is the run's; any other is started again when it dies
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What it needs beside its parent's environment. Unbuffered, so that its lines are seen as they come."""
+        visible = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, self.gpus))} if self.gpus else {}
+        return {"PYTHONUNBUFFERED": "1", **visible}
+
+    def __str__(self) -> str:
+        visible = [f"CUDA_VISIBLE_DEVICES={','.join(map(str, self.gpus))}"] if self.gpus else []
+        return " ".join([*visible, shlex.join(self.args)])
+
+
+def commands(run: Run, words: Sequence[str]) -> list[Command]:
+    """The processes of `run`, which was loaded from `words` (`--config FILE key=value ...`).
+
+    Raises:
+        ConfigError: an engine needs more GPUs than are handed out.
+    """
+    learner = Command(role="learner", args=(sys.executable, "-m", "learner", *words), gpus=run.learner.gpus,
+                      ends_the_run=True)
+    generators = [Command(role=f"generator-{index}", args=(sys.executable, "-m", "generators", "--run", run.name),
+                          gpus=_gpus_of_generator(run, index))
+                  for index in range(run.generators.count)]
+    scorers = Command(role="scorers-0", args=(sys.executable, "-m", "scorers", "--run", run.name))
+    return [learner, *generators, scorers]
+
+
+def _gpus_of_generator(run: Run, index: int) -> tuple[int, ...]:
+    """`tensor_parallel` GPUs of the list, going round it; two generators share where it is too short for all."""
+    gpus = run.generators.gpus
+    if not gpus:
+        return ()
+    engine = run.generators.engine
+    width = engine.tensor_parallel if isinstance(engine, VllmEngine) else 1
+    if width > len(gpus):
+        raise ConfigError(f"generators.gpus names {len(gpus)} GPUs, and generators.engine.tensor_parallel={width} "
+                          "needs as many for one generator")
+    return tuple(gpus[(index * width + k) % len(gpus)] for k in range(width))

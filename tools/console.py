@@ -1,0 +1,196 @@
+"""What the person before `millrace up` sees: the roles' lines, and how the run stands.
+
+In: lines by role, and a `View` at every tick. Out: on a terminal, the lines above a table that stays at the bottom; else
+the lines and one plain progress line every few seconds. The learner's lines are all shown, of the other roles only
+warnings and errors: the rest is in `logs/ROLE.log`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from broker.stats import Snapshot
+from tools.progress import View
+
+PLAIN_EVERY_S = 5.0
+LIVE_EVERY_S = 0.25
+STALE_S = 5.0
+ROLE_WIDTH = 11
+BAR_WIDTH = 24
+LONGEST_STATE = 60
+SHOW_CURSOR = b"\x1b[?25h\n"
+
+ALARM = re.compile(r"^\d\d:\d\d:\d\d \S+ (WARNING|ERROR|CRITICAL) ")       # the format of config.logs
+COLOURS = {"learner": "cyan", "generator": "magenta", "scorers": "green", "scorer": "green", "dispatcher": "green",
+           "up": "yellow"}
+
+
+class RunConsole(Protocol):
+    """Where a run is shown."""
+
+    def line(self, role: str, text: str) -> None:
+        """One line of a role's output."""
+        ...
+
+    def tick(self, view: View, running: int) -> None:
+        """How the run stands; called often."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None: ...
+
+
+class PlainConsole:
+    """For files, pipes and CI."""
+
+    def __init__(self) -> None:
+        self._shown_at = time.monotonic()
+        self._shown = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def line(self, role: str, text: str) -> None:
+        """Print it, prefixed, if it is one to show."""
+        if is_shown(role, text):
+            sys.stdout.write(f"{role:<{ROLE_WIDTH}} | {text}\n")
+            sys.stdout.flush()
+
+    def tick(self, view: View, running: int) -> None:
+        """Print the progress line if it is due and says something new."""
+        if time.monotonic() - self._shown_at < PLAIN_EVERY_S:
+            return
+        text = progress_line(view, running)
+        if text != self._shown:
+            self.line("up", text)
+        self._shown, self._shown_at = text, time.monotonic()
+
+
+class LiveConsole:
+    """For a terminal."""
+
+    def __init__(self, name: str, console: Console | None = None) -> None:
+        self._name = name
+        self._started = time.monotonic()
+        self._drawn_at = 0.0
+        self._console = console or Console(highlight=False)
+        self._live = Live(console=self._console, auto_refresh=False, transient=False)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def line(self, role: str, text: str) -> None:
+        """Print it above the table, if it is one to show."""
+        if is_shown(role, text):
+            colour = COLOURS.get(role.partition("-")[0], "white")
+            self._console.print(Text.assemble((f"{role:<{ROLE_WIDTH}} ", colour), ("│ ", "dim"), text), soft_wrap=True)
+
+    def tick(self, view: View, running: int) -> None:
+        """Draw the table anew, if it is due."""
+        if time.monotonic() - self._drawn_at >= LIVE_EVERY_S:
+            self._drawn_at = time.monotonic()
+            self._live.update(panel(self._name, view, running, self._drawn_at - self._started), refresh=True)
+
+
+def is_shown(role: str, text: str) -> bool:
+    """Whether a line goes to the console, or only to its log."""
+    return role in {"learner", "up"} or ALARM.match(text) is not None
+
+
+def progress_line(view: View, running: int) -> str:
+    """How the run stands, as key=value."""
+    found = view.snapshot
+    if found is None:
+        return f"starting processes={running}"
+    parts = [f"step={max(found.version, 0)}/{found.steps}"]
+    if view.last_step:
+        parts += [f"reward={view.rewards[-1]:.3f}", f"lag={view.last_step['lag_mean']:.2f}/{view.last_step['lag_max']}"]
+    if view.pass_rates:
+        parts.append(f"pass_rate={view.pass_rates[-1][1]:.3f}")
+    parts += [f"prompts={found.prompts}", f"rollouts={found.rollouts}", f"scored={found.scored}", f"dead={found.dead}",
+              f"generators={found.alive('generator')}", f"scorers={found.alive('scorer')}",
+              f"bottleneck={found.bottleneck!r}"]
+    if view.age_s > STALE_S:
+        parts.append(f"redis_silent_s={view.age_s:.0f}")
+    return " ".join(parts)
+
+
+def panel(name: str, view: View, running: int, seconds: float) -> RenderableType:
+    """The table at the bottom of the terminal."""
+    found = view.snapshot
+    clock = f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+    title = Text.assemble(("millrace ", "dim"), (name, "bold"))
+    if found is None or not found.steps:
+        return Panel(Text(f"starting: {running} processes are up, the learner has not begun", "dim"), title=title,
+                     subtitle=clock, border_style="dim")
+    parts: list[RenderableType] = [_headline(view, found), Text(), _streams(found),
+                                   Text(found.bottleneck, "yellow"), Text(), _processes(found)]
+    if view.age_s > STALE_S:
+        parts.append(Text(f"Redis has not answered for {view.age_s:.0f} s; this is what was seen last", "bold red"))
+    return Panel(Group(*parts), title=title, subtitle=clock, border_style="dim", padding=(0, 1))
+
+
+def _headline(view: View, found: Snapshot) -> RenderableType:
+    done = max(found.version, 0)
+    filled = min(BAR_WIDTH, BAR_WIDTH * done // found.steps)
+    grid = Table.grid(padding=(0, 3))
+    rewards = Text.assemble("reward ", (f"{view.rewards[-1]:.3f} ", "bold"), (sparkline(view.rewards), "cyan")) \
+        if view.rewards else Text("reward -")
+    rates = Text("held-out -")
+    if view.pass_rates:
+        first, last = view.pass_rates[0][1], view.pass_rates[-1][1]
+        before = f"{first:.2f} → " if len(view.pass_rates) > 1 else ""
+        rates = Text.assemble("held-out ", before, (f"{last:.2f}", "bold"))
+    lag = Text("lag -")
+    if step := view.last_step:
+        lag = Text.assemble("lag ", (f"{step['lag_mean']:.1f}", "bold"), f" mean, {step['lag_max']} max")
+    grid.add_row(Text.assemble("step ", (f"{done}/{found.steps} ", "bold"), ("━" * filled, "cyan"),
+                               ("━" * (BAR_WIDTH - filled), "dim")), rewards, rates, lag)
+    return grid
+
+
+def _streams(found: Snapshot) -> RenderableType:
+    grid = Table.grid(padding=(0, 1))
+    stages = [("prompts", found.prompts, "magenta"), ("rollouts", found.rollouts, "green"),
+              ("scored", found.scored, "cyan"), ("dead", found.dead, "red")]
+    largest = max(1, *(depth for _, depth, _ in stages))
+    for stream, depth, colour in stages:
+        width = -(-BAR_WIDTH * depth // largest)
+        grid.add_row(Text(stream), Text(str(depth), "bold", justify="right"), Text("■" * width, colour))
+    return grid
+
+
+def _processes(found: Snapshot) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    for column in ("process", "pid", "policy", "does"):
+        table.add_column(column, no_wrap=True, overflow="ellipsis")
+    for process in found.processes:
+        table.add_row(Text(process.role, COLOURS.get(process.role, "white")), str(process.pid), process.version or "-",
+                      process.state[:LONGEST_STATE])
+    return table
+
+
+def sparkline(values: list[float], width: int = 20) -> str:
+    """The last values as bars between the lowest and the highest of them."""
+    shown = values[-width:]
+    low, high = min(shown), max(shown)
+    return "".join("▁▂▃▄▅▆▇█"[round(7 * (value - low) / (high - low)) if high > low else 0] for value in shown)

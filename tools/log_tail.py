@@ -1,0 +1,42 @@
+"""The lines that a process appends to its log, as they come.
+
+Processes write their logs themselves, not through a pipe of `millrace up`: so their last words are kept even when it is
+killed, and a slow terminal never holds a role up.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+
+MOST_BYTES = 1 << 20        # read at once; a role that writes faster is shown a little later
+
+
+class LogTail:
+    """Reads what is appended to `path` from now on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._position = path.stat().st_size if path.exists() else 0
+        self._rest = b""
+
+    def new_lines(self) -> list[str]:
+        """Whole lines since the last call; of a line that was overwritten by carriage returns its last state."""
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(self._position)
+                data = stream.read(MOST_BYTES)
+        except FileNotFoundError:
+            return []
+        self._position += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [line.rstrip(b"\r").rpartition(b"\r")[2].decode(errors="replace") for line in lines]
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """The last `count` lines of a log."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as stream:
+            return [line.rstrip("\n") for line in deque(stream, maxlen=count)]
+    except FileNotFoundError:
+        return []

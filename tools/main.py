@@ -1,0 +1,110 @@
+"""The `millrace` command.
+
+In: a verb and its words. Out: the verb's exit code: 0 done, 1 failed, 2 bad configuration or usage. Each verb imports
+what it needs when it is called, so that `--help` and a typo are answered at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Find the verb, call it, turn what people can act on into one message."""
+    verbs = "\n".join(f"  {verb:<10} {text}" for verb, (text, _) in VERBS.items())
+    parser = argparse.ArgumentParser(
+        prog="millrace", description="Asynchronous reinforcement learning from verifiable rewards.",
+        epilog=f"commands:\n{verbs}\n\n`millrace COMMAND --help` says more.", usage="millrace [--version] COMMAND ...",
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="store_true", help="the versions that matter, and stop")
+    parser.add_argument("command", nargs="?", choices=VERBS, metavar="COMMAND", help="one of those below")
+    parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    if args.version:
+        from config.versions import versions
+        sys.stdout.write(versions() + "\n")
+        return 0
+    if args.command is None:
+        parser.print_help()
+        return 2
+
+    from broker.errors import PipelineError
+    from config.loading import ConfigError
+    try:
+        return VERBS[args.command][1](args.words)
+    except (ConfigError, PipelineError) as error:
+        from config.logs import mask
+        sys.stderr.write(f"{mask(str(error))}\n")
+        return 2 if isinstance(error, ConfigError) else 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _up(words: Sequence[str]) -> int:
+    parser = _parser("up", "CONFIG [key=value ...]")
+    parser.add_argument("config", metavar="CONFIG", help="YAML file of the run")
+    parser.add_argument("values", nargs="*", metavar="key=value", help="settings over the file's: learner.steps=10")
+    parser.add_argument("--dry-run", action="store_true", help="show the commands and their GPUs; start nothing")
+    parser.add_argument("--plain", action="store_true", help="lines instead of the table, on a terminal too")
+    args = parser.parse_intermixed_args(words)
+    from tools.up import up
+    return up(["--config", args.config, *args.values], dry_run=args.dry_run, plain=args.plain)
+
+
+def _runs(words: Sequence[str]) -> int:
+    parser = _parser("runs", "")
+    _add_runs_dir(parser)
+    args = parser.parse_args(words)
+    from tools.runs import list_runs
+    return list_runs(args.runs_dir)
+
+
+def _rm(words: Sequence[str]) -> int:
+    parser = _parser("rm", "RUN")
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--force", action="store_true", help="even if the run is alive: it is killed")
+    _add_runs_dir(parser)
+    args = parser.parse_args(words)
+    from tools.remove import remove
+    return remove(args.run, args.runs_dir, is_sure=args.yes, is_forced=args.force)
+
+
+def _redis_cli(words: Sequence[str]) -> int:
+    parser = _parser("redis-cli", "RUN [args ...]")
+    _add_runs_dir(parser)
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="as for redis-cli; none opens its prompt")
+    args = parser.parse_args(words)
+    from tools.redis_cli import redis_cli
+    return redis_cli(args.run, args.runs_dir, args.args)
+
+
+def _audit(words: Sequence[str]) -> int:
+    from tools.audit import main as audit
+    return audit(words)
+
+
+VERBS: Mapping[str, tuple[str, Callable[[Sequence[str]], int]]] = {
+    "up": ("run a configuration on this machine, start to end", _up),
+    "runs": ("list the runs that are here", _runs),
+    "rm": ("remove a run: its folder and its keys in Redis", _rm),
+    "redis-cli": ("open a run's Redis, or ask it something", _redis_cli),
+    "audit": ("count every group that was ever issued: trained, dropped, dead, in flight, lost", _audit),
+}
+
+
+def _parser(verb: str, usage: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(prog=f"millrace {verb}", description=VERBS[verb][0].capitalize() + ".",
+                                   usage=f"millrace {verb} [options] {usage}")
+
+
+def _add_runs_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""What `millrace up` shows of a run: Redis' view of it and the learner's own numbers, read by a thread beside the loop.
+
+In: `broker.stats.snapshot` and new lines of metrics.jsonl, about once a second. Out: the newest `View`. While Redis is
+away the view keeps what was seen last and says that it is old.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from broker.stats import Snapshot, snapshot
+from tools.log_tail import LogTail
+
+LOOK_EVERY_S = 1.0
+
+
+@dataclass(slots=True, kw_only=True)
+class View:
+    """A run as it was seen last."""
+
+    snapshot: Snapshot | None = None        # None before the first answer of Redis
+    seen_at: float = 0.0                    # monotonic seconds of it
+    last_step: dict[str, Any] = field(default_factory=dict)
+    rewards: list[float] = field(default_factory=list)              # mean of each step
+    pass_rates: list[tuple[int, float]] = field(default_factory=list)   # (version, rate)
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since Redis answered."""
+        return time.monotonic() - self.seen_at
+
+
+class Progress:
+    """Follows the run `name` until `stop`."""
+
+    def __init__(self, redis_url: str, name: str, folder: Path) -> None:
+        self.view = View()
+        self._name = name
+        self._client = redis.Redis.from_url(redis_url, socket_timeout=2.0, socket_connect_timeout=2.0,
+                                            retry=Retry(NoBackoff(), 0))
+        self._metrics = LogTail(folder / "metrics.jsonl")
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="progress", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join(timeout=5.0)
+        self._client.close()
+
+    def _follow(self) -> None:
+        while not self._stop.wait(LOOK_EVERY_S):
+            for line in self._metrics.new_lines():
+                with contextlib.suppress(ValueError):
+                    self._count(json.loads(line))
+            with contextlib.suppress(redis.RedisError):
+                self.view.snapshot = snapshot(self._client, self._name)
+                self.view.seen_at = time.monotonic()
+
+    def _count(self, step: dict[str, Any]) -> None:
+        self.view.last_step = step
+        self.view.rewards.append(float(step["reward_mean"]))
+        if step.get("eval_pass_rate") is not None:
+            self.view.pass_rates.append((int(step["eval_version"]), float(step["eval_pass_rate"])))

@@ -1,0 +1,55 @@
+"""`millrace runs`: what runs are here.
+
+In: every folder of the runs' folder, and nothing else: no Redis is asked. Out: a line a run, the newest last.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from tools.run_folder import RunFolder, holder, read_run
+
+HEADINGS = ("run", "status", "step", "reward", "held-out", "when")
+MARKS = ("status.json", "config.yaml", "up.lock", "redis")      # one of them makes a folder a run's
+
+
+def list_runs(runs_dir: Path) -> int:
+    """Print the table."""
+    folders = [path for path in runs_dir.glob("*") if is_run(path)]
+    if not folders:
+        sys.stdout.write(f"no runs in {runs_dir}\n")
+        return 0
+    rows = [HEADINGS, *(_row(found) for found in sorted(map(read_run, folders), key=_when))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    for row in rows:
+        sys.stdout.write("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
+    return 0
+
+
+def is_run(folder: Path) -> bool:
+    """Whether `folder` is a run's."""
+    return folder.is_dir() and any((folder / mark).exists() for mark in MARKS)
+
+
+def _row(found: RunFolder) -> tuple[str, ...]:
+    step = found.last_step
+    rates = found.pass_rates
+    return (found.path.name, _status(found),
+            f"{max(found.version, int(step.get('step', 0)), 0)}/{found.steps}" if found.steps else "-",
+            f"{step['reward_mean']:.3f}" if step else "-",
+            f"{rates[0][1]:.2f} -> {rates[-1][1]:.2f}" if rates else "-",
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(_when(found))))
+
+
+def _status(found: RunFolder) -> str:
+    """The learner's word; whether somebody is there to make it true is seen by the lock of `millrace up`."""
+    is_held = holder(found.path) is not None
+    if found.status == "running":
+        return "running" if is_held else "running?"         # elsewhere, or killed before it could say so
+    return found.status or ("starting" if is_held else "not begun")
+
+
+def _when(found: RunFolder) -> float:
+    return found.at or found.path.stat().st_mtime

@@ -1,0 +1,201 @@
+"""Keeps the processes of a run alive, and ends them all.
+
+In: a list of commands and a stop event. Out: every line that they write, in `logs/ROLE.log` and to whoever listens, and
+an `Outcome`. Run by `millrace up`, in its main thread alone, since a child dies with the thread that forked it. A
+process that fails is started again after a pause; one that keeps failing ends the run, and so does the learner's end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker import processes
+from tools.commands import Command
+from tools.log_tail import LogTail
+
+log = logging.getLogger(__name__)
+
+TICK_S = 0.1
+SAY_EVERY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarts:
+    """When a process that died is started again."""
+
+    most: int = 5                   # times within `window_s`; the next death ends the run
+    window_s: float = 60.0
+    first_pause_s: float = 0.5      # doubled with each restart in the window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How the run ended."""
+
+    code: int                       # 0 done, 1 failed, 128 + signal where the learner was killed by one
+    reason: str                     # for people; "" where all went well
+    failed_role: str = ""           # whose log explains it
+
+
+class Child:
+    """One command and the process that runs it now."""
+
+    def __init__(self, command: Command, log_file: Path) -> None:
+        self.command = command
+        self.log = LogTail(log_file)
+        self.process: subprocess.Popen[bytes] | None = None
+        self.restarted_at: list[float] = []
+        self.start_at = 0.0                     # monotonic seconds, while it waits to be started
+        self.is_done = False                    # ended with 0: nobody wants it back
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process has not ended."""
+        return self.process is not None and not processes.has_ended(self.process)
+
+
+class Supervisor:
+    """Starts `commands` and keeps them.
+
+    Args:
+        environment: of every child, under the command's own.
+        logs: folder of ROLE.log; appended to.
+        on_line: told (role, line) for every line that a child writes.
+        on_tick: called about ten times a second; raises what ends the run.
+        grace_s: for a process other than the learner to end by itself when the run is over.
+    """
+
+    def __init__(self, commands: Sequence[Command], *, environment: Mapping[str, str], logs: Path,
+                 on_line: Callable[[str, str], None], on_tick: Callable[[], None] = lambda: None,
+                 restarts: Restarts | None = None, grace_s: float = 10.0) -> None:
+        logs.mkdir(parents=True, exist_ok=True)
+        self.children = [Child(command, logs / f"{command.role}.log") for command in commands]
+        self._environment = environment
+        self._on_line = on_line
+        self._on_tick = on_tick
+        self._restarts = restarts or Restarts()
+        self._grace_s = grace_s
+
+    @property
+    def running(self) -> int:
+        """Processes that run now."""
+        return sum(child.is_running for child in self.children)
+
+    def run(self, stop: threading.Event) -> Outcome:
+        """Until the learner ends, something keeps failing, or `stop` is set. Leaves no process."""
+        try:
+            for child in self.children:
+                self._start(child)
+            outcome = None
+            while outcome is None and not stop.is_set():
+                outcome = self._tick()
+                stop.wait(TICK_S)
+            return self._finish(outcome)
+        finally:
+            self.kill()
+            self._read_logs()
+
+    def kill(self) -> None:
+        """End every process group now. Safe from any thread."""
+        for child in self.children:
+            if child.process is not None and child.process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.process.pid, signal.SIGKILL)
+
+    def _tick(self) -> Outcome | None:
+        self._on_tick()
+        self._read_logs()
+        for child in self.children:
+            if child.process is None:
+                if not child.is_done and time.monotonic() >= child.start_at:
+                    self._start(child)
+            elif processes.has_ended(child.process) and (outcome := self._ended(child)) is not None:
+                return outcome
+        return None
+
+    def _start(self, child: Child) -> None:
+        environment = {**os.environ, **self._environment, **child.command.environment}
+        with child.log.path.open("ab") as output:
+            child.process = processes.spawn(child.command.args, env=environment, stdout=output, stderr=output)
+        log.info("started role=%s pid=%d", child.command.role, child.process.pid)
+
+    def _ended(self, child: Child) -> Outcome | None:
+        """Decide what the end of a process means; sweeps what it left in its group."""
+        assert child.process is not None          # noqa: S101 - for mypy
+        code = processes.stop(child.process, grace_s=0)
+        child.process = None
+        if child.command.ends_the_run:
+            return _outcome_of(child.command.role, code)
+        if code == 0:
+            child.is_done = True
+            log.info("ended role=%s code=0", child.command.role)
+            return None
+        now = time.monotonic()
+        child.restarted_at = [at for at in child.restarted_at if now - at < self._restarts.window_s]
+        times = len(child.restarted_at)
+        if times >= self._restarts.most:
+            return Outcome(code=1, failed_role=child.command.role, reason=(
+                f"{child.command.role} {_words(code)} {times + 1} times within {self._restarts.window_s:.0f} s"))
+        pause_s = self._restarts.first_pause_s * 2**times
+        child.restarted_at.append(now)
+        child.start_at = now + pause_s
+        log.warning("died role=%s how=%r restart_in_s=%.1f restart=%d/%d", child.command.role, _words(code), pause_s,
+                    times + 1, self._restarts.most)
+        return None
+
+    def _finish(self, outcome: Outcome | None) -> Outcome:
+        """End the learner first, so that it commits what it has begun, then the others together."""
+        for child in self.children:
+            if child.command.ends_the_run and child.process is not None:
+                code = self._finish_learner(child, child.process)
+                outcome = outcome or _outcome_of(child.command.role, code)
+        others = [child.process for child in self.children if child.process is not None]
+        for process in others:
+            if not processes.has_ended(process):
+                process.terminate()
+        deadline = time.monotonic() + self._grace_s
+        for process in others:
+            processes.wait(process, deadline - time.monotonic())
+            processes.stop(process, grace_s=0)
+        return outcome or Outcome(code=0, reason="")
+
+    def _finish_learner(self, child: Child, process: subprocess.Popen[bytes]) -> int:
+        """SIGTERM, then wait for as long as its step takes: a second Ctrl-C is what cuts it short."""
+        since = said = time.monotonic()
+        if not processes.has_ended(process):
+            process.terminate()
+        while not processes.has_ended(process):
+            self._read_logs()
+            if time.monotonic() - said > SAY_EVERY_S:
+                said = time.monotonic()
+                log.info("waiting waited_s=%.0f for=%s to finish its step and commit (again Ctrl-C: now)",
+                         said - since, child.command.role)
+            time.sleep(TICK_S)
+        return processes.stop(process, grace_s=0)
+
+    def _read_logs(self) -> None:
+        for child in self.children:
+            for line in child.log.new_lines():
+                self._on_line(child.command.role, line)
+
+
+def _outcome_of(role: str, code: int) -> Outcome:
+    if code == 0:
+        return Outcome(code=0, reason="")
+    return Outcome(code=code if code > 0 else 128 - code, reason=f"{role} {_words(code)}", failed_role=role)
+
+
+def _words(code: int) -> str:
+    if code >= 0:
+        return f"ended with code {code}"
+    hint = " (by the kernel, if memory ran out)" if code == -signal.SIGKILL else ""
+    return f"was killed by {signal.Signals(-code).name}{hint}"
