@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker.errors import Retryable, RunFailed
+from broker.errors import Retryable
 from broker.messages import Completion, FinishReason, Prompt, Span
 from config.generators import HfEngine
 from config.run import Run
@@ -145,32 +145,22 @@ class HfEngineRunner:
     def _build(self) -> None:
         """Tokenizer and architecture; the parameters stay uninitialized until `_replace_weights`."""
         import torch
-        from transformers import AutoConfig, AutoModelForCausalLM
-        from transformers.initialization import no_init_weights
+
+        from generators.hf_model import build_model
 
         started = time.monotonic()
         if self._config.threads is not None:
             torch.set_num_threads(self._config.threads)
-        section = self._run.model
-        chat = load_chat(section)
-        token = section.hf_token.get_secret_value() if section.hf_token else None
-        try:
-            config = AutoConfig.from_pretrained(section.path, revision=section.revision, token=token,
-                                                trust_remote_code=section.trust_remote_code)
-        except (OSError, ValueError) as error:
-            raise RunFailed(f"model.path={section.path}: its config can't be loaded: {error}") from error
-        with no_init_weights():
-            model: PreTrainedModel = AutoModelForCausalLM.from_config(      # type: ignore[no-untyped-call]
-                config, dtype=getattr(torch, section.dtype), trust_remote_code=section.trust_remote_code)
-        model.tie_weights()      # uninitialized models come untied
+        chat = load_chat(self._run.model)
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        model.to(device).eval().requires_grad_(False)
+        with torch.device(device):
+            model = build_model(self._run.model)
         self._loaded = model, chat
-        log.info("engine_started engine=hf model=%s parameters=%d device=%s took_s=%.1f", section.path,
+        log.info("engine_started engine=hf model=%s parameters=%d device=%s took_s=%.1f", self._run.model.path,
                  model.num_parameters(), device, time.monotonic() - started)
 
     def _replace_weights(self, file: Path, version: int) -> None:
-        from generators.hf_weights import replace_weights
+        from generators.hf_model import replace_weights
 
         started = time.monotonic()
         model, _ = self._model_and_chat()

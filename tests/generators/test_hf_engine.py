@@ -242,3 +242,9 @@ def test_closing_ends_a_batch_at_its_next_token(started: Started) -> None:
 def test_a_model_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match=str(tmp_path)):
         Started(tmp_path)
+
+
+def test_a_file_that_is_gone_says_so(started: Started, tmp_path: Path) -> None:
+    """The announcement is then read again: a newer version has replaced it."""
+    with pytest.raises(FileNotFoundError):
+        started.load(tmp_path / "gone.safetensors", 1)

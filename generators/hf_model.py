@@ -1,0 +1,84 @@
+"""The policy as transformers knows it: its architecture, and weights from a safetensors file, all of them or none.
+
+In: the run's model section; files with Hugging Face names. Called by the hf engine between two batches, and by the vLLM
+engine to check a file before it goes to vLLM, which would only warn of a missing tensor. A file that does not fit is
+refused by name before anything changes, so that no model ever holds parts of two versions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers.initialization import no_init_weights
+
+from broker.errors import RunFailed
+from config.run import ModelConfig
+
+NAMES_SHOWN = 5      # of a list of wrong names
+
+
+def build_model(section: ModelConfig) -> PreTrainedModel:
+    """Build the architecture in `section.dtype` on torch's default device; the parameters are uninitialized.
+
+    Raises:
+        RunFailed: the model's folder or name has no usable config.
+    """
+    token = section.hf_token.get_secret_value() if section.hf_token else None
+    try:
+        config = AutoConfig.from_pretrained(section.path, revision=section.revision, token=token,
+                                            trust_remote_code=section.trust_remote_code)
+    except (OSError, ValueError) as error:
+        raise RunFailed(f"model.path={section.path}: its config can't be loaded: {error}") from error
+    with no_init_weights():
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(
+            config, dtype=getattr(torch, section.dtype), trust_remote_code=section.trust_remote_code)
+    model.tie_weights()      # uninitialized models come untied
+    model.eval().requires_grad_(False)
+    return model
+
+
+def check_weights(model: PreTrainedModel, file: Path) -> dict[str, torch.Tensor]:
+    """Compare the names and shapes in `file` with the model's, which may be on the meta device.
+
+    Returns:
+        The model's tensors by their names in the file. A parameter that is tied to another (`lm_head.weight` to the
+        embedding) is not among them and may be absent from the file; the other one's values count.
+    Raises:
+        RunFailed: a name is missing or unexpected, a shape differs, or the file is no safetensors file.
+        FileNotFoundError: there is no such file (any more).
+    """
+    expected: dict[str, torch.Tensor] = model.state_dict()
+    tied: set[str] = set(model.all_tied_weights_keys)
+    try:
+        with safe_open(str(file), framework="pt") as stored:
+            shapes = {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}      # noqa: SIM118
+    except SafetensorError as error:
+        raise RunFailed(f"weights {file} can't be read: {error}") from error
+    missing, unexpected = expected.keys() - tied - shapes.keys(), shapes.keys() - expected.keys()
+    if missing or unexpected:
+        raise RunFailed(f"weights {file} are not of this model: missing {_listed(missing)}; unexpected "
+                        f"{_listed(unexpected)}. Does model.path name the learner's model?")
+    for name, shape in shapes.items():
+        if shape != tuple(expected[name].shape):
+            raise RunFailed(f"weights {file}: {name} has shape {shape}, the model's is {tuple(expected[name].shape)}")
+    return {name: expected[name] for name in expected.keys() - tied}
+
+
+def replace_weights(model: PreTrainedModel, file: Path) -> None:
+    """Copy every tensor of `file` into `model`, converting to the model's type and device.
+
+    Raises:
+        RunFailed, FileNotFoundError: as `check_weights`; the model is as it was.
+    """
+    targets = check_weights(model, file)
+    with safe_open(str(file), framework="pt") as stored, torch.inference_mode():
+        for name, tensor in targets.items():
+            tensor.copy_(stored.get_tensor(name))
+
+
+def _listed(names: set[str]) -> str:
+    shown = ", ".join(sorted(names)[:NAMES_SHOWN]) or "none"
+    return shown + (f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else "")
