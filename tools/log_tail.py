@@ -30,13 +30,17 @@ class LogTail:
             return []
         self._position += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        return [line.rstrip(b"\r").rpartition(b"\r")[2].decode(errors="replace") for line in lines]
+        return [_last_state(line) for line in lines]
 
 
 def last_lines(path: Path, count: int) -> list[str]:
     """The last `count` lines of a log."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as stream:
-            return [line.rstrip("\n") for line in deque(stream, maxlen=count)]
+        with path.open("rb") as stream:
+            return [_last_state(line) for line in deque(stream, maxlen=count)]
     except FileNotFoundError:
         return []
+
+
+def _last_state(line: bytes) -> str:
+    return line.rstrip(b"\r\n").rpartition(b"\r")[2].decode(errors="replace")

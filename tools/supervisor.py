@@ -20,6 +20,7 @@ from pathlib import Path
 
 from broker import processes
 from tools.commands import Command
+from tools.guard import Guard
 from tools.log_tail import LogTail
 
 log = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ class Supervisor:
 
     def run(self, stop: threading.Event) -> Outcome:
         """Until the learner ends, something keeps failing, or `stop` is set. Leaves no process."""
+        self._guard = Guard()
         try:
             for child in self.children:
                 self._start(child)
@@ -101,11 +103,14 @@ class Supervisor:
                 stop.wait(TICK_S)
             return self._finish(outcome)
         finally:
-            self.kill()
+            for child in self.children:
+                if child.process is not None:
+                    self._end(child.process)
+            self._guard.close()
             self._read_logs()
 
     def kill(self) -> None:
-        """End every process group now. Safe from any thread."""
+        """End every process group now, from another thread than the one in `run`."""
         for child in self.children:
             if child.process is not None and child.process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -126,12 +131,19 @@ class Supervisor:
         environment = {**os.environ, **self._environment, **child.command.environment}
         with child.log.path.open("ab") as output:
             child.process = processes.spawn(child.command.args, env=environment, stdout=output, stderr=output)
+        self._guard.watch(child.process.pid)
         log.info("started role=%s pid=%d", child.command.role, child.process.pid)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> int:
+        """Kill what is left of its group; returns its exit code."""
+        code = processes.stop(process, grace_s=0)
+        self._guard.forget(process.pid)
+        return code
 
     def _ended(self, child: Child) -> Outcome | None:
         """Decide what the end of a process means; sweeps what it left in its group."""
         assert child.process is not None          # noqa: S101 - for mypy
-        code = processes.stop(child.process, grace_s=0)
+        code = self._end(child.process)
         child.process = None
         if child.command.ends_the_run:
             return _outcome_of(child.command.role, code)
@@ -165,7 +177,7 @@ class Supervisor:
         deadline = time.monotonic() + self._grace_s
         for process in others:
             processes.wait(process, deadline - time.monotonic())
-            processes.stop(process, grace_s=0)
+            self._end(process)
         return outcome or Outcome(code=0, reason="")
 
     def _finish_learner(self, child: Child, process: subprocess.Popen[bytes]) -> int:
@@ -180,7 +192,7 @@ class Supervisor:
                 log.info("waiting waited_s=%.0f for=%s to finish its step and commit (again Ctrl-C: now)",
                          said - since, child.command.role)
             time.sleep(TICK_S)
-        return processes.stop(process, grace_s=0)
+        return self._end(process)
 
     def _read_logs(self) -> None:
         for child in self.children:

@@ -1,0 +1,108 @@
+"""The commands of a run, and the verbs of `millrace`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from config.loading import ConfigError
+from config.run import Run
+from tools.commands import commands
+from tools.main import main
+from tools.redis_cli import options_of
+
+ROOT = Path(__file__).parents[2]
+CONFIG = """
+name: demo
+runs_dir: {runs_dir}
+model: {{path: tiny}}
+data: {{train: {{type: procedural}}}}
+generators: {{count: 3, gpus: [0, 1, 2, 3], engine: {{type: vllm, tensor_parallel: 2}}}}
+learner: {{gpus: [4, 5], ranks: 2}}
+"""
+
+
+@pytest.mark.parametrize(("gpus", "width", "seen"), [
+    ([], 1, [(), ()]),                        # none handed out: all are visible
+    ([0, 1], 1, [(0,), (1,)]),
+    ([3], 1, [(3,), (3,)]),                   # two share one
+    ([0, 1, 2, 3], 2, [(0, 1), (2, 3)]),
+    ([5, 6, 7], 2, [(5, 6), (7, 5)]),
+])
+def test_generators_go_round_the_gpus(
+        gpus: list[int], width: int, seen: list[tuple[int, ...]], make_run: Callable[..., Run]) -> None:
+    run = make_run(generators={"count": 2, "gpus": gpus, "engine": {"type": "vllm", "tensor_parallel": width}})
+    assert [command.gpus for command in commands(run, []) if command.role.startswith("generator")] == seen
+
+
+def test_too_few_gpus_for_one_generator_are_a_config_error(make_run: Callable[..., Run]) -> None:
+    run = make_run(generators={"gpus": [0], "engine": {"type": "vllm", "tensor_parallel": 2}})
+    with pytest.raises(ConfigError, match=r"generators.gpus names 1 .*tensor_parallel=2"):
+        commands(run, [])
+
+
+def test_a_dry_run_shows_every_command_and_its_gpus_and_starts_nothing(
+        runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = runs_dir.parent / "demo.yaml"
+    config.write_text(CONFIG.format(runs_dir=runs_dir))
+    assert main(["up", str(config), "--dry-run", "learner.steps=7"]) == 0
+    shown = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
+    assert shown == [
+        f"CUDA_VISIBLE_DEVICES=4,5 {sys.executable} -m learner --config {config} learner.steps=7",
+        f"CUDA_VISIBLE_DEVICES=0,1 {sys.executable} -m generators --run demo",
+        f"CUDA_VISIBLE_DEVICES=2,3 {sys.executable} -m generators --run demo",
+        f"CUDA_VISIBLE_DEVICES=0,1 {sys.executable} -m generators --run demo",
+        f"{sys.executable} -m scorers --run demo",
+    ]
+    assert not list(runs_dir.iterdir())
+
+
+def test_a_finished_run_passes_its_new_name_to_every_role(
+        runs_dir: Path, leave_run: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    leave_run("demo", "finished")
+    config = runs_dir.parent / "demo.yaml"
+    config.write_text(CONFIG.format(runs_dir=runs_dir))
+    assert main(["up", str(config), "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("run demo is finished; this one is called demo-2\n")
+    assert "name=demo-2" in out
+    assert out.count("--run demo-2") == 4
+
+
+@pytest.mark.parametrize(("words", "code", "says"), [
+    (["up", "{config}", "learner.stepz=7"], 2, "learner.steps"),
+    (["up", "{folder}/none.yaml"], 2, "No such file"),
+    (["up"], 2, "CONFIG"),
+    (["down"], 2, "down"),
+    ([], 2, "usage"),
+    (["rm", "nobody", "--yes", "--runs-dir", "{folder}"], 1, "no run nobody"),
+    (["redis-cli", "--runs-dir", "{folder}", "nobody", "ping"], 1, "no Redis is known for run 'nobody'"),
+    (["--help"], 0, "redis-cli"),
+    (["--version"], 0, "redis "),
+])
+def test_the_command_answers_at_once_with_the_right_code(
+        words: list[str], code: int, says: str, tmp_path: Path) -> None:
+    config = tmp_path / "demo.yaml"
+    config.write_text(CONFIG.format(runs_dir=tmp_path))
+    asked = [word.format(config=config, folder=tmp_path) for word in words]
+    started = time.monotonic()
+    answer = subprocess.run([sys.executable, "-m", "tools.main", *asked], cwd=ROOT, capture_output=True, text=True,
+                            check=False, timeout=60)
+    assert answer.returncode == code, answer.stderr
+    assert says in answer.stdout + answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert time.monotonic() - started < 10           # seconds, not the half minute that importing vLLM takes
+
+
+@pytest.mark.parametrize(("url", "options", "password"), [
+    ("redis://:word@127.0.0.1:7000/0", ["-h", "127.0.0.1", "-p", "7000"], "word"),
+    ("rediss://me:a%40b@far/2", ["-h", "far", "-p", "6379", "-n", "2", "--user", "me", "--tls"], "a@b"),
+    ("unix:///run/redis.sock", ["-s", "/run/redis.sock"], ""),
+])
+def test_redis_cli_gets_the_address_without_the_password(url: str, options: list[str], password: str) -> None:
+    assert options_of(url) == (options, password)

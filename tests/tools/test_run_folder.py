@@ -1,0 +1,95 @@
+"""What the tools see of a run from its folder alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from config.run import Run
+from tools.log_tail import LogTail, last_lines
+from tools.run_folder import RunTaken, free_name, held, holder, read_run
+from tools.runs import list_runs
+
+
+def test_a_run_says_how_far_it_came(leave_run: Callable[..., Path]) -> None:
+    found = read_run(leave_run("demo", "finished"))
+    assert (found.status, found.version, found.last_step["reward_mean"]) == ("finished", 2, 0.75)
+    assert found.pass_rates == [(0, 0.125), (2, 0.875)]
+
+
+def test_a_half_written_folder_is_read_as_far_as_it_goes(leave_run: Callable[..., Path]) -> None:
+    folder = leave_run("demo", "running")
+    with (folder / "metrics.jsonl").open("a") as stream:
+        stream.write('{"step": 3, "rew')
+    (folder / "status.json").write_text("")
+    found = read_run(folder)
+    assert (found.status, len(found.metrics)) == ("", 2)
+
+
+@pytest.mark.parametrize(("there", "name"), [
+    ([], "demo"),
+    (["demo"], "demo-2"),
+    (["demo", "demo-2", "demo-3"], "demo-4"),
+])
+def test_a_new_run_takes_the_next_free_name(
+        there: list[str], name: str, make_run: Callable[..., Run], leave_run: Callable[..., Path]) -> None:
+    for finished in there:
+        leave_run(finished, "finished")
+    assert free_name(make_run()) == name
+
+
+@pytest.mark.parametrize(("status", "checkpoint", "says"), [
+    ("failed", False, r"failed \(no luck\).*no checkpoint.*millrace rm demo"),
+    ("running", True, r"learner\.resume=.*step-00010"),
+    ("stopped", True, r"name=demo-2 learner\.resume=.*step-00010"),
+])
+def test_an_unfinished_run_is_refused_with_the_ways_on(
+        status: str, checkpoint: bool, says: str, make_run: Callable[..., Run], leave_run: Callable[..., Path]) -> None:
+    folder = leave_run("demo", status, reason="no luck")
+    if checkpoint:
+        for step in ("step-00005", "step-00010"):
+            (folder / "checkpoints" / step).mkdir(parents=True)
+    with pytest.raises(RunTaken, match=says):
+        free_name(make_run())
+
+
+def test_a_folder_is_held_by_one_and_free_after(runs_dir: Path) -> None:
+    folder = runs_dir / "demo"
+    assert holder(folder) is None
+    with held(folder):
+        assert holder(folder) is not None
+        with pytest.raises(RunTaken, match="another `millrace up`"), held(folder):
+            pass
+    assert holder(folder) is None
+
+
+def test_runs_are_listed_with_the_newest_last(
+        leave_run: Callable[..., Path], runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    leave_run("late", "failed", at=2e9)
+    leave_run("early", "finished", at=1e9)
+    leave_run("killed", "running", at=1.5e9)
+    (runs_dir / "notes").mkdir()                                # somebody's own folder
+    assert list_runs(runs_dir) == 0
+    rows = [line.split()[:4] for line in capsys.readouterr().out.splitlines()]
+    assert rows == [["run", "status", "step", "reward"], ["early", "finished", "2/2", "0.750"],
+                    ["killed", "running?", "2/2", "0.750"], ["late", "failed", "2/2", "0.750"]]
+
+
+def test_no_runs_are_said_to_be_none(runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert list_runs(runs_dir / "nowhere") == 0
+    assert capsys.readouterr().out.startswith("no runs in")
+
+
+def test_a_log_is_followed_by_whole_lines_and_the_last_state_of_a_progress_bar(tmp_path: Path) -> None:
+    path = tmp_path / "role.log"
+    path.write_bytes(b"of an earlier life\n")
+    tail = LogTail(path)
+    with path.open("ab", buffering=0) as stream:
+        stream.write(b"one\ntw")
+        assert tail.new_lines() == ["one"]
+        stream.write(b"o\n10%\r50%\r100%\r\n")
+        assert tail.new_lines() == ["two", "100%"]
+    assert tail.new_lines() == []
+    assert last_lines(path, 2) == ["two", "100%"]
