@@ -81,6 +81,9 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
             run = from_yaml(text.decode())
             link.outage_s = run.broker.outage_s
             return Joined(run, link, keys)
+        state = state_of(link, keys)
+        if state.has_ended:
+            raise NoRun(f"run {name} ended before it began: {state.status} {state.reason}")
         waited = time.monotonic() - since
         if waited > patience_s:
             raise NoRun(f"no run {name} at {link.address} after {waited:.0f} s: is its learner running?")

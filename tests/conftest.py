@@ -61,6 +61,11 @@ class RedisServer:
                     raise
                 time.sleep(0.02)
 
+    def stop(self) -> None:
+        """Go away in good order: the append-only file is whole."""
+        self.process.terminate()
+        self.process.wait(20)
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()

@@ -1,0 +1,118 @@
+"""A whole run under test: the roles are started by the very commands that a user types, against a real Redis."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from broker.connection import Link
+from broker.keys import Keys
+from broker.processes import spawn, stop
+from tools.audit import Audit, audit
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = ROOT / "config" / "recipes" / "demo_cpu.yaml"
+
+
+class Roles:
+    """Starts, watches and ends the processes of one run."""
+
+    def __init__(self, folder: Path, redis_url: str, name: str) -> None:
+        self.name = name
+        self.runs_dir = folder / "runs"
+        self.folder = self.runs_dir / name
+        self.logs = folder / "logs"
+        self.logs.mkdir()
+        self.redis = redis.Redis.from_url(redis_url)
+        self.keys = Keys(name)
+        self._url = redis_url
+        self._environment = {**os.environ, "REDIS_URL": redis_url, "OMP_NUM_THREADS": "1"}
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, role: str, *words: str, log: str = "", environment: Mapping[str, str] | None = None,
+              command: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+        """Start `python -m ROLE WORDS`, or another command under that name."""
+        path = self.logs / f"{log or role}-{len(self._processes)}.log"
+        with path.open("wb") as stream:
+            process = spawn([*(command or (sys.executable, "-m", role)), *words], stdout=stream, stderr=stream, cwd=ROOT,
+                            env={**self._environment, **(environment or {})})
+        process.log = path                        # type: ignore[attr-defined]
+        self._processes.append(process)
+        return process
+
+    def learner(self, *words: str, config: Path = DEMO, **options: Any) -> subprocess.Popen[bytes]:
+        """`python -m learner`."""
+        return self.start("learner", "--config", str(config), f"name={self.name}", f"runs_dir={self.runs_dir}", *words,
+                          **options)
+
+    def generator(self) -> subprocess.Popen[bytes]:
+        """`python -m generators`."""
+        return self.start("generators", "--run", self.name)
+
+    def scorers(self) -> subprocess.Popen[bytes]:
+        """`python -m scorers`."""
+        return self.start("scorers", "--run", self.name)
+
+    def wait(self, process: subprocess.Popen[bytes], timeout_s: float = 150.0) -> int:
+        """The exit code of `process`."""
+        try:
+            return process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {timeout_s} s:\n{self.log_of(process)}") from None
+
+    def until(self, condition: Callable[[], bool], what: str, timeout_s: float = 90.0) -> None:
+        """Wait for `condition`."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{what}: not within {timeout_s} s\n{self.all_logs()}")
+            time.sleep(0.1)
+
+    def version(self) -> int:
+        """The newest announced policy version."""
+        return int(self.redis.hget(self.keys("run"), "version") or -1)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The objects of metrics.jsonl."""
+        return [json.loads(line) for line in (self.folder / "metrics.jsonl").read_text().splitlines()]
+
+    def status(self) -> dict[str, Any]:
+        """status.json."""
+        return dict(json.loads((self.folder / "status.json").read_text()))
+
+    def audit(self) -> Audit:
+        """The audit of the run."""
+        link = Link(self._url, outage_s=10)
+        with contextlib.closing(link):
+            return audit(link, self.keys, self.folder / "journal")
+
+    def log_of(self, process: subprocess.Popen[bytes]) -> str:
+        """What a process has said."""
+        return str(process.log.read_text(errors="replace")[-6000:])      # type: ignore[attr-defined]
+
+    def all_logs(self) -> str:
+        """What everybody has said, for a failed test."""
+        return "\n".join(f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}" for path in self.logs.iterdir())
+
+    def end(self) -> None:
+        """End what still runs."""
+        for process in self._processes:
+            stop(process, 0)
+
+
+@pytest.fixture
+def roles(tmp_path: Path, redis_url: str, request: pytest.FixtureRequest) -> Iterator[Roles]:
+    """The roles of one run on an empty Redis."""
+    made = Roles(tmp_path, redis_url, request.node.name.replace("[", "-").replace("]", "")[:40])
+    yield made
+    made.end()
