@@ -1,7 +1,7 @@
 """`python -m learner --config FILE [key=value ...]`: train a run.
 
-Exit codes: 0 done (or this run was done already), 1 failed with the reason in its status, 2 a bad configuration or a name
-that is taken.
+Exit codes: 0 done (or this run was done already), 1 failed with the reason in its status, 2 a bad configuration or a
+name that is taken.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def _lead(run: Run, world_size: int) -> int:
 
         session = Session(run, link)
         session.open()
-        from learner.policy import Policy      # heavy, on purpose after the name is known to be free
-
+        # Heavy, on purpose after the name is known to be free.
+        from learner.policy import Policy
         from learner.prompts import load_tokenizer
 
         policy = Policy(run, rank=0, world_size=world_size)

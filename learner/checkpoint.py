@@ -6,7 +6,6 @@ In: the policy after a step. Out: `checkpoints/step-000050/`. Runs in rank 0 (al
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import time
 from dataclasses import asdict, dataclass
@@ -52,7 +51,7 @@ class Checkpoints:
             self._folder.mkdir(parents=True, exist_ok=True)
             policy.save_checkpoint(aside, asdict(progress))
             shutil.rmtree(final, ignore_errors=True)
-            os.rename(aside, final)
+            aside.rename(final)
         except OSError as error:
             raise RunFailed(f"the checkpoint {final} can't be written: {error}") from error
         for old in sorted(self._folder.glob("step-??????"))[: -self._config.keep]:

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from broker.errors import RunFailed
 from broker.messages import ScoredGroup
@@ -73,7 +74,7 @@ class Collector:
         self.intake.ownership.retire(ids)
 
     def wait_for_round(self, version: int, ask: Callable[[int], None]) -> list[Round]:
-        """Read until the evaluation round of `version` is whole, or given up at its deadline. Returns finished rounds."""
+        """Read until the evaluation round of `version` is whole, or given up at its deadline. Returns what finished."""
         since = said = time.monotonic()
         done: list[Round] = []
         while version in self.intake.rounds.open and not self._stop.is_set():
@@ -125,23 +126,19 @@ class Collector:
         return ready[: self.run.learner.groups_per_step]
 
     def _rest_can_make_it(self, version: int, chosen: Sequence[ScoredGroup]) -> bool:
-        """Earliest deadline first: a group of floor f must train at a version <= f + max_lag, and a step takes S groups."""
-        lag, size = self.run.learner.max_lag, self.run.learner.groups_per_step
         slots = self.intake.ownership.keys("slots")
-        for floor in range(max(0, version - lag), version + 1):
-            out = self.intake.ownership.link(lambda client, f=floor: client.zcount(slots, "-inf", f))
-            taken = sum(group.rollout.prompt.floor <= floor for group in chosen)
-            if int(out) - taken > (floor + lag - version) * size:
-                return False
-        return True
+        floors: Any = self.intake.ownership.link(lambda client: client.zrange(slots, 0, -1, withscores=True))
+        return rest_can_make_it(version, [int(floor) for _, floor in floors],
+                                [group.rollout.prompt.floor for group in chosen],
+                                groups_per_step=self.run.learner.groups_per_step, max_lag=self.run.learner.max_lag)
 
     def _checked_lag(self, version: int, chosen: list[ScoredGroup]) -> list[ScoredGroup]:
         for group in chosen:
             lag = version - group.rollout.min_version
             if not 0 <= lag <= self.run.learner.max_lag:
                 self.breaches += 1
-                log.error("lag_breach group=%s lag=%d max_lag=%d floor=%d", group.group_id, lag, self.run.learner.max_lag,
-                          group.rollout.prompt.floor)
+                log.error("lag_breach group=%s lag=%d max_lag=%d floor=%d", group.group_id, lag,
+                          self.run.learner.max_lag, group.rollout.prompt.floor)
         if len({group.group_id for group in chosen}) != len(chosen):
             raise RunFailed("a batch holds one group twice: this is a bug, please report it")
         return chosen
@@ -150,5 +147,21 @@ class Collector:
         survey, size = self.intake.survey, self.run.learner.groups_per_step
         places = ", ".join(f"{count} in {stream}" for stream, count in survey.places.items() if count)
         reason = " (older groups must come first, for max_lag)" if enough else ""
-        return (f"{waited:.0f} s: {min(len(self.intake.held), size)} of {size} groups{reason}; out: {places or 'none'}; "
-                f"oldest {survey.oldest_s:.0f} s")
+        return (f"{waited:.0f} s: {min(len(self.intake.held), size)} of {size} groups{reason}; "
+                f"out: {places or 'none'}; oldest {survey.oldest_s:.0f} s")
+
+
+def rest_can_make_it(version: int, slots: Sequence[int], chosen: Sequence[int], *, groups_per_step: int,
+                     max_lag: int) -> bool:
+    """Whether every group that a step at `version` leaves behind can still be trained within its lag.
+
+    A group of floor f must train at a version <= f + max_lag, and a step takes `groups_per_step`: the feasibility test
+    of earliest deadline first.
+
+    Args:
+        slots: floors of all groups in flight, the chosen ones among them.
+        chosen: floors of the groups that the step would take.
+    """
+    return all(sum(floor <= oldest for floor in slots) - sum(floor <= oldest for floor in chosen)
+               <= (oldest + max_lag - version) * groups_per_step
+               for oldest in range(version - max_lag, version + 1))

@@ -17,14 +17,14 @@ def draw(folder: Path) -> Path | None:
     records = read_metrics(folder)
     if not records:
         return None
-    import matplotlib                           # heavy, and needed once
+    import matplotlib as mpl
 
-    matplotlib.use("Agg")
+    mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    style = {"axes.edgecolor": MUTED, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "font.size": 9,
-             "axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left",
-             "axes.titleweight": "bold", "axes.titlesize": 10}
+    style: Any = {"axes.edgecolor": MUTED, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
+                  "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left",
+                  "axes.titleweight": "bold", "axes.titlesize": 10}
     with plt.rc_context(style):
         figure, ((reward, lag), (queues, time)) = plt.subplots(2, 2, figsize=(10, 6.4), constrained_layout=True)
         figure.suptitle(f"{folder.name}: {records[-1]['step']} steps", color=INK, x=0.01, ha="left", weight="bold")
@@ -43,9 +43,10 @@ def draw(folder: Path) -> Path | None:
 
 def _reward(axes: Any, records: list[dict[str, Any]]) -> None:
     steps = [record["step"] for record in records]
-    axes.plot(steps, [record["reward_mean"] for record in records], color=COLOURS[0], linewidth=1.3, label="reward, mean")
-    rounds = [(record["eval_version"], record["eval_pass_rate"]) for record in records
-              if record.get("eval_pass_rate") is not None]
+    axes.plot(steps, [record["reward_mean"] for record in records], color=COLOURS[0], linewidth=1.3,
+              label="reward, mean")
+    rounds = sorted((result["version"], result["pass_rate"]) for record in records
+                    for result in record.get("evaluations", ()) if result["pass_rate"] is not None)
     if rounds:
         axes.plot(*zip(*rounds, strict=True), "o-", color=COLOURS[1], linewidth=1.3, markersize=4,
                   label="held-out pass rate")
@@ -58,7 +59,8 @@ def _reward(axes: Any, records: list[dict[str, Any]]) -> None:
 def _lag(axes: Any, records: list[dict[str, Any]]) -> None:
     steps = [record["step"] for record in records]
     axes.plot(steps, [record["lag_max"] for record in records], color=COLOURS[1], linewidth=1, label="oldest token")
-    axes.plot(steps, [record["lag_mean"] for record in records], color=COLOURS[0], linewidth=1.3, label="mean over tokens")
+    axes.plot(steps, [record["lag_mean"] for record in records], color=COLOURS[0], linewidth=1.3,
+              label="mean over tokens")
     axes.set_title("Lag, in policy versions")
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, loc="best")

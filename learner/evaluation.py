@@ -82,4 +82,5 @@ def result_of(current: Round) -> dict[str, Any]:
             "unscorable": len(values) - len(scored), "dead": len(current.dead), "missing": len(current.missing),
             "pass_rate": sum(value >= 1.0 for value in scored) / len(scored) if scored else None,
             "mean_score": sum(scored) / len(scored) if scored else None,
-            "min_version": min(versions, default=current.version), "max_version": max(versions, default=current.version)}
+            "min_version": min(versions, default=current.version),
+            "max_version": max(versions, default=current.version)}

@@ -1,7 +1,7 @@
 """Keep the budget full: one thread of rank 0 that issues prompts.
 
-In: the prompt source and how much room there is. Out: entries of `prompts`. A slot is freed only by the learner's commit,
-a drop or a death, so the number of groups in flight, and with the floor their lag, is bounded by admission.
+In: the prompt source and how much room there is. Out: entries of `prompts`. A slot is freed only by the learner's
+commit, a drop or a death, so the number of groups in flight, and with the floor their lag, is bounded by admission.
 Consumes: free slots. Waits for: the learner's commits. An error here ends the run: the trainer looks at `failure`.
 """
 
@@ -39,11 +39,11 @@ class Feeder:
         self.held_out = held_out
         self.position = 0
         self.failure: BaseException | None = None
-        self.state = "not started"
         self._first_row = first_row
         self._known = known
         self._version = 0
         self._rounds: list[int] = []
+        self._short_of_memory = False
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
@@ -54,19 +54,22 @@ class Feeder:
         self._thread.start()
 
     def advance(self, version: int) -> None:
-        """Tell it that `version` is announced and slots were freed."""
+        """Tell it that `version` is announced; before its groups' slots are freed."""
         self._version = version
+
+    def wake(self) -> None:
+        """Tell it that slots were freed."""
         self._wake.set()
 
     def evaluate(self, version: int) -> None:
         """Ask for an evaluation round of `version`; what is already out is not sent again."""
         self._rounds.append(version)
-        self._wake.set()
+        self.wake()
 
     def stop(self) -> None:
         """Issue nothing more."""
         self._stop.set()
-        self._wake.set()
+        self.wake()
         if self._thread.is_alive():
             self._thread.join(timeout=30.0)
 
@@ -80,12 +83,17 @@ class Feeder:
         try:
             while not self._stop.is_set():
                 self._wake.clear()
-                while self._rounds and not self._stop.is_set():
-                    self._issue_round(self._rounds.pop(0))
-                if not self._issue_some():
+                if self._memory_is_short() or not self._issue_more():
                     self._wake.wait(POLL_S)
         except BaseException as error:      # noqa: BLE001 - the trainer raises it in its own thread
             self.failure = error
+
+    def _issue_more(self) -> bool:
+        """Issue what was asked for of evaluation, or a chunk of training prompts. False: there is no room now."""
+        if self._rounds:
+            self._issue_round(self._rounds.pop(0))
+            return True
+        return self._issue_some()
 
     def _issue_round(self, version: int) -> None:
         if self.held_out is None:
@@ -97,12 +105,13 @@ class Feeder:
 
     def _issue_some(self) -> bool:
         """Issue up to one chunk. False: there is no room now."""
-        remaining = (self.run.learner.steps - self._version) * self.run.learner.groups_per_step
-        budget = min(self.run.budget, remaining)
+        # Slots first: freed after this look they only make room, and freed before it `advance` came earlier still.
         slots = int(self.ownership.link(lambda client: client.zcard(self.ownership.keys("slots"))))
+        version = self._version
+        remaining = (self.run.learner.steps - version) * self.run.learner.groups_per_step
+        budget = min(self.run.budget, remaining)
         room = min(budget - slots, CHUNK)
-        if room <= 0 or self._memory_is_short():
-            self.state = f"{slots} of {budget} groups are out"
+        if room <= 0:
             return False
         ordinals: list[int] = []
         end = self.position
@@ -111,7 +120,7 @@ class Feeder:
                 ordinals.append(end)
             end += 1
         groups = [_entry(self.train.training_prompt(ordinal, row=self._first_row + ordinal)) for ordinal in ordinals]
-        issued = self.ownership.issue(self.position, end, budget, self._version, groups)
+        issued = self.ownership.issue(self.position, end, budget, version, groups)
         self.position = issued.position
         if issued.floor is not None:
             log.debug("issued first=%s count=%d floor=%d", ordinals[0], len(ordinals), issued.floor)
@@ -119,17 +128,13 @@ class Feeder:
 
     def _memory_is_short(self) -> bool:
         memory = self.ownership.link(lambda client: client.info("memory"))
-        limit = int(memory.get("maxmemory", 0))
-        if limit and memory["used_memory"] > MEMORY_SHARE * limit:
-            self._say_memory(int(memory["used_memory"]), limit)
-            return True
-        return False
-
-    def _say_memory(self, used: int, limit: int) -> None:
-        state = f"redis holds {used >> 20} of {limit >> 20} MiB; nothing new is issued beyond {MEMORY_SHARE:.0%}"
-        if self.state != state:
-            log.warning("waiting for=memory %s", state)
-            self.state = state
+        used, limit = int(memory["used_memory"]), int(memory.get("maxmemory", 0))
+        is_short = limit > 0 and used > MEMORY_SHARE * limit
+        if is_short and not self._short_of_memory:
+            log.warning("waiting for=memory used_mib=%d maxmemory_mib=%d: nothing new is issued beyond %.0f%%",
+                        used >> 20, limit >> 20, 100 * MEMORY_SHARE)
+        self._short_of_memory = is_short
+        return is_short
 
 
 def _entry(prompt: Prompt) -> NewGroup:

@@ -59,7 +59,7 @@ class Intake:
         self._nowhere: set[str] = set()             # ids that were in no entry at the last look
 
     def read(self, *, block_s: float) -> int:
-        """Take in what has come since the last read, waiting up to `block_s` for it. Returns how many entries that were."""
+        """Take in what has come since the last read, waiting up to `block_s` for it. Returns the number of entries."""
         keys = self.ownership.keys
         wanted: dict[Any, Any] = {keys(stream): last for stream, last in self._last.items()}
 
@@ -93,11 +93,11 @@ class Intake:
                     oldest = max(oldest, age)
                     if age > self.run.learner.group_deadline_s:
                         self._bury_late(stream, entry_id, age)
-                elif group_id not in self.held:
+                elif stream == DEAD or group_id not in self.held:
                     self._accept(self._fetch(stream, entry_id))
         if lost := sorted(nowhere & self._nowhere):
-            raise RunFailed(f"group {lost[0]} ({len(lost)} in all) has a slot, and no entry in any stream: an entry or a key "
-                            f"of {self.ownership.keys('*')} was deleted by hand")
+            raise RunFailed(f"group {lost[0]} ({len(lost)} in all) has a slot, and no entry in any stream: an entry or "
+                            f"a key of {self.ownership.keys('*')} was deleted by hand")
         self._nowhere = nowhere
         self.survey = Survey(places, oldest)
 
@@ -134,7 +134,7 @@ class Intake:
         if not entries:
             return
         names = [entry.group_id for entry in entries]
-        places = self.ownership.link(lambda client: client.hmget(self.ownership.keys("where"), names))
+        places: Any = self.ownership.link(lambda client: client.hmget(self.ownership.keys("where"), names))
         ends: dict[str, Outcome] = {}
         for entry, place in zip(entries, places, strict=True):
             group_id = entry.group_id
@@ -174,6 +174,8 @@ class Intake:
             if not self.rounds.add(group.group_id, group):
                 self.ownership.retire([group.group_id])
             return
+        if group.group_id in self.held:         # look_around was faster than read
+            return
         self._dead_in_a_row = 0
         self._rewards += [reward for reward in group.rewards if reward is not None]
         reason = self._reason_to_drop(group)
@@ -197,9 +199,10 @@ class Intake:
         most = self.run.learner.filters.max_empty_groups
         if self._empty_in_a_row >= most:
             raise RunFailed(f"{self._empty_in_a_row} groups in a row had nothing to learn from (the last one: "
-                            f"{self._last_reason}). The problems are too hard or too easy for this policy, or the scorer does "
-                            "not understand its answers: look at samples.jsonl. learner.filters.max_empty_groups="
-                            f"{most}; learner.filters.zero_variance=keep trains on such groups")
+                            f"{self._last_reason}). The problems are too hard or too easy for this policy, or the "
+                            "scorer does not understand its answers: look at samples.jsonl. "
+                            f"learner.filters.max_empty_groups={most}; learner.filters.zero_variance=keep trains on "
+                            "such groups")
         if self._dead_in_a_row > 2 * self.run.budget:
             raise RunFailed(f"{self._dead_in_a_row} groups in a row went to `dead` and none was scored: "
                             f"millrace redis-cli {self.run.name} XRANGE '{self.ownership.keys(DEAD)}' - + COUNT 1")

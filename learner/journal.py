@@ -1,14 +1,14 @@
 """The journal: the ledger of the whole run, and what every step trained on.
 
-In: each batch before the optimizer sees it, and each group that ended otherwise. Out: files that say for ever what became
-of every group. Written by rank 0 of the learner, read by recovery and the audit; needs no torch.
+In: each batch before the optimizer sees it, and each group that ended otherwise. Out: files that say for ever what
+became of every group. Written by rank 0 of the learner, read by recovery and the audit; needs no torch.
 A failed write ends the learner before anything is acknowledged, so the groups are still in Redis.
 
 Files, in `runs/NAME/journal/`, two for each life of the learner, named by its fence and created exclusively:
     ledger-FENCE.log     records; each is length, CRC-32 (u32 little-endian both) and msgpack
     payload-FENCE.bin    for each step a msgpack map with the groups as they were scored, in order
-The first record of a life names the ledger before it and where that ended; what an older life appends beyond that end is
-void. Nothing of an older life is ever cut or overwritten.
+The first record of a life names the ledger before it and where that ended; what an older life appends beyond that end
+is void. Nothing of an older life is ever cut or overwritten.
 """
 
 from __future__ import annotations
@@ -74,33 +74,38 @@ class Ledger:
 
 
 def read_ledger(folder: Path, *, before: int | None = None) -> Ledger:
-    """Everything that stands in the ledgers of `folder`, oldest life first; with `before`, of lives with a lower fence."""
+    """Everything that stands in the ledgers of `folder`, oldest life first.
+
+    Args:
+        before: only lives with a lower fence.
+    Raises:
+        JournalError: a ledger that a later life has read is damaged or gone.
+    """
     lives = [path for path in _ledgers(folder) if before is None or _fence_of(path) < before]
     ledger = Ledger()
-    if not lives:
-        return ledger
-    chain: list[tuple[Path, int | None]] = [(max(lives), None)]
-    while True:
-        first = next(_records(chain[-1][0]), None)
-        if first is None or first[0].get("previous") is None:
-            break
-        chain.append((folder / first[0]["previous"], first[0]["previous_end"]))
-    for path, end in reversed(chain):
+    for path, end in reversed(_chain(lives)):
         for record, position in _records(path):
             if end is not None and position > end:
                 break
             ledger.add(record)
             ledger.end = position
-        ledger.fence = _fence_of(path)
+        if end is not None and ledger.end != end:
+            raise JournalError(f"{path} is damaged: a later life read it up to byte {end}, and now its last whole "
+                               f"record ends at byte {ledger.end}")
         ledger.previous = path.name
+    ledger.fence = max(map(_fence_of, lives), default=0)
     return ledger
 
 
 def read_step(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup], list[list[float | None]]]:
     """Groups and advantages of one step record, in the order they were trained in."""
-    with (folder / record["file"]).open("rb") as stream:
-        stream.seek(record["offset"])
-        payload = stream.read(record["length"])
+    try:
+        with (folder / record["file"]).open("rb") as stream:
+            stream.seek(record["offset"])
+            payload = stream.read(record["length"])
+    except OSError as error:
+        raise JournalError(f"{folder / record['file']}: the payload of step {record['step']} can't be read: "
+                           f"{error.strerror}") from error
     if len(payload) != record["length"] or zlib.crc32(payload) != record["crc32"]:
         raise JournalError(f"{folder / record['file']}: the payload of step {record['step']} is damaged")
     tree = msgpack.unpackb(payload, raw=False)
@@ -152,20 +157,23 @@ class Journal:
                       "crc32": zlib.crc32(payload), "weights": weights})
 
     def end(self, ends: Mapping[str, Outcome]) -> None:
-        """Write down groups that ended without training; one fsync for all."""
+        """Write down groups that ended without training; one fsync for all. Raises as `append` does."""
+        self.check_fence()
         for group_id, outcome in ends.items():
             self._record({"kind": "end", "id": group_id, "outcome": outcome.kind, "reason": outcome.detail}, sync=False)
         self._flush()
 
     def evaluation(self, version: int, results: Mapping[str, Any]) -> None:
-        """Write down an evaluation round: that is its groups' outcome."""
+        """Write down an evaluation round: that is its groups' outcome. Raises as `append` does."""
+        self.check_fence()
         self._record({"kind": "evaluation", "version": version, **results})
 
     def check_fence(self) -> None:
         """Raises Fenced if a newer learner has opened this journal: Redis may have forgotten its fence."""
         newest = max((_fence_of(path) for path in _ledgers(self.folder)), default=self.fence)
         if newest > self.fence:
-            raise Fenced(f"{self.folder}: a newer learner (fence {newest}) has taken this run over from fence {self.fence}")
+            raise Fenced(f"{self.folder}: a newer learner (fence {newest}) has taken this run over from fence "
+                         f"{self.fence}")
 
     def close(self) -> None:
         """Close the files."""
@@ -197,11 +205,30 @@ class Journal:
 
 
 def _ledgers(folder: Path) -> list[Path]:
-    return sorted(folder.glob("ledger-*.log"))
+    return sorted(folder.glob("ledger-*.log"), key=_fence_of)
 
 
 def _fence_of(path: Path) -> int:
     return int(path.stem.removeprefix("ledger-"))
+
+
+def _chain(lives: list[Path]) -> list[tuple[Path, int | None]]:
+    """Ledgers from the newest life to the first, each with the position where it ends for the next one.
+
+    A life that was killed before its first record is whole has written nothing, and nobody names it: the one before it
+    is the newest.
+    """
+    newest = next((path for path in reversed(lives) if next(_records(path), None)), None)
+    chain: list[tuple[Path, int | None]] = []
+    end = None
+    while newest is not None:
+        opening = next(_records(newest), None) if newest.exists() else None
+        if opening is None:
+            raise JournalError(f"{newest} is damaged or gone, and a later life of this run began where it ends")
+        chain.append((newest, end))
+        end = opening[0]["previous_end"]
+        newest = newest.with_name(opening[0]["previous"]) if opening[0]["previous"] else None
+    return chain
 
 
 def _records(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
@@ -210,8 +237,8 @@ def _records(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
         while len(frame := stream.read(FRAME.size)) == FRAME.size:
             length, checksum = FRAME.unpack(frame)
             body = stream.read(length)
-            if len(body) != length or zlib.crc32(body) != checksum:
-                return
+            if not body or len(body) != length or zlib.crc32(body) != checksum:     # 0 bytes have the CRC 0: a tail
+                return                                                          # of zeros, as a power cut leaves it
             yield msgpack.unpackb(body, raw=False), stream.tell()
 
 

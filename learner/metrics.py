@@ -1,7 +1,7 @@
 """What people see of a run: one line a step, sample answers, and the files they are kept in.
 
-In: what each step trained on and how long its parts took. Out: `metrics.jsonl` (one object a step), `samples.jsonl`, and
-a console line for each. Runs in rank 0.
+In: what each step trained on and how long its parts took. Out: `metrics.jsonl` (one object a step), `samples.jsonl`,
+and a console line for each. Runs in rank 0.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ class Clock:
 
 
 class Metrics:
-    """Writes the run's own record. The newest step's object is kept back until the next one, so that an evaluation which
-    ends in between, as that of the final weights does, is part of it."""
+    """Writes the run's own record.
+
+    The newest step's object is kept back until the next one, so that an evaluation which ends in between, as that of
+    the final weights does, is part of it.
+    """
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -54,12 +57,12 @@ class Metrics:
     def step(self, record: dict[str, Any]) -> None:
         """One step is done; `record` has at least the keys of the console line."""
         self._flush_pending()
-        self._pending = record | self._newest_evaluation()
-        shares = record["seconds"]
-        log.info("step %d/%d reward=%.3f lag=%.2f/%d groups=%d dropped=%d tokens=%d entropy=%.2f took_s=%.2f (wait %.2f, "
-                 "train %.2f)", record["step"], self._run.learner.steps, record["reward_mean"], record["lag_mean"],
-                 record["lag_max"], record["groups"], record["dropped"], record["tokens"], record.get("entropy", 0.0),
-                 shares, record["seconds_wait"], record["seconds_train"])
+        self._pending = record
+        self._attach_evaluations()
+        log.info("step %d/%d reward=%.3f lag=%.2f/%d groups=%d dropped=%d tokens=%d entropy=%.2f took_s=%.2f "
+                 "(wait %.2f, train %.2f)", record["step"], self._run.learner.steps, record["reward_mean"],
+                 record["lag_mean"], record["lag_max"], record["groups"], record["dropped"], record["tokens"],
+                 record.get("entropy", 0.0), record["seconds"], record["seconds_wait"], record["seconds_train"])
 
     def evaluation(self, version: int, result: dict[str, Any]) -> None:
         """A held-out round is done."""
@@ -67,9 +70,8 @@ class Metrics:
         log.info("evaluation version=%d pass_rate=%s prompts=%d samples=%d unscorable=%d missing=%d", version,
                  "none" if rate is None else f"{rate:.3f}", result["prompts"], result["samples"], result["unscorable"],
                  result["missing"] + result["dead"])
-        self._evaluations.append({"eval_version": version, "eval_pass_rate": rate, "eval_samples": result["samples"]})
-        if version > 0 and self._pending is not None:
-            self._pending |= self._newest_evaluation()
+        self._evaluations.append({"version": version, "pass_rate": rate, "samples": result["samples"]})
+        self._attach_evaluations()
 
     def sample(self, step: int, group: ScoredGroup) -> None:
         """Keep and show one answer of a group with its score."""
@@ -89,8 +91,15 @@ class Metrics:
         self._metrics.close()
         self._samples.close()
 
-    def _newest_evaluation(self) -> dict[str, Any]:
-        return self._evaluations.pop(0) if self._evaluations else {}
+    def _attach_evaluations(self) -> None:
+        """Rounds that have ended go with the newest step: all in a list, and beside it the numbers of the newest."""
+        if self._pending is None or not self._evaluations:
+            return
+        rounds = [*self._pending.get("evaluations", ()), *self._evaluations]
+        newest = max(rounds, key=lambda result: result["version"])
+        self._pending |= {"evaluations": rounds, "eval_version": newest["version"],
+                          "eval_pass_rate": newest["pass_rate"], "eval_samples": newest["samples"]}
+        self._evaluations.clear()
 
     def _flush_pending(self) -> None:
         if self._pending is not None:

@@ -64,8 +64,8 @@ class PromptSource:
         epoch, offset = divmod(draw, len(self._rows))
         if self._order[0] != epoch:
             size = len(self._rows)
-            order = np.random.default_rng([self.run.seed, epoch]).permutation(size) if self._shuffle else np.arange(size)
-            self._order = (epoch, order)
+            random = np.random.default_rng([self.run.seed, epoch])
+            self._order = (epoch, random.permutation(size) if self._shuffle else np.arange(size))
         index, row = self._rows[int(self._order[1][offset])]
         return Place(epoch, index), row
 
@@ -94,7 +94,7 @@ class PromptSource:
 
 def load_tokenizer(run: Run) -> PreTrainedTokenizerBase:
     """The policy's tokenizer, with its chat template. Raises RunFailed if it can't be loaded or has no template."""
-    from transformers import AutoTokenizer          # heavy
+    from transformers import AutoTokenizer
 
     model = run.model
     token = model.hf_token.get_secret_value() if model.hf_token else None

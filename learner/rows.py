@@ -1,8 +1,8 @@
 """From a file, a `datasets` name or a generator of problems to rows: a chat, and what its answer is checked against.
 
 II-Thought's rows (`messages`, `verification_info` as text or object) are read as they are; others by a column map:
-`prompt_template` for the question, `answer_column` with `answer_pattern` for the answer. All rows are looked at when the
-data are read: what is wrong with one is said then, by file, row and column, and not after an hour of training.
+`prompt_template` for the question, `answer_column` with `answer_pattern` for the answer. All rows are looked at when
+the data are read: what is wrong with one is said then, by file, row and column, and not after an hour of training.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from config.run import Run
 
 # What other systems call the tasks of this one.
 TASK_ALIASES = {"math_verifiable": "math"}
+FIELD = re.compile(r"\{(\w+)\}")       # of a prompt_template
 
 
 class RowError(Permanent):
@@ -41,7 +42,10 @@ def load_rows(run: Run, source: SourceConfig) -> tuple[list[Row], str]:
     match source:
         case ProceduralSource():
             from learner.procedural import digit_problems, fingerprint
-            problems = digit_problems(source.split, source.size)
+            try:
+                problems = digit_problems(source.split, source.size)
+            except ValueError as error:
+                raise RowError(str(error)) from None
             return ([_chat_row(run, problem, source_column="messages", verification_column="verification_info",
                                where=f"problem {index}") for index, problem in enumerate(problems)],
                     fingerprint(source.split, source.size))
@@ -50,6 +54,7 @@ def load_rows(run: Run, source: SourceConfig) -> tuple[list[Row], str]:
 
 
 def _dataset_rows(run: Run, source: DatasetSource) -> tuple[list[Row], str]:
+    _check_pattern(source)
     table = _open(run, source)
     if source.limit is not None:
         table = table.select(range(min(source.limit, len(table))))
@@ -65,7 +70,7 @@ def _dataset_rows(run: Run, source: DatasetSource) -> tuple[list[Row], str]:
 
 
 def _open(run: Run, source: DatasetSource) -> Any:
-    import datasets                                              # heavy, on purpose after the config is checked
+    import datasets
 
     datasets.disable_progress_bars()
     token = run.model.hf_token.get_secret_value() if run.model.hf_token else None
@@ -84,15 +89,22 @@ def _open(run: Run, source: DatasetSource) -> Any:
 
 
 def _columns(source: DatasetSource) -> list[str]:
-    columns = set(re.findall(r"\{(\w+)\}", source.prompt_template)) if source.prompt_template else {source.prompt_column}
+    columns = set(_fields(source.prompt_template)) if source.prompt_template else {source.prompt_column}
     columns.add(source.answer_column or source.verification_column)
     return sorted(columns)
+
+
+def _fields(template: str) -> list[str]:
+    return FIELD.findall(template)
 
 
 def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str) -> Row:
     prompt: Any = record.get(source.prompt_column)
     if source.prompt_template is not None:
-        prompt = re.sub(r"\{(\w+)\}", lambda found: str(record[found.group(1)]), source.prompt_template)
+        empty = [column for column in _fields(source.prompt_template) if record[column] is None]
+        if empty:
+            raise RowError(f"{where}: prompt_template needs {empty[0]}, and it is empty")
+        prompt = FIELD.sub(lambda found: str(record[found.group(1)]), source.prompt_template)
     if isinstance(prompt, str) and prompt.strip():
         prompt = [{"role": "user", "content": prompt}]
     if source.system_prompt and isinstance(prompt, list):
@@ -105,14 +117,26 @@ def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str)
                      source_column="messages", verification_column="info", where=where)
 
 
+def _check_pattern(source: DatasetSource) -> None:
+    try:
+        groups = re.compile(source.answer_pattern or "()").groups
+    except re.error as error:
+        raise RowError(f"answer_pattern {source.answer_pattern!r} is no regular expression: {error}") from None
+    if not groups:
+        raise RowError(f"answer_pattern {source.answer_pattern!r} has no group: put the answer in parentheses, as in "
+                       "'#### (.+)'")
+
+
 def _answer(source: DatasetSource, value: Any, where: str) -> str:
     if source.answer_pattern is not None:
-        found = re.search(source.answer_pattern, str(value))
+        found = re.search(source.answer_pattern, "" if value is None else str(value))
         if found is None:
             raise RowError(f"{where}: {source.answer_column} does not match answer_pattern {source.answer_pattern!r}: "
                            f"{str(value)[-80:]!r}")
         value = found.group(1)
-    return "" if value is None else str(value).strip()
+    if value is None or not str(value).strip():
+        raise RowError(f"{where}: no answer in column {source.answer_column}")
+    return str(value).strip()
 
 
 def _chat_row(run: Run, record: Mapping[str, Any], *, source_column: str, verification_column: str, where: str) -> Row:
@@ -139,5 +163,7 @@ def _chat_row(run: Run, record: Mapping[str, Any], *, source_column: str, verifi
     value = answer.get("value") if isinstance(answer, dict) else answer
     if value is None or not str(value).strip():
         raise RowError(f"{where}: no answer to check against in {verification_column}: {str(info)[:120]}")
+    if not isinstance(answer, dict):
+        info = {**info, "answer": {"value": answer}}
     return Row(messages=tuple({"role": turn["role"], "content": turn["content"]} for turn in turns), task=task,
                verification_info=info)

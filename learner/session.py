@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from broker.alive import Heartbeat
 from broker.connection import Link
-from broker.errors import PipelineError, RunFailed
+from broker.errors import Fenced, PipelineError, RunFailed
 from broker.keys import Keys
 from broker.ownership import Ownership
 from config.loading import to_yaml
@@ -67,11 +67,15 @@ class Session:
             train, held_out = self._sources(tokenizer)
             start = self._start(policy, train)
             version = start.version
-            trainer = self._assemble(policy, train, held_out, start, stop, heartbeat)
+            trainer = self._assemble(policy, train, held_out, start, stop=stop, heartbeat=heartbeat)
             finished = trainer.train()
             version = trainer.version
+            trainer.metrics.close()         # who hears that the run is finished finds every step's object
             self.status.end("finished" if finished else "stopped", "" if finished else "a signal asked for it", version)
             log.info("run=%s ended status=%s version=%d", self.run.name, "finished" if finished else "stopped", version)
+        except Fenced as error:             # the run is another learner's now, and so is its status
+            log.error("run=%s ended reason=%s", self.run.name, error)       # noqa: TRY400
+            return 1
         except PipelineError as error:
             log.error("run=%s failed reason=%s", self.run.name, error)      # noqa: TRY400 - the reason says it all
             self._fail(str(error), trainer.version if trainer else version)
@@ -83,10 +87,7 @@ class Session:
         finally:
             heartbeat.stop()
             if trainer is not None:
-                trainer.feeder.stop()
-                trainer.metrics.close()
-                trainer.journal.close()
-                self._draw()
+                self._close(trainer)
         return 0
 
     def _sources(self, tokenizer: PreTrainedTokenizerBase) -> tuple[PromptSource, PromptSource | None]:
@@ -107,22 +108,23 @@ class Session:
                         train.fingerprint)
             start = Progress(version=start.version, first_row=0, fingerprint=train.fingerprint)
         if start.version >= self.run.learner.steps:
-            raise RunFailed(f"learner.resume={self.run.learner.resume} stands at step {start.version}, and learner.steps="
-                            f"{self.run.learner.steps} are no more than that")
+            raise RunFailed(f"learner.resume={self.run.learner.resume} stands at step {start.version}, and "
+                            f"learner.steps={self.run.learner.steps} are no more than that")
         return start
 
-    def _assemble(self, policy: Policy, train: PromptSource, held_out: PromptSource | None, start: Progress,
+    def _assemble(self, policy: Policy, train: PromptSource, held_out: PromptSource | None, start: Progress, *,
                   stop: threading.Event, heartbeat: Heartbeat) -> Trainer:
         run = self.run
         folder = run.folder / "journal"
         fence = self.ownership.claim(read_ledger(folder).fence)
         ledger = Journal(folder, fence, run=run.name)
         (run.folder / "config.yaml").write_text(to_yaml(run))
-        self.status.begin(fence, start.version)
+        self.status.begin(start.version)
         intake = Intake(run, self.ownership, ledger, Rounds())
         feeder = Feeder(run, self.ownership, train, held_out, first_row=start.first_row, known=ledger.has)
         collector = Collector(run, intake, stop, tend=_Tending(policy, feeder), say=heartbeat.say)
-        return Trainer(run, policy, self.ownership, ledger, intake, collector, feeder, Metrics(run), start, stop)
+        return Trainer(run, policy, ownership=self.ownership, ledger=ledger, intake=intake, collector=collector,
+                       feeder=feeder, metrics=Metrics(run), start=start)
 
     def _fail(self, reason: str, version: int) -> None:
         """Tell everybody why, as far as Redis can still be reached."""
@@ -132,9 +134,15 @@ class Session:
         except PipelineError as error:
             log.warning("status_not_told error=%s", error)
 
-    def _draw(self) -> None:
-        """The picture is worth having even of a run that failed, and never worth failing for."""
+    def _close(self, trainer: Trainer) -> None:
+        """Close the files and draw the picture, which is worth having even of a run that failed.
+
+        Nothing here may hide how the run ended: not a disk that is full, nor a picture that can't be drawn.
+        """
+        trainer.feeder.stop()
+        trainer.journal.close()
         try:
+            trainer.metrics.close()
             from learner.curves import draw
             draw(self.run.folder)
         except Exception:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
 from pathlib import Path
+from typing import Any
 
 from broker.connection import Link
 from broker.errors import Permanent, WrongBroker
@@ -24,7 +24,7 @@ class NameTaken(Permanent):
     """The name belongs to a run that lives, or that has not ended."""
 
 
-class AlreadyFinished(Exception):     # noqa: N818 - no error
+class AlreadyFinished(Exception):
     """The run of this name is done; there is nothing to do."""
 
 
@@ -45,7 +45,7 @@ class Status:
             NameTaken: a learner of this run lives, or it stopped half-way.
         """
         name = self.run.name
-        raw = self._link(lambda client: client.hget(self._keys("run"), "status"))
+        raw: Any = self._link(lambda client: client.hget(self._keys("run"), "status"))
         status = raw.decode() if raw else read_status(self.run.folder).get("status")
         if status == "finished":
             raise AlreadyFinished(f"run {name} is finished; its model is in {self.run.folder / 'model'}")
@@ -55,31 +55,34 @@ class Status:
         if status is not None:
             raise NameTaken(f"run {name} exists and did not finish ({status}). {self._way_on()}")
 
-    def begin(self, fence: int, version: int) -> None:
+    def begin(self, version: int) -> None:
         """The run is on: the other roles may read its configuration now."""
-        self._write("running", "", version, config=to_yaml(self.run), fence=str(fence),
-                    steps=str(self.run.learner.steps), started=f"{time.time():.0f}")
+        self._write("running", "", version, config=to_yaml(self.run), steps=str(self.run.learner.steps),
+                    started=f"{time.time():.0f}")
 
     def end(self, status: str, reason: str, version: int) -> None:
         """The run is `finished`, `stopped` or `failed`."""
         self._write(status, mask(reason), version)
 
     def _write(self, status: str, reason: str, version: int, **more: str) -> None:
-        self.run.folder.mkdir(parents=True, exist_ok=True)
         aside = self._file.with_suffix(".tmp")
-        aside.write_text(json.dumps({"name": self.run.name, "status": status, "reason": reason, "version": version,
-                                     "steps": self.run.learner.steps, "at": time.time()}, indent=1) + "\n")
-        os.replace(aside, self._file)
-        fields = {"status": status, "reason": reason, **more}
+        try:
+            self.run.folder.mkdir(parents=True, exist_ok=True)
+            aside.write_text(json.dumps({"name": self.run.name, "status": status, "reason": reason, "version": version,
+                                         "steps": self.run.learner.steps, "at": time.time()}, indent=1) + "\n")
+            aside.replace(self._file)
+        except OSError as error:            # a full disk may be the very reason: the other roles must hear of it
+            log.error("status_not_written file=%s error=%s", self._file, error)     # noqa: TRY400
+        fields: dict[Any, Any] = {"status": status, "reason": reason, **more}
         self._link(lambda client: client.hset(self._keys("run"), mapping=fields))
 
     def _way_on(self) -> str:
         name, folder = self.run.name, self.run.folder
-        newest = max((folder / "checkpoints").glob("step-*"), default=None)
+        newest = max((folder / "checkpoints").glob("step-??????"), default=None)
         if newest is None:
             return f"It left no checkpoint; begin anew under another name, or `millrace rm {name}`"
-        return (f"Go on from its newest checkpoint under a new name: python -m learner --config {folder / 'config.yaml'} "
-                f"name={name}-2 learner.resume={newest}")
+        return ("Go on from its newest checkpoint under a new name: python -m learner --config "
+                f"{folder / 'config.yaml'} name={name}-2 learner.resume={newest}")
 
 
 def read_status(folder: Path) -> dict[str, str]:

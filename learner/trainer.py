@@ -1,15 +1,14 @@
 """The learner's loop: take, journal, step, announce, commit.
 
-In: scored groups. Out: new weights. Rank 0 runs it: it alone speaks to Redis and writes the journal, and hands the packed
-batch to the other ranks through `Policy`. The order of a step is what makes every crash recoverable: what is in the
-journal can be trained again, what is not is still in Redis, and no slot is freed before the next version is announced, so
-that new groups start from it.
+In: scored groups. Out: new weights. Rank 0 runs it: it alone speaks to Redis and writes the journal, and hands the
+packed batch to the other ranks through `Policy`. The order of a step is what makes every crash recoverable: what is in
+the journal can be trained again, what is not is still in Redis, and no slot is freed before the next version is
+announced, so that new groups start from it.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +37,10 @@ class Trainer:
 
     Args:
         start: where training stands: version 0, or a checkpoint's.
-        stop: set by a signal: the step under way is finished and committed, then the loop ends.
     """
 
-    def __init__(self, run: Run, policy: Policy, ownership: Ownership, ledger: Journal, intake: Intake,
-                 collector: Collector, feeder: Feeder, metrics: Metrics, start: Progress, stop: threading.Event) -> None:
+    def __init__(self, run: Run, policy: Policy, *, ownership: Ownership, ledger: Journal, intake: Intake,
+                 collector: Collector, feeder: Feeder, metrics: Metrics, start: Progress) -> None:
         self.run_config = run
         self.policy = policy
         self.ownership = ownership
@@ -55,7 +53,6 @@ class Trainer:
         self.checkpoints = Checkpoints(run)
         self.version = start.version
         self._start = start
-        self._stop = stop
         self._clock = Clock()
 
     def train(self) -> bool:
@@ -80,8 +77,9 @@ class Trainer:
             self.publisher.publish(self.policy, version=step + 1)   # before the slots: new groups start from it
             self.version = step + 1
             self._clock.lap("publish")
+            self.feeder.advance(self.version)       # before the slots too: no more is issued than the rest can train
             self.collector.commit(groups)
-            self.feeder.advance(self.version)
+            self.feeder.wake()
             self._report(groups, batch, stepped)
             self._after_step()
         return self._finish()
@@ -110,7 +108,7 @@ class Trainer:
 
     def progress(self) -> Progress:
         """Where a run from here would begin: with the oldest group that has no outcome."""
-        out = self.ownership.link(lambda client: client.zrange(self.ownership.keys("slots"), 0, -1))
+        out: Any = self.ownership.link(lambda client: client.zrange(self.ownership.keys("slots"), 0, -1))
         oldest = min((int(group_id) for group_id in out), default=self.feeder.position)
         return Progress(version=self.version, first_row=self._start.first_row + oldest,
                         fingerprint=self.feeder.train.fingerprint)
@@ -150,15 +148,15 @@ class Trainer:
         """One line for the step that was just committed."""
         seconds = self._clock.take()
         arrived, dropped = self.intake.take_arrivals()
-        record: dict[str, Any] = {"step": self.version, "reward_mean": arrived if arrived is not None else reward_mean(groups),
-                                  "reward_mean_trained": reward_mean(groups), **batch_facts(groups, batch),
-                                  **{name: value for name, value in stepped.items() if name != "seconds"},
-                                  "tokens": int(stepped["tokens"]), "dropped": sum(dropped.values()),
-                                  "dropped_by_reason": dropped, "late_wait_seconds": round(self.collector.late_wait_s, 3),
-                                  "queues": self.intake.depths(), "at": time.time(),
-                                  "seconds": sum(seconds.values()),
-                                  **{f"seconds_{name}": round(value, 4) for name, value in seconds.items()}}
-        self.metrics.step(record)
+        trained = reward_mean(groups)
+        self.metrics.step({
+            "step": self.version, "reward_mean": trained if arrived is None else arrived,
+            "reward_mean_trained": trained, **batch_facts(groups, batch),
+            **{name: value for name, value in stepped.items() if name != "seconds"}, "tokens": int(stepped["tokens"]),
+            "dropped": sum(dropped.values()), "dropped_by_reason": dropped,
+            "late_wait_seconds": round(self.collector.late_wait_s, 3), "queues": self.intake.depths(),
+            "at": time.time(), "seconds": sum(seconds.values()),
+            **{f"seconds_{name}": round(value, 4) for name, value in seconds.items()}})
         every = self.run_config.learner.samples_every
         if every and (self.version % every == 0 or self.version == 1):
             self.metrics.sample(self.version, groups[0])

@@ -1,13 +1,12 @@
 """Publish new weights through the filesystem: written aside, renamed, announced with a checksum.
 
-In: the policy after a step. Out: `weights/v000007/model.safetensors` and an entry of the stream `weights`. Runs in rank 0
-(the other ranks gather). A crash in between leaves a folder that nobody was told of, which the next publish replaces.
+In: the policy after a step. Out: `weights/v000007/model.safetensors` and an entry of the stream `weights`. Runs in rank
+0 (the other ranks gather). A crash in between leaves a folder that nobody was told of, which the next publish replaces.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import time
 from pathlib import Path
@@ -51,7 +50,7 @@ class Publisher:
         policy.save_weights(file)
         self.checksum = file_checksum(file)
         size = file.stat().st_size
-        os.rename(aside, final)
+        aside.rename(final)
         self._ownership.announce(Announcement(version=version, path=str(final), checksum=self.checksum, size_bytes=size,
                                               announced_at=time.time()))
         self._remove_old(version)
