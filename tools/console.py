@@ -27,10 +27,11 @@ LIVE_EVERY_S = 0.25
 STALE_S = 5.0
 ROLE_WIDTH = 11
 BAR_WIDTH = 24
-LONGEST_STATE = 60
 SHOW_CURSOR = b"\x1b[?25h\n"
 
-ALARM = re.compile(r"^\d\d:\d\d:\d\d \S+ (WARNING|ERROR|CRITICAL) ")       # the format of config.logs
+# The format of config.logs.
+LOG_LINE = re.compile(r"(?P<time>\d\d:\d\d:\d\d) \S+ (?P<level>[A-Z]+) (?P<module>[\w.]+): (?P<text>.*)")
+LEVELS = {"WARNING": "yellow", "ERROR": "bold red", "CRITICAL": "bold red"}
 COLOURS = {"learner": "cyan", "generator": "magenta", "scorers": "green", "scorer": "green", "dispatcher": "green",
            "up": "yellow"}
 
@@ -101,8 +102,7 @@ class LiveConsole:
     def line(self, role: str, text: str) -> None:
         """Print it above the table, if it is one to show."""
         if is_shown(role, text):
-            colour = COLOURS.get(role.partition("-")[0], "white")
-            self._console.print(Text.assemble((f"{role:<{ROLE_WIDTH}} ", colour), ("│ ", "dim"), text), soft_wrap=True)
+            self._console.print(_pretty(role, text), soft_wrap=True)
 
     def tick(self, view: View, running: int) -> None:
         """Draw the table anew, if it is due."""
@@ -113,7 +113,19 @@ class LiveConsole:
 
 def is_shown(role: str, text: str) -> bool:
     """Whether a line goes to the console, or only to its log."""
-    return role in {"learner", "up"} or ALARM.match(text) is not None
+    found = LOG_LINE.match(text)
+    return role in {"learner", "up"} or (found is not None and found["level"] in LEVELS)
+
+
+def _pretty(role: str, text: str) -> Text:
+    """A line for a terminal: what the prefix says already is left out, and alarms are coloured."""
+    prefix = ((f"{role:<{ROLE_WIDTH}} ", COLOURS.get(role.partition("-")[0], "white")), ("│ ", "dim"))
+    if (found := LOG_LINE.match(text)) is None:
+        return Text.assemble(*prefix, text)
+    event, _, rest = found["text"].partition(" ")
+    level = LEVELS.get(found["level"])
+    return Text.assemble(*prefix, (f"{found['time']} ", "dim"), (f"{found['level']} " if level else "", level or ""),
+                         (f"{event} ", level or "bold"), (rest, level or ""))
 
 
 def progress_line(view: View, running: int) -> str:
@@ -184,8 +196,9 @@ def _processes(found: Snapshot) -> RenderableType:
     for column in ("process", "pid", "policy", "does"):
         table.add_column(column, no_wrap=True, overflow="ellipsis")
     for process in found.processes:
-        table.add_row(Text(process.role, COLOURS.get(process.role, "white")), str(process.pid), process.version or "-",
-                      process.state[:LONGEST_STATE])
+        version = str(found.version) if process.role == "learner" else process.version or "-"
+        table.add_row(Text(process.role, COLOURS.get(process.role, "white")), str(process.pid), version,
+                      Text(process.state))
     return table
 
 

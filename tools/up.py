@@ -135,7 +135,7 @@ class _ToConsole(logging.Handler):
     def __init__(self, console: RunConsole) -> None:
         super().__init__(logging.INFO)
         self._console = console
-        self.setFormatter(logging.Formatter("%(asctime)s up %(levelname)s %(message)s", datefmt="%H:%M:%S"))
+        self.setFormatter(logging.Formatter("%(asctime)s up %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S"))
 
     def emit(self, record: logging.LogRecord) -> None:
         self._console.line("up", mask(self.format(record)))

@@ -1,0 +1,82 @@
+"""What is shown of a run, on a terminal and elsewhere."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+from rich.console import Console
+
+from broker.stats import Process, Snapshot
+from tools.console import LiveConsole, PlainConsole, is_shown, panel, progress_line, sparkline
+from tools.progress import View
+
+BEATS = (Process(role="generator", id="g", pid=7, host="here", state="sampling", version="2", since=0.0),
+         Process(role="learner", id="l", pid=8, host="here", state="12 s: 3 of 16 groups", version="", since=0.0),
+         Process(role="scorer", id="s", pid=9, host="here", state="scoring", version="", since=0.0))
+MIDWAY = Snapshot(status="running", reason="", version=3, steps=12, prompts=10, rollouts=4, scored=2, dead=1, slots=16,
+                  queued_jobs=0, processes=BEATS)
+
+
+def midway(silent_s: float = 0.0) -> View:
+    return View(snapshot=MIDWAY, seen_at=time.monotonic() - silent_s, rewards=[0.25, 0.5],
+                pass_rates=[(0, 0.1), (2, 0.6)],
+                last_step={"step": 2, "reward_mean": 0.5, "lag_mean": 0.75, "lag_max": 2})
+
+
+def drawn(view: View) -> str:
+    out = io.StringIO()
+    Console(file=out, width=120).print(panel("demo", view, running=3, seconds=72))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(("role", "text", "shown"), [
+    ("learner", "anything", True),
+    ("generator-0", "12:00:01 generator INFO generators.worker: sampled group=1", False),
+    ("generator-0", "12:00:01 generator WARNING broker.connection: waiting waited_s=5", True),
+    ("scorers-0", "12:00:01 scorer ERROR scorers.worker: ended reason=x", True),
+    ("generator-0", "WARNING 11-21 12:00:01 [config.py:1] a library's own", False),
+])
+def test_the_console_shows_the_learner_and_every_alarm(role: str, text: str, shown: bool) -> None:
+    assert is_shown(role, text) is shown
+
+
+def test_the_progress_line_says_who_waits_for_whom() -> None:
+    assert progress_line(midway(), 3) == (
+        "step=3/12 reward=0.500 lag=0.75/2 pass_rate=0.600 prompts=10 rollouts=4 scored=2 dead=1 "
+        "generators=1 scorers=1 bottleneck='the learner waits for the generators (10 of 16 groups are to be sampled)'")
+    assert progress_line(midway(silent_s=20), 3).endswith("redis_silent_s=20")
+    assert progress_line(View(), 3) == "starting processes=3"
+
+
+def test_the_table_shows_the_run() -> None:
+    table = drawn(midway())
+    for part in ("demo", "step 3/12", "reward 0.500", "held-out 0.10 → 0.60", "lag 0.8 mean, 2 max", "1:12",
+                 "prompts  10", "the learner waits for the generators", "12 s: 3 of 16 groups"):
+        assert part in table, part
+    assert "Redis has not answered" not in table
+    assert "Redis has not answered for 20 s" in drawn(midway(silent_s=20))
+    assert "the learner has not begun" in drawn(View())
+
+
+@pytest.mark.parametrize(("values", "bars"), [
+    ([0.0, 0.5, 1.0], "▁▅█"),
+    ([0.3, 0.3], "▁▁"),
+    ([9.0, *[0.0] * 19, 1.0], "▁" * 19 + "█"),        # the last twenty
+])
+def test_a_sparkline_spans_what_it_shows(values: list[float], bars: str) -> None:
+    assert sparkline(values) == bars
+
+
+def test_lines_of_a_role_are_prefixed_and_never_read_as_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    with PlainConsole() as plain:
+        plain.line("learner", "answer='[bold]7[/]'")
+        plain.tick(midway(), 3)                         # not due so soon
+    assert capsys.readouterr().out == "learner     | answer='[bold]7[/]'\n"
+    out = io.StringIO()
+    with LiveConsole("demo", Console(file=out, width=120, force_terminal=True, color_system=None)) as live:
+        live.line("learner", "12:00:01 learner INFO learner.metrics: step 1/2 answer='[bold]7[/]'")
+        live.tick(midway(), 3)
+    assert "learner     │ 12:00:01 step 1/2 answer='[bold]7[/]'" in out.getvalue()
+    assert "step 3/12" in out.getvalue()

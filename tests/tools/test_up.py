@@ -1,0 +1,156 @@
+"""`millrace up` from its Redis to its report, with small programs in place of the roles."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from broker import addresses
+from tools.run_folder import read_run
+
+ROOT = Path(__file__).parents[2]
+
+# argv: runs_dir and a learner's script, whose status.json is written by its last words.
+PROGRAM = """
+import sys
+from pathlib import Path
+from config.loading import build_run
+from tools import up
+from tools.commands import Command
+from tools.console import PlainConsole
+from tools.run_folder import held
+run = build_run([("a test", {"name": "demo", "runs_dir": sys.argv[1], "model": {"path": "tiny"},
+                             "data": {"train": {"type": "procedural"}}, "learner": {"steps": 3}})])
+plan = [Command(role="learner", args=("bash", "-c", sys.argv[2]), ends_the_run=True),
+        Command(role="generator-0", args=("bash", "-c", "sleep 300 & wait"))]
+with held(run.folder):
+    sys.exit(up._run(run, plan, PlainConsole()))
+"""
+SAYS = """say() {{
+    echo '{{"status": "'$1'", "reason": "'$2'", "version": 3, "steps": 3}}' > {runs}/demo/status.json
+}}
+"""
+
+StartUp = Callable[[str], "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start_up(runs_dir: Path) -> Iterator[StartUp]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(learner: str) -> subprocess.Popen[str]:
+        up = subprocess.Popen([sys.executable, "-c", PROGRAM, str(runs_dir), SAYS.format(runs=runs_dir) + learner],
+                              cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        started.append(up)
+        return up
+
+    yield start
+    for up in started:
+        up.kill()
+        up.wait()
+
+
+def lines_until(up: subprocess.Popen[str], wanted: str) -> list[str]:
+    assert up.stdout is not None
+    lines = []
+    for line in up.stdout:
+        lines.append(line)
+        if wanted in line:
+            return lines
+    raise AssertionError(f"{wanted!r} never came: {lines}")
+
+
+def living(pids: list[int]) -> list[int]:
+    found = []
+    for pid in pids:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                found.append(pid)
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def test_a_run_ends_with_its_learner_and_a_report(start_up: StartUp) -> None:
+    up = start_up("echo reached $REDIS_URL; say finished; exit 0")
+    output, _ = up.communicate(timeout=30)
+    assert up.returncode == 0
+    url = re.search(r"reached (\S+)", output)
+    assert url
+    assert "run demo: finished after 3 of 3 steps" in output
+    with redis.Redis.from_url(url[1]) as client, pytest.raises(redis.ConnectionError):
+        client.ping()
+
+
+def test_a_failed_learner_is_quoted_and_its_code_passed_on(start_up: StartUp) -> None:
+    output, _ = (up := start_up("say failed disk_full; echo the last words; exit 1")).communicate(timeout=30)
+    assert up.returncode == 1
+    assert "reason     disk_full" in output
+    assert re.search(r"The end of .*learner\.log:\n  the last words", output)
+
+
+def test_a_sigterm_lets_the_learner_finish(start_up: StartUp, runs_dir: Path) -> None:
+    up = start_up("trap 'sleep 0.3; say stopped; exit 0' TERM; echo training; while :; do sleep 0.02; done")
+    lines_until(up, "training")
+    up.send_signal(signal.SIGTERM)
+    assert up.wait(timeout=20) == 0
+    assert read_run(runs_dir / "demo").status == "stopped"
+
+
+def test_a_second_signal_ends_everything_now(start_up: StartUp, runs_dir: Path) -> None:
+    up = start_up("trap 'echo finishing' TERM; echo training $$; while :; do sleep 0.02; done")
+    learner = int(lines_until(up, "training")[-1].split()[-1])
+    up.send_signal(signal.SIGINT)
+    lines_until(up, "finishing")
+    up.send_signal(signal.SIGINT)
+    assert up.wait(timeout=10) == 130
+    deadline = time.monotonic() + 10
+    while living([learner, redis_pid(runs_dir)]) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not living([learner, redis_pid(runs_dir)])
+
+
+def redis_pid(runs_dir: Path) -> int:
+    known = addresses.read(runs_dir / "demo")
+    assert known
+    return known.pid
+
+
+def test_a_redis_that_dies_comes_back_where_it_was_with_its_data(start_up: StartUp, runs_dir: Path) -> None:
+    up = start_up("echo training; trap 'exit 0' TERM; while :; do sleep 0.02; done")
+    lines_until(up, "training")
+    known = addresses.read(runs_dir / "demo")
+    assert known
+    with redis.Redis.from_url(known.url) as client:
+        client.set("key", "here")
+        time.sleep(1.5)                                 # everysec
+    subprocess.run(["kill", "-9", str(known.pid)], check=True)
+    lines_until(up, "redis died")
+    lines_until(up, "redis started")
+    again = addresses.read(runs_dir / "demo")
+    assert again
+    assert (again.url, again.pid == known.pid) == (known.url, False)
+    with redis.Redis.from_url(known.url) as client:
+        assert client.get("key") == b"here"
+    up.send_signal(signal.SIGTERM)
+    assert up.wait(timeout=20) == 0
+
+
+def test_a_kill_9_of_up_leaves_nothing(start_up: StartUp, runs_dir: Path) -> None:
+    up = start_up("sleep 300 & echo training $$ $!; wait")
+    pids = [int(word) for word in lines_until(up, "training")[-1].split()[-2:]]
+    pids.append(redis_pid(runs_dir))
+    assert living(pids) == pids
+    up.kill()
+    deadline = time.monotonic() + 10
+    while living(pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not living(pids)
