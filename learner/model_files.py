@@ -8,7 +8,7 @@ the disk when a function here returns; renaming it into place is the caller's.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -64,24 +64,45 @@ def write_weights(model: PreTrainedModel, weights: Mapping[str, Tensor], file: P
 
 def write_model_folder(model: PreTrainedModel, weights: Mapping[str, Tensor], folder: Path, *,
                        source: ModelConfig) -> None:
-    """Write a folder that transformers and vLLM load: config, generation config, tokenizer and weights.
+    """Write a folder that transformers and vLLM load: config, generation config, tokenizer and weights, fsynced.
 
     Args:
         model: whose weights these are.
         weights: as in `write_weights`.
         folder: made if it is not there.
-        source: where the tokenizer comes from, by the class that the generators load it with too.
+        source: where config and tokenizer come from; the tokenizer by the class that the generators use too.
     """
-    from transformers import AutoTokenizer
+    from transformers import AutoConfig, AutoTokenizer
 
     folder.mkdir(parents=True, exist_ok=True)
-    model.config.save_pretrained(folder)
+    config = AutoConfig.from_pretrained(source.path, **_hub_arguments(source))      # the model's own: with its dropout
+    config.dtype = getattr(torch, source.dtype)
+    config.save_pretrained(folder)
     if model.generation_config is not None:
         model.generation_config.save_pretrained(folder)
     AutoTokenizer.from_pretrained(source.path, **_hub_arguments(source)).save_pretrained(folder)
     write_weights(model, weights, folder / "model.safetensors")
     for file in folder.iterdir():
         sync_file(file)
+
+
+def elements(parameter: Tensor) -> int:
+    """Its size, whole: ZeRO-3 leaves an empty tensor where a part of it lies elsewhere."""
+    return int(getattr(parameter, "ds_numel", parameter.numel()))
+
+
+def in_parts(parameters: Mapping[str, Tensor], limit: int) -> Iterator[dict[str, Tensor]]:
+    """The parameters in order, in parts of at most `limit` elements; a larger one is a part of its own."""
+    part: dict[str, Tensor] = {}
+    size = 0
+    for name, parameter in parameters.items():
+        if part and size + elements(parameter) > limit:
+            yield part
+            part, size = {}, 0
+        part[name] = parameter
+        size += elements(parameter)
+    if part:
+        yield part
 
 
 def sync_file(file: Path) -> None:

@@ -10,13 +10,14 @@ the ranks ends the others and names it, and what the journal holds is trained ag
 
 from __future__ import annotations
 
-import atexit
+import contextlib
 import json
 import logging
 import math
 import os
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,11 @@ from torch import Tensor, distributed
 from broker.errors import RunFailed
 from config.run import Run
 from learner.batching import Batch
-from learner.command_channel import TIMEOUT, CommandChannel
 from learner.deepspeed_config import adamw_arguments, deepspeed_config, learning_rate, offloads_optimizer
 from learner.logprobs import LogprobModel, attention_implementation
 from learner.losses import grpo_loss
-from learner.model_files import load_model, sync_file, write_model_folder, write_weights
+from learner.model_files import elements, in_parts, load_model, sync_file, write_model_folder, write_weights
+from learner.process_group import CommandChannel, join
 from learner.step_statistics import StepStatistics
 
 log = logging.getLogger(__name__)
@@ -61,8 +62,9 @@ class Policy:
         # bfloat16 products are exact in TF32, so the head's float32 matmuls lose nothing by its speed.
         torch.backends.cuda.matmul.allow_tf32 = run.model.dtype == "bfloat16"
         self._deepspeed = _import_deepspeed(self._device)
-        _join(self._device, rank=rank, world_size=world_size)
+        join(self._device, rank=rank, world_size=world_size)
         self._channel = CommandChannel()
+        self._has_failed = False
         self._model, self._engine = self._build()
         self._actions: dict[str, Callable[..., Any]] = {
             "step": self._step, "save_weights": self._save_weights, "save_model": self._save_model,
@@ -71,7 +73,7 @@ class Policy:
         }
         log.info("policy ready rank=%d ranks=%d device=%s zero=%d dtype=%s parameters=%d", rank, world_size,
                  self._device, run.learner.zero.stage, run.model.dtype,
-                 sum(_elements(parameter) for parameter in self._model.parameters()))
+                 sum(elements(parameter) for parameter in self._model.parameters()))
 
     def step(self, batch: Batch) -> dict[str, float]:
         """Rank 0: one optimizer step on a batch.
@@ -118,23 +120,34 @@ class Policy:
         self._on_all_ranks("keep_alive")
 
     def close(self) -> None:
-        """Rank 0: free the engine everywhere, and end the others' `follow`."""
-        self._on_all_ranks("close")
+        """Rank 0: free the engine everywhere, and end the others' `follow`.
+
+        After a failure there is no talking to them: they may be waiting in the middle of a step. They end when this
+        process does, or by whoever launched them.
+        """
+        if not self._has_failed:
+            self._on_all_ranks("close")
 
     def follow(self) -> None:
         """The other ranks: do what rank 0 does, until it closes."""
         name = ""
         while name != "close":
             name, arguments = self._channel.receive()
-            try:
-                self._actions[name](**arguments)
-            except Exception:
-                log.exception("rank failed rank=%d command=%s", self._rank, name)
-                raise
+            self._act(name, arguments)
 
     def _on_all_ranks(self, name: str, **arguments: Any) -> Any:
+        self._has_failed = True         # unless it comes to its end
         self._channel.send(name, arguments)
-        return self._actions[name](**arguments)
+        result = self._act(name, arguments)
+        self._has_failed = False
+        return result
+
+    def _act(self, name: str, arguments: dict[str, Any]) -> Any:
+        try:
+            return self._actions[name](**arguments)
+        except Exception:
+            log.exception("rank failed rank=%d command=%s", self._rank, name)
+            raise
 
     # What follows runs on all ranks.
 
@@ -146,7 +159,7 @@ class Policy:
         attention = attention_implementation(run.learner.attention, device=self._device,
                                              dtype=getattr(torch, run.model.dtype))
         # transformers asks this object, while it lives, whether to split the weights among ranks as it reads them.
-        from transformers.integrations import HfDeepSpeedConfig
+        from transformers.integrations.deepspeed import HfDeepSpeedConfig
 
         splitting = HfDeepSpeedConfig(config) if run.learner.zero.stage == 3 else None
         model = load_model(run.model, attention=attention, gradient_checkpointing=run.learner.gradient_checkpointing)
@@ -156,8 +169,9 @@ class Policy:
         optimizer = None        # DeepSpeed's own for the host's memory, which it compiles
         if not offloads_optimizer(run, on_cuda=on_cuda):
             optimizer = torch.optim.AdamW(trained, fused=on_cuda, **adamw_arguments(run.learner.optimizer))
-        engine, *_ = self._deepspeed.initialize(model=wrapped, model_parameters=trained, optimizer=optimizer,
-                                                config=config)
+        with contextlib.redirect_stdout(sys.stderr):        # DeepSpeed prints; standard output is the learner's console
+            engine, *_ = self._deepspeed.initialize(model=wrapped, model_parameters=trained, optimizer=optimizer,
+                                                    config=config)
         return model, engine
 
     def _step(self, batch: bytes) -> dict[str, float]:
@@ -207,7 +221,7 @@ class Policy:
     def _weights(self) -> dict[str, Tensor]:
         """Rank 0: every weight and saved buffer by name, on the CPU, ties once; nothing on the other ranks."""
         weights: dict[str, Tensor] = {}
-        for names_to_parameters in _at_most(GATHERED_AT_ONCE, dict(self._model.named_parameters())):
+        for names_to_parameters in in_parts(dict(self._model.named_parameters()), GATHERED_AT_ONCE):
             parameters = list(names_to_parameters.values())
             partitioned = self._run.learner.zero.stage == 3
             with self._deepspeed.zero.GatheredParameters(parameters, enabled=partitioned):
@@ -276,39 +290,3 @@ def _import_deepspeed(device: torch.device) -> Any:
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     return deepspeed
-
-
-def _join(device: torch.device, *, rank: int, world_size: int) -> None:
-    """Make the process group: over MASTER_ADDR where there are several, without any socket where there is one.
-
-    It lives as long as the process: DeepSpeed keeps handles of it beyond the engine that it made them for.
-    """
-    if distributed.is_initialized():
-        return
-    backend = "gloo"
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-        backend = "nccl"
-    store = distributed.HashStore() if world_size == 1 else None
-    distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=TIMEOUT)
-    atexit.register(distributed.destroy_process_group)
-
-
-def _elements(parameter: Tensor) -> int:
-    """Its size, whole: ZeRO-3 leaves an empty tensor where its part lies elsewhere."""
-    return int(getattr(parameter, "ds_numel", parameter.numel()))
-
-
-def _at_most(limit: int, parameters: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
-    """The parameters in order, in parts of at most so many elements (a larger one alone)."""
-    part: dict[str, Tensor] = {}
-    size = 0
-    for name, parameter in parameters.items():
-        elements = _elements(parameter)
-        if part and size + elements > limit:
-            yield part
-            part, size = {}, 0
-        part[name] = parameter
-        size += elements
-    if part:
-        yield part

@@ -60,11 +60,15 @@ def launch_or_join(run: Run, argv: Sequence[str]) -> Ranks | int:
         return ranks
     if run.learner.ranks == 1:
         return Ranks(rank=0, local_rank=0, world_size=1)
-    return _launch([sys.executable, "-m", "learner", *argv], run.learner.ranks)
+    return launch([sys.executable, "-m", "learner", *argv], run.learner.ranks)
 
 
-def _launch(command: Sequence[str], ranks: int) -> int:
-    """Start the ranks, pass signals on to rank 0, wait for all. Returns the first exit code that is not 0, else 0."""
+def launch(command: Sequence[str], ranks: int) -> int:
+    """Start a command once for each rank, pass signals on to rank 0, and wait for all. From the main thread only.
+
+    Returns:
+        0 when all have ended with 0, else the code of the first that did not (128 + N where signal N ended it).
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -13,8 +13,8 @@ from dataclasses import fields
 import torch
 from torch import Tensor
 
-from learner.command_channel import CommandChannel
 from learner.losses import LossStatistics, k3_divergence
+from learner.process_group import CommandChannel
 
 _COUNTS = tuple(field.name for field in fields(LossStatistics) if field.name != "ratio_max")
 _SUMS = (*_COUNTS, "loss", "entropy", "k3", "k3_lag_0", "tokens_lag_0")

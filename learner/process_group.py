@@ -1,4 +1,4 @@
-"""How rank 0 tells the other ranks what to do next: bytes, broadcast over gloo.
+"""The learner's processes as one group, and how rank 0 tells the others what to do next.
 
 In: a command's name and arguments on rank 0. Out: the same on every rank, at the same place among the collectives.
 Used by `learner.policy` alone. A rank that is gone makes the others' next broadcast raise, which ends them too.
@@ -6,6 +6,7 @@ Used by `learner.policy` alone. A rank that is gone makes the others' next broad
 
 from __future__ import annotations
 
+import atexit
 from datetime import timedelta
 from typing import Any
 
@@ -16,8 +17,24 @@ from torch import distributed
 TIMEOUT = timedelta(minutes=30)     # of one collective; rank 0 sends something every half minute while it waits
 
 
+def join(device: torch.device, *, rank: int, world_size: int) -> None:
+    """Make the process group: over MASTER_ADDR where there are several, without any socket where there is one.
+
+    It lives as long as the process: DeepSpeed keeps handles of it beyond the engine that it made them for.
+    """
+    if distributed.is_initialized():
+        return
+    backend = "gloo"
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        backend = "nccl"
+    store = distributed.HashStore() if world_size == 1 else None      # type: ignore[attr-defined]  # not in __all__
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=TIMEOUT)
+    atexit.register(distributed.destroy_process_group)
+
+
 class CommandChannel:
-    """A process group of its own, on the CPU, so that waiting for a command never occupies an accelerator's stream."""
+    """Commands as bytes over gloo, a group of its own: waiting for one never occupies an accelerator's stream."""
 
     def __init__(self) -> None:
         self._group = distributed.new_group(backend="gloo", timeout=TIMEOUT)

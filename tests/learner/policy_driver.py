@@ -1,0 +1,78 @@
+"""A learner's process for the tests: `python -m tests.learner.policy_driver PLAN.json`, alone or as one of the ranks.
+
+A plan is a list of policies, each `{"model": folder, "learner": {...}, "dtype": ..., "do": [[method, argument, ...]]}`.
+Rank 0 does what each says, one after the other, and writes what the methods return beside the plan; the other ranks
+follow. With `broken_rank` a step raises in that rank. Each process logs to `PLAN.RANK.log`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from broker.errors import RunFailed
+from learner.advantages import group_advantages
+from learner.batching import Batch, pack
+from learner.policy import Policy
+from learner.ranks import Ranks, launch_or_join
+from tests.learner.tiny import random_groups, tiny_run
+
+
+def make_batch(version: int, tokens_per_row: int) -> Batch:
+    """The batch of one step: other groups at every version, the same for every policy."""
+    groups = random_groups(version, policy_version=version)
+    advantages = [group_advantages(group.rewards, "none") for group in groups]
+    return pack(groups, advantages, tokens_per_row=tokens_per_row, truncated="mask", policy_version=version)
+
+
+def act(policy: Policy, method: str, *arguments: Any) -> Any:
+    """One line of a plan."""
+    match method:
+        case "step":
+            version, tokens_per_row = arguments
+            return policy.step(make_batch(version, tokens_per_row))
+        case "save_checkpoint":
+            folder, state = arguments
+            return policy.save_checkpoint(Path(folder), state)
+        case "save_weights" | "save_model":
+            return getattr(policy, method)(Path(arguments[0]))
+        case "load_checkpoint":
+            try:
+                return policy.load_checkpoint(Path(arguments[0]))
+            except RunFailed as error:
+                return str(error)
+        case "keep_alive":
+            return policy.keep_alive()
+        case _:
+            raise ValueError(method)
+
+
+def main() -> None:
+    plan_file = Path(sys.argv[1])
+    logging.basicConfig(filename=plan_file.with_suffix(f".{os.environ.get('RANK', '0')}.log"), level=logging.INFO)
+    results = []
+    for part in json.loads(plan_file.read_text()):
+        run = tiny_run(Path(part["model"]), dtype=part.get("dtype", "float32"), **part.get("learner", {}))
+        ranks = launch_or_join(run, [])
+        assert isinstance(ranks, Ranks)
+        policy = Policy(run, rank=ranks.rank, world_size=ranks.world_size)
+        if ranks.rank == part.get("broken_rank"):
+            def broken(batch: bytes) -> None:
+                raise RuntimeError(f"this rank has no room for {len(batch)} bytes")
+            policy._actions["step"] = broken
+        if ranks.rank == 0:
+            try:
+                results.append([act(policy, *line) for line in part["do"]])
+                plan_file.with_suffix(".results.json").write_text(json.dumps(results))
+            finally:
+                policy.close()
+        else:
+            policy.follow()
+
+
+if __name__ == "__main__":
+    main()
