@@ -1,0 +1,138 @@
+"""The learner's end of the chain on a real Redis, with the other roles' parts done by hand."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from broker import codec
+from broker.connection import Link
+from broker.keys import PROMPTS, ROLLOUTS, SCORED, Keys
+from broker.messages import (
+    Announcement,
+    Completion,
+    FinishReason,
+    Prompt,
+    Rollout,
+    Score,
+    ScoredGroup,
+    ScoreStatus,
+    Span,
+    Split,
+)
+from broker.ownership import Ownership
+from broker.streams import Entry, hand_over
+from config.run import Run
+from learner.collector import Collector
+from learner.evaluation import Rounds
+from learner.intake import Intake
+from learner.journal import Journal
+
+
+def make_run(folder: Path, **sections: Any) -> Run:
+    """A run of two groups a step, with its folder under `folder`."""
+    learner = {"groups_per_step": 2, "max_lag": 1, "steps": 100} | sections.pop("learner", {})
+    return Run.model_validate({
+        "name": "test", "runs_dir": folder, "model": {"path": "nowhere"}, "sampling": {"group_size": 2},
+        "data": {"train": {"type": "procedural"}, "held_out": {"type": "procedural", "split": "eval"}},
+        "learner": learner} | sections)
+
+
+def make_prompt(group_id: str, *, floor: int = 0, n: int = 2, issued_at: float | None = None) -> Prompt:
+    """A prompt; evaluation's if its id is one."""
+    return Prompt(group_id=group_id, split=Split.EVAL if group_id.startswith("eval") else Split.TRAIN, task="math", n=n,
+                  floor=floor, issued_at=time.time() if issued_at is None else issued_at, epoch=0, row=0,
+                  fingerprint="f", seed=0, temperature=1.0, max_tokens=8,
+                  messages=({"role": "user", "content": "2 + 3?"},), token_ids=np.array([1, 2], np.int32),
+                  verification_info={"type": "math", "answer": {"value": "5"}})
+
+
+def make_scored(prompt: Prompt, rewards: Sequence[float | None], *, version: int | None = None) -> ScoredGroup:
+    """What comes back of a prompt: one completion of two tokens for each reward."""
+    version = prompt.floor if version is None else version
+    completion = Completion(token_ids=np.array([7, 9], np.int32), logprobs=np.array([-0.5, -0.25], np.float32),
+                            policy_spans=(Span(version=version, first=0, count=2),), finish_reason=FinishReason.STOP,
+                            text="5")
+    scores = tuple(Score(status=ScoreStatus.UNSCORABLE if reward is None else ScoreStatus.SCORED, value=reward,
+                         reason="the sandbox is away" if reward is None else "5", scorer="math", version="1")
+                   for reward in rewards)
+    return ScoredGroup(rollout=Rollout(prompt=prompt, completions=(completion,) * len(rewards), generator="g",
+                                       seconds=0.1), scores=scores, rewards=tuple(rewards), worker="w", seconds=0.1)
+
+
+class Chain:
+    """One learner's parts, and hands that do what the feeder, the generators and the scorers do."""
+
+    def __init__(self, run: Run, link: Link, keys: Keys) -> None:
+        self.run = run
+        self.link = link
+        self.keys = keys
+        self.client: Any = link.client
+        self.ownership = Ownership(link, keys)
+        self.stop = threading.Event()
+        self.said: list[str] = []
+        fence = self.ownership.claim(0)
+        self.journal = Journal(run.folder / "journal", fence, run=run.name)
+        self.intake = Intake(run, self.ownership, self.journal, Rounds())
+        self.collector = Collector(run, self.intake, self.stop, tend=lambda: None, say=self.said.append)
+        self.announce(0)
+
+    def announce(self, version: int) -> None:
+        self.ownership.announce(Announcement(version=version, path="p", checksum="c", size_bytes=1, announced_at=0.0))
+
+    def issue(self, count: int = 1, *, issued_at: float | None = None) -> list[str]:
+        """Let the next `count` groups in; their floor is the newest version announced. Returns their ids."""
+        position = int(self.client.hget(self.keys("cursor"), "position") or 0)
+        ids = [str(position + i) for i in range(count)]
+        groups = [(group_id, codec.encode_prompt(make_prompt(group_id, issued_at=issued_at))) for group_id in ids]
+        issued = self.ownership.issue(position, position + count, 1000, 0, groups)
+        assert issued.floor is not None
+        return ids
+
+    def issue_eval(self, version: int, count: int) -> list[str]:
+        """Ask for a round of `count` prompts."""
+        ids = [f"eval-{version}-{i}" for i in range(count)]
+        groups = [(group_id, codec.encode_prompt(make_prompt(group_id))) for group_id in ids]
+        self.ownership.issue_eval(version, groups)
+        self.intake.rounds.begin(version, ids)
+        return ids
+
+    def entry(self, group_id: str) -> Entry:
+        """Where a group is now."""
+        stream, entry_id = self.client.hget(self.keys("where"), group_id).decode().split()
+        (_, fields), = self.client.xrange(self.keys(stream), entry_id, entry_id)
+        return Entry(stream, entry_id, fields)
+
+    def sample(self, group_id: str) -> None:
+        """Do a generator's part."""
+        entry = self.entry(group_id)
+        assert entry.stream == PROMPTS
+        prompt = codec.decode_prompt(entry.raw)
+        rollout = make_scored(prompt, [0.0] * prompt.n).rollout
+        assert hand_over(self.link, self.keys, entry, ROLLOUTS, codec.encode_rollout(rollout))
+
+    def score(self, group_id: str, rewards: Sequence[float | None] = (1.0, 0.0), **changes: bytes) -> Entry:
+        """Do a generator's and a scorer's part. `changes` replace fields of the entry."""
+        if self.entry(group_id).stream == PROMPTS:
+            self.sample(group_id)
+        entry = self.entry(group_id)
+        fields = codec.encode_scored(make_scored(codec.decode_rollout(entry.raw).prompt, rewards)) | changes
+        assert hand_over(self.link, self.keys, entry, SCORED, fields)
+        return self.entry(group_id)
+
+    def read(self) -> None:
+        """Take in all that is there."""
+        while self.intake.read(block_s=0.001):
+            pass
+
+    @property
+    def slots(self) -> set[str]:
+        return {group_id.decode() for group_id in self.client.zrange(self.keys("slots"), 0, -1)}
+
+    def depth(self, stream: str) -> int:
+        return int(self.client.xlen(self.keys(stream)))

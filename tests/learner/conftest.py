@@ -1,0 +1,34 @@
+"""The learner's end of the chain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.connection import Link
+from broker.keys import Keys
+from tests.learner.chain import Chain, make_run
+
+MakeChain = Callable[..., Chain]
+
+
+@pytest.fixture
+def make_chain(link: Link, keys: Keys, tmp_path: Path) -> Iterator[MakeChain]:
+    """A chain on an empty Redis; keywords are the run's sections."""
+    made: list[Chain] = []
+
+    def make(**sections: Any) -> Chain:
+        made.append(Chain(make_run(tmp_path, **sections), link, keys))
+        return made[-1]
+    yield make
+    for chain in made:
+        chain.journal.close()
+
+
+@pytest.fixture
+def chain(make_chain: MakeChain) -> Chain:
+    """A chain of two groups a step with max_lag 1."""
+    return make_chain()
