@@ -4,9 +4,9 @@ In: a split and a size. Out: rows of the shape that a data set's rows have, so t
 The learner's prompt source calls it with `data.train` or `data.held_out`, and `tools.make_demo_model` draws its
 demonstrations from the train split. It reads nothing but its arguments, and fails only for a size that does not exist.
 
-Each problem has an easy wrong answer, the number as it stands, and a right one. A policy that knows both ways needs the
-reward to find out which one pays. Digits are 1 to 9, so that no answer has a leading zero, and no number is its own
-answer, so that the wrong way never scores.
+Each problem has an easy wrong answer, the number as it stands, and a right one. A policy that knows both ways needs
+the reward to find out which one pays. A number's digits are 1 to 9, so that no answer has a leading zero, and all
+different, so that no number is its own answer and the wrong way never scores.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Literal
 
 Split = Literal["train", "eval"]
 
-LENGTHS = (3, 4)                 # digits of a number
+LENGTHS = (3, 4, 5)              # digits of a number
 HELD_OUT = 0.25                  # share of the digit multisets that only the eval split has
 
 # Operation -> the ways to ask for it. The right answers are in `Problem.answer`.
@@ -37,7 +37,7 @@ class Problem:
     """One operation on one number."""
 
     operation: str      # key of PHRASINGS
-    digits: str         # the number, digits 1 to 9
+    digits: str         # the number: digits 1 to 9, no two alike
 
     @property
     def answer(self) -> str:
@@ -59,8 +59,8 @@ class Problem:
 def problems(split: Split, size: int) -> list[Problem]:
     """The first `size` problems of `split`, in an order that never changes.
 
-    The splits are disjoint by construction: the multiset of a number's digits decides which one it belongs to. So no
-    number of the one split, in any order of its digits and hence as any answer either, occurs in the other.
+    The splits are disjoint by construction: the set of a number's digits decides which one it belongs to. So no number
+    of the one split occurs in the other, in whatever order of its digits, and hence not as an answer either.
     Raises ValueError for a size that the split does not have.
     """
     pool = _pool(split)
@@ -88,13 +88,11 @@ def _pool(split: Split) -> tuple[Problem, ...]:
 
 
 def _every_problem() -> Iterator[Problem]:
-    """All operations on all numbers, but for the numbers that are their own answer."""
+    """All operations on all numbers."""
     for length in LENGTHS:
-        for digits in itertools.product("123456789", repeat=length):
+        for digits in itertools.permutations("123456789", length):
             for operation in PHRASINGS:
-                problem = Problem(operation, "".join(digits))
-                if problem.answer != problem.digits:
-                    yield problem
+                yield Problem(operation, "".join(digits))
 
 
 def _is_held_out(digits: str) -> bool:

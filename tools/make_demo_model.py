@@ -1,11 +1,11 @@
 """Makes the demo's model, which is shipped as config/recipes/demo_model: `python -m tools.make_demo_model --out DIR`.
 
-In: the train split of the digit problems. Out: a Hugging Face folder, a tiny Qwen2 with a byte-level BPE tokenizer of the
-family's own class. A maintainer runs it when the problems or the model change, and then runs the demo's seeds again.
-A failure leaves no folder, or one without weights.
+In: the train split of the digit problems. Out: a Hugging Face folder, a tiny Qwen2 with a byte-level BPE tokenizer of
+the family's own class. A maintainer runs it when the problems or the model change, and then the demo's seeds again. A
+failure leaves no folder, or one without weights.
 
-The model is warm-started by supervised training on demonstrations that are mostly wrong: RIGHT_SHARE of them do what
-is asked, the others copy the number as it stands. So it knows both ways, answers in a box, stops, and leaves it to RL to
+The model is warm-started by supervised training on demonstrations that are mostly wrong: RIGHT_SHARE of them do what is
+asked, the others copy the number as it stands. So it knows both ways, answers in a box, stops, and leaves it to RL to
 find out which way pays. No held-out problem is among the demonstrations. One thread, fixed seeds and a fixed order make
 the result the same bit for bit on one kind of CPU with one build of torch; elsewhere the last bits of the weights
 differ. `cmp DIR/model.safetensors config/recipes/demo_model/model.safetensors` is the whole check.
@@ -20,7 +20,7 @@ import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from config.logs import set_up_logging
 from learner.procedural import INSTRUCTION, PHRASINGS, Problem, problems
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SEED = 0
-STEPS = 600
+STEPS = 450
 ROWS_PER_STEP = 128
 PEAK_LR = 3e-3              # reached after RISE_STEPS, then falling linearly to FINAL_LR
 FINAL_LR = 6e-5
@@ -64,9 +64,10 @@ def build_tokenizer() -> Qwen2Tokenizer:
     bpe.train_from_iterator(_sentences(), trainers.BpeTrainer(
         min_frequency=1, show_progress=False, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
     learnt = json.loads(bpe.to_str())["model"]
+    merges: Any = [tuple(pair) for pair in learnt["merges"]]     # what it takes; its annotation says strings
     tokenizer = Qwen2Tokenizer(
-        vocab=learnt["vocab"], merges=[tuple(pair) for pair in learnt["merges"]], unk_token=None, pad_token=END_OF_TEXT,
-        eos_token=IM_END, extra_special_tokens=[IM_START], model_max_length=LONGEST_CHAT)
+        vocab=learnt["vocab"], merges=merges, unk_token=END_OF_TEXT, pad_token=END_OF_TEXT, eos_token=IM_END,
+        extra_special_tokens=[IM_START], model_max_length=LONGEST_CHAT)
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer
 
@@ -77,12 +78,11 @@ def build_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(SEED)
-    model = Qwen2ForCausalLM(Qwen2Config(
+    return Qwen2ForCausalLM(Qwen2Config(
         vocab_size=len(tokenizer), hidden_size=HIDDEN_SIZE, intermediate_size=2 * HIDDEN_SIZE, num_hidden_layers=2,
         num_attention_heads=HIDDEN_SIZE // HEAD_SIZE, num_key_value_heads=1, max_position_embeddings=LONGEST_CHAT,
         tie_word_embeddings=False, bos_token_id=None, eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id, dtype="float32"))
-    return model
 
 
 def demonstration(problem: Problem, draw: random.Random) -> str:
@@ -97,12 +97,15 @@ def batches(tokenizer: Qwen2Tokenizer) -> Iterator[tuple[Tensor, Tensor]]:
 
     draw = random.Random(SEED)      # noqa: S311 (demonstrations, not secrets)
     pool = problems("train", NUM_PROBLEMS)
-    prompts = [_prompt_ids(tokenizer, problem) for problem in pool]
+    prompts: dict[Problem, list[int]] = {}      # the template is the slowest part, and problems come again
     while True:
         rows = []
-        for index in draw.choices(range(len(pool)), k=ROWS_PER_STEP):
-            answer = tokenizer(demonstration(pool[index], draw) + IM_END)["input_ids"]
-            rows.append((prompts[index] + answer, [NO_LABEL] * len(prompts[index]) + answer))
+        for problem in draw.choices(pool, k=ROWS_PER_STEP):
+            if problem not in prompts:
+                prompts[problem] = _prompt_ids(tokenizer, problem)
+            prompt = prompts[problem]
+            answer = tokenizer(demonstration(problem, draw) + IM_END)["input_ids"]
+            rows.append((prompt + answer, [NO_LABEL] * len(prompt) + answer))
         longest = max(len(ids) for ids, _ in rows)
         pad = tokenizer.pad_token_id
         yield (torch.tensor([ids + [pad] * (longest - len(ids)) for ids, _ in rows]),
@@ -137,6 +140,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.make_demo_model", description="Make the demo's model.")
     parser.add_argument("--out", type=Path, required=True, help="folder to write; config/recipes/demo_model is shipped")
     folder = parser.parse_args(arguments).out
+    folder.mkdir(parents=True, exist_ok=True)       # before the minutes of work, not after
     set_up_logging("tools")
     tokenizer = build_tokenizer()
     model = build_model(tokenizer)
