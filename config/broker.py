@@ -21,6 +21,7 @@ class BrokerConfig(Section):
     outage_s: float = Field(300.0, gt=0)
     """Seconds that a process waits for an unreachable Redis before it ends with a reason."""
     durability: Literal["aof", "none"] = "aof"
-    """`aof`: the learner refuses a Redis that forgets (no append-only file, or an eviction policy). `none`: you mean it."""
+    """`aof`: the learner refuses a Redis that forgets (no append-only file, or an eviction policy).
+    `none`: you mean it."""
     maxmemory_mb: int = Field(0, ge=0)
     """Memory limit of the private server in MiB; 0 is none. An external Redis has its own."""

@@ -28,7 +28,8 @@ class DatasetSource(Section):
     system_prompt: str | None = None
     """A system turn before it."""
     verification_column: str = "verification_info"
-    """Column with `{"type": ..., "answer": {"value": ...}}`, as an object or as JSON text. Used unless `answer_column` is set."""
+    """Column with `{"type": ..., "answer": {"value": ...}}`, as an object or as JSON text.
+    Used unless `answer_column` is set."""
     answer_column: str | None = None
     """Column with the reference answer."""
     answer_pattern: str | None = None
@@ -71,7 +72,8 @@ class EvaluationConfig(Section):
     """Held-out pass rate, sampled by the same generators and scored by the same scorers. It holds no training slot."""
 
     every: int = Field(0, ge=0)
-    """Optimizer steps between two rounds; 0: none. Version 0 and the final weights are always evaluated if it is not 0."""
+    """Optimizer steps between two rounds; 0: none.
+    Version 0 and the final weights are always evaluated if it is not 0."""
     prompts: int = Field(64, ge=1)
     """Held-out prompts a round."""
     samples: int = Field(4, ge=1)
@@ -79,5 +81,6 @@ class EvaluationConfig(Section):
     temperature: float = Field(1.0, gt=0)
     """Softmax temperature of these."""
     deadline_s: float = Field(300.0, gt=0)
-    """Seconds after which what has not come back is asked for again, once; a round still incomplete then is given up, saying so."""
+    """Seconds after which what has not come back is asked for again, once.
+    A round still incomplete then is given up, saying so."""
 

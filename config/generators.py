@@ -82,6 +82,7 @@ class GeneratorsConfig(Section):
     count: int = Field(1, ge=1)
     """Generators that `millrace up` starts. More can join and leave at any time."""
     groups_in_flight: int = Field(16, ge=1)
-    """Groups that one generator holds at once. Keep it near what the engine has room for: a held group is not shared."""
+    """Groups that one generator holds at once.
+    Keep it near what the engine has room for: a held group is not shared."""
     gpus: tuple[int, ...] = ()
     """GPUs for `millrace up` to hand out, `tensor_parallel` to each generator. Empty: all are visible."""

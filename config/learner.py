@@ -32,11 +32,13 @@ class FiltersConfig(Section):
     """Which groups train."""
 
     zero_variance: Literal["replace", "keep"] = "replace"
-    """`replace`: a group whose rewards are all equal is dropped and another prompt takes its slot. `keep`: it trains (on nothing)."""
+    """`replace`: a group whose rewards are all equal is dropped and another prompt takes its slot.
+    `keep`: it trains (on nothing)."""
     max_empty_groups: int = Field(2000, ge=1)
     """So many variance-free groups in a row end the run, with the reason."""
     truncated: Literal["mask", "keep"] = "mask"
-    """`mask`: a completion cut at `max_tokens` counts in the baseline and not in the loss. `keep`: it trains like others."""
+    """`mask`: a completion cut at `max_tokens` counts in the baseline and not in the loss.
+    `keep`: it trains like others."""
 
 
 class OptimizerConfig(Section):

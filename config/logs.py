@@ -38,6 +38,9 @@ def _secrets() -> list[str]:
     if token := os.environ.get("HF_TOKEN"):
         found.append(token)
     if url := os.environ.get("REDIS_URL"):
-        password = urlsplit(url).password
+        try:
+            password = urlsplit(url).password
+        except ValueError:          # not a URL; it is masked whole
+            password = None
         found += [url, *([password, unquote(password)] if password else [])]
     return sorted((secret for secret in found if len(secret) > 3), key=len, reverse=True)

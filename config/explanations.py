@@ -1,0 +1,113 @@
+"""What is wrong with a configuration, in words: which key, where it was written, what was expected, which key is near.
+
+In: pydantic's errors and the merged tree. Out: the text of a ConfigError. Runs in every entry point, before anything
+heavy is imported.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+
+from config.run import Run
+
+Path = tuple[str, ...]          # keys from the top down
+
+
+def explain(item: Mapping[str, Any], merged: Mapping[str, Any], origin: Mapping[Path, str]) -> str:
+    """One line on one of pydantic's errors.
+
+    Args:
+        item: an element of `ValidationError.errors()`.
+        merged: what was validated.
+        origin: where each leaf of it was written.
+    """
+    path = _real_path(item["loc"], merged)
+    key = ".".join(path)
+    where = _where(path, origin)
+    match item["type"]:
+        case "extra_forbidden":
+            return f"unknown key {key}{where}{nearest(path, merged)}"
+        case "missing":
+            return f"missing key {key}"
+        case "union_tag_not_found":
+            return f"missing key {key}.type{where}: it says which kind of {path[-1]} is meant; one of {_types(path)}"
+    message = str(item["msg"]).removeprefix("Value error, ")
+    if not path:
+        return message
+    shown = "" if isinstance(item["input"], dict) else f", got {item['input']!r}"
+    return f"{key}{where}: {message}{shown}"
+
+
+def nearest(path: Path, merged: Mapping[str, Any]) -> str:
+    """What may have been meant by the unknown key `path`; empty where nothing is near."""
+    keys = {".".join(key) for key, _ in _all_keys(Run, path)}
+    wanted = ".".join(path)
+    if wanted in keys:              # of another member of a union
+        section = ".".join(path[:-1])
+        return f"; {section}.type is {_at(merged, (*path[:-1], 'type'))!r}, and that kind has no such key"
+    same_leaf = [key for key in keys if key.split(".")[-1] == path[-1]]
+    close = same_leaf or difflib.get_close_matches(wanted, sorted(keys), n=1, cutoff=0.6)
+    close = close or [key for key in keys if _likeness(key.split(".")[-1], path[-1]) > 0.75]
+    best = sorted(close, key=lambda key: (-_likeness(key, wanted), key))
+    return f"; did you mean {best[0]}?" if best else ""
+
+
+def _likeness(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
+
+
+def _where(path: Path, origin: Mapping[Path, str]) -> str:
+    """The place of a leaf, of a section's choice of type, of anything in a section, of the list around an element."""
+    places = [origin.get(path), origin.get((*path, "type"))]
+    places += [place for key, place in origin.items() if key[: len(path)] == path]
+    places += [origin.get(path[:end]) for end in range(len(path) - 1, 0, -1)]
+    found = next((place for place in places if place), None) if path else None
+    return f" in {found}" if found else ""
+
+
+def _real_path(loc: Sequence[Any], merged: Any) -> Path:
+    """`loc` without the tags that pydantic puts in for the members of a union."""
+    path: list[str] = []
+    tree = merged
+    for index, part in enumerate(loc):
+        is_last = index == len(loc) - 1
+        if isinstance(tree, dict) and not is_last and tree.get("type") == part:
+            continue
+        path.append(str(part))
+        tree = tree.get(part) if isinstance(tree, dict) else None
+    return tuple(path)
+
+
+def _at(tree: Any, path: Path) -> Any:
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree
+
+
+def _types(path: Path) -> str:
+    sections = [section for key, section in _all_keys(Run, path) if key == (*path, "type")]
+    return ", ".join(str(section.model_fields["type"].default) for section in sections)
+
+
+def _all_keys(section: type[BaseModel], path: Path, prefix: Path = ()) -> Iterator[tuple[Path, type[BaseModel]]]:
+    """Every key with the section that it is in. Names that a run chooses itself (of tasks) are taken from `path`."""
+    for name, field in section.model_fields.items():
+        key = (*prefix, name)
+        yield key, section
+        if get_origin(field.annotation) is dict:
+            is_on_the_way = path[: len(key)] == key and len(path) > len(key)
+            key = (*key, path[len(key)] if is_on_the_way else "NAME")
+        for inner in _sections(field.annotation):
+            yield from _all_keys(inner, path, key)
+
+
+def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    else:
+        for part in get_args(annotation):
+            yield from _sections(part)

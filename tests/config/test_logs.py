@@ -1,0 +1,68 @@
+"""No secret of this process reaches its log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from config.logs import mask, set_up_logging
+
+TOKEN, PASSWORD = "hf_planted-token", "planted:pass/word"
+URL = "redis://user:planted%3Apass%2Fword@host:6379/0"
+
+
+@pytest.fixture(autouse=True)
+def _root_logger() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture
+def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.setenv("REDIS_URL", URL)
+
+
+@pytest.mark.usefixtures("_planted")
+def test_secrets_are_masked_in_messages_arguments_and_tracebacks(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging("learner")
+    log = logging.getLogger("test")
+    log.info("loading with token %s", TOKEN)
+    log.info("connecting to %s", URL)
+    try:
+        raise ValueError(f"can't use {URL!r} as {PASSWORD}")
+    except ValueError:
+        log.exception("failed token=%s", {"Authorization": f"Bearer {TOKEN}"})
+    said = capsys.readouterr().err
+    assert said.count("**********") == 5
+    assert "ValueError: can't use" in said
+    assert "planted" not in said
+
+
+@pytest.mark.usefixtures("_planted")
+@pytest.mark.parametrize("text", [TOKEN, URL, PASSWORD, "planted%3Apass%2Fword", f"a{TOKEN}b{TOKEN}"])
+def test_a_secret_is_masked_in_every_spelling(text: str) -> None:
+    assert "planted" not in mask(f"before {text} after")
+
+
+def test_nothing_is_masked_where_nothing_is_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_URL", "redis://host:6379/0")
+    assert mask("redis at host:6379") == "redis at host:6379"
+
+
+def test_a_url_that_can_not_be_parsed_is_masked_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_URL", "redis://:planted@[::1")
+    assert "planted" not in mask("can't use redis://:planted@[::1")
+
+
+def test_a_line_says_when_who_how_bad_and_what(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging("generator")
+    logging.getLogger("generators.worker").warning("sampled group=%s", "17")
+    time, rest = capsys.readouterr().err.split(" ", 1)
+    assert len(time.split(":")) == 3
+    assert rest == "generator WARNING generators.worker: sampled group=17\n"
