@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from pydantic import TypeAdapter
 
@@ -193,7 +193,7 @@ def test_gsm8k_is_read_as_published(run: Run) -> None:
     rows, _ = load_rows(run, source(path, prompt_template="{question}", answer_column="answer",
                                     answer_pattern="#### (.+)"))
     assert len(rows) == 1319
-    assert rows[0].messages[0]["content"].endswith("How much in dollars does she make every day at the farmers' market?")
+    assert rows[0].messages[0]["content"].endswith("every day at the farmers' market?")
     assert rows[0].verification_info == {"type": "math", "answer": {"value": "18"}}
 
 
