@@ -8,6 +8,7 @@ slower. Nothing here is ever pickled. A message that can't be read raises BadMes
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,22 +76,29 @@ def encode_announcement(announcement: Announcement) -> Fields:
 
 def decode_prompt(raw: Raw) -> Prompt:
     """A `Prompt` from the fields of an entry."""
-    return _decode(raw, lambda tree: _prompt(tree, floor=int(text(raw, "floor"))))
+    prompt: Prompt = _decode(raw, lambda tree: _prompt(tree, floor=int(text(raw, "floor"))))
+    _check_header(raw, prompt)
+    return prompt
 
 
 def decode_rollout(raw: Raw) -> Rollout:
     """A `Rollout` from the fields of an entry."""
-    return _decode(raw, _rollout)
+    rollout: Rollout = _decode(raw, _rollout)
+    _check_header(raw, rollout.prompt)
+    return rollout
 
 
 def decode_scored(raw: Raw) -> ScoredGroup:
     """A `ScoredGroup` from the fields of an entry."""
-    return _decode(raw, _scored)
+    group: ScoredGroup = _decode(raw, _scored)
+    _check_header(raw, group.rollout.prompt)
+    return group
 
 
 def decode_scored_payload(payload: bytes) -> ScoredGroup:
     """A `ScoredGroup` from the journal."""
-    return _decode({b"v": str(SCHEMA_VERSION).encode(), b"payload": payload}, _scored)
+    group: ScoredGroup = _decode({b"v": str(SCHEMA_VERSION).encode(), b"payload": payload}, _scored)
+    return group
 
 
 def decode_dead(raw: Raw) -> DeadLetter:
@@ -98,7 +106,7 @@ def decode_dead(raw: Raw) -> DeadLetter:
     attempts = text(raw, "attempts", "0")
     return DeadLetter(group_id=text(raw, "group", "?"), stage=text(raw, "stage", "?"),
                       reason=text(raw, "reason", "no reason was written"),
-                      attempts=int(attempts) if attempts.isdigit() else 0,
+                      attempts=int(attempts) if attempts.isdecimal() else 0,
                       traceback=text(raw, "traceback", ""), original=raw.get(b"payload", b""))
 
 
@@ -129,6 +137,13 @@ def check_version(raw: Raw) -> None:
         raise BadMessage(f"schema version {found}, this program reads {SCHEMA_VERSION}")
 
 
+def _check_header(raw: Raw, prompt: Prompt) -> None:
+    """The scripts go by the header, and the learner by the payload: they must mean the same group."""
+    for field, inside in (("group", prompt.group_id), ("floor", str(prompt.floor))):
+        if (outside := text(raw, field)) != inside:
+            raise BadMessage(f"the header says {field} {outside!r}, the payload {inside!r}")
+
+
 def _header(prompt: Prompt) -> Fields:
     return {"v": str(SCHEMA_VERSION), "group": prompt.group_id, "task": prompt.task, "split": str(prompt.split),
             "n": str(prompt.n), "at": f"{prompt.issued_at:.3f}"}
@@ -151,7 +166,8 @@ def _decode(raw: Raw, build: Any) -> Any:
         if payload is None:
             raise BadMessage("field 'payload' is missing")
         return build(msgpack.unpackb(payload, raw=False))
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, msgpack.exceptions.UnpackException) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError,
+            msgpack.exceptions.UnpackException) as error:
         raise BadMessage(f"payload: {type(error).__name__}: {error}") from error
 
 
@@ -165,10 +181,11 @@ def _prompt_tree(prompt: Prompt) -> dict[str, Any]:
 
 def _prompt(tree: dict[str, Any], *, floor: int | None = None) -> Prompt:
     return Prompt(group_id=_is(tree["group_id"], str), split=Split(tree["split"]), task=_is(tree["task"], str),
-                  n=_is(tree["n"], int), floor=_is(tree["floor"], int) if floor is None else floor,
-                  issued_at=float(tree["issued_at"]), epoch=_is(tree["epoch"], int), row=_is(tree["row"], int),
+                  n=_at_least_one(tree["n"]), floor=_is(tree["floor"], int) if floor is None else floor,
+                  issued_at=_number(tree["issued_at"]), epoch=_is(tree["epoch"], int), row=_is(tree["row"], int),
                   fingerprint=_is(tree["fingerprint"], str), seed=_is(tree["seed"], int),
-                  temperature=float(tree["temperature"]), max_tokens=_is(tree["max_tokens"], int),
+                  temperature=_number(tree["temperature"]),
+                  max_tokens=_at_least_one(tree["max_tokens"]),
                   messages=tuple(_is(turn, dict) for turn in tree["messages"]),
                   token_ids=_from_bytes(tree["token_ids"], IDS),
                   verification_info=_is(json.loads(tree["verification_info"]), dict))
@@ -186,7 +203,7 @@ def _rollout_tree(rollout: Rollout) -> dict[str, Any]:
 def _rollout(tree: dict[str, Any]) -> Rollout:
     prompt = _prompt(tree["prompt"])
     completions = tuple(
-        Completion(token_ids=_from_bytes(item["token_ids"], IDS), logprobs=_from_bytes(item["logprobs"], LOGPROBS),
+        Completion(token_ids=_from_bytes(item["token_ids"], IDS), logprobs=_finite(_from_bytes(item["logprobs"], LOGPROBS)),
                    policy_spans=tuple(Span(version=_is(version, int), first=_is(first, int), count=_is(count, int))
                                       for version, first, count in item["spans"]),
                    finish_reason=FinishReason(item["finish_reason"]), text=_is(item["text"], str))
@@ -194,7 +211,7 @@ def _rollout(tree: dict[str, Any]) -> Rollout:
     if len(completions) != prompt.n:
         raise ValueError(f"{len(completions)} completions of {prompt.n}")
     return Rollout(prompt=prompt, completions=completions, generator=_is(tree["generator"], str),
-                   seconds=float(tree["seconds"]))
+                   seconds=_number(tree["seconds"]))
 
 
 def _score_tree(score: Score) -> dict[str, Any]:
@@ -203,13 +220,14 @@ def _score_tree(score: Score) -> dict[str, Any]:
 
 
 def _scored(tree: dict[str, Any]) -> ScoredGroup:
-    scores = tuple(Score(status=ScoreStatus(item["status"]), value=item["value"], reason=_is(item["reason"], str),
-                         scorer=_is(item["scorer"], str), version=_is(item["version"], str),
-                         seconds=float(item["seconds"]), components=_is(item["components"], dict))
+    scores = tuple(Score(status=ScoreStatus(item["status"]), value=_number_or_none(item["value"]),
+                         reason=_is(item["reason"], str), scorer=_is(item["scorer"], str),
+                         version=_is(item["version"], str), seconds=_number(item["seconds"]),
+                         components={_is(name, str): _number(part) for name, part in item["components"].items()})
                    for item in tree["scores"])
-    rewards = tuple(None if reward is None else float(reward) for reward in tree["rewards"])
+    rewards = tuple(_number_or_none(reward) for reward in tree["rewards"])
     return ScoredGroup(rollout=_rollout(tree["rollout"]), scores=scores, rewards=rewards,
-                       worker=_is(tree["worker"], str), seconds=float(tree["seconds"]))
+                       worker=_is(tree["worker"], str), seconds=_number(tree["seconds"]))
 
 
 def _array(values: NDArray[Any], dtype: str) -> bytes:
@@ -218,6 +236,28 @@ def _array(values: NDArray[Any], dtype: str) -> bytes:
 
 def _from_bytes(raw: Any, dtype: str) -> NDArray[Any]:
     return np.frombuffer(_is(raw, bytes), dtype=dtype)
+
+
+def _finite(values: NDArray[Any]) -> NDArray[Any]:
+    if not np.isfinite(values).all():
+        raise ValueError(f"{np.count_nonzero(~np.isfinite(values))} of {len(values)} log-probabilities are not finite")
+    return values
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TypeError(f"expected a finite number, got {value!r:.40}")
+    return float(value)
+
+
+def _number_or_none(value: Any) -> float | None:
+    return None if value is None else _number(value)
+
+
+def _at_least_one(value: Any) -> int:
+    if (count := _is(value, int)) < 1:
+        raise ValueError(f"expected at least 1, got {count}")
+    return int(count)
 
 
 def _is(value: Any, kind: type) -> Any:

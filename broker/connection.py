@@ -1,8 +1,8 @@
 """The link to Redis: waits out an outage, says so, and gives up with a reason.
 
 Every process has one `Link`. The client's own retries are off (redis-py retries ten times by default, and a script run
-twice without our knowing would hide a lost reply); all that goes through a link may be repeated safely, since the scripts
-are written so.
+twice without our knowing would hide a lost reply); all that goes through a link may be repeated safely, since the
+scripts are written so.
 """
 
 from __future__ import annotations
@@ -18,11 +18,16 @@ from redis.backoff import NoBackoff
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
-    ConnectionError as RedisConnectionError,
     NoPermissionError,
     NoScriptError,
+    OutOfMemoryError,
     ReadOnlyError,
     ResponseError,
+)
+from redis.exceptions import (
+    ConnectionError as RedisConnectionError,
+)
+from redis.exceptions import (
     TimeoutError as RedisTimeoutError,
 )
 from redis.retry import Retry
@@ -35,6 +40,7 @@ T = TypeVar("T")
 SOCKET_TIMEOUT_S = 30.0       # longer than any blocking read below
 SAY_EVERY_S = 5.0
 LONGEST_PAUSE_S = 2.0
+EXAMPLE = "Set REDIS_URL=redis://USER:PASSWORD@HOST:PORT"
 
 
 class Link:
@@ -43,14 +49,19 @@ class Link:
     Args:
         url: `redis://`, `rediss://` or `unix://`, with user and password where the server wants them.
         outage_s: seconds without an answer after which `BrokerUnavailable` is raised.
+    Raises:
+        WrongBroker: `url` is none of these.
     """
 
     def __init__(self, url: str, *, outage_s: float) -> None:
         self.url = url
         self.outage_s = outage_s
-        self.client: redis.Redis = redis.Redis.from_url(
-            url, retry=Retry(NoBackoff(), 0), socket_timeout=SOCKET_TIMEOUT_S, socket_connect_timeout=5.0,
-            health_check_interval=0)
+        try:
+            self.client: redis.Redis = redis.Redis.from_url(
+                url, retry=Retry(NoBackoff(), 0), socket_timeout=SOCKET_TIMEOUT_S, socket_connect_timeout=5.0,
+                health_check_interval=0)
+        except ValueError as error:         # never the URL itself: it may hold a password
+            raise WrongBroker(f"REDIS_URL is no URL of a redis: {error}. {EXAMPLE}") from None
         self._scripts: dict[str, Any] = {}
 
     @property
@@ -60,7 +71,7 @@ class Link:
         return options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
 
     def __call__(self, attempt: Callable[[redis.Redis], T]) -> T:
-        """Run `attempt` on the client, again and again while Redis is away or its memory is full.
+        """Run `attempt` on the client, again and again while Redis is away, or its memory or disk is full.
 
         Raises:
             WrongBroker: Redis refuses this user or password.
@@ -74,16 +85,19 @@ class Link:
                 return attempt(self.client)
             except (AuthenticationError, AuthorizationError, NoPermissionError) as error:
                 raise WrongBroker(f"redis at {self.address} refuses this user or password: {error}. "
-                                  "Set REDIS_URL=redis://USER:PASSWORD@HOST:PORT") from None
+                                  f"{EXAMPLE}") from None
             except (RedisConnectionError, RedisTimeoutError, ReadOnlyError) as error:
                 why = f"no answer from redis at {self.address}: {error}"
             except ResponseError as error:
-                if "OOM" not in str(error) and "invalid username-password" not in str(error):
+                if isinstance(error, OutOfMemoryError) or "OOM" in str(error):       # the latter from a script
+                    why = f"redis at {self.address} is full: {error}"
+                elif "MISCONF" in str(error):
+                    why = f"redis at {self.address} can't write to its disk: {error}"
+                else:
                     raise
-                why = f"redis at {self.address} is full: {error}"
             waited = time.monotonic() - since
             if waited > self.outage_s:
-                raise BrokerUnavailable(f"{why} (for {waited:.0f} s; broker.outage_s={self.outage_s:.0f})")
+                raise BrokerUnavailable(f"{why} (for {waited:.0f} s; broker.outage_s={self.outage_s:g})")
             if time.monotonic() - said > SAY_EVERY_S:
                 log.warning("waiting waited_s=%.0f for=%s", waited, why)
                 said = time.monotonic()

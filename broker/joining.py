@@ -10,6 +10,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from broker import embedded
 from broker.connection import Link
@@ -76,9 +77,9 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
     keys = Keys(name)
     since = said = time.monotonic()
     while not stop.is_set():
-        text = link(lambda client: client.hget(keys("run"), "config"))
-        if text is not None:
-            run = from_yaml(text.decode())
+        (config,) = _read(link, keys, "config")
+        if config:
+            run = from_yaml(config)
             link.outage_s = run.broker.outage_s
             return Joined(run, link, keys)
         state = state_of(link, keys)
@@ -96,5 +97,10 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
 
 def state_of(link: Link, keys: Keys) -> RunState:
     """What the run's hash says now."""
-    status, reason = link(lambda client: client.hmget(keys("run"), ["status", "reason"]))
-    return RunState((status or b"").decode(), (reason or b"").decode())
+    return RunState(*_read(link, keys, "status", "reason"))
+
+
+def _read(link: Link, keys: Keys, *fields: str) -> list[str]:
+    """Fields of the hash `run`, "" for those that are not there."""
+    values: list[Any] = link(lambda client: client.hmget(keys("run"), fields))
+    return [value.decode() if value else "" for value in values]

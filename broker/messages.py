@@ -1,8 +1,9 @@
 """THE CONTRACT: every message that travels between the roles.
 
-`Prompt` (stream `prompts`) -> `Rollout` (stream `rollouts`) -> `ScoredGroup` (stream `scored`) -> the learner's journal.
-`DeadLetter` (stream `dead`) from anywhere. `Announcement` (stream `weights`) from the learner to every generator.
-Each is frozen and keyword-only; `broker.codec` turns them into stream fields and back. SCHEMA_VERSION changes with them.
+`Prompt` (stream `prompts`) -> `Rollout` (stream `rollouts`) -> `ScoredGroup` (stream `scored`) -> the learner's
+journal. `DeadLetter` (stream `dead`) from anywhere. `Announcement` (stream `weights`) from the learner to every
+generator. Each is frozen and keyword-only; `broker.codec` turns them into stream fields and back. SCHEMA_VERSION
+changes with them.
 """
 
 # T tokens of one completion, P tokens of its prompt.

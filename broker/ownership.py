@@ -61,8 +61,8 @@ class Ownership:
             case "full":
                 return Issued(position, None, full=True)
             case _:
-                raise RunFailed(f"group {_text(value)} is in Redis already, though the cursor stands at {position}; was "
-                                "a key of this run changed by hand?")
+                raise RunFailed(f"group {_text(value)} is in Redis already, though the cursor stands at {position}; "
+                                "was a key of this run changed by hand?")
 
     def issue_eval(self, version: int, groups: Sequence[NewGroup]) -> int:
         """Let an evaluation round in, or what is missing of it. Returns how many entries were added."""
@@ -109,7 +109,8 @@ class Ownership:
                          f"(fence {self.fence})")
         if status == "went back":
             raise WentBack(f"redis at {self.link.address} went back: it stands at seq {int(value)}, and {self.seq} was "
-                           "acknowledged. It lost its last writes; what was trained is in the journal and the checkpoints")
+                           "acknowledged. It lost its last writes; what was trained is in the journal and the "
+                           "checkpoints")
 
 
 def _flat(groups: Sequence[NewGroup]) -> list[Any]:

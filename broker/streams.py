@@ -8,6 +8,7 @@ A process that dies leaves its entries pending: another one takes them over once
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -46,15 +47,16 @@ class Entry:
     def floor(self) -> int:
         """The floor from the header; -1 where there is none, which no slot has."""
         floor = codec.text(self.raw, "floor", "-1")
-        return int(floor) if floor.lstrip("-").isdigit() else -1
+        return int(floor) if floor.isdecimal() else -1
 
     @property
     def issued_at(self) -> float:
         """Unix seconds from the header; 0 where there are none."""
         try:
-            return float(codec.text(self.raw, "at", "0"))
+            seconds = float(codec.text(self.raw, "at", "0"))
         except ValueError:
             return 0.0
+        return seconds if math.isfinite(seconds) else 0.0
 
 
 def entries_of(stream: str, reply: Any) -> list[Entry]:
@@ -148,14 +150,15 @@ class Consumer:
                                           self._cursor, "COUNT", count, "JUSTID")
         reply = self._with_group(attempt)
         self._cursor = reply[0]
-        entries = []
-        for entry_id in reply[1]:
-            found = entries_of(self.stream, self.link(lambda client, i=entry_id: client.xrange(self._key, i, i)))
-            if found:
-                entries += found
-            else:                # 6.2 hands out ids whose entry is gone, for ever
-                self.link(lambda client, i=entry_id: client.xack(self._key, GROUP, i))
+        entries = [entry for entry_id in reply[1] for entry in self._claimed(entry_id)]
         return [entry for entry in entries if not self._holds(entry)]
+
+    def _claimed(self, entry_id: bytes) -> list[Entry]:
+        """The entry, or none where it is gone: 6.2 hands those out for ever, unless they are acknowledged."""
+        found = entries_of(self.stream, self.link(lambda client: client.xrange(self._key, entry_id, entry_id)))
+        if not found:
+            self.link(lambda client: client.xack(self._key, GROUP, entry_id))
+        return found
 
     def begin(self, entry: Entry) -> int:
         """Count an attempt. Returns how many there were, this one included; 0: the entry is another worker's by now."""
@@ -212,7 +215,8 @@ class Consumer:
         try:
             return self.link(attempt)
         except ResponseError as error:
-            if "NOGROUP" not in str(error):
+            # Redis 7 wakes a waiting reader with UNBLOCKED when the stream is gone.
+            if "NOGROUP" not in str(error) and "UNBLOCKED" not in str(error):
                 raise
             log.warning("group_lost stream=%s", self.stream)       # Redis forgot it
             self.create_group()

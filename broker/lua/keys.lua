@@ -21,12 +21,13 @@ local function place_of(id)             -- stream and entry of a group, or nil
   return string.match(place, '^(%S+) (%S+)$')
 end
 
-local function header(stream, entry, wanted)        -- a field of an entry, or nil
-  local found = redis.call('XRANGE', STREAMS[stream], entry, entry)
-  if #found == 0 then return nil end
+local function header(stream, entry, wanted)        -- a field of an entry, or nil; and whether the entry is there
+  local found = STREAMS[stream] and redis.call('XRANGE', STREAMS[stream], entry, entry) or {}
+  if #found == 0 then return nil, false end
   for i = 1, #found[1][2], 2 do
-    if found[1][2][i] == wanted then return found[1][2][i + 1] end
+    if found[1][2][i] == wanted then return found[1][2][i + 1], true end
   end
+  return nil, true
 end
 
 local function exists(stream, entry)

@@ -3,6 +3,8 @@
 local stream, entry = ARGV[1], ARGV[2]
 local id = header(stream, entry, 'group')
 if id and redis.call('HGET', WHERE, id) == stream .. ' ' .. entry then return 0 end
+local kind = redis.call('TYPE', STREAMS.dead).ok
+if kind ~= 'stream' and kind ~= 'none' then return redis.error_reply('reject: dead is no stream but ' .. kind) end
 if redis.call('XDEL', STREAMS[stream], entry) ~= 1 then return 0 end
 acknowledge(stream, entry)
 local fields = {}

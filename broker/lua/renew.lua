@@ -1,8 +1,9 @@
--- Keep leases. ARGV: stream, consumer, entry ...     returns the entries that are still this consumer's
+-- Keep leases. ARGV: stream, consumer, entry ...     returns the entries that are still this consumer's,
+-- which is none where Redis has lost the consumer group
 local stream, consumer = STREAMS[ARGV[1]], ARGV[2]
 local mine = {}
 for i = 3, #ARGV do
-  local pending = redis.call('XPENDING', stream, GROUP, ARGV[i], ARGV[i], 1)
+  local pending = redis.pcall('XPENDING', stream, GROUP, ARGV[i], ARGV[i], 1)
   if #pending == 1 and pending[1][2] == consumer then
     redis.call('XCLAIM', stream, GROUP, consumer, 0, ARGV[i], 'JUSTID')
     mine[#mine + 1] = ARGV[i]

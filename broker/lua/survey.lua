@@ -6,6 +6,7 @@ for _, id in ipairs(redis.call('ZRANGE', SLOTS, 0, -1)) do
   out[#out + 1] = id
   out[#out + 1] = stream or ''
   out[#out + 1] = entry or ''
-  out[#out + 1] = stream and exists(stream, entry) and (header(stream, entry, 'at') or '0') or ''
+  local at, is_there = header(stream, entry, 'at')
+  out[#out + 1] = is_there and (at or '0') or ''            -- a dead letter has no time of issue
 end
 return out
