@@ -7,8 +7,10 @@ warnings and errors: the rest is in `logs/ROLE.log`.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import termios
 import time
 from types import TracebackType
 from typing import Protocol, Self
@@ -93,11 +95,13 @@ class LiveConsole:
         self._live = Live(console=self._console, auto_refresh=False, transient=False)
 
     def __enter__(self) -> Self:
+        _show_control_characters(False)
         self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
+        _show_control_characters(True)
 
     def line(self, role: str, text: str) -> None:
         """Print it above the table, if it is one to show."""
@@ -109,6 +113,21 @@ class LiveConsole:
         if time.monotonic() - self._drawn_at >= LIVE_EVERY_S:
             self._drawn_at = time.monotonic()
             self._live.update(panel(self._name, view, running, self._drawn_at - self._started), refresh=True)
+
+
+def _show_control_characters(shown: bool) -> None:
+    """Whether the terminal echoes Ctrl-C as ^C, which would shift the table by a line."""
+    if sys.stdin.isatty():
+        settings = termios.tcgetattr(sys.stdin)
+        settings[3] = settings[3] | termios.ECHOCTL if shown else settings[3] & ~termios.ECHOCTL
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, settings)
+
+
+def restore_terminal() -> None:
+    """What `LiveConsole` does at its end, for a process that ends without one: the cursor, and the echo of Ctrl-C."""
+    if sys.stdout.isatty():
+        os.write(sys.stdout.fileno(), SHOW_CURSOR)
+        _show_control_characters(True)
 
 
 def is_shown(role: str, text: str) -> bool:
@@ -131,7 +150,7 @@ def _pretty(role: str, text: str) -> Text:
 def progress_line(view: View, running: int) -> str:
     """How the run stands, as key=value."""
     found = view.snapshot
-    if found is None:
+    if found is None or not found.steps:
         return f"starting processes={running}"
     parts = [f"step={max(found.version, 0)}/{found.steps}"]
     if view.last_step:

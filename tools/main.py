@@ -50,8 +50,11 @@ def _up(words: Sequence[str]) -> int:
     parser.add_argument("--dry-run", action="store_true", help="show the commands and their GPUs; start nothing")
     parser.add_argument("--plain", action="store_true", help="lines instead of the table, on a terminal too")
     args = parser.parse_intermixed_args(words)
+    from config.loading import load_run
+    given = ["--config", args.config, *args.values]
+    run = load_run(given)                       # a typo is answered before anything else is imported
     from tools.up import up
-    return up(["--config", args.config, *args.values], dry_run=args.dry_run, plain=args.plain)
+    return up(run, given, dry_run=args.dry_run, plain=args.plain)
 
 
 def _runs(words: Sequence[str]) -> int:

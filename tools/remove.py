@@ -65,7 +65,7 @@ def remove(name: str, runs_dir: Path, *, is_sure: bool, is_forced: bool) -> int:
     if folder.is_dir():
         shutil.rmtree(folder)
     addresses.forget(folder)
-    sys.stdout.write(f"removed {name}: {folder}, {len(keys)} keys\n")
+    sys.stdout.write(f"removed {name}: {folder}{f' and {len(keys)} keys' if keys else ''}\n")
     return 0
 
 

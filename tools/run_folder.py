@@ -129,9 +129,7 @@ def _metrics(path: Path) -> Iterator[dict[str, Any]]:
 def _how_to_go_on(name: str, found: RunFolder) -> str:
     newest = max((found.path / "checkpoints").glob("step-*"), default=None)
     why = f" ({found.reason})" if found.reason else ""
-    if newest is None:
-        way = "it left no checkpoint"
-    else:
-        way = f"go on from its checkpoint under a new name: name={name}-2 learner.resume={newest}"
-    return (f"run {name} in {found.path} is not finished: its status is {found.status}{why}. Either {way}; "
+    way = "It left no checkpoint to go on from" if newest is None else \
+        f"Go on from its newest checkpoint, under a new name: name={name}-2 learner.resume={newest}"
+    return (f"run {name} in {found.path} is not finished: its status is {found.status}{why}.\n{way}; "
             f"or begin anew under another name: name=...; or remove it: millrace rm {name}")

@@ -39,7 +39,7 @@ def _row(found: RunFolder) -> tuple[str, ...]:
     return (found.path.name, _status(found),
             f"{max(found.version, int(step.get('step', 0)), 0)}/{found.steps}" if found.steps else "-",
             f"{step['reward_mean']:.3f}" if step else "-",
-            f"{rates[0][1]:.2f} -> {rates[-1][1]:.2f}" if rates else "-",
+            " -> ".join(f"{rate:.2f}" for _, rate in (rates if len(rates) < 2 else (rates[0], rates[-1]))) or "-",
             time.strftime("%Y-%m-%d %H:%M", time.localtime(_when(found))))
 
 

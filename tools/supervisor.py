@@ -169,28 +169,33 @@ class Supervisor:
         for child in self.children:
             if child.command.ends_the_run and child.process is not None:
                 code = self._finish_learner(child, child.process)
+                if outcome is None and code == -signal.SIGTERM:      # it had not begun, or had nothing left to commit
+                    outcome = Outcome(code=128 + signal.SIGTERM, reason="stopped")
                 outcome = outcome or _outcome_of(child.command.role, code)
         others = [child.process for child in self.children if child.process is not None]
         for process in others:
             if not processes.has_ended(process):
                 process.terminate()
         deadline = time.monotonic() + self._grace_s
+        while time.monotonic() < deadline and not all(map(processes.has_ended, others)):
+            self._on_tick()
+            time.sleep(TICK_S)
         for process in others:
-            processes.wait(process, deadline - time.monotonic())
             self._end(process)
         return outcome or Outcome(code=0, reason="")
 
     def _finish_learner(self, child: Child, process: subprocess.Popen[bytes]) -> int:
         """SIGTERM, then wait for as long as its step takes: a second Ctrl-C is what cuts it short."""
         since = said = time.monotonic()
+        log.info("stopping: %s finishes its step and commits (again Ctrl-C: now)", child.command.role)
         if not processes.has_ended(process):
             process.terminate()
         while not processes.has_ended(process):
+            self._on_tick()
             self._read_logs()
             if time.monotonic() - said > SAY_EVERY_S:
                 said = time.monotonic()
-                log.info("waiting waited_s=%.0f for=%s to finish its step and commit (again Ctrl-C: now)",
-                         said - since, child.command.role)
+                log.info("waiting waited_s=%.0f for=%s (again Ctrl-C: now)", said - since, child.command.role)
             time.sleep(TICK_S)
         return self._end(process)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import sys
 import threading
 import time
@@ -24,7 +23,7 @@ from config.loading import load_run
 from config.logs import mask
 from config.run import Run
 from tools.commands import Command, commands
-from tools.console import SHOW_CURSOR, LiveConsole, PlainConsole, RunConsole
+from tools.console import LiveConsole, PlainConsole, RunConsole, restore_terminal
 from tools.log_tail import last_lines
 from tools.progress import Progress
 from tools.run_folder import free_name, held, read_run
@@ -36,14 +35,13 @@ LOOK_EVERY_S = 1.0
 LOG_LINES = 15
 
 
-def up(words: Sequence[str], *, dry_run: bool, plain: bool) -> int:
-    """Run what `words` (`--config FILE key=value ...`) describe.
+def up(run: Run, words: Sequence[str], *, dry_run: bool, plain: bool) -> int:
+    """Run `run`, which was loaded from `words` (`--config FILE key=value ...`).
 
     Raises:
         ConfigError: the configuration can't be used.
         PipelineError: the run can't be started, or its Redis can't be kept.
     """
-    run = load_run(words)
     if (name := free_name(run)) != run.name:
         sys.stdout.write(f"run {run.name} is finished; this one is called {name}\n")
         words = [*words, f"name={name}"]
@@ -155,11 +153,10 @@ def _logging_to(console: RunConsole) -> Iterator[None]:
 
 
 def _cut(supervisors: Sequence[Supervisor]) -> None:
-    """Before an end at once: everything dies with this process anyway; the terminal gets its cursor back."""
+    """Before an end at once; the private Redis flushes and ends by itself."""
     for supervisor in supervisors:
         supervisor.kill()
-    if sys.stdout.isatty():
-        os.write(sys.stdout.fileno(), SHOW_CURSOR)
+    restore_terminal()
 
 
 def _show(run: Run, plan: Sequence[Command]) -> None:
@@ -179,12 +176,12 @@ def _report(run: Run, outcome: Outcome, seconds: float, stop: threading.Event) -
           f"{int(seconds) // 60} min {int(seconds) % 60} s\n")
     rates = found.pass_rates
     if rates:
-        (first, before), (last, after) = rates[0], rates[-1]
-        write(f"  held-out   {before:.3f} (version {first}) -> {after:.3f} (version {last})\n")
+        ends = rates if len(rates) == 1 else (rates[0], rates[-1])
+        write(f"  held-out   {' -> '.join(f'{rate:.3f} (version {version})' for version, rate in ends)}\n")
     for label, path in (("folder", run.folder), ("curves", run.folder / "curves.png"), ("model", run.folder / "model")):
         if path.exists():
             write(f"  {label:<10} {path}\n")
-    if outcome.code != 0:
+    if outcome.failed_role:
         write(f"  reason     {found.reason or outcome.reason}\n")
         log_file = Path(run.folder / "logs" / f"{outcome.failed_role}.log")
         write(f"\nThe end of {log_file}:\n" + "".join(f"  {line}\n" for line in last_lines(log_file, LOG_LINES)))

@@ -41,8 +41,8 @@ def test_a_new_run_takes_the_next_free_name(
 
 
 @pytest.mark.parametrize(("status", "checkpoint", "says"), [
-    ("failed", False, r"failed \(no luck\).*no checkpoint.*millrace rm demo"),
-    ("running", True, r"learner\.resume=.*step-00010"),
+    ("failed", False, r"(?s)failed \(no luck\).*no checkpoint.*millrace rm demo"),
+    ("running", True, r"(?s)running.*learner\.resume=.*step-00010"),
     ("stopped", True, r"name=demo-2 learner\.resume=.*step-00010"),
 ])
 def test_an_unfinished_run_is_refused_with_the_ways_on(

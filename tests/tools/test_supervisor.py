@@ -169,3 +169,9 @@ def members(groups: set[int]) -> list[int]:
         except FileNotFoundError:
             continue
     return found
+
+
+def test_a_learner_that_is_stopped_before_it_can_commit_has_not_failed(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, command("learner", "echo up; sleep 300"))
+    threading.Timer(0.3, watched.stop.set).start()
+    assert watched.run() == Outcome(code=143, reason="stopped")
