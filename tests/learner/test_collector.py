@@ -1,0 +1,248 @@
+"""Which groups a step takes: rule 3 of the protocol by hand, by exhaustive search, and on a real Redis."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from broker import codec
+from broker.errors import Fenced
+from broker.keys import PROMPTS, SCORED
+from broker.ownership import Ownership
+from broker.streams import hand_over
+from learner.collector import rest_can_make_it
+from learner.journal import Outcome
+from tests.learner.chain import Chain, make_prompt, make_scored
+from tests.learner.conftest import MakeChain
+
+# -------------------------------------------------------------------------------------------------------------- rule 3
+
+# A group of floor f trains at a version <= f + L; before that, S groups train at each version. So of what a step at v
+# leaves, none may have the floor v - L, at most S a floor <= v - L + 1, at most 2 S one <= v - L + 2, and so on.
+
+
+@pytest.mark.parametrize(("version", "slots", "chosen", "size", "lag", "may_go"), [
+    (0, [0, 0], [0, 0], 2, 0, True),                        # synchronous: a step's groups and no others
+    (3, [3, 3, 3], [3, 3], 2, 0, False),                    # the third could only train at 3
+    (5, [4, 4, 5, 5], [4, 4], 2, 1, True),                  # leaves 5, 5 for version 6
+    (5, [4, 5, 5, 5], [5, 5], 2, 1, False),                 # leaves a 4, and this is its last version
+    (5, [5, 5, 5, 5], [5, 5], 2, 1, True),
+    (5, [5, 5, 5, 5, 5], [5, 5], 2, 1, False),              # leaves three, and version 6 takes two
+    (7, [5, 6, 7], [5], 1, 2, True),                        # 6 trains at 8 at the latest, 7 at 9
+    (7, [5, 6, 7], [6], 1, 2, False),                       # 5 can't wait
+    (7, [6, 6, 7], [6], 1, 2, True),
+    (7, [6, 6, 6], [6], 1, 2, False),                       # two of 6 for version 8 alone
+    (0, [0, 0, 0, 0], [0, 0], 2, 4, True),                  # the first steps: no floor below 0
+    (0, [], [], 2, 4, True),
+])
+def test_a_step_goes_only_if_the_rest_can_still_make_it(
+        *, version: int, slots: list[int], chosen: list[int], size: int, lag: int, may_go: bool) -> None:
+    assert rest_can_make_it(version, slots, chosen, groups_per_step=size, max_lag=lag) is may_go
+
+
+Rule = Callable[[int, list[int], list[int]], bool]
+State = tuple[tuple[int, bool], ...]        # of each group in flight: its age, version less floor; is it scored?
+
+
+def oldest(state: State, size: int) -> State:
+    return tuple(sorted((group for group in state if group[1]), reverse=True)[:size])
+
+
+def without(state: State, gone: State) -> State:
+    rest = list(state)
+    for group in gone:
+        rest.remove(group)
+    return tuple(rest)
+
+
+def may_take(state: State, rule: Rule, size: int, lag: int) -> bool:
+    chosen = oldest(state, size)
+    return len(chosen) == size and rule(lag, [lag - age for age, _ in state], [lag - age for age, _ in chosen])
+
+
+def successors(state: State, rule: Rule, size: int, lag: int) -> Iterator[State]:
+    """Every state that one issue, score, drop or death, or step leads to."""
+    if len(state) < (lag + 1) * size:
+        yield (*state, (0, False))
+    for group in set(state):
+        yield without(state, (group,))                      # dropped, or dead
+        if not group[1]:
+            yield (*without(state, (group,)), (group[0], True))
+    if may_take(state, rule, size, lag):
+        yield tuple((age + 1, scored) for age, scored in without(state, oldest(state, size)))
+
+
+def reachable(rule: Rule, size: int, lag: int, *, oldest_age: int) -> set[State]:
+    """Every state that can come about from an empty run, up to `oldest_age`."""
+    found: set[State] = {()}
+    todo: list[State] = [()]
+    while todo:
+        for state in successors(todo.pop(), rule, size, lag):
+            ordered = tuple(sorted(state))
+            if ordered not in found and all(age <= oldest_age for age, _ in ordered):
+                found.add(ordered)
+                todo.append(ordered)
+    return found
+
+
+@pytest.mark.parametrize(("size", "lag"), list(itertools.product([1, 2], [0, 1, 2])))
+def test_whatever_happens_no_group_gets_too_old_and_none_waits_for_ever(size: int, lag: int) -> None:
+    def rule(version: int, slots: list[int], chosen: list[int]) -> bool:
+        return rest_can_make_it(version, slots, chosen, groups_per_step=size, max_lag=lag)
+    states = reachable(rule, size, lag, oldest_age=lag + 1)
+    assert len(states) >= 3
+    for state in states:
+        assert all(age <= lag for age, _ in state), f"{state} has a group that can only be trained too late"
+        arrived = tuple((age, True) for age, _ in state)
+        assert len(state) < size or may_take(arrived, rule, size, lag), f"{state} never goes on"
+
+
+@pytest.mark.parametrize(("size", "lag"), [(1, 1), (2, 1), (2, 2)])
+def test_the_budget_alone_does_not_bound_the_lag(size: int, lag: int) -> None:
+    states = reachable(lambda version, slots, chosen: True, size, lag, oldest_age=lag + 5)
+    assert any(age == lag + 5 for state in states for age, _ in state)
+
+
+# ------------------------------------------------------------------------------------------------------ on a real Redis
+
+def stop_at_the_first_wait(chain: Chain) -> list[str]:
+    """Returns where it will say what it waits for."""
+    def say(what: str) -> None:
+        chain.said.append(what)
+        chain.stop.set()
+    chain.collector._say = say
+    return chain.said
+
+
+def take(chain: Chain, version: int) -> list[str] | None:
+    groups = chain.collector.take(version)
+    return None if groups is None else [group.group_id for group in groups]
+
+
+def commit(chain: Chain, version: int, ids: list[str]) -> None:
+    """What the trainer does after the step from `version`."""
+    groups = [chain.intake.held[group_id] for group_id in ids]
+    chain.journal.append(version, groups, [[0.5, -0.5]] * len(ids), weights="w")
+    chain.announce(version + 1)
+    chain.collector.commit(groups)
+
+
+def test_a_step_takes_the_oldest_floors_first_and_frees_their_slots_when_committed(chain: Chain) -> None:
+    for group_id in chain.issue(3):                                     # floor 0
+        if group_id != "0":
+            chain.score(group_id)
+    assert take(chain, 0) == ["1", "2"]                                 # 0 may still train at version 1
+    assert chain.slots == {"0", "1", "2"}
+    commit(chain, 0, ["1", "2"])
+    assert (chain.slots, chain.depth(SCORED), chain.depth(PROMPTS)) == ({"0"}, 0, 1)
+    for group_id in chain.issue(2):                                     # floor 1
+        chain.score(group_id)
+    chain.read()
+    said = stop_at_the_first_wait(chain)
+    assert take(chain, 1) is None                                       # 0 must train now, or never
+    assert "2 of 2 groups (older groups must come first, for max_lag)" in said[-1]
+    assert chain.collector.late_wait_s > 0
+    chain.stop.clear()
+    chain.score("0")
+    assert take(chain, 1) == ["0", "3"]
+    commit(chain, 1, ["0", "3"])
+    assert chain.slots == {"4"}
+    assert (chain.collector.breaches, chain.journal.ledger.twice) == (0, [])
+
+
+def test_a_step_no_longer_waits_for_a_group_that_died(chain: Chain) -> None:
+    chain.issue(1, issued_at=1.0)                                       # long past its deadline
+    for group_id in chain.issue(2):
+        chain.score(group_id)
+    commit_later = take(chain, 0)
+    assert commit_later == ["1", "2"]
+    commit(chain, 0, commit_later)
+    for group_id in chain.issue(2):
+        chain.score(group_id)
+    assert take(chain, 1) == ["3", "4"]                                 # look_after buried group 0
+    assert chain.journal.ledger.outcomes["0"].kind == "dead"
+
+
+def test_a_held_group_that_got_an_outcome_meanwhile_is_not_taken(chain: Chain) -> None:
+    for group_id in chain.issue(3):
+        chain.score(group_id)
+    chain.read()
+    chain.journal.end({"0": Outcome("dead", "meanwhile")})
+    assert take(chain, 0) == ["1", "2"]
+    assert "0" not in chain.intake.held
+
+
+def test_a_wait_names_the_streams_that_the_missing_groups_are_in_and_their_age(make_chain: MakeChain) -> None:
+    chain = make_chain(learner={"groups_per_step": 3})
+    chain.issue(1, issued_at=time.time() - 95)
+    scored, sampled = chain.issue(2)
+    chain.score(scored)
+    chain.sample(sampled)
+    said = stop_at_the_first_wait(chain)
+    assert take(chain, 0) is None
+    assert re.fullmatch(r"\d s: 1 of 3 groups; out: 1 in prompts, 1 in rollouts, 1 in scored; oldest 9[5-9] s",
+                        said[-1])
+
+
+def test_a_long_wait_is_said_in_the_log(chain: Chain, caplog: pytest.LogCaptureFixture,
+                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("learner.collector.SAY_EVERY_S", 0.0)
+    stop_at_the_first_wait(chain)
+    with caplog.at_level(logging.INFO, "learner.collector"):
+        assert take(chain, 0) is None
+    assert re.fullmatch(r"waiting \d s: 0 of 2 groups; out: none; oldest 0 s", caplog.messages[-1])
+
+
+def test_a_learner_that_was_replaced_notices_it_while_it_waits(chain: Chain) -> None:
+    Ownership(chain.link, chain.keys).claim(0)
+    with pytest.raises(Fenced, match="a newer learner"):
+        chain.collector.take(0)
+
+
+def test_a_breach_of_the_lag_is_logged_and_counted(chain: Chain, caplog: pytest.LogCaptureFixture) -> None:
+    """Only a generator that ignores the floor can bring one about."""
+    for version in (1, 2):
+        chain.announce(version)
+    for group_id in chain.issue(2):
+        chain.sample(group_id)
+        stale = make_scored(make_prompt(group_id, floor=2), [1.0, 0.0], version=0)
+        fields = codec.encode_scored(stale)
+        assert hand_over(chain.link, chain.keys, chain.entry(group_id), SCORED, fields)
+    assert take(chain, 2) == ["0", "1"]
+    assert chain.collector.breaches == 2
+    assert "lag_breach group=0 lag=2 max_lag=1 floor=2" in caplog.messages
+
+
+# ---------------------------------------------------------------------------------------------------- evaluation rounds
+
+def test_a_round_that_is_whole_is_returned_and_is_open_no_more(chain: Chain) -> None:
+    for group_id in chain.issue_eval(0, 3):
+        chain.score(group_id)
+    asked: list[int] = []
+    (done,) = chain.collector.wait_for_round(0, asked.append)
+    assert len(done.groups) == 3
+    assert (asked, chain.intake.rounds.open) == ([], {})
+
+
+def test_a_round_past_its_deadline_is_asked_for_once_more_and_then_given_up(make_chain: MakeChain) -> None:
+    chain = make_chain(evaluation={"deadline_s": 0.05})
+    back, missing = chain.issue_eval(0, 2)
+    chain.score(back)
+    asked: list[int] = []
+    (given_up,) = chain.collector.wait_for_round(0, asked.append)
+    assert (asked, set(given_up.groups), given_up.missing) == ([0], {back}, {missing})
+    assert chain.intake.rounds.open == {}
+    assert "evaluation of version 0, 1 groups missing" in chain.said[-1]
+
+
+def test_a_wait_for_a_round_returns_older_rounds_that_end_meanwhile(chain: Chain) -> None:
+    for version in (4, 5):
+        for group_id in chain.issue_eval(version, 2):
+            chain.score(group_id)
+    done = chain.collector.wait_for_round(5, lambda version: None)
+    assert sorted(current.version for current in done) == [4, 5]
