@@ -37,7 +37,7 @@ def redis_cli(name: str, runs_dir: Path, args: Sequence[str]) -> int:
 
 def options_of(url: str) -> tuple[list[str], str]:
     """What redis-cli needs to reach `url`, and the password, which is none of them."""
-    parts = parse_url(url)      # type: ignore[no-untyped-call]
+    parts = parse_url(url)
     if "path" in parts:
         options = ["-s", parts["path"]]
     else:
