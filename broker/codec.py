@@ -203,7 +203,8 @@ def _rollout_tree(rollout: Rollout) -> dict[str, Any]:
 def _rollout(tree: dict[str, Any]) -> Rollout:
     prompt = _prompt(tree["prompt"])
     completions = tuple(
-        Completion(token_ids=_from_bytes(item["token_ids"], IDS), logprobs=_finite(_from_bytes(item["logprobs"], LOGPROBS)),
+        Completion(token_ids=_from_bytes(item["token_ids"], IDS),
+                   logprobs=_finite(_from_bytes(item["logprobs"], LOGPROBS)),
                    policy_spans=tuple(Span(version=_is(version, int), first=_is(first, int), count=_is(count, int))
                                       for version, first, count in item["spans"]),
                    finish_reason=FinishReason(item["finish_reason"]), text=_is(item["text"], str))

@@ -23,7 +23,8 @@ try:
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 except SystemExit as end:
     code = end.code
-sys.stderr.write("imported " + " ".join(sorted({{name.partition(".")[0] for name in sys.modules}} & set({sorted(HEAVY)!r}))) + "\\n")
+imported = {{name.partition(".")[0] for name in sys.modules}} & set({sorted(HEAVY)!r})
+sys.stderr.write("imported " + " ".join(sorted(imported)) + "\\n")
 sys.exit(code)
 """
 

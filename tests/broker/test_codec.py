@@ -1,0 +1,338 @@
+"""Messages survive the wire whole, their bytes are pinned, and what is damaged is refused with its reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker import codec
+from broker.errors import BadMessage
+from broker.messages import (
+    SCHEMA_VERSION,
+    Announcement,
+    Completion,
+    DeadLetter,
+    FinishReason,
+    Prompt,
+    Rollout,
+    Score,
+    ScoredGroup,
+    ScoreStatus,
+    Span,
+    Split,
+)
+from tests.broker.groups import a_letter, a_prompt, a_rollout, a_scored_group, an_announcement
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def raw_of(fields: codec.Fields) -> dict[bytes, bytes]:
+    """Fields as Redis hands them out."""
+    return {name.encode(): value.encode() if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def plain(value: Any) -> Any:
+    """A message as something that == compares whole, arrays and their types included."""
+    if isinstance(value, np.ndarray):
+        return (value.dtype.str, value.tolist())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {name: plain(inner) for name, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(inner) for inner in value]
+    return (type(value).__name__, str(value)) if isinstance(value, Enum) else value
+
+
+def prompt_fields(prompt: Prompt) -> codec.Fields:
+    """What lies in `prompts`: the script `issue` has set floor and policy."""
+    return {**codec.encode_prompt(prompt), "floor": str(prompt.floor), "policy": str(prompt.floor)}
+
+
+# name -> message, its fields, the decoder
+WIRE: dict[str, tuple[Any, codec.Fields, Callable[[codec.Raw], Any]]] = {
+    "prompt": (a_prompt(), prompt_fields(a_prompt()), codec.decode_prompt),
+    "rollout": (a_rollout(), codec.encode_rollout(a_rollout()), codec.decode_rollout),
+    "scored": (a_scored_group(), codec.encode_scored(a_scored_group()), codec.decode_scored),
+    "dead": (a_letter(), codec.encode_dead(a_letter(), floor=3), codec.decode_dead),
+    "announcement": (an_announcement(), codec.encode_announcement(an_announcement()), codec.decode_announcement),
+}
+BINARY = ("prompt", "rollout", "scored")
+
+
+@pytest.mark.parametrize("name", WIRE)
+def test_the_bytes_of_schema_1_are_these_and_are_read_as_what_was_written(name: str) -> None:
+    """A golden file is a line a field: its name and its bytes in hex. A change of it is a change of SCHEMA_VERSION."""
+    message, fields, decode = WIRE[name]
+    assert SCHEMA_VERSION == 1
+    pinned = {}
+    for line in (GOLDEN / f"{name}_v1.hex").read_text().splitlines():
+        field, _, in_hex = line.partition(" ")
+        pinned[field.encode()] = bytes.fromhex(in_hex)
+    assert raw_of(fields) == pinned
+    assert plain(decode(pinned)) == plain(message)
+
+
+def test_the_header_is_text_that_a_person_reads() -> None:
+    fields = WIRE["scored"][1]
+    assert {name: value for name, value in fields.items() if name != "payload"} == {
+        "v": "1", "group": "17", "task": "math", "split": "train", "n": "2", "at": "1700000000.250", "floor": "3",
+        "policy": "3-4", "tokens": "4", "reward": "1.000"}
+
+
+def test_a_group_without_any_score_says_so_in_its_header() -> None:
+    group = a_scored_group()
+    unscorable = dataclasses.replace(group, scores=(group.scores[1],) * 2, rewards=(None, None))
+    assert codec.encode_scored(unscorable)["reward"] == "unscorable"
+
+
+def test_a_token_costs_eight_bytes() -> None:
+    def size(tokens: int) -> int:
+        completion = Completion(token_ids=np.zeros(tokens, np.int32), logprobs=np.zeros(tokens, np.float32),
+                                policy_spans=(Span(version=3, first=0, count=tokens),),
+                                finish_reason=FinishReason.STOP, text="")
+        rollout = dataclasses.replace(a_rollout(a_prompt(n=1)), completions=(completion,))
+        return len(codec.encode_rollout(rollout)["payload"])
+    assert size(3000) - size(2000) == 8000
+
+
+def test_the_journals_payload_is_the_streams() -> None:
+    group = a_scored_group()
+    assert codec.encode_scored_payload(group) == codec.encode_scored(group)["payload"]
+    assert plain(codec.decode_scored_payload(codec.encode_scored_payload(group))) == plain(group)
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+IDS = st.integers(-(1 << 31), (1 << 31) - 1)
+COUNTS = st.integers(1, (1 << 31) - 1)
+JSON = st.recursive(st.none() | st.booleans() | st.integers() | NUMBERS | NAMES,
+                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=8)
+SCORES = st.one_of(
+    st.builds(Score, status=st.just(ScoreStatus.SCORED), value=st.floats(0, 1), reason=NAMES, scorer=NAMES,
+              version=NAMES, seconds=NUMBERS, components=st.dictionaries(NAMES, NUMBERS, max_size=2)),
+    st.builds(Score, status=st.just(ScoreStatus.UNSCORABLE), value=st.none(), reason=NAMES, scorer=NAMES, version=NAMES))
+
+
+@st.composite
+def completions(draw: st.DrawFn) -> Completion:
+    counts = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    firsts = np.cumsum([0, *counts])
+    tokens = int(firsts[-1])
+    float32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
+    return Completion(
+        token_ids=np.array(draw(st.lists(IDS, min_size=tokens, max_size=tokens)), np.int32),
+        logprobs=np.array(draw(st.lists(float32, min_size=tokens, max_size=tokens)), np.float32),
+        policy_spans=tuple(Span(version=draw(COUNTS), first=int(first), count=count)
+                           for first, count in zip(firsts, counts, strict=False)),
+        finish_reason=draw(st.sampled_from(FinishReason)), text=draw(NAMES))
+
+
+@st.composite
+def scored_groups(draw: st.DrawFn) -> ScoredGroup:
+    n = draw(st.integers(1, 3))
+    prompt = Prompt(
+        group_id=draw(NAMES), split=draw(st.sampled_from(Split)), task=draw(NAMES), n=n,
+        floor=draw(st.integers(0, 99)), issued_at=draw(NUMBERS), epoch=draw(COUNTS), row=draw(COUNTS), fingerprint=draw(NAMES), seed=draw(COUNTS),
+        temperature=draw(NUMBERS), max_tokens=draw(COUNTS),
+        messages=tuple(draw(st.lists(st.dictionaries(NAMES, NAMES, max_size=2), max_size=2))),
+        token_ids=np.array(draw(st.lists(IDS, max_size=5)), np.int32),
+        verification_info=draw(st.dictionaries(NAMES, JSON, max_size=3)))
+    rollout = Rollout(prompt=prompt, completions=tuple(draw(completions()) for _ in range(n)), generator=draw(NAMES),
+                      seconds=draw(NUMBERS))
+    return ScoredGroup(rollout=rollout, scores=tuple(draw(SCORES) for _ in range(n)),
+                       rewards=tuple(draw(st.none() | NUMBERS) for _ in range(n)), worker=draw(NAMES),
+                       seconds=draw(NUMBERS))
+
+
+@settings(max_examples=60, deadline=None)
+@given(group=scored_groups())
+def test_any_group_survives_every_stage_of_its_way(group: ScoredGroup) -> None:
+    rollout, prompt = group.rollout, group.rollout.prompt
+    assert plain(codec.decode_prompt(raw_of(prompt_fields(prompt)))) == plain(prompt)
+    assert plain(codec.decode_rollout(raw_of(codec.encode_rollout(rollout)))) == plain(rollout)
+    assert plain(codec.decode_scored(raw_of(codec.encode_scored(group)))) == plain(group)
+
+
+def test_the_floor_of_a_prompt_is_the_scripts() -> None:
+    assert codec.decode_prompt(raw_of({**codec.encode_prompt(a_prompt()), "floor": "9"})).floor == 9
+
+
+@pytest.mark.parametrize("name", [*BINARY, "announcement"])
+def test_another_schema_is_refused_with_both_numbers(name: str) -> None:
+    _, fields, decode = WIRE[name]
+    with pytest.raises(BadMessage, match="schema version 7, this program reads 1"):
+        decode(raw_of({**fields, "v": "7"}))
+
+
+@pytest.mark.parametrize(("name", "field"), [
+    *[(name, field) for name in BINARY for field in ("v", "payload", "group", "floor")],
+    *[("announcement", field) for field in ("v", "version", "path", "checksum", "size_bytes", "at")],
+])
+def test_a_missing_field_is_named(name: str, field: str) -> None:
+    _, fields, decode = WIRE[name]
+    raw = raw_of(fields)
+    del raw[field.encode()]
+    with pytest.raises(BadMessage, match=f"field '{field}' is missing"):
+        decode(raw)
+
+
+@pytest.mark.parametrize(("name", "field", "value", "said"), [
+    ("scored", "group", "18", "the header says group '18', the payload '17'"),
+    ("rollout", "floor", "4", "the header says floor '4', the payload '3'"),
+    ("prompt", "floor", "x", "invalid literal"),
+    ("announcement", "version", "four", "announcement: invalid literal"),
+    ("announcement", "at", "", "announcement: could not convert"),
+])
+def test_a_header_that_can_not_be_meant_is_refused(name: str, field: str, value: str, said: str) -> None:
+    _, fields, decode = WIRE[name]
+    with pytest.raises(BadMessage, match=said):
+        decode(raw_of({**fields, field: value}))
+
+
+def nan_bytes(count: int) -> bytes:
+    return np.full(count, np.nan, "<f4").tobytes()
+
+
+# path into the payload of a scored group, what is put there, what is said of it
+DAMAGE: list[tuple[tuple[str | int, ...], Any, str]] = [
+    (("rollout", "prompt", "group_id"), 17, "expected str, got int"),
+    (("rollout", "prompt", "n"), 3, "2 completions of 3"),
+    (("rollout", "prompt", "n"), 0, "expected at least 1, got 0"),
+    (("rollout", "prompt", "n"), True, "expected int, got bool"),
+    (("rollout", "prompt", "max_tokens"), -1, "expected at least 1, got -1"),
+    (("rollout", "prompt", "split"), "test", "'test' is not a valid Split"),
+    (("rollout", "prompt", "temperature"), float("nan"), "expected a finite number, got nan"),
+    (("rollout", "prompt", "issued_at"), "today", "expected a finite number, got 'today'"),
+    (("rollout", "prompt", "token_ids"), b"\x00\x00\x00", "multiple of element size"),
+    (("rollout", "prompt", "token_ids"), [1, 2], "expected bytes, got list"),
+    (("rollout", "prompt", "messages"), ["hello"], "expected dict, got str"),
+    (("rollout", "prompt", "verification_info"), "[]", "expected dict, got list"),
+    (("rollout", "prompt", "verification_info"), "{", "JSONDecodeError"),
+    (("rollout", "prompt", "verification_info"), "[" * 100_000, "RecursionError"),
+    (("rollout", "prompt"), None, "TypeError"),
+    (("rollout", "completions"), 3, "TypeError"),
+    (("rollout", "completions", 0, "token_ids"), b"", "0 tokens with 3 log-probabilities"),
+    (("rollout", "completions", 0, "logprobs"), b"\x00" * 8, "3 tokens with 2 log-probabilities"),
+    (("rollout", "completions", 0, "logprobs"), nan_bytes(3), "3 of 3 log-probabilities are not finite"),
+    (("rollout", "completions", 0, "spans"), [[3, 0, 2]], "spans cover 2 of 3 tokens"),
+    (("rollout", "completions", 0, "spans"), [[3, 1, 2]], "spans must cover the tokens in order"),
+    (("rollout", "completions", 0, "spans"), [[3, 0]], "not enough values"),
+    (("rollout", "completions", 0, "finish_reason"), "tired", "'tired' is not a valid FinishReason"),
+    (("rollout", "completions", 0, "text"), b"bytes", "expected str, got bytes"),
+    (("rollout", "seconds"), None, "expected a finite number, got None"),
+    (("scores", 0, "value"), 1.5, r"a score lies in \[0, 1\], got 1.5"),
+    (("scores", 0, "value"), None, "a value belongs to a scored completion"),
+    (("scores", 0, "value"), True, "expected a finite number, got True"),
+    (("scores", 0, "status"), "fine", "'fine' is not a valid ScoreStatus"),
+    (("scores", 0, "components"), {"format": "1"}, "expected a finite number, got '1'"),
+    (("scores", 0, "components"), [], "AttributeError"),
+    (("scores",), [], "2 completions, 0 scores, 2 rewards"),
+    (("rewards",), [1.0], "2 completions, 2 scores, 1 rewards"),
+    (("rewards", 0), float("inf"), "expected a finite number, got inf"),
+    (("rewards", 0), "nan", "expected a finite number, got 'nan'"),
+    (("worker",), 1, "expected str, got int"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "said"), DAMAGE)
+def test_a_damaged_payload_is_refused_and_what_is_wrong_is_named(
+        path: tuple[str | int, ...], value: Any, said: str) -> None:
+    fields = WIRE["scored"][1]
+    tree = msgpack.unpackb(fields["payload"])
+    inner = tree
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    with pytest.raises(BadMessage, match=said):
+        codec.decode_scored(raw_of({**fields, "payload": msgpack.packb(tree)}))
+
+
+def leaves_of(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every path into a payload, inner nodes included."""
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    return [path, *(leaf for key, inner in items for leaf in leaves_of(inner, (*path, key)))]
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("value", [None, -1, 1 << 63, "x", b"x", [], {}, [None], 0.5, msgpack.ExtType(5, b"x"),
+                                   msgpack.Timestamp(1)], ids=repr)
+def test_a_wrong_type_anywhere_is_a_bad_message_or_none_but_never_another_error(name: str, value: Any) -> None:
+    _, fields, decode = WIRE[name]
+    payload = fields["payload"]
+    for path in leaves_of(msgpack.unpackb(payload))[1:]:
+        tree = inner = msgpack.unpackb(payload)
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = value
+        decodes(decode, {**fields, "payload": msgpack.packb(tree)})
+
+
+def decodes(decode: Callable[[codec.Raw], Any], fields: codec.Fields) -> bool:
+    """Whether it does; any error but BadMessage surfaces."""
+    try:
+        message = decode(raw_of(fields))
+    except BadMessage as error:
+        return not str(error)          # it says why
+    if isinstance(message, Rollout):
+        assert message.min_version <= message.max_version
+    return True
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_a_payload_cut_anywhere_or_with_more_behind_it_is_refused(name: str) -> None:
+    _, fields, decode = WIRE[name]
+    payload = fields["payload"]
+    assert isinstance(payload, bytes)
+    for end in range(len(payload)):
+        assert not decodes(decode, {**fields, "payload": payload[:end]})
+    assert not decodes(decode, {**fields, "payload": payload + b"\x00"})
+
+
+@settings(max_examples=200, deadline=None)
+@given(payload=st.binary(max_size=60), name=st.sampled_from(BINARY))
+def test_random_bytes_are_refused(payload: bytes, name: str) -> None:
+    _, fields, decode = WIRE[name]
+    assert not decodes(decode, {**fields, "payload": payload})
+
+
+@settings(max_examples=300, deadline=None)
+@given(name=st.sampled_from(BINARY), where=st.integers(0, 10_000), byte=st.integers(0, 255))
+def test_a_flipped_byte_is_a_bad_message_or_none_but_never_another_error(name: str, where: int, byte: int) -> None:
+    _, fields, decode = WIRE[name]
+    payload = fields["payload"]
+    assert isinstance(payload, bytes)
+    damaged = bytearray(payload)
+    damaged[where % len(payload)] = byte
+    decodes(decode, {**fields, "payload": bytes(damaged)})
+
+
+@given(raw=st.dictionaries(st.sampled_from([b"v", b"group", b"stage", b"reason", b"attempts", b"traceback"]),
+                           st.binary(max_size=8) | st.just("²".encode())))
+def test_a_dead_letter_is_always_a_letter(raw: dict[bytes, bytes]) -> None:
+    assert isinstance(codec.decode_dead(raw), DeadLetter)
+
+
+def test_nothing_is_pickled() -> None:
+    """The payloads are msgpack and JSON throughout: another program can read them."""
+    for name in BINARY:
+        tree = msgpack.unpackb(WIRE[name][1]["payload"])
+        prompt = tree.get("rollout", tree).get("prompt", tree)
+        assert json.loads(prompt["verification_info"]) == a_prompt().verification_info
+
+
+def test_an_announcement_is_text_alone() -> None:
+    fields = codec.encode_announcement(an_announcement())
+    assert all(isinstance(value, str) for value in fields.values())
+    assert codec.decode_announcement(raw_of(fields)) == Announcement(
+        version=4, path="runs/x/weights/4", checksum="c0ffee", size_bytes=1024, announced_at=1_700_000_001.5)
