@@ -135,7 +135,7 @@ class Consumer:
         """Up to `count` entries that nobody has read, waiting up to `block_s` for the first."""
         def attempt(client: redis.Redis) -> Any:
             return client.xreadgroup(GROUP, self.name, {self._key: ">"}, count=count, block=int(block_s * 1000) or None)
-        reply = self._with_group(attempt)
+        reply = self._with_group(lambda: self.link(attempt))
         streams = reply.values() if isinstance(reply, dict) else [items for _, items in reply or ()]
         flat: list[Any] = []
         for items in streams:
@@ -145,20 +145,11 @@ class Consumer:
 
     def take_over(self, count: int) -> list[Entry]:
         """Entries that have been idle longer than the lease, now this consumer's."""
-        def attempt(client: redis.Redis) -> Any:
-            return client.execute_command("XAUTOCLAIM", self._key, GROUP, self.name, int(self.lease_s * 1000),
-                                          self._cursor, "COUNT", count, "JUSTID")
-        reply = self._with_group(attempt)
-        self._cursor = reply[0]
-        entries = [entry for entry_id in reply[1] for entry in self._claimed(entry_id)]
+        self._cursor, found = self._with_group(lambda: self.link.script(
+            "take_over", self.keys.scripts(), self.stream, self.name, int(self.lease_s * 1000), self._cursor, count))
+        entries = entries_of(self.stream, [(entry_id, dict(zip(flat[::2], flat[1::2], strict=True)))
+                                           for entry_id, flat in found])
         return [entry for entry in entries if not self._holds(entry)]
-
-    def _claimed(self, entry_id: bytes) -> list[Entry]:
-        """The entry, or none where it is gone: 6.2 hands those out for ever, unless they are acknowledged."""
-        found = entries_of(self.stream, self.link(lambda client: client.xrange(self._key, entry_id, entry_id)))
-        if not found:
-            self.link(lambda client: client.xack(self._key, GROUP, entry_id))
-        return found
 
     def begin(self, entry: Entry) -> int:
         """Count an attempt. Returns how many there were, this one included; 0: the entry is another worker's by now."""
@@ -211,16 +202,16 @@ class Consumer:
         with self._lock:
             return entry.entry_id in self._held
 
-    def _with_group(self, attempt: Callable[[redis.Redis], Any]) -> Any:
+    def _with_group(self, attempt: Callable[[], Any]) -> Any:
         try:
-            return self.link(attempt)
+            return attempt()
         except ResponseError as error:
             # Redis 7 wakes a waiting reader with UNBLOCKED when the stream is gone.
             if "NOGROUP" not in str(error) and "UNBLOCKED" not in str(error):
                 raise
             log.warning("group_lost stream=%s", self.stream)       # Redis forgot it
             self.create_group()
-            return self.link(attempt)
+            return attempt()
 
 
 class Renewer:

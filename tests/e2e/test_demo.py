@@ -1,0 +1,117 @@
+"""The demo in its short form, with everything that may happen to it: `millrace up`, kill -9, somebody who joins."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.processes import stop
+from tests.e2e.conftest import DEMO, ROOT
+
+STEPS = 26
+PLANTED = "hf_planted_secret_that_must_not_leak"
+LEARNED = 0.75                  # of the full demo's 0.85: this is a third of its steps
+MILLRACE = Path(sys.executable).with_name("millrace")
+
+
+NAME = f"short-{os.getpid()}"       # in every command line of the run, and in nobody else's
+
+
+def processes() -> dict[int, str]:
+    """Command lines of the run's processes, by pid."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
+            except OSError:
+                continue
+            if NAME in words and "millrace up" not in words:
+                found[int(entry.name)] = words
+    return found
+
+
+def kill_one(*words: str) -> None:
+    """kill -9 one process whose command line has all of `words`."""
+    pid = next(pid for pid, line in processes().items() if all(word in line for word in words))
+    os.kill(pid, signal.SIGKILL)
+
+
+def until(condition: Callable[[], Any], log: Path, timeout_s: float = 120.0) -> None:
+    """Wait for `condition`."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(log.read_text()[-6000:])
+        time.sleep(0.1)
+
+
+def steps_done(folder: Path) -> int:
+    """Objects in metrics.jsonl."""
+    file = folder / "metrics.jsonl"
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+@pytest.mark.timeout(280)
+def test_the_demo_learns_while_its_processes_are_killed_and_nothing_is_lost(tmp_path: Path) -> None:
+    runs_dir = tmp_path / "runs"
+    folder = runs_dir / NAME
+    log = tmp_path / "up.log"
+    environment = {**os.environ, "HF_TOKEN": PLANTED, "OMP_NUM_THREADS": "1"}
+    with log.open("wb") as stream:
+        up = subprocess.Popen(
+            [MILLRACE, "up", str(DEMO), f"runs_dir={runs_dir}", f"name={NAME}", f"learner.steps={STEPS}",
+             "evaluation.every=100", "broker.lease_s=3"], stdout=stream, stderr=stream, cwd=ROOT, env=environment)
+    try:
+        until(lambda: steps_done(folder) >= 3, log)
+        kill_one("-m generators")
+        kill_one("-m scorers", "--part worker")
+        until(lambda: steps_done(folder) >= 7, log)
+        kill_one("-m scorers", "--part dispatcher")
+        second = subprocess.Popen([sys.executable, "-m", "generators", "--run", NAME, "--runs-dir", str(runs_dir)],
+                                  cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
+        assert up.wait(200) == 0, log.read_text()[-6000:]
+        assert second.wait(30) == 0
+    finally:
+        stop(up, 5)
+    assert not processes(), "no process is left behind"
+
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    rates = {record["eval_version"]: record["eval_pass_rate"] for record in records if "eval_version" in record}
+    assert rates[0] <= 0.5
+    assert rates[STEPS] >= LEARNED, rates
+    assert max(record["lag_max"] for record in records) <= 4
+
+    audited = subprocess.run([MILLRACE, "audit", NAME, "--runs-dir", str(runs_dir), "--json"], cwd=ROOT,
+                             capture_output=True, text=True, check=False)
+    assert audited.returncode == 0, audited.stdout + audited.stderr
+    result = json.loads(audited.stdout)
+    assert (result["lost"], result["twice"], result["in_flight"]) == (0, 0, 0)
+    assert result["trained"] == STEPS * 16
+    assert result["issued"] == result["trained"] + result["dropped"] + result["dead"]
+
+    for name in ("config.yaml", "samples.jsonl", "curves.png", "status.json", "logs/learner.log", "logs/generator-0.log",
+                 "logs/scorers-0.log"):
+        assert (folder / name).stat().st_size > 0, name
+    assert _loads(folder / "model")
+    leaks = [path for path in tmp_path.rglob("*") if path.is_file() and PLANTED.encode() in path.read_bytes()]
+    assert not leaks, "Redis's file, the run's folder and the logs know no secret"
+
+
+def _loads(model: Path) -> bool:
+    """Whether transformers loads the run's result and answers with it."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    ids = tokenizer.apply_chat_template([{"role": "user", "content": "Reverse the digits of 123. Answer in \\boxed{}."}],
+                                        add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    answer = AutoModelForCausalLM.from_pretrained(model).generate(**ids, max_new_tokens=20, do_sample=False)
+    return "boxed" in tokenizer.decode(answer[0, ids["input_ids"].shape[1]:])
