@@ -48,10 +48,14 @@ class Collector:
     def take(self, version: int) -> list[ScoredGroup] | None:
         """`groups_per_step` groups that policy version `version` may train on; None once stop was asked for."""
         since = said = time.monotonic()
+        while self.intake.read(block_s=0):          # all that has come: what has no variance gives its slot back now
+            pass
+        self.look_after()
         while not self._stop.is_set():
             chosen = self._oldest()
             enough = len(chosen) == self.run.learner.groups_per_step
             if enough and self._rest_can_make_it(version, chosen):
+                self._say(f"training step {version + 1}")
                 return self._checked_lag(version, chosen)
             started = time.monotonic()
             self.intake.read(block_s=0.5)

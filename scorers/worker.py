@@ -28,7 +28,7 @@ def run_worker(joined: Joined, name: str, stop: threading.Event) -> int:
     scorer = GroupScorer(joined.run.scorers)
     scorer.self_test()
     log.info("self_test passed worker=%s", name)
-    heartbeat = Heartbeat(joined.link, joined.keys, "scorer", name)
+    heartbeat = Heartbeat(joined.link, joined.keys, "scorer", name, ttl_s=joined.run.broker.lease_s)
     worker = jobs.Worker(joined, scorer, name, heartbeat)
     jobs.bind(worker)
     delivery = Delivery(joined.link.client, joined.keys)
