@@ -82,7 +82,7 @@ def write_model_folder(model: PreTrainedModel, weights: Mapping[str, Tensor], fo
         model.generation_config.save_pretrained(folder)
     AutoTokenizer.from_pretrained(source.path, **_hub_arguments(source)).save_pretrained(folder)
     write_weights(model, weights, folder / "model.safetensors")
-    for file in folder.iterdir():
+    for file in (*folder.iterdir(), folder):
         sync_file(file)
 
 
@@ -106,7 +106,7 @@ def in_parts(parameters: Mapping[str, Tensor], limit: int) -> Iterator[dict[str,
 
 
 def sync_file(file: Path) -> None:
-    """Return when the file's bytes are on the disk."""
+    """Return when a file's bytes, or a folder's names, are on the disk."""
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.fsync(descriptor)

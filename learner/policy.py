@@ -256,6 +256,7 @@ class Policy:
             file = Path(folder) / _STATE
             file.write_text(json.dumps({"fits": self._shape(), "state": json.loads(state)}, indent=1))
             sync_file(file)
+            sync_file(Path(folder))
 
     def _load_checkpoint(self, folder: str) -> dict[str, Any]:
         file = Path(folder) / _STATE

@@ -99,10 +99,10 @@ def _wait(children: Sequence[subprocess.Popen[bytes]]) -> int:
     deadline = math.inf
     while True:
         codes = [child.poll() for child in children]
-        for rank, code in enumerate(codes):
-            if code:
-                log.error("rank died rank=%d pid=%d code=%d: ending the others", rank, children[rank].pid, code)
-                return code if code > 0 else 128 - code
+        dead = {rank: code if code > 0 else 128 - code for rank, code in enumerate(codes) if code}
+        if dead:        # more than one when the first took others with it; each has logged its own reason
+            log.error("rank died code_by_rank=%s: ending the others", dead)
+            return next(iter(dead.values()))
         if all(code == 0 for code in codes):
             return 0
         if codes[0] == 0:
