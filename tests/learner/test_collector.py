@@ -149,6 +149,7 @@ def test_a_step_takes_the_oldest_floors_first_and_frees_their_slots_when_committ
     assert chain.collector.late_wait_s > 0
     chain.stop.clear()
     chain.score("0")
+    chain.read()
     assert take(chain, 1) == ["0", "3"]
     commit(chain, 1, ["0", "3"])
     assert chain.slots == {"4"}
