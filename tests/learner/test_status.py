@@ -1,0 +1,165 @@
+"""Whether a name is free, what the others are told, and which Redis is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from broker.connection import Link
+from broker.errors import WrongBroker
+from broker.keys import Keys
+from config.loading import from_yaml
+from config.run import Run
+from learner.status import AlreadyFinished, NameTaken, Status, check_redis, read_status
+from tests.learner.chain import make_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return make_run(tmp_path)
+
+
+@pytest.fixture
+def status(run: Run, link: Link, keys: Keys) -> Status:
+    return Status(run, link, keys)
+
+
+def forget(link: Link) -> None:
+    """Redis is empty: the folder is all that is left."""
+    link.client.flushall()
+
+
+def keep(link: Link) -> None:
+    """Redis is as it was."""
+
+
+def test_a_new_name_is_free(status: Status) -> None:
+    status.open()
+
+
+@pytest.mark.parametrize("redis", [keep, forget])
+def test_a_finished_run_is_done_already(status: Status, link: Link, redis: object) -> None:
+    assert callable(redis)
+    status.begin(0)
+    status.end("finished", "", 4)
+    redis(link)
+    with pytest.raises(AlreadyFinished, match=r"run test is finished; its model is in .*test/model"):
+        status.open()
+
+
+@pytest.mark.parametrize("redis", [keep, forget])
+@pytest.mark.parametrize("end", ["running", "stopped", "failed"])
+def test_a_run_that_stopped_half_way_is_refused_with_the_way_on(
+        status: Status, run: Run, link: Link, redis: object, end: str) -> None:
+    assert callable(redis)
+    status.begin(0)
+    if end != "running":
+        status.end(end, "why", 3)
+    redis(link)
+    with pytest.raises(NameTaken, match=rf"did not finish \({end}\)\. It left no checkpoint; .*millrace rm test"):
+        status.open()
+    for name in ("step-000040", "step-000080", "step-000120.tmp"):              # the last one was being written
+        (run.folder / "checkpoints" / name).mkdir(parents=True)
+    with pytest.raises(NameTaken) as caught:
+        status.open()
+    command = str(caught.value).split("python -m learner ")[1]
+    assert command == (f"--config {run.folder}/config.yaml name=test-2 "
+                       f"learner.resume={run.folder}/checkpoints/step-000080")
+
+
+def test_a_living_learner_is_named(status: Status, link: Link, keys: Keys) -> None:
+    link.client.hset(keys.alive("learner", "host-77"), mapping={"pid": "77"})
+    with pytest.raises(NameTaken, match=r"has a living learner \(host-77\)"):
+        status.open()
+
+
+def test_a_living_learner_of_another_run_does_not_matter(link: Link, tmp_path: Path) -> None:
+    link.client.hset(Keys("test-2").alive("learner", "host-77"), mapping={"pid": "77"})
+    Status(make_run(tmp_path), link, Keys("test")).open()
+
+
+def test_the_others_find_the_configuration_and_the_end_with_its_reason(
+        status: Status, run: Run, link: Link, keys: Keys) -> None:
+    status.begin(0)
+    told: Any = link.client.hgetall(keys("run"))
+    assert (told[b"status"], told[b"steps"]) == (b"running", b"100")
+    assert from_yaml(told[b"config"].decode()).learner == run.learner
+    assert yaml.safe_load(told[b"config"])["name"] == "test"
+    status.end("failed", "redis at 127.0.0.1:1 is gone", 7)
+    assert link.client.hget(keys("run"), "reason") == b"redis at 127.0.0.1:1 is gone"
+    assert read_status(run.folder)["status"] == "failed"
+    assert int(read_status(run.folder)["version"]) == 7
+
+
+def test_a_beginning_leaves_the_fence_as_it_is(status: Status, link: Link, keys: Keys) -> None:
+    """A newer learner may have claimed the run meanwhile."""
+    link.client.hset(keys("run"), "fence", 9)
+    status.begin(0)
+    assert link.client.hget(keys("run"), "fence") == b"9"
+
+
+def test_the_others_hear_of_the_end_even_when_the_disk_takes_nothing(
+        tmp_path: Path, link: Link, keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("")
+    status = Status(make_run(tmp_path / "file"), link, keys)             # a folder can't be made in a file
+    status.end("failed", "No space left on device", 3)
+    assert link.client.hget(keys("run"), "status") == b"failed"
+    assert any(message.startswith("status_not_written") for message in caplog.messages)
+
+
+# ------------------------------------------------------------------------------------------------ which Redis is refused
+
+@pytest.fixture
+def server_settings(link: Link) -> Iterator[None]:
+    """What a test sets on the shared server is set back."""
+    names = ("maxmemory", "maxmemory-policy", "appendonly")
+    before: dict[str, Any] = {name: link.client.config_get(name)[name] for name in names}
+    yield
+    for name, value in before.items():
+        link.client.config_set(name, value)
+
+
+@pytest.mark.usefixtures("server_settings")
+def test_a_redis_that_evicts_is_refused_with_the_command_that_mends_it(run: Run, link: Link) -> None:
+    check_redis(run, link)
+    link.client.config_set("maxmemory", 1 << 30)
+    check_redis(run, link)                                       # full memory is refused, not evicted
+    link.client.config_set("maxmemory-policy", "allkeys-lru")
+    with pytest.raises(WrongBroker, match=r"evicts keys \(allkeys-lru\): redis-cli (.*)") as caught:
+        check_redis(run, link)
+    link.client.execute_command(*str(caught.value).split("redis-cli ")[1].split())
+    check_redis(run, link)
+
+
+@pytest.mark.usefixtures("server_settings")
+def test_a_redis_without_an_append_only_file_is_refused_with_the_command_that_mends_it(run: Run, link: Link) -> None:
+    link.client.config_set("appendonly", "no")
+    with pytest.raises(WrongBroker, match="keeps no append-only file: redis-cli CONFIG SET appendonly yes") as caught:
+        check_redis(run, link)
+    command = str(caught.value).split("redis-cli ")[1].split(" (")[0]
+    link.client.execute_command(*command.split())
+    check_redis(run, link)
+
+
+@pytest.mark.usefixtures("server_settings")
+def test_who_means_it_may_use_a_forgetful_redis(run: Run, link: Link, caplog: pytest.LogCaptureFixture) -> None:
+    link.client.config_set("appendonly", "no")
+    check_redis(run.model_copy(update={"broker": run.broker.model_copy(update={"durability": "none"})}), link)
+    assert "durability=none" in caplog.text
+
+
+@pytest.mark.parametrize(("version", "is_refused"), [("6.0.16", True), ("6.2.14", False), ("7.0.15", False),
+                                                     ("10.0", False)])
+def test_an_old_redis_is_refused(run: Run, link: Link, *, version: str, is_refused: bool,
+                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    info = {**link.client.info(), "redis_version": version}
+    monkeypatch.setattr(link.client, "info", lambda: info)
+    if not is_refused:
+        check_redis(run, link)
+        return
+    with pytest.raises(WrongBroker, match=r"is 6\.0\.16; 6\.2 or newer is needed"):
+        check_redis(run, link)
