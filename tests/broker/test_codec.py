@@ -121,7 +121,8 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | NUMBERS | NAMES,
 SCORES = st.one_of(
     st.builds(Score, status=st.just(ScoreStatus.SCORED), value=st.floats(0, 1), reason=NAMES, scorer=NAMES,
               version=NAMES, seconds=NUMBERS, components=st.dictionaries(NAMES, NUMBERS, max_size=2)),
-    st.builds(Score, status=st.just(ScoreStatus.UNSCORABLE), value=st.none(), reason=NAMES, scorer=NAMES, version=NAMES))
+    st.builds(Score, status=st.just(ScoreStatus.UNSCORABLE), value=st.none(), reason=NAMES, scorer=NAMES,
+              version=NAMES))
 
 
 @st.composite
@@ -143,7 +144,8 @@ def scored_groups(draw: st.DrawFn) -> ScoredGroup:
     n = draw(st.integers(1, 3))
     prompt = Prompt(
         group_id=draw(NAMES), split=draw(st.sampled_from(Split)), task=draw(NAMES), n=n,
-        floor=draw(st.integers(0, 99)), issued_at=draw(NUMBERS), epoch=draw(COUNTS), row=draw(COUNTS), fingerprint=draw(NAMES), seed=draw(COUNTS),
+        floor=draw(st.integers(0, 99)), issued_at=draw(NUMBERS), epoch=draw(COUNTS), row=draw(COUNTS),
+        fingerprint=draw(NAMES), seed=draw(COUNTS),
         temperature=draw(NUMBERS), max_tokens=draw(COUNTS),
         messages=tuple(draw(st.lists(st.dictionaries(NAMES, NAMES, max_size=2), max_size=2))),
         token_ids=np.array(draw(st.lists(IDS, max_size=5)), np.int32),
