@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,17 +16,10 @@ from broker.ownership import Ownership
 from learner.feeder import Feeder
 from learner.prompts import PromptSource
 from learner.rows import Row
-from tests.learner.chain import Chain
+from tests.learner.chain import Chain, OneToken
 from tests.learner.conftest import MakeChain
 
 STILL_S = 0.35               # three looks of the feeder
-
-
-class OneToken:
-    """A tokenizer for which every chat is one token."""
-
-    def apply_chat_template(self, messages: Sequence[Mapping[str, str]], **options: Any) -> list[int]:
-        return [7]
 
 
 StartFeeder = Callable[..., Feeder]

@@ -111,7 +111,7 @@ def test_the_others_hear_of_the_end_even_when_the_disk_takes_nothing(
     assert any(message.startswith("status_not_written") for message in caplog.messages)
 
 
-# ------------------------------------------------------------------------------------------------ which Redis is refused
+# ----------------------------------------------------------------------------------------------- which Redis is refused
 
 @pytest.fixture
 def server_settings(link: Link) -> Iterator[None]:

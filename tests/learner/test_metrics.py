@@ -1,0 +1,60 @@
+"""What people see of a run: one object a step, and the picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from learner.curves import draw
+from learner.metrics import Metrics, read_metrics
+from tests.learner.chain import Chain
+
+
+def made_up_step(step: int) -> dict[str, Any]:
+    progress = step / 80
+    return {"step": step, "reward_mean": 0.2 + 0.7 * progress + 0.05 * (-1) ** step, "lag_mean": 1 + progress,
+            "lag_max": min(4, step), "groups": 16, "tokens": 1400, "dropped": step % 4, "seconds": 1.5,
+            "queues": {"prompts": 20 + step % 7, "rollouts": 5 + step % 3, "scored": 12 + step % 5, "dead": 0},
+            "seconds_wait": 0.3 + 0.1 * (step % 5), "seconds_train": 1.0, "seconds_publish": 0.05,
+            "seconds_journal": 0.02, "seconds_other": 0.1}
+
+
+def evaluation_result(rate: float | None) -> dict[str, Any]:
+    return {"pass_rate": rate, "prompts": 64, "samples": 256, "unscorable": 0, "missing": 0, "dead": 0}
+
+
+def test_each_step_has_one_object_and_no_round_is_forgotten(chain: Chain) -> None:
+    metrics = Metrics(chain.run)
+    metrics.evaluation(0, evaluation_result(0.2))               # before the first step: goes with it
+    metrics.step(made_up_step(1))
+    metrics.step(made_up_step(2))
+    metrics.step(made_up_step(3))
+    metrics.evaluation(2, evaluation_result(0.3))               # both end after the last step
+    metrics.evaluation(3, evaluation_result(0.4))
+    metrics.close()
+    metrics.close()                                             # harmless
+    records = read_metrics(chain.run.folder)
+    assert [(record["step"], record.get("eval_version"), record.get("eval_pass_rate")) for record in records] == [
+        (1, 0, 0.2), (2, None, None), (3, 3, 0.4)]
+    assert [result["version"] for result in records[2]["evaluations"]] == [2, 3]
+
+
+@pytest.mark.parametrize("steps", [1, 80])
+def test_the_picture_is_drawn(chain: Chain, steps: int) -> None:
+    metrics = Metrics(chain.run)
+    for step in range(1, steps + 1):
+        metrics.step(made_up_step(step))
+        if step % 10 == 0:
+            metrics.evaluation(step, evaluation_result(0.2 + 0.7 * step / 80))
+    metrics.evaluation(steps + 1, evaluation_result(None))      # nothing could be scored
+    metrics.close()
+    path = draw(chain.run.folder)
+    assert path == chain.run.folder / "curves.png"
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert path.stat().st_size > 20_000
+
+
+def test_without_a_step_there_is_no_picture(tmp_path: Path) -> None:
+    assert draw(tmp_path) is None

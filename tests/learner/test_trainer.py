@@ -1,0 +1,172 @@
+"""The loop, with everything real but the model and the other roles: Redis, journal, feeder, weights, metrics."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker import codec
+from broker.checksums import file_checksum
+from broker.errors import RunFailed
+from broker.keys import PROMPTS, SCORED
+from learner.checkpoint import Progress
+from learner.collector import Collector
+from learner.feeder import Feeder
+from learner.journal import read_ledger
+from learner.metrics import Metrics, read_metrics
+from learner.prompts import PromptSource
+from learner.rows import Row
+from learner.trainer import Trainer
+from tests.learner.chain import Chain, FilePolicy, OneToken
+from tests.learner.conftest import MakeChain
+
+
+class Hands(threading.Thread):
+    """Samples and scores whatever is in `prompts`: every third training group without variance."""
+
+    def __init__(self, chain: Chain) -> None:
+        super().__init__(daemon=True)
+        self.chain = chain
+        self.stop = threading.Event()
+
+    def run(self) -> None:
+        while not self.stop.wait(0.005):
+            for _, fields in self.chain.client.xrange(self.chain.keys(PROMPTS)):
+                prompt = codec.decode_prompt(fields)
+                is_flat = prompt.group_id.isdigit() and int(prompt.group_id) % 3 == 2
+                self.chain.score(prompt.group_id, [1.0] * prompt.n if is_flat else [1.0] + [0.0] * (prompt.n - 1))
+
+
+@pytest.fixture
+def hands() -> Iterator[list[Hands]]:
+    working: list[Hands] = []
+    yield working
+    for thread in working:
+        thread.stop.set()
+        thread.join(timeout=10)
+
+
+def make_trainer(chain: Chain) -> Trainer:
+    rows = [(i, Row(messages=({"role": "user", "content": f"{i}"},), task="math",
+                    verification_info={"type": "math", "answer": {"value": "5"}})) for i in range(10)]
+    tokenizer: Any = OneToken()
+    policy: Any = FilePolicy()
+    train, held_out = (PromptSource(chain.run, rows, "f", tokenizer, shuffle=False) for _ in range(2))
+    feeder = Feeder(chain.run, chain.ownership, train, held_out, first_row=0, known=chain.journal.has)
+
+    def tend() -> None:
+        if feeder.failure is not None:
+            raise feeder.failure
+    chain.collector = Collector(chain.run, chain.intake, chain.stop, tend=tend, say=chain.said.append)
+    return Trainer(chain.run, policy, ownership=chain.ownership, ledger=chain.journal, intake=chain.intake,
+                   collector=chain.collector, feeder=feeder, metrics=Metrics(chain.run),
+                   start=Progress(version=0, first_row=0, fingerprint="f"))
+
+
+def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(make_chain: MakeChain, hands: list[Hands]) -> None:
+    chain = make_chain(learner={"steps": 6, "checkpoint": {"every": 2, "keep": 2}, "samples_every": 3},
+                       evaluation={"every": 2, "prompts": 3, "samples": 4})
+    hands.append(Hands(chain))
+    hands[0].start()
+    trainer = make_trainer(chain)
+    assert trainer.train()
+    trainer.metrics.close()
+    folder = chain.run.folder
+
+    ledger = read_ledger(folder / "journal")
+    assert [step["step"] for step in ledger.steps] == list(range(6))
+    assert ledger.twice == []
+    issued = int(chain.client.hget(chain.keys("cursor"), "issued"))
+    assert len(ledger.outcomes) == issued                                   # every group has one outcome
+    assert chain.slots == set()
+    assert chain.client.hlen(chain.keys("where")) == chain.depth(PROMPTS) == chain.depth(SCORED) == 0
+    assert sum(outcome.kind == "trained" for outcome in ledger.outcomes.values()) == 12
+    assert sorted(ledger.evaluations) == [0, 2, 4, 6]
+    assert chain.collector.breaches == 0
+
+    newest = codec.decode_announcement(chain.client.xrevrange(chain.keys("weights"), count=1)[0][1])
+    assert (newest.version, Path(newest.path)) == (6, (folder / "weights" / "v000006").absolute())
+    weights = Path(newest.path) / "model.safetensors"
+    assert weights.read_text() == "weights 6"
+    assert (newest.checksum, newest.size_bytes) == (file_checksum(weights), 9)
+    assert ledger.steps[5]["weights"] == file_checksum(folder / "weights/v000005/model.safetensors")
+    assert sorted(path.name for path in (folder / "weights").iterdir()) == ["v000005", "v000006"]
+    assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == ["step-000004", "step-000006"]
+    assert json.loads((folder / "checkpoints/step-000006/state.json").read_text()) == {
+        "version": 6, "first_row": issued, "fingerprint": "f"}
+
+    records = read_metrics(folder)
+    assert [record["step"] for record in records] == [1, 2, 3, 4, 5, 6]
+    assert records[0].keys() >= {"step", "reward_mean", "lag_mean", "lag_max", "groups", "tokens", "seconds"}
+    assert all((record["groups"], record["tokens"]) == (2, 8) for record in records)
+    assert all(0 <= record["lag_max"] <= 1 for record in records)
+    assert (records[0]["eval_version"], records[0]["eval_pass_rate"]) == (0, 0.25)
+    assert records[-1]["eval_version"] == 6
+    assert [result["version"] for record in records for result in record.get("evaluations", ())] == [0, 2, 4, 6]
+    samples = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
+    assert [sample["step"] for sample in samples] == [1, 3, 6]
+    assert (samples[0]["reward"], samples[0]["answer"]) == (1.0, "5")
+
+
+def test_no_slot_is_freed_before_the_next_version_is_announced(
+        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = make_chain(learner={"steps": 2})
+    order: list[str] = []
+
+    def watch(owner: object, name: str) -> None:
+        real = getattr(owner, name)
+
+        def call(*args: Any, **options: Any) -> Any:
+            order.append(name)
+            return real(*args, **options)
+        monkeypatch.setattr(owner, name, call)
+    watch(chain.journal, "append")
+    watch(chain.journal, "check_fence")
+    watch(chain.ownership, "announce")
+    watch(chain.ownership, "retire")
+    monkeypatch.setattr(chain.intake, "_reason_to_drop", lambda group: None)           # nothing else ends
+    hands.append(Hands(chain))
+    hands[0].start()
+    trainer = make_trainer(chain)
+    assert trainer.train()
+    trainer.metrics.close()
+    # check_fence is called by append itself, and once more before the announcement.
+    assert order == ["announce", *["append", "check_fence", "check_fence", "announce", "retire"] * 2]
+
+
+def test_a_full_disk_ends_the_run_and_acknowledges_nothing(
+        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = make_chain(learner={"filters": {"zero_variance": "keep"}})
+    hands.append(Hands(chain))
+    hands[0].start()
+    trainer = make_trainer(chain)
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        monkeypatch.setattr(chain.journal, "_payload", full)
+        with pytest.raises(RunFailed, match=r"No space left on device\. Nothing of this step was acknowledged"):
+            trainer.train()
+    trainer.feeder.stop()
+    trainer.metrics.close()
+    assert chain.slots == {"0", "1", "2", "3"}
+    assert int(chain.client.hget(chain.keys("run"), "version")) == 0
+    assert read_ledger(chain.run.folder / "journal").steps == []
+
+
+def test_a_stop_ends_after_the_step_with_a_checkpoint_to_go_on_from(make_chain: MakeChain, hands: list[Hands]) -> None:
+    chain = make_chain()
+    hands.append(Hands(chain))
+    hands[0].start()
+    trainer = make_trainer(chain)
+    timer = threading.Timer(0.3, chain.stop.set)
+    timer.start()
+    assert not trainer.train()
+    timer.join()
+    trainer.metrics.close()
+    assert len(read_ledger(chain.run.folder / "journal").steps) == trainer.version
+    assert len(read_metrics(chain.run.folder)) == trainer.version
+    state = json.loads((chain.run.folder / f"checkpoints/step-{trainer.version:06d}/state.json").read_text())
+    assert state["first_row"] == min(map(int, chain.slots))             # the oldest group without an outcome
