@@ -1,0 +1,297 @@
+"""The engine on vLLM: the one for real runs. New weights are loaded in flight, and each token says which it came from.
+
+In: prompts from the worker's tasks, as many at once as it holds; vLLM batches them itself. Out: their completions,
+with spans. For new weights generation pauses, keeps its requests, forgets its caches, loads, and goes on. vLLM's engine
+core is another process: when it dies or stops answering, every caller gets `EngineDied` and the generator ends with an
+error; when the generator dies, however that happens, so does the engine core (generators.vllm_worker).
+
+vLLM is imported in `start`, after the environment that it reads has been set. CPU and GPU builds run this same file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import logging
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from broker.errors import BadMessage, Retryable, RunFailed
+from broker.messages import Completion, FinishReason, Prompt, Span
+from config.generators import VllmEngine
+from config.run import Run
+from generators.chat import Chat, load_chat
+from generators.engine import NO_VERSION
+from generators.liveness import EngineDied, Keeper, Lifeline
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from vllm import CompletionOutput
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+log = logging.getLogger(__name__)
+
+UPDATE_S = 300.0        # for each step of a weight update
+STALL_S = 120.0         # for an answer of the engine core, which it gives between two tokens
+PING_EVERY_S = 5.0
+SHUTDOWN_S = 3.0        # for vLLM's processes to end by themselves
+CPU_BLOCK_SIZE = 32     # tokens of a KV block; the smallest that vLLM's CPU kernels are made for
+
+
+class VllmEngineRunner:
+    """The engine seam over one AsyncLLM."""
+
+    def __init__(self, run: Run, config: VllmEngine) -> None:
+        self._run = run
+        self._config = config
+        self._max_model_len = config.max_model_len or run.data.max_prompt_tokens + run.sampling.max_tokens
+        self._version = NO_VERSION
+        self._parts: _Parts | None = None
+        self._control = asyncio.Lock()      # a weight update or a ping, not both
+        self._request = itertools.count()
+
+    @property
+    def version(self) -> int:
+        """Policy version of the weights in the engine."""
+        return self._version
+
+    async def start(self) -> None:
+        """Start vLLM's processes on the model's folder and wait until they answer.
+
+        Raises:
+            RunFailed: the model, its tokenizer or vLLM's settings are unusable, or `start_timeout_s` has passed.
+        """
+        started = time.monotonic()
+        chat = await asyncio.to_thread(load_chat, self._run.model)
+        skeleton = await asyncio.to_thread(_skeleton, self._run)
+        keeper = Keeper(lambda: _launch(self._run, self._config, self._max_model_len),
+                        lambda engine: engine.shutdown(timeout=SHUTDOWN_S))
+        keeper.start()
+        try:
+            async with asyncio.timeout(self._config.start_timeout_s):
+                engine = await asyncio.wrap_future(keeper.engine)
+        except TimeoutError:
+            raise RunFailed(f"vLLM did not start in {self._config.start_timeout_s:.0f} s; its log is above. "
+                            "Raise generators.engine.start_timeout_s if it only needs longer") from None
+        except (RuntimeError, ValueError, OSError) as error:
+            raise RunFailed(f"vLLM can't start with model.path={self._run.model.path}: {error}") from error
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        line = Lifeline(EngineDeadError)
+        watch = asyncio.create_task(self._watch(engine, line), name="vllm-watch")
+        self._parts = _Parts(engine, line, chat, skeleton, keeper, watch)
+        log.info("engine_started engine=vllm model=%s took_s=%.1f", self._run.model.path, time.monotonic() - started)
+
+    async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
+        """Sample a group; requests that come during a weight update start after it.
+
+        Raises:
+            BadMessage: it does not fit, or vLLM refuses it for another reason.
+            EngineDied: the engine core died or stalled.
+        """
+        if self._parts is None or self._version == NO_VERSION:
+            raise RuntimeError("sample() before start() and load_weights(): nothing to sample from")
+        parts = self._parts
+        self._refuse_what_does_not_fit(prompt, vocabulary=parts.skeleton.config.get_text_config().vocab_size)
+        return await parts.line.get(self._generate(prompt, parts), what="sampling")
+
+    async def load_weights(self, file: Path, version: int) -> None:
+        """Replace the weights between two tokens of whatever is being sampled.
+
+        The KV cache is recomputed with the new weights, so that each log-probability is of the version that its span
+        names, and of no mixture.
+
+        Raises:
+            RunFailed: the file's names or shapes are not the model's; the old weights stay.
+            FileNotFoundError: there is no such file any more; the old weights stay.
+            EngineDied: the update failed half-way, or the engine core died or stalled.
+        """
+        from generators.hf_model import check_weights
+
+        if self._parts is None:
+            raise RuntimeError("load_weights() before start()")
+        parts = self._parts
+        await asyncio.to_thread(check_weights, parts.skeleton, file)
+        started = time.monotonic()
+        async with self._control:
+            await parts.line.get(parts.engine.pause_generation(mode="keep", clear_cache=True), limit_s=UPDATE_S,
+                                 what="pausing for new weights")
+            paused = time.monotonic()
+            try:
+                await parts.line.get(_replace_weights(parts, file, version), limit_s=UPDATE_S, what="loading weights")
+                self._version = version
+            finally:
+                if not parts.line.is_cut:
+                    await parts.line.get(parts.engine.resume_generation(), limit_s=UPDATE_S, what="resuming")
+        log.info("weights_loaded version=%d file=%s pause_s=%.3f update_s=%.3f", version, file, paused - started,
+                 time.monotonic() - paused)
+
+    async def close(self) -> None:
+        """End vLLM's processes; groups that are being sampled get an error."""
+        if self._parts is None:
+            return
+        parts, self._parts = self._parts, None
+        parts.watch.cancel()
+        with suppress(asyncio.CancelledError):
+            await parts.watch
+        parts.line.cut("it was closed")
+        await asyncio.to_thread(parts.keeper.end)
+        del parts
+        gc.collect()      # AsyncLLM is part of a cycle, and its __del__ fails when the interpreter is half gone
+
+    def _refuse_what_does_not_fit(self, prompt: Prompt, *, vocabulary: int) -> None:
+        """Because vLLM would cut the answer short, or read behind the embedding, without a word."""
+        tokens = len(prompt.token_ids)
+        if tokens + prompt.max_tokens > self._max_model_len:
+            raise BadMessage(f"group {prompt.group_id}: {tokens} tokens of prompt and max_tokens={prompt.max_tokens} "
+                             f"are more than {self._max_model_len}, the limit of generators.engine.max_model_len")
+        if tokens and not 0 <= prompt.token_ids.min() <= prompt.token_ids.max() < vocabulary:
+            raise BadMessage(f"group {prompt.group_id}: its prompt has token ids outside the model's {vocabulary}")
+
+    async def _watch(self, engine: AsyncLLM, line: Lifeline) -> None:
+        """Ask the engine core for a sign of life now and then: an engine that hangs raises nothing by itself."""
+        while not line.is_cut:
+            await asyncio.sleep(PING_EVERY_S)
+            async with self._control:
+                with suppress(EngineDied):      # whoever waits for the engine hears of it by the line
+                    await line.get(engine.get_weight_version(), limit_s=STALL_S, what="a sign of life")
+
+    async def _generate(self, prompt: Prompt, parts: _Parts) -> tuple[Completion, ...]:
+        from vllm import SamplingParams
+        from vllm.exceptions import VLLMClientError
+        from vllm.inputs import tokens_input
+        from vllm.sampling_params import RequestOutputKind
+
+        params = SamplingParams(
+            n=prompt.n, seed=prompt.seed, temperature=prompt.temperature, max_tokens=prompt.max_tokens,
+            stop_token_ids=sorted(parts.chat.stop_token_ids), logprobs=0, flat_logprobs=True, detokenize=False,
+            output_kind=RequestOutputKind.FINAL_ONLY)      # logprobs=0: of the sampled token and no other
+        request_id = f"{prompt.group_id}-{next(self._request)}"
+        final = None
+        try:
+            async for output in parts.engine.generate(tokens_input(prompt.token_ids.tolist()), params, request_id):
+                final = output
+        except VLLMClientError as error:
+            raise BadMessage(f"group {prompt.group_id}: vLLM refuses its prompt: {error}") from error
+        if final is None or len(final.outputs) != prompt.n:
+            raise Retryable(f"group {prompt.group_id}: vLLM ended it without {prompt.n} completions")
+        return tuple(_completion(output, parts.chat) for output in sorted(final.outputs, key=lambda o: o.index))
+
+
+@dataclass
+class _Parts:
+    """What a started engine consists of."""
+
+    engine: AsyncLLM
+    line: Lifeline
+    chat: Chat
+    skeleton: PreTrainedModel      # names and shapes of the model, on the meta device
+    keeper: Keeper[AsyncLLM]
+    watch: asyncio.Task[None]
+
+
+def _skeleton(run: Run) -> PreTrainedModel:
+    import torch
+
+    from generators.hf_model import build_model
+
+    with torch.device("meta"):
+        return build_model(run.model)
+
+
+def _launch(run: Run, config: VllmEngine, max_model_len: int) -> AsyncLLM:
+    """Set the environment, import vLLM and start its processes; blocks until they have loaded the model."""
+    import torch
+
+    on_cpu = not torch.cuda.is_available()
+    if on_cpu and config.kv_cache_mb is None:
+        raise RunFailed("generators.engine.kv_cache_mb is needed on a CPU: vLLM would take most of the memory")
+    _set_environment(config, on_cpu=on_cpu)
+    from vllm import AsyncEngineArgs
+    from vllm.config import WeightTransferConfig
+    from vllm.v1.engine.async_llm import AsyncLLM
+    from vllm.v1.executor import Executor
+
+    from generators import vllm_worker
+
+    section = run.model
+    token = section.hf_token.get_secret_value() if section.hf_token else None
+    vllm_config = AsyncEngineArgs(
+        model=section.path, revision=section.revision, hf_token=token, trust_remote_code=section.trust_remote_code,
+        dtype=section.dtype, skip_tokenizer_init=True,
+        generation_config="vllm",                   # a model's own top_p or repetition_penalty would bias the samples
+        logprobs_mode="processed_logprobs",         # of the distribution sampled from; the default ignores temperature
+        tensor_parallel_size=config.tensor_parallel, gpu_memory_utilization=config.gpu_memory_utilization,
+        kv_cache_memory_bytes=config.kv_cache_mb * 2**20 if config.kv_cache_mb else None,
+        block_size=CPU_BLOCK_SIZE if on_cpu else None,
+        max_model_len=max_model_len, max_num_seqs=config.max_num_seqs, enforce_eager=config.enforce_eager,
+        disable_log_stats=True,
+        weight_transfer_config=WeightTransferConfig(backend=vllm_worker.BACKEND),
+        worker_extension_cls=f"{vllm_worker.__name__}.{vllm_worker.WorkerExtension.__name__}",
+    ).create_engine_config()
+    os.environ[vllm_worker.GENERATOR_PID] = str(os.getpid())
+    executor = vllm_worker.executor_for(Executor.get_class(vllm_config))
+    return AsyncLLM(vllm_config, executor, log_stats=False, log_requests=False)
+
+
+def _set_environment(config: VllmEngine, *, on_cpu: bool) -> None:
+    """Set what vLLM and its processes read at import; what the operator has set stays.
+
+    On a CPU each worker would bind its threads to cores of its own choice, the same ones in every generator, and
+    torch.compile would build a kernel with g++ at the first token even in eager mode.
+    """
+    settings = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING"}
+    if on_cpu:
+        settings |= {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
+        if config.enforce_eager:
+            settings["TORCHDYNAMO_DISABLE"] = "1"
+    for name, value in settings.items():
+        os.environ.setdefault(name, value)
+
+
+async def _replace_weights(parts: _Parts, file: Path, version: int) -> None:
+    """Have every worker load `file`, while generation is paused.
+
+    Raises:
+        FileNotFoundError: it is gone; nothing has changed.
+        EngineDied: anything else went wrong, so that the model may hold parts of two versions.
+    """
+    from vllm.distributed.weight_transfer.base import WeightTransferUpdateRequest
+
+    try:
+        await parts.engine.start_weight_update()
+        await parts.engine.update_weights(WeightTransferUpdateRequest(update_info={"path": str(file)}))
+        await parts.engine.finish_weight_update(weight_version=str(version))
+    except Exception as error:
+        if not await asyncio.to_thread(file.exists):      # the worker opens it before it touches a layer
+            raise FileNotFoundError(f"{file} is gone") from error
+        raise parts.line.cut(f"loading {file} failed half-way: {error}") from error
+
+
+def _completion(output: CompletionOutput, chat: Chat) -> Completion:
+    """Translate one finished completion.
+
+    Raises:
+        Retryable: vLLM ended it for a reason of its own.
+    """
+    from vllm.logprobs import FlatLogprobs
+
+    if output.finish_reason not in ("stop", "length"):
+        raise Retryable(f"vLLM ended a completion with finish_reason={output.finish_reason}")
+    reason = FinishReason(output.finish_reason)
+    token_ids = list(output.token_ids)
+    if not isinstance(output.logprobs, FlatLogprobs):
+        raise TypeError(f"flat log-probabilities were asked for, vLLM gave {type(output.logprobs).__name__}")
+    return Completion(
+        token_ids=np.array(token_ids, dtype=np.int32),
+        logprobs=np.array(output.logprobs.logprobs, dtype=np.float32),
+        policy_spans=tuple(Span(version=int(span.version), first=span.start, count=span.end - span.start)
+                           for span in output.weight_versions or ()),
+        finish_reason=reason, text=chat.text(token_ids, reason))

@@ -1,0 +1,188 @@
+"""vLLM itself: it samples as transformers would, and takes new weights while it samples. One engine for the session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import PreTrainedModel
+
+from broker.errors import BadMessage, RunFailed
+from broker.messages import Completion, FinishReason, Prompt, Span
+from config.generators import VllmEngine
+from generators.engine import NO_VERSION
+from generators.vllm_engine import VllmEngineRunner
+from tests.generators.conftest import STOP_ID, make_prompt, make_run, random_model, reference_logprobs, save_weights
+
+CONFIG = VllmEngine(kv_cache_mb=64, max_num_seqs=64, enforce_eager=True, start_timeout_s=280)
+MAX_TOKENS = 300
+TOLERANCE = 1e-3      # nats, fp32
+
+Group = tuple[Completion, ...]
+
+
+class Served:
+    """The session's engine on its own event loop, and where the next version comes from."""
+
+    def __init__(self, model: Path, folder: Path) -> None:
+        self.engine = VllmEngineRunner(make_run(model, CONFIG, max_tokens=MAX_TOKENS), CONFIG)
+        self.loop = asyncio.Runner()
+        self.folder = folder
+        self.version = NO_VERSION
+        self.loop.run(self.engine.start())
+
+    def file(self, model: PreTrainedModel) -> Path:
+        """A file with the next version."""
+        self.version += 1
+        return save_weights(model, self.folder / f"{self.version}.safetensors")
+
+    def load(self, model: PreTrainedModel) -> None:
+        """Give the engine a new version."""
+        self.loop.run(self.engine.load_weights(self.file(model), self.version))
+
+    def sample(self, *prompts: Prompt) -> list[Group]:
+        """Sample side by side."""
+        async def together() -> list[Group]:
+            return await asyncio.gather(*(self.engine.sample(prompt) for prompt in prompts))
+
+        return self.loop.run(together())
+
+    def close(self) -> None:
+        self.loop.run(self.engine.close())
+        self.loop.close()
+
+
+@pytest.fixture(scope="session")
+def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """vLLM on the tiny model, whose embedding is tied: the case in which a stale output layer goes unnoticed."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("OMP_NUM_THREADS", "1")
+        environment.setenv("LD_PRELOAD", "")      # vLLM sets it, and every later child of pytest would inherit that
+        served = Served(tiny_model, tmp_path_factory.mktemp("weights"))
+    yield served
+    served.close()
+
+
+def assert_agrees(models: Mapping[int, PreTrainedModel], prompt: Prompt, group: Group) -> None:
+    """Every token has the probability that transformers gives it under the version that its span names."""
+    assert len(group) == prompt.n
+    for completion in group:
+        for span in completion.policy_spans:
+            tokens = slice(span.first, span.first + span.count)
+            expected = reference_logprobs(models[span.version], prompt, completion)[tokens]
+            np.testing.assert_allclose(completion.logprobs[tokens], expected, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.timeout(300)      # the first test of the session pays for the start
+def test_logprobs_agree_with_transformers(served: Served) -> None:
+    model = random_model(seed=1)
+    served.load(model)
+    prompts = [make_prompt("1+2=", seed=1), make_prompt("1" * 19, seed=2, temperature=0.7),
+               make_prompt("7", seed=3, n=1, max_tokens=1)]
+    for prompt, group in zip(prompts, served.sample(*prompts), strict=True):
+        assert_agrees({served.version: model}, prompt, group)
+        for completion in group:
+            assert completion.policy_spans == (Span(version=served.version, first=0, count=len(completion.token_ids)),)
+
+
+@pytest.mark.timeout(300)
+def test_new_weights_come_while_requests_are_in_flight(served: Served) -> None:
+    old, new = random_model(seed=2), random_model(seed=3)
+    served.load(old)
+    before, file = served.version, served.file(new)
+    models = {before: old, served.version: new}
+    in_flight = [make_prompt("1+2=", seed=i, max_tokens=MAX_TOKENS) for i in range(4)]
+    fresh = make_prompt("1+2=", seed=9)
+
+    async def body() -> tuple[list[Group], Group]:
+        tasks = [asyncio.create_task(served.engine.sample(prompt)) for prompt in in_flight]
+        await asyncio.sleep(0.3)
+        await served.engine.load_weights(file, served.version)
+        return await asyncio.gather(*tasks), await served.engine.sample(fresh)
+
+    groups, group = served.loop.run(body())
+    spans = [completion.policy_spans for group in groups for completion in group]
+    crossed = [[span.version for span in of_one] == [before, served.version] for of_one in spans]
+    assert sum(crossed) >= len(crossed) / 2      # the others had stopped before, or had not begun
+    for prompt, old_group in zip(in_flight, groups, strict=True):
+        assert_agrees(models, prompt, old_group)
+    assert_agrees({served.version: new}, fresh, group)      # no span of the old version, and no cache of it
+
+
+@pytest.mark.timeout(300)
+def test_a_completion_ends_at_a_stop_token_or_at_the_limit(served: Served) -> None:
+    served.load(random_model(seed=0))
+    [group] = served.sample(make_prompt("1+2=", n=48, max_tokens=MAX_TOKENS))
+    stopped = [completion for completion in group if completion.finish_reason is FinishReason.STOP]
+    assert 0 < len(stopped) < len(group)
+    for completion in group:
+        *inside, last = completion.token_ids.tolist()
+        assert STOP_ID not in inside
+        assert (last == STOP_ID) == (completion.finish_reason is FinishReason.STOP)
+        assert last == STOP_ID or len(completion.token_ids) == MAX_TOKENS
+        assert "<|endoftext|>" not in completion.text
+
+
+@pytest.mark.timeout(300)
+def test_a_seed_repeats_a_group_and_another_seed_does_not(served: Served) -> None:
+    served.load(random_model(seed=0))
+
+    def ids(seed: int) -> list[list[int]]:
+        [group] = served.sample(make_prompt("1+2=", seed=seed))
+        return [completion.token_ids.tolist() for completion in group]
+
+    first = ids(1)
+    assert first == ids(1) != ids(2)
+    assert len({tuple(row) for row in first}) == len(first)      # the completions of a group differ
+
+
+@pytest.mark.timeout(300)
+def test_a_file_that_can_not_be_loaded_leaves_the_old_weights(served: Served, tmp_path: Path) -> None:
+    model = random_model(seed=4)
+    served.load(model)
+    weights = load_file(save_weights(random_model(seed=5), tmp_path / "good.safetensors"))
+    weights["model.norm.weight"] = torch.zeros(63)
+    save_file(weights, tmp_path / "bad.safetensors")
+    with pytest.raises(RunFailed, match=r"model\.norm\.weight has shape"):
+        served.loop.run(served.engine.load_weights(tmp_path / "bad.safetensors", served.version + 1))
+    with pytest.raises(FileNotFoundError):
+        served.loop.run(served.engine.load_weights(tmp_path / "gone.safetensors", served.version + 1))
+    assert served.engine.version == served.version
+    prompt = make_prompt("1+2=")
+    [group] = served.sample(prompt)
+    assert_agrees({served.version: model}, prompt, group)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("tokens", "message"), [
+    ([16] * 33, "group 5: 33 tokens of prompt and max_tokens=300 are more than 332"),     # vLLM would cut the answer
+    ([16, 257], "group 5: its prompt has token ids outside the model's 257"),             # vLLM would sample on
+    ([], "group 5: vLLM refuses its prompt: .* cannot be empty"),
+])
+def test_a_prompt_that_can_not_be_sampled_is_refused_and_the_engine_goes_on(
+        served: Served, tokens: list[int], message: str) -> None:
+    served.load(random_model(seed=0))
+    refused = replace(make_prompt("1", seed=5, max_tokens=MAX_TOKENS), token_ids=np.array(tokens, dtype=np.int32))
+    with pytest.raises(BadMessage, match=message):
+        served.sample(refused)
+    [group] = served.sample(make_prompt("1+2="))
+    assert len(group) == 4
+
+
+def test_sampling_without_weights_is_refused(tiny_model: Path) -> None:
+    engine = VllmEngineRunner(make_run(tiny_model, CONFIG), CONFIG)
+    with pytest.raises(RuntimeError, match="load_weights"):
+        asyncio.run(engine.sample(make_prompt("1+2=")))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has memory of its own to fill")
+def test_a_cpu_needs_a_size_of_the_cache(tiny_model: Path) -> None:
+    engine = VllmEngineRunner(make_run(tiny_model, VllmEngine()), VllmEngine())
+    with pytest.raises(RunFailed, match="kv_cache_mb"):
+        asyncio.run(engine.start())
