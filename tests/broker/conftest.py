@@ -12,7 +12,7 @@ from broker.connection import Link
 from broker.keys import WORK_STREAMS, Keys
 from broker.ownership import Issued, NewGroup, Ownership
 from broker.streams import Entry, entries_of, hand_over
-from tests.broker.groups import a_prompt
+from tests.broker.groups import a_prompt, an_announcement
 
 
 class Board:
@@ -21,6 +21,7 @@ class Board:
     def __init__(self, link: Link, keys: Keys) -> None:
         self.link = link
         self.keys = keys
+        self.client: Any = link.client
         self.learner = Ownership(link, keys)
         self.learner.claim(0)
 
@@ -34,7 +35,6 @@ class Board:
 
     def announce(self, version: int) -> None:
         """New weights."""
-        from tests.broker.groups import an_announcement
         self.learner.announce(an_announcement(version))
 
     def move(self, entry: Entry, to: str) -> bool:
@@ -43,7 +43,7 @@ class Board:
 
     def where(self, group_id: str) -> str | None:
         """STREAM ENTRY of a group."""
-        found = self.link.client.hget(self.keys("where"), group_id)
+        found = self.client.hget(self.keys("where"), group_id)
         return found.decode() if isinstance(found, bytes) else None
 
     def entry(self, group_id: str) -> Entry:
@@ -51,44 +51,44 @@ class Board:
         place = self.where(group_id)
         assert place is not None, f"{group_id} is nowhere"
         stream, entry_id = place.split(" ")
-        (entry,) = entries_of(stream, self.link.client.xrange(self.keys(stream), entry_id, entry_id))
+        (entry,) = entries_of(stream, self.client.xrange(self.keys(stream), entry_id, entry_id))
         assert entry.group_id == group_id
         return entry
 
     def ids(self, stream: str) -> list[str]:
         """Groups of a stream's entries, in order."""
-        return [entry.group_id for entry in entries_of(stream, self.link.client.xrange(self.keys(stream)))]
+        return [entry.group_id for entry in entries_of(stream, self.client.xrange(self.keys(stream)))]
 
     def slots(self) -> dict[str, int]:
         """Group id to floor."""
         return {name.decode(): int(floor)
-                for name, floor in self.link.client.zrange(self.keys("slots"), 0, -1, withscores=True)}
+                for name, floor in self.client.zrange(self.keys("slots"), 0, -1, withscores=True)}
 
     def hash(self, suffix: str) -> dict[str, str]:
         """One of the run's hashes."""
-        return {name.decode(): value.decode() for name, value in self.link.client.hgetall(self.keys(suffix)).items()}
+        return {name.decode(): value.decode() for name, value in self.client.hgetall(self.keys(suffix)).items()}
 
     def state(self) -> dict[str, Any]:
         """Everything but idle times, to see that nothing changed."""
         state: dict[str, Any] = {}
-        for key in sorted(self.link.client.scan_iter(match="rl:*")):
-            kind = self.link.client.type(key)
+        for key in sorted(self.client.scan_iter(match="rl:*")):
+            kind = self.client.type(key)
             if kind == b"stream":
-                groups = [(group["name"], group["pending"]) for group in self.link.client.xinfo_groups(key)]
-                state[key.decode()] = (self.link.client.xrange(key), groups)
+                groups = [(group["name"], group["pending"]) for group in self.client.xinfo_groups(key)]
+                state[key.decode()] = (self.client.xrange(key), groups)
             elif kind == b"zset":
-                state[key.decode()] = self.link.client.zrange(key, 0, -1, withscores=True)
+                state[key.decode()] = self.client.zrange(key, 0, -1, withscores=True)
             elif kind == b"hash":
-                state[key.decode()] = self.link.client.hgetall(key)
+                state[key.decode()] = self.client.hgetall(key)
             else:
-                state[key.decode()] = self.link.client.get(key)
+                state[key.decode()] = self.client.get(key)
         return state
 
     def audit(self) -> None:
         """Every slot is in exactly one entry of the four streams, and `where` names it."""
         places: dict[str, list[str]] = {}
         for stream in WORK_STREAMS:
-            for entry in entries_of(stream, self.link.client.xrange(self.keys(stream))):
+            for entry in entries_of(stream, self.client.xrange(self.keys(stream))):
                 places.setdefault(entry.group_id, []).append(f"{stream} {entry.entry_id}")
         for group_id in self.slots():
             assert places.get(group_id) == [self.where(group_id)]

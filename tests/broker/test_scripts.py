@@ -63,7 +63,7 @@ def test_issue_of_an_id_that_is_there_changes_nothing(board: Board, groups: list
 
 def test_issue_of_an_id_that_only_where_has_changes_nothing(board: Board) -> None:
     board.issue(0)
-    board.link.client.zrem(board.keys("slots"), "0")
+    board.client.zrem(board.keys("slots"), "0")
     with pytest.raises(RunFailed, match="group 0 is in Redis already"):
         board.learner.issue(1, 2, 100, 0, [board.group("0")])
 
@@ -92,7 +92,7 @@ def test_evaluation_is_sent_again_only_where_its_entry_is_gone(board: Board) -> 
     board.learner.issue_eval(0, groups)
     first, second = board.entry("eval-0-0"), board.entry("eval-0-1")
     assert board.move(first, "rollouts")
-    board.link.client.xdel(board.keys("prompts"), second.entry_id)
+    board.client.xdel(board.keys("prompts"), second.entry_id)
     assert board.learner.issue_eval(0, groups) == 1
     assert board.ids("prompts") == ["eval-0-2", "eval-0-1"]
     assert not board.move(second, "rollouts")               # the older life's result is late
@@ -125,7 +125,7 @@ def test_a_late_result_of_an_older_life_does_not_count(board: Board) -> None:
     """After a rewind: the id was issued again at a higher floor, and Redis used the same entry id again."""
     board.issue(0)
     old = board.entry("0")
-    client, keys = board.link.client, board.keys
+    client, keys = board.client, board.keys
     client.delete(keys("prompts"), keys("where"), keys("slots"), keys("cursor"))
     fields: Any = {**codec.encode_prompt(a_prompt("0")), "floor": "4"}
     client.xadd(keys("prompts"), fields, id=old.entry_id)
@@ -149,7 +149,7 @@ def test_a_result_of_a_group_that_has_ended_does_not_count(board: Board) -> None
 
 def test_without_its_slot_a_training_group_is_nobodys(board: Board) -> None:
     board.issue(0)
-    board.link.client.zrem(board.keys("slots"), "0")
+    board.client.zrem(board.keys("slots"), "0")
     before = board.state()
     assert not board.move(board.entry("0"), "rollouts")
     assert board.state() == before
@@ -158,12 +158,12 @@ def test_without_its_slot_a_training_group_is_nobodys(board: Board) -> None:
 @pytest.mark.parametrize("to", ["rollouts", "dead"])
 def test_a_destination_of_a_wrong_type_changes_nothing(board: Board, to: str) -> None:
     board.issue(0)
-    board.link.client.set(board.keys(to), "planted")
+    board.client.set(board.keys(to), "planted")
     before = board.state()
     with pytest.raises(ResponseError, match=f"{to} is no stream but string"):
         board.move(board.entry("0"), "rollouts")
     assert board.state() == before
-    board.link.client.delete(board.keys(to))
+    board.client.delete(board.keys(to))
     assert board.move(board.entry("0"), "rollouts")
 
 
@@ -186,8 +186,8 @@ def test_a_result_that_its_stream_refuses_goes_to_dead_with_the_reason(board: Bo
     """A stream whose last id is the highest there is takes no entry more."""
     board.issue(0)
     highest = f"{2**64 - 1}-{2**64 - 1}"
-    board.link.client.xadd(board.keys("rollouts"), {"v": "1"}, id=highest)
-    board.link.client.xdel(board.keys("rollouts"), highest)
+    board.client.xadd(board.keys("rollouts"), {"v": "1"}, id=highest)
+    board.client.xdel(board.keys("rollouts"), highest)
     assert board.move(board.entry("0"), "rollouts")
     letter = codec.decode_dead(board.entry("0").raw)
     assert (letter.group_id, letter.stage) == ("0", "prompts")
@@ -199,7 +199,7 @@ def test_the_job_of_an_entry_goes_with_it(board: Board) -> None:
     board.issue(0, 1, 2)
     for group in "012":
         board.move(board.entry(group), "rollouts")
-        board.link.client.hset(board.keys("jobs"), board.entry(group).entry_id, f"test_{group}_1")
+        board.client.hset(board.keys("jobs"), board.entry(group).entry_id, f"test_{group}_1")
     board.move(board.entry("0"), "scored")
     board.learner.retire(["1"])
     assert list(board.hash("jobs").values()) == ["test_2_1"]
@@ -231,7 +231,7 @@ FOREIGN: list[dict[str, str | bytes]] = [
 def test_a_foreign_entry_goes_to_dead_as_nobodys_and_once(
         board: Board, stream: str, fields: dict[Any, Any]) -> None:
     board.issue(0)
-    entry_id = board.link.client.xadd(board.keys(stream), fields).decode()
+    entry_id = board.client.xadd(board.keys(stream), fields).decode()
     raw = {name.encode(): value if isinstance(value, bytes) else value.encode() for name, value in fields.items()}
     entry = Entry(stream, entry_id, raw)
     slots, place = board.slots(), board.where("0")
@@ -250,8 +250,8 @@ def test_reject_leaves_alone_what_where_names(board: Board) -> None:
 
 
 def test_reject_with_dead_of_a_wrong_type_loses_nothing(board: Board) -> None:
-    entry_id = board.link.client.xadd(board.keys("prompts"), {"x": "y"}).decode()
-    board.link.client.set(board.keys("dead"), "planted")
+    entry_id = board.client.xadd(board.keys("prompts"), {"x": "y"}).decode()
+    board.client.set(board.keys("dead"), "planted")
     before = board.state()
     with pytest.raises(ResponseError, match="dead is no stream but string"):
         reject(board.link, board.keys, Entry("prompts", entry_id, {b"x": b"y"}), reason="x")
@@ -265,7 +265,8 @@ def test_retire_frees_a_group_wherever_it_is_and_may_be_repeated(board: Board, s
         board.move(board.entry("0"), to)
     board.learner.retire(["0"])
     once = {name: value for name, value in board.state().items() if not name.endswith(":cursor")}
-    assert (board.slots(), board.where("0"), board.ids(stream)) == ({"1": 0}, None, ["1"] if stream == "prompts" else [])
+    assert (board.slots(), board.where("0")) == ({"1": 0}, None)
+    assert board.ids(stream) == (["1"] if stream == "prompts" else [])
     board.learner.retire(["0", "never issued"])
     assert {name: value for name, value in board.state().items() if not name.endswith(":cursor")} == once
     board.audit()
@@ -287,7 +288,7 @@ def test_announced_versions_never_fall_and_the_last_16_stay(board: Board) -> Non
         board.announce(18)
     assert board.state() == before
     board.announce(19)                      # a recovery says it again
-    entries = board.link.client.xrange(board.keys("weights"))
+    entries = board.client.xrange(board.keys("weights"))
     assert [codec.decode_announcement(fields).version for _, fields in entries] == [*range(5, 20), 19]
 
 
@@ -323,7 +324,7 @@ def test_a_script_of_an_older_learner_changes_nothing(board: Board, name: str) -
 def test_a_script_on_a_redis_that_went_back_changes_nothing(board: Board, name: str) -> None:
     board.issue(0)
     acknowledged = board.learner.seq
-    board.link.client.hset(board.keys("cursor"), "seq", acknowledged - 1)
+    board.client.hset(board.keys("cursor"), "seq", acknowledged - 1)
     before = board.state()
     with pytest.raises(WentBack, match=f"it stands at seq {acknowledged - 1}, and {acknowledged} was acknowledged"):
         LEARNER_SCRIPTS[name](board.learner, board)
@@ -380,9 +381,9 @@ def test_a_survey_tells_where_every_group_is_and_what_is_missing(board: Board) -
     board.issue(0, 1, 2, 3)
     board.move(board.entry("1"), "rollouts")
     bury(board.link, board.keys, board.entry("2"), reason="x")
-    board.link.client.xdel(board.keys("prompts"), board.entry("3").entry_id)
+    board.client.xdel(board.keys("prompts"), board.entry("3").entry_id)
     places = {group: board.where(group) for group in board.slots()}
-    board.link.client.hdel(board.keys("where"), "0")
+    board.client.hdel(board.keys("where"), "0")
     before = board.state()
     reply = [word.decode() for word in board.link.script("survey", board.keys.scripts())]
     found = {reply[i]: (f"{reply[i + 1]} {reply[i + 2]}", reply[i + 3]) for i in range(0, len(reply), 4)}
@@ -393,20 +394,23 @@ def test_a_survey_tells_where_every_group_is_and_what_is_missing(board: Board) -
 @pytest.fixture
 def full(board: Board) -> Iterator[Callable[[], None]]:
     """Fill Redis up, for the rest of the test."""
-    client = board.link.client
+    client = board.client
     board.link.outage_s = 0.1
-    yield lambda: client.config_set("maxmemory", "1")
+
+    def fill() -> None:
+        client.config_set("maxmemory", "1")
+    yield fill
     client.config_set("maxmemory", "0")
 
 
 def test_full_memory_lets_nothing_in_and_everything_out(board: Board, full: Callable[[], None]) -> None:
     board.issue(0, 1, 2)
     board.move(board.entry("1"), "rollouts")
-    foreign = board.link.client.xadd(board.keys("prompts"), {"x": "y"}).decode()
+    foreign = board.client.xadd(board.keys("prompts"), {"x": "y"}).decode()
     full()
     before = board.state()
     for let_in in (lambda: board.issue(3, 4), lambda: board.learner.issue_eval(0, [board.group("eval-0-0")])):
-        with pytest.raises(BrokerUnavailable, match="redis at .* is full: .* command not allowed when used memory"):
+        with pytest.raises(BrokerUnavailable, match=r"redis at .* is full: .* command not allowed when used"):
             let_in()
         assert board.state() == before
     assert board.move(board.entry("0"), "rollouts")

@@ -1,0 +1,106 @@
+"""The link waits for its Redis, says so, and gives up with a reason that never holds the password."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker import connection
+from broker.connection import Link
+from broker.errors import BrokerUnavailable, WrongBroker
+from tests.conftest import RedisServer, free_port
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path, "--appendfsync", "always")
+    yield server
+    server.kill()
+
+
+def test_a_link_waits_for_a_redis_that_is_gone_says_so_and_goes_on(
+        server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(connection, "SAY_EVERY_S", 0.2)
+    link = Link(server.url, outage_s=30)
+    link(lambda client: client.set("a", "1"))
+    server.kill()
+    starter = threading.Timer(1.0, server.start)
+    starter.start()
+    with caplog.at_level(logging.WARNING, "broker.connection"):
+        assert link(lambda client: client.get("a")) == b"1"             # from its append-only file
+    starter.join()
+    said = [record.getMessage() for record in caplog.records]
+    assert said
+    assert f"no answer from redis at 127.0.0.1:{server.port}" in said[0]
+    link.close()
+
+
+def test_a_waiting_read_survives_a_restart(server: RedisServer) -> None:
+    link = Link(server.url, outage_s=30)
+
+    def restart() -> None:
+        server.kill()
+        server.start()
+        link.client.rpush("list", "x")
+    restarter = threading.Timer(0.3, restart)
+    restarter.start()
+    found: Any = link(lambda client: client.blpop(["list"], timeout=20))
+    restarter.join()
+    assert list(found) == [b"list", b"x"]
+    link.close()
+
+
+def test_an_outage_that_is_too_long_ends_with_host_and_port_and_without_the_password() -> None:
+    port = free_port()
+    link = Link(f"redis://user:planted-password@127.0.0.1:{port}/0", outage_s=0.3)
+    started = time.monotonic()
+    with pytest.raises(BrokerUnavailable) as caught:
+        link(lambda client: client.ping())
+    assert 0.3 <= time.monotonic() - started < 5
+    assert f"no answer from redis at 127.0.0.1:{port}" in str(caught.value)
+    assert "broker.outage_s=0.3" in str(caught.value)
+    assert "planted" not in str(caught.value)
+
+
+@pytest.mark.parametrize("credentials", ["", ":planted-wrong@", "nobody:planted-wrong@"],
+                         ids=["none", "wrong password", "unknown user"])
+def test_a_wrong_password_is_answered_at_once_and_not_repeated(server: RedisServer, credentials: str) -> None:
+    Link(server.url, outage_s=5)(lambda client: client.config_set("requirepass", "right"))
+    link = Link(f"redis://{credentials}127.0.0.1:{server.port}/0", outage_s=60)
+    started = time.monotonic()
+    with pytest.raises(WrongBroker) as caught:
+        link(lambda client: client.ping())
+    assert time.monotonic() - started < 5
+    assert f"redis at 127.0.0.1:{server.port} refuses this user or password" in str(caught.value)
+    assert "REDIS_URL=redis://USER:PASSWORD@HOST:PORT" in str(caught.value)
+    assert "planted" not in str(caught.value)
+    assert Link(f"redis://:right@127.0.0.1:{server.port}/0", outage_s=5)(lambda client: client.ping())
+
+
+def test_a_user_without_the_right_to_a_command_is_told_at_once(server: RedisServer) -> None:
+    Link(server.url, outage_s=5)(
+        lambda client: client.acl_setuser("reader", enabled=True, passwords=["+pw"], commands=["+get"], keys=["*"]))
+    link = Link(f"redis://reader:pw@127.0.0.1:{server.port}/0", outage_s=60)
+    assert link(lambda client: client.get("a")) is None
+    with pytest.raises(WrongBroker, match="refuses this user or password"):
+        link(lambda client: client.set("a", "1"))
+
+
+@pytest.mark.parametrize("url", ["localhost:6379", "http://:planted@h:1", "redis://:planted@h:port/0", ""])
+def test_a_url_that_is_none_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(WrongBroker, match="REDIS_URL is no URL of a redis") as caught:
+        Link(url, outage_s=1)
+    assert "planted" not in str(caught.value)
+
+
+def test_a_script_is_sent_again_to_a_redis_that_has_forgotten_it(link: Link) -> None:
+    keys = [f"k{number}" for number in range(10)]
+    assert link.script("claim", keys, 0) == [1, 0]
+    link.client.script_flush()
+    assert link.script("claim", keys, 0) == [2, 0]
