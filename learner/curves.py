@@ -1,4 +1,8 @@
-"""The run in one picture: `curves.png`, drawn at the end from `metrics.jsonl`."""
+"""The run in one picture: `curves.png`, drawn at the end from `metrics.jsonl`.
+
+In: the objects of `metrics.jsonl`. Out: the picture, beside it. Rank 0 draws it when the run ends, however it ends; a
+picture that can't be drawn is logged and fails nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,16 @@ from typing import Any
 
 from learner.metrics import read_metrics
 
+Records = list[dict[str, Any]]
+
 INK, MUTED = "#1f2933", "#9aa5b1"
-COLOURS = ("#2563eb", "#ea580c", "#059669", "#9333ea", "#64748b")
-PARTS = ("wait", "train", "publish", "journal", "other")
+BLUE, ORANGE, GREEN, PURPLE, GREY = "#3b82f6", "#f97316", "#10b981", "#a855f7", "#94a3b8"
+SMOOTH_STEPS = 10           # the bold reward curve is a mean over so many steps
+STYLE: Any = {"axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.titlecolor": INK, "text.color": INK,
+              "xtick.color": INK, "ytick.color": INK, "font.size": 9, "axes.spines.top": False,
+              "axes.spines.right": False, "axes.titlelocation": "left", "axes.titleweight": "bold",
+              "axes.titlesize": 10, "axes.axisbelow": True, "legend.fontsize": 8, "legend.frameon": False,
+              "figure.constrained_layout.h_pad": 0.12, "figure.constrained_layout.w_pad": 0.12}
 
 
 def draw(folder: Path) -> Path | None:
@@ -22,63 +33,73 @@ def draw(folder: Path) -> Path | None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    style: Any = {"axes.edgecolor": MUTED, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
-                  "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left",
-                  "axes.titleweight": "bold", "axes.titlesize": 10}
-    with plt.rc_context(style):
-        figure, ((reward, lag), (queues, time)) = plt.subplots(2, 2, figsize=(10, 6.4), constrained_layout=True)
-        figure.suptitle(f"{folder.name}: {records[-1]['step']} steps", color=INK, x=0.01, ha="left", weight="bold")
+    with plt.rc_context(STYLE):
+        figure, ((reward, lag), (queues, time)) = plt.subplots(2, 2, figsize=(12, 7), layout="constrained")
+        last = records[-1]["step"]
+        figure.suptitle(f"{folder.name}: {last} {'step' if last == 1 else 'steps'}", x=0.012, ha="left", weight="bold",
+                        fontsize=12)
         _reward(reward, records)
         _lag(lag, records)
-        _queues(queues, records)
-        _time(time, records)
+        _stack(queues, records, "Groups in flight",
+               {"to be sampled": (BLUE, [record["queues"]["prompts"] for record in records]),
+                "to be scored": (ORANGE, [record["queues"]["rollouts"] for record in records]),
+                "to be trained": (GREEN, [record["queues"]["scored"] for record in records])})
+        _stack(time, records, "Seconds a step",
+               {"waiting": (GREY, _seconds(records, "wait")), "training": (BLUE, _seconds(records, "train")),
+                "publishing": (GREEN, _seconds(records, "publish")),
+                "journal": (PURPLE, _seconds(records, "journal")), "other": (ORANGE, _seconds(records, "other"))})
         for axes in (reward, lag, queues, time):
             axes.set_xlabel("optimizer step")
-            axes.grid(axis="y", color=MUTED, alpha=0.25)
+            axes.set_xlim(records[0]["step"] - 1, last + 0.03 * len(records))
+            axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+            axes.xaxis.get_major_locator().set_params(integer=True)
+            axes.grid(axis="y", color=MUTED, alpha=0.3, linewidth=0.6)
+            handles, labels = axes.get_legend_handles_labels()
+            axes.legend(handles, labels, loc="lower right", bbox_to_anchor=(1.01, 0.985), ncols=len(labels),
+                        columnspacing=1.2, handlelength=1.2)
         path = folder / "curves.png"
         figure.savefig(path, dpi=130)
         plt.close(figure)
     return path
 
 
-def _reward(axes: Any, records: list[dict[str, Any]]) -> None:
+def _reward(axes: Any, records: Records) -> None:
     steps = [record["step"] for record in records]
-    axes.plot(steps, [record["reward_mean"] for record in records], color=COLOURS[0], linewidth=1.3,
-              label="reward, mean")
+    rewards = [record["reward_mean"] for record in records]
+    recent = [rewards[max(0, i + 1 - SMOOTH_STEPS):i + 1] for i in range(len(rewards))]
+    axes.plot(steps, rewards, color=BLUE, linewidth=0.8, alpha=0.45, marker="." if len(steps) == 1 else None)
+    axes.plot(steps, [sum(some) / len(some) for some in recent], color=BLUE, linewidth=1.8,
+              label=f"training, mean of {SMOOTH_STEPS} steps")
     rounds = sorted((result["version"], result["pass_rate"]) for record in records
                     for result in record.get("evaluations", ()) if result["pass_rate"] is not None)
     if rounds:
-        axes.plot(*zip(*rounds, strict=True), "o-", color=COLOURS[1], linewidth=1.3, markersize=4,
-                  label="held-out pass rate")
-        for version, rate in (rounds[0], rounds[-1]):
-            axes.annotate(f"{rate:.2f}", (version, rate), textcoords="offset points", xytext=(4, 6), color=COLOURS[1])
+        axes.plot(*zip(*rounds, strict=True), "o-", color=ORANGE, linewidth=1.5, markersize=4,
+                  label="held-out pass rate", clip_on=False)
+        for version, rate in {rounds[0], rounds[-1]}:
+            axes.annotate(f"{rate:.2f}", (version, rate), textcoords="offset points", xytext=(7, -11), color=ORANGE,
+                          weight="bold")
     axes.set_title("Reward")
-    axes.legend(frameon=False, loc="best")
 
 
-def _lag(axes: Any, records: list[dict[str, Any]]) -> None:
+def _lag(axes: Any, records: Records) -> None:
     steps = [record["step"] for record in records]
-    axes.plot(steps, [record["lag_max"] for record in records], color=COLOURS[1], linewidth=1, label="oldest token")
-    axes.plot(steps, [record["lag_mean"] for record in records], color=COLOURS[0], linewidth=1.3,
+    marker = "." if len(steps) == 1 else None
+    axes.plot(steps, [record["lag_max"] for record in records], color=ORANGE, linewidth=1.2, marker=marker,
+              label="oldest token")
+    axes.plot(steps, [record["lag_mean"] for record in records], color=BLUE, linewidth=1.8, marker=marker,
               label="mean over tokens")
     axes.set_title("Lag, in policy versions")
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, loc="best")
+    axes.set_ylim(0, max(1, *(record["lag_max"] for record in records)) * 1.08)
+    axes.yaxis.get_major_locator().set_params(integer=True)
 
 
-def _queues(axes: Any, records: list[dict[str, Any]]) -> None:
-    steps = [record["step"] for record in records]
-    names = ("prompts", "rollouts", "scored")
-    axes.stackplot(steps, [[record["queues"][name] for record in records] for name in names],
-                   labels=["to be sampled", "to be scored", "to be trained"], colors=COLOURS[:3], alpha=0.75)
-    axes.set_title("Groups in each stream, at the end of a step")
-    axes.legend(frameon=False, loc="best")
+def _stack(axes: Any, records: Records, title: str, parts: dict[str, tuple[str, list[float]]]) -> None:
+    """Parts on top of each other; step s covers s - 1 to s, so that a single step is seen as well."""
+    edges = [records[0]["step"] - 1, *(record["step"] for record in records)]
+    axes.stackplot(edges, [[values[0], *values] for _, values in parts.values()], step="pre", labels=list(parts),
+                   colors=[colour for colour, _ in parts.values()], alpha=0.85, linewidth=0)
+    axes.set_title(title)
 
 
-def _time(axes: Any, records: list[dict[str, Any]]) -> None:
-    steps = [record["step"] for record in records]
-    axes.stackplot(steps, [[record.get(f"seconds_{part}", 0.0) for record in records] for part in PARTS],
-                   labels=["waiting for groups", "training", "publishing weights", "journal", "other"], colors=COLOURS,
-                   alpha=0.75)
-    axes.set_title("Where the learner's time went, seconds a step")
-    axes.legend(frameon=False, loc="best")
+def _seconds(records: Records, part: str) -> list[float]:
+    return [record.get(f"seconds_{part}", 0.0) for record in records]
