@@ -52,7 +52,7 @@ class Checkpoints:
             policy.save_checkpoint(aside, asdict(progress))
             shutil.rmtree(final, ignore_errors=True)
             aside.rename(final)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
             raise RunFailed(f"the checkpoint {final} can't be written: {error}") from error
         for old in sorted(self._folder.glob("step-??????"))[: -self._config.keep]:
             shutil.rmtree(old, ignore_errors=True)

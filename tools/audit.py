@@ -1,8 +1,8 @@
 """`millrace audit RUN`: what became of every group that was ever issued, and the proof that none is lost or doubled.
 
-In: the run's ledger on disk, and its keys in Redis. Out: a table, or one JSON object. Reads only, and may be asked of a
-run that is going on: groups move forward, and the streams are read in that direction, so each is met at least once. What
-seems lost is looked at again before it is said. Exit code 1 unless `lost` and `twice` are 0.
+In: the run's ledger on disk, and its keys in Redis. Out: a table, or one JSON object. Reads only, and may be asked of
+a run that is going on: groups move forward, and the streams are read in that direction, so each is met at least once.
+What seems lost is looked at again before it is said. Exit code 1 unless `lost` and `twice` are 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OUTAGE_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """Every group that was ever issued, by what became of it. Evaluation groups and foreign entries are not in the sums."""
+    """Every group that was ever issued, by what became of it. The sums leave evaluation and foreign entries out."""
 
     issued: int                             # the feeder's own count
     trained: int

@@ -44,8 +44,8 @@ class Roles:
         """Start `python -m ROLE WORDS`, or another command under that name."""
         path = self.logs / f"{log or role}-{len(self._processes)}.log"
         with path.open("wb") as stream:
-            process = spawn([*(command or (sys.executable, "-m", role)), *words], stdout=stream, stderr=stream, cwd=ROOT,
-                            env={**self._environment, **(environment or {})})
+            process = spawn([*(command or (sys.executable, "-m", role)), *words], stdout=stream, stderr=stream,
+                            cwd=ROOT, env={**self._environment, **(environment or {})})
         process.log = path                        # type: ignore[attr-defined]
         self._processes.append(process)
         return process

@@ -99,8 +99,8 @@ def test_the_demo_learns_while_its_processes_are_killed_and_nothing_is_lost(tmp_
     assert result["trained"] == STEPS * 16
     assert result["issued"] == result["trained"] + result["dropped"] + result["dead"]
 
-    for name in ("config.yaml", "samples.jsonl", "curves.png", "status.json", "logs/learner.log", "logs/generator-0.log",
-                 "logs/scorers-0.log"):
+    for name in ("config.yaml", "samples.jsonl", "curves.png", "status.json", "logs/learner.log",
+                 "logs/generator-0.log", "logs/scorers-0.log"):
         assert (folder / name).stat().st_size > 0, name
     assert _loads(folder / "model")
     leaks = [path for path in tmp_path.rglob("*") if path.is_file() and PLANTED.encode() in path.read_bytes()]
@@ -111,7 +111,7 @@ def _loads(model: Path) -> bool:
     """Whether transformers loads the run's result and answers with it."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
     tokenizer = AutoTokenizer.from_pretrained(model)
-    ids = tokenizer.apply_chat_template([{"role": "user", "content": "Reverse the digits of 123. Answer in \\boxed{}."}],
-                                        add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    chat = [{"role": "user", "content": "Reverse the digits of 123. Answer in \\boxed{}."}]
+    ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
     answer = AutoModelForCausalLM.from_pretrained(model).generate(**ids, max_new_tokens=20, do_sample=False)
     return "boxed" in tokenizer.decode(answer[0, ids["input_ids"].shape[1]:])

@@ -22,7 +22,8 @@ def test_redis_gone_for_twenty_seconds_costs_time_and_nothing_else(tmp_path: Pat
     server = RedisServer(folder)
     roles = Roles(tmp_path, server.url, "outage")
     try:
-        learner = roles.learner("learner.steps=14", "evaluation.every=0", "data.held_out=", "learner.checkpoint.every=0")
+        learner = roles.learner("learner.steps=14", "evaluation.every=0", "data.held_out=",
+                                "learner.checkpoint.every=0")
         generator, scorers = roles.generator(), roles.scorers()
         roles.until(lambda: roles.version() >= 4, "the fourth step")
         server.stop()
@@ -52,7 +53,8 @@ def test_a_full_disk_stops_the_learner_with_a_reason_and_nothing_is_acknowledged
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     learner = roles.start("learner", str(limit), "--config", "config/recipes/demo_cpu.yaml", f"name={roles.name}",
                           f"runs_dir={roles.runs_dir}", "learner.steps=500", "evaluation.every=0", "data.held_out=",
-                          "learner.checkpoint.every=0", "learner.groups_per_step=32", command=(sys.executable, "-c", FULL_DISK))
+                          "learner.checkpoint.every=0", "learner.groups_per_step=32",
+                          command=(sys.executable, "-c", FULL_DISK))
     roles.generator()
     roles.scorers()
     assert roles.wait(learner) == 1, roles.all_logs()

@@ -10,16 +10,16 @@ import pytest
 from tests.e2e.conftest import ROOT, Roles
 
 GSM8K = ROOT.parent / "shared" / "data" / "gsm8k_train.jsonl"
-SMALL = ("data.held_out=", "evaluation.every=0", "learner.steps=3", "learner.groups_per_step=4", "data.max_prompt_tokens=400",
-         "sampling.group_size=4", "sampling.max_tokens=8", "learner.checkpoint.every=0")
+SMALL = ("data.held_out=", "evaluation.every=0", "learner.steps=3", "learner.groups_per_step=4",
+         "data.max_prompt_tokens=400", "sampling.group_size=4", "sampling.max_tokens=8", "learner.checkpoint.every=0")
 
-needs_gsm8k = pytest.mark.skipif(not GSM8K.exists(), reason="GSM8K is not here: it lies beside a checkout that develops this")
+needs_gsm8k = pytest.mark.skipif(not GSM8K.exists(), reason=f"no {GSM8K.name} in ../shared/data beside the checkout")
 
 
 def gsm8k() -> str:
     """GSM8K's training split as a source."""
-    return json.dumps({"type": "dataset", "path": str(GSM8K), "prompt_template": "{question}", "answer_column": "answer",
-                       "answer_pattern": "#### (.+)", "limit": 300})
+    return json.dumps({"type": "dataset", "path": str(GSM8K), "prompt_template": "{question}",
+                       "answer_column": "answer", "answer_pattern": "#### (.+)", "limit": 300})
 
 
 @needs_gsm8k
