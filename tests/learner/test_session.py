@@ -1,0 +1,92 @@
+"""How one life of the learner ends, and what it leaves behind for the others."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.connection import Link
+from broker.errors import BrokerUnavailable
+from broker.keys import Keys
+from broker.ownership import Ownership
+from config.run import Run
+from learner.session import Session
+from learner.status import NameTaken, read_status
+from tests.learner.chain import FilePolicy, OneToken, make_run
+
+
+def train(session: Session, stop: threading.Event | None = None) -> int:
+    policy: Any = FilePolicy()
+    tokenizer: Any = OneToken()
+    session.open()
+    return session.train(policy, tokenizer, stop or threading.Event())
+
+
+def told(link: Link, keys: Keys, field: str) -> str:
+    value: Any = link.client.hget(keys("run"), field)
+    return str(value.decode())
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return make_run(tmp_path, data={"train": {"type": "procedural", "size": 8}})
+
+
+def test_a_signal_ends_it_with_a_checkpoint_and_the_status_stopped(run: Run, link: Link, keys: Keys) -> None:
+    stop = threading.Event()
+    stop.set()
+    assert train(Session(run, link), stop) == 0
+    assert told(link, keys, "status") == read_status(run.folder)["status"] == "stopped"
+    assert (run.folder / "checkpoints" / "step-000000").is_dir()
+    assert (run.folder / "config.yaml").exists()
+    assert not list(link.client.scan_iter(match="*alive*"))
+    with pytest.raises(NameTaken, match=r"learner\.resume=.*step-000000"):
+        Session(run, link).open()
+
+
+def test_data_that_can_not_be_read_fail_the_run_with_the_reason(tmp_path: Path, link: Link, keys: Keys) -> None:
+    run = make_run(tmp_path, data={"train": {"type": "dataset", "path": str(tmp_path / "nowhere.jsonl")}})
+    assert train(Session(run, link)) == 1
+    assert told(link, keys, "status") == "failed"
+    assert "nowhere.jsonl (split train) can't be read" in told(link, keys, "reason")
+
+
+def test_a_bug_fails_the_run_with_its_name(run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: FilePolicy, file: Path) -> None:
+        raise KeyError("lm_head.weight")
+    monkeypatch.setattr(FilePolicy, "save_weights", fail)
+    assert train(Session(run, link)) == 1
+    assert told(link, keys, "reason") == "KeyError: 'lm_head.weight'"
+
+
+def test_a_learner_that_was_replaced_leaves_the_status_to_the_newer_one(run: Run, link: Link, keys: Keys) -> None:
+    session = Session(run, link)
+    replace = threading.Timer(0.3, lambda: Ownership(link, keys).claim(0))
+    replace.start()
+    assert train(session) == 1
+    assert told(link, keys, "status") == read_status(run.folder)["status"] == "running"
+
+
+def test_a_failed_feeder_fails_the_run(run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object) -> None:
+        raise BrokerUnavailable("no answer from redis")
+    monkeypatch.setattr(Ownership, "issue", fail)
+    assert train(Session(run, link)) == 1
+    assert told(link, keys, "reason") == "no answer from redis"
+
+
+def test_a_disk_that_is_full_at_the_end_hides_no_reason(run: Run, link: Link, keys: Keys,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: object, *args: object, **options: object) -> None:
+        raise OSError(28, "No space left on device")
+    write_text = Path.write_text
+    monkeypatch.setattr(Path, "write_text",
+                        lambda path, text: refuse(path) if path.name == "status.tmp" else write_text(path, text))
+    monkeypatch.setattr(FilePolicy, "save_weights", refuse)
+    monkeypatch.setattr("learner.metrics.Metrics.close", refuse)
+    assert train(Session(run, link)) == 1
+    assert told(link, keys, "status") == "failed"
+    assert "No space left on device" in told(link, keys, "reason")
