@@ -40,6 +40,12 @@ def build_model(section: ModelConfig) -> PreTrainedModel:
     return model
 
 
+def build_skeleton(section: ModelConfig) -> PreTrainedModel:
+    """Build the same without storage: names and shapes only, to check a file with."""
+    with torch.device("meta"):
+        return build_model(section)
+
+
 def check_weights(model: PreTrainedModel, file: Path) -> dict[str, torch.Tensor]:
     """Compare the names and shapes in `file` with the model's, which may be on the meta device.
 

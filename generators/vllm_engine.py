@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import itertools
 import logging
 import os
@@ -66,11 +67,14 @@ class VllmEngineRunner:
         """Start vLLM's processes on the model's folder and wait until they answer.
 
         Raises:
-            RunFailed: the model, its tokenizer or vLLM's settings are unusable, or `start_timeout_s` has passed.
+            RunFailed: model, tokenizer or vLLM's settings are unusable, or `start_timeout_s` has passed.
         """
+        from generators.hf_model import build_skeleton
+
         started = time.monotonic()
         chat = await asyncio.to_thread(load_chat, self._run.model)
-        skeleton = await asyncio.to_thread(_skeleton, self._run)
+        skeleton = await asyncio.to_thread(build_skeleton, self._run.model)
+        await asyncio.to_thread(_import_vllm, self._config)
         keeper = Keeper(lambda: _launch(self._run, self._config, self._max_model_len),
                         lambda engine: engine.shutdown(timeout=SHUTDOWN_S))
         keeper.start()
@@ -144,7 +148,7 @@ class VllmEngineRunner:
         parts.line.cut("it was closed")
         await asyncio.to_thread(parts.keeper.end)
         del parts
-        gc.collect()      # AsyncLLM is part of a cycle, and its __del__ fails when the interpreter is half gone
+        gc.collect()      # AsyncLLM is part of a cycle
 
     def _refuse_what_does_not_fit(self, prompt: Prompt, *, vocabulary: int) -> None:
         """Because vLLM would cut the answer short, or read behind the embedding, without a word."""
@@ -197,25 +201,26 @@ class _Parts:
     watch: asyncio.Task[None]
 
 
-def _skeleton(run: Run) -> PreTrainedModel:
-    import torch
+def _import_vllm(config: VllmEngine) -> None:
+    """Set the environment, then import what takes long.
 
-    from generators.hf_model import build_model
-
-    with torch.device("meta"):
-        return build_model(run.model)
-
-
-def _launch(run: Run, config: VllmEngine, max_model_len: int) -> AsyncLLM:
-    """Set the environment, import vLLM and start its processes; blocks until they have loaded the model."""
+    Not in the keeper's thread: vLLM keeps the traceback of an optional import that failed, and with it every frame
+    below and what is in them. There that would be the engine, to be finalized when the interpreter is half gone.
+    """
     import torch
 
     on_cpu = not torch.cuda.is_available()
     if on_cpu and config.kv_cache_mb is None:
         raise RunFailed("generators.engine.kv_cache_mb is needed on a CPU: vLLM would take most of the memory")
     _set_environment(config, on_cpu=on_cpu)
+    importlib.import_module("vllm.v1.engine.async_llm")
+
+
+def _launch(run: Run, config: VllmEngine, max_model_len: int) -> AsyncLLM:
+    """Start vLLM's processes; blocks until they have loaded the model."""
     from vllm import AsyncEngineArgs
     from vllm.config import WeightTransferConfig
+    from vllm.platforms import current_platform
     from vllm.v1.engine.async_llm import AsyncLLM
     from vllm.v1.executor import Executor
 
@@ -230,7 +235,7 @@ def _launch(run: Run, config: VllmEngine, max_model_len: int) -> AsyncLLM:
         logprobs_mode="processed_logprobs",         # of the distribution sampled from; the default ignores temperature
         tensor_parallel_size=config.tensor_parallel, gpu_memory_utilization=config.gpu_memory_utilization,
         kv_cache_memory_bytes=config.kv_cache_mb * 2**20 if config.kv_cache_mb else None,
-        block_size=CPU_BLOCK_SIZE if on_cpu else None,
+        block_size=CPU_BLOCK_SIZE if current_platform.is_cpu() else None,
         max_model_len=max_model_len, max_num_seqs=config.max_num_seqs, enforce_eager=config.enforce_eager,
         disable_log_stats=True,
         weight_transfer_config=WeightTransferConfig(backend=vllm_worker.BACKEND),
