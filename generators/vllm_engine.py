@@ -127,15 +127,13 @@ class VllmEngineRunner:
         async with self._control:
             await parts.line.get(parts.engine.pause_generation(mode="keep", clear_cache=True), limit_s=UPDATE_S,
                                  what="pausing for new weights")
-            paused = time.monotonic()
             try:
                 await parts.line.get(_replace_weights(parts, file, version), limit_s=UPDATE_S, what="loading weights")
                 self._version = version
             finally:
                 if not parts.line.is_cut:
                     await parts.line.get(parts.engine.resume_generation(), limit_s=UPDATE_S, what="resuming")
-        log.info("weights_loaded version=%d file=%s pause_s=%.3f update_s=%.3f", version, file, paused - started,
-                 time.monotonic() - paused)
+        log.info("weights_loaded version=%d file=%s took_s=%.3f", version, file, time.monotonic() - started)
 
     async def close(self) -> None:
         """End vLLM's processes; groups that are being sampled get an error."""
