@@ -16,7 +16,7 @@ from broker import embedded
 from broker.connection import Link
 from broker.errors import PipelineError
 from broker.keys import Keys
-from config.loading import from_yaml, redis_url
+from config.loading import ConfigError, from_yaml, redis_url
 from config.run import Run
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
     """Wait for the run `name` and read its configuration; None if `stop` was set first.
 
     Raises:
-        NoRun: nothing of that name within `patience_s`.
+        NoRun: nothing of that name within `patience_s`, or it was written by another version of this program.
     """
     link = Link(find_redis(name, runs_dir), outage_s=FIRST_OUTAGE_S)
     keys = Keys(name)
@@ -79,7 +79,11 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
     while not stop.is_set():
         (config,) = _read(link, keys, "config")
         if config:
-            run = from_yaml(config)
+            try:
+                run = from_yaml(config)
+            except ConfigError as error:
+                raise NoRun(f"the configuration of run {name} can't be read; do all its processes have one version? "
+                            f"{error}") from error
             link.outage_s = run.broker.outage_s
             return Joined(run, link, keys)
         state = state_of(link, keys)

@@ -1,8 +1,8 @@
 """Follow the announcements: give the engine the newest weights, as soon as it can take them.
 
-In: the last entry of the stream `weights` (the last one, never from a remembered id: Redis may go back). Out: an engine
-whose `version` rises. A generator that joins late loads the newest and nothing else. A file that is gone by the time it is
-read has been replaced by a newer version, so the announcement is read again.
+In: the last entry of the stream `weights` (the last one, never from a remembered id: Redis may go back). Out: an
+engine whose `version` rises. A generator that joins late loads the newest and nothing else. A file that is gone by the
+time it is read has been replaced by a newer version, so the announcement is read again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from pathlib import Path
+from typing import Any
 
 from broker.checksums import file_checksum
 from broker.codec import decode_announcement
@@ -43,19 +44,19 @@ class WeightFollower:
         """
         failing_since: float | None = None
         while True:
-            newest = await asyncio.to_thread(self._newest)
-            if newest is None or newest.version <= self._engine.version:
-                await asyncio.sleep(POLL_S)
-                continue
             try:
-                await self._load(newest)
+                newest = await asyncio.to_thread(self._newest)
+                if newest is not None and newest.version > self._engine.version:
+                    await self._load(newest)
                 failing_since = None
             except (FileNotFoundError, BadMessage) as error:
-                failing_since = failing_since or time.monotonic()
+                if failing_since is None:
+                    failing_since = time.monotonic()
+                    log.warning("weights_unreadable held=%d error=%s; trying again", self._engine.version, error)
                 if time.monotonic() - failing_since > PATIENCE_S:
-                    raise RunFailed(f"weights of version {newest.version} can't be read: {error}. The generator and the "
-                                    "learner must share learner.weights.directory") from error
-                await asyncio.sleep(POLL_S)
+                    raise RunFailed(f"the newest weights can't be read: {error}. The generator and the learner must "
+                                    "share learner.weights.directory") from error
+            await asyncio.sleep(POLL_S)
 
     async def at_least(self, version: int) -> None:
         """Return when the engine holds `version` or a newer one."""
@@ -71,9 +72,9 @@ class WeightFollower:
         await self._engine.load_weights(file, newest.version)
         async with self._loaded:
             self._loaded.notify_all()
-        log.info("loaded version=%d size_mb=%.1f took_s=%.2f", newest.version, newest.size_bytes / 1e6,
-                 time.monotonic() - started)
+        log.debug("followed version=%d size_mb=%.1f took_s=%.2f", newest.version, newest.size_bytes / 1e6,
+                  time.monotonic() - started)       # at INFO the engine says what it loaded
 
     def _newest(self) -> Announcement | None:
-        entries = self._link(lambda client: client.xrevrange(self._key, count=1))
+        entries: list[Any] = self._link(lambda client: client.xrevrange(self._key, count=1))
         return decode_announcement(entries[0][1]) if entries else None

@@ -1,8 +1,8 @@
 """Sample groups: the generator's loop.
 
-In: leased entries of `prompts`. Out: one entry of `rollouts` a group, by one hand-over. Each group in flight is an asyncio
-task; blocking calls to Redis run in threads beside the loop. A crash loses nothing: the prompts are still pending, and
-another generator takes them over when the lease has run out.
+In: leased entries of `prompts`. Out: one entry of `rollouts` a group, by one hand-over. Each group in flight is an
+asyncio task; blocking calls to Redis run in threads beside the loop. A crash loses nothing: the prompts are still
+pending, and another generator takes them over when the lease has run out.
 Consumes: prompts, announcements. Produces: rollouts. Ends with the run.
 """
 
@@ -55,6 +55,9 @@ class Generator:
 
     async def run(self, heartbeat: Heartbeat) -> RunState:
         """Sample until the run ends or `stop` is set. Returns the run's last state."""
+        state = await asyncio.to_thread(state_of, self.link, self.keys)
+        if state.has_ended:
+            return state                                # before minutes of starting an engine
         renewer = Renewer([self.prompts])
         heartbeat.say("starting the engine")
         await self.engine.start()
@@ -96,6 +99,9 @@ class Generator:
             log.info("finishing groups=%d", len(self._tasks))
             await asyncio.wait(self._tasks, timeout=GRACE_S)
             await self._reap()
+            if self._tasks:
+                log.warning("unfinished groups=%d after_s=%.0f; others sample them when the lease has run out",
+                            len(self._tasks), GRACE_S)
         return state
 
     async def _wait_for_any(self, following: asyncio.Task[None]) -> None:

@@ -1,7 +1,7 @@
 """`python -m scorers --run NAME`: a dispatcher and some RQ workers; start as many of these as you like, at any time.
 
-The process that you start watches its children: each is a process of its own, dies with it, and is started again when it
-ends before the run does (an RQ worker ends itself when Redis is away for long; that is normal).
+The process that you start watches its children: each is a process of its own, dies with it, and is started again when
+it ends before the run does (an RQ worker ends itself when Redis is away for long; that is normal).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--run", required=True, metavar="NAME", help="the run to join")
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="where runs are, if REDIS_URL is not set")
     parser.add_argument("--part", choices=("all", "dispatcher", "worker"), default="all",
-                        help="all: both, watched; the others: that process alone")
+                        help="all: both, until the run ends; the others: that process alone, until stopped")
     parser.add_argument("--version", action="version", version=versions())
     args = parser.parse_args(argv)
     set_up_logging("scorer")
@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
         if args.part == "dispatcher":
             from scorers.dispatcher import run_dispatcher
             return run_dispatcher(joined, name, stop)
-        from scorers.worker import run_worker       # imports sympy, on purpose before the scoring child is forked
+        from scorers.worker import run_worker  # imports sympy, on purpose before the scoring child is forked
         return run_worker(joined, name, stop)
 
     stop = stop_on_signals()

@@ -5,6 +5,8 @@ The stream is the truth and a job is only its delivery, so a lost or doubled job
 
 from __future__ import annotations
 
+import re
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,15 +16,17 @@ from rq import Queue, SimpleWorker
 from rq.serializers import JSONSerializer
 from rq.timeouts import BaseDeathPenalty
 
-from broker.keys import Keys
-from scorers.jobs import FUNCTION, QUEUE
+from broker.keys import ROLLOUTS, Keys
+from broker.stats import QUEUE, keys_of
+from scorers.jobs import FUNCTION
 
 FAILURE_TTL_S = 300
 NO_TIMEOUT = -1
+GROUP_CHARS = 80            # of a group's id in a job's: a foreign entry's may be anything
 
 
 class _NoAlarm(BaseDeathPenalty):
-    """RQ's own limit is SIGALRM, which a library may disarm and a C call ignores. The scoring child's deadline is real."""
+    """RQ's own limit is SIGALRM, which a library may disarm and a C call ignores. The scoring child's own holds."""
 
     def setup_death_penalty(self) -> None:
         """Set nothing up."""
@@ -32,9 +36,21 @@ class _NoAlarm(BaseDeathPenalty):
 
 
 class ScoringWorker(SimpleWorker):
-    """An RQ worker that runs jobs in its own process: the scoring child is the one that may be killed."""
+    """An RQ worker that runs jobs in its own process: the scoring child is the one that may be killed.
+
+    Args:
+        stop: set by a signal that came before RQ's own handlers were there; they see every later one.
+    """
 
     death_penalty_class = _NoAlarm
+
+    def __init__(self, *args: Any, stop: threading.Event, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._stop_before = stop
+
+    def _install_signal_handlers(self) -> None:
+        super()._install_signal_handlers()      # type: ignore[no-untyped-call]
+        self._stop_requested = self._stop_before.is_set()
 
 
 class Delivery:
@@ -50,10 +66,11 @@ class Delivery:
 
         An id is new at each enqueue: RQ refuses one that it still knows, and the entry would wait for ever.
         """
-        job_id = f"{self._keys.name}_{first_group}_{time.time_ns() // 1000}"
+        group = re.sub(r"[^A-Za-z0-9_-]", "-", first_group)[:GROUP_CHARS]
+        job_id = f"{self._keys.name}_{group}_{time.time_ns() // 1000}"
         self._client.hset(self._keys("jobs"), mapping=dict.fromkeys(entry_ids, job_id))
-        self.queue.enqueue(FUNCTION, list(entry_ids), job_id=job_id, unique=True, result_ttl=0, failure_ttl=FAILURE_TTL_S,
-                           job_timeout=NO_TIMEOUT)
+        self.queue.enqueue(FUNCTION, list(entry_ids), job_id=job_id, unique=True, result_ttl=0,
+                           failure_ttl=FAILURE_TTL_S, job_timeout=NO_TIMEOUT)
         return job_id
 
     def carriers(self) -> dict[str, str]:
@@ -61,10 +78,11 @@ class Delivery:
         found: dict[Any, Any] = self._client.hgetall(self._keys("jobs"))
         return {entry.decode(): job.decode() for entry, job in found.items()}
 
-    def forget(self, entry_ids: Sequence[str]) -> None:
-        """Drop what `jobs` says of entries that are gone."""
-        if entry_ids:
-            self._client.hdel(self._keys("jobs"), *entry_ids)
+    def forget_gone(self, entry_ids: Sequence[str]) -> None:
+        """Drop what `jobs` says of those of `entry_ids` that are gone: retired between lease and enqueue."""
+        key = self._keys(ROLLOUTS)
+        if gone := [entry_id for entry_id in entry_ids if not self._client.xrange(key, entry_id, entry_id)]:
+            self._client.hdel(self._keys("jobs"), *gone)
 
     def waiting(self) -> set[str]:
         """Ids of the jobs in the queue's list."""
@@ -73,13 +91,12 @@ class Delivery:
     def living_workers(self) -> list[str]:
         """Names of the workers whose heartbeat is there. RQ's own record of a killed worker lies for minutes."""
         prefix = self._keys.alive("scorer", "")
-        pattern = "".join(f"\\{char}" if char in "*?[]\\" else char for char in prefix) + "*"
-        return [key.decode().removeprefix(prefix) for key in self._client.scan_iter(match=pattern, count=1000)]
+        return [key.decode().removeprefix(prefix) for key in keys_of(self._client, prefix)]
 
     def current(self, workers: Sequence[str]) -> set[str]:
         """Ids of the jobs that `workers` are at."""
-        found = (self._client.hget(f"{SimpleWorker.redis_worker_namespace_prefix}{name}", "current_job")
-                 for name in workers)
+        found: list[Any] = [self._client.hget(f"{SimpleWorker.redis_worker_namespace_prefix}{name}", "current_job")
+                            for name in workers]
         return {job.decode() for job in found if job}
 
     def age_s(self, job_id: str) -> float:

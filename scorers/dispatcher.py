@@ -1,8 +1,8 @@
 """Deliver: lease entries of `rollouts` and put RQ jobs for them on the queue.
 
 In: new entries, and entries whose job is no more. Out: jobs that name one to `groups_per_job` entries. A process of its
-own beside the workers; any number may run at once, in one consumer group under one name. The entry stays where it is until
-its hand-over, so a dispatcher's death loses nothing and the generators know nothing of RQ.
+own beside the workers; any number may run at once, in one consumer group under one name. The entry stays where it is
+until its hand-over, so a dispatcher's death loses nothing and the generators know nothing of RQ.
 
 The sweep asks about what has been pending longer than the lease: in the queue's list, or a living worker's current job:
 its lease begins anew; anything else: the next attempt.
@@ -52,36 +52,32 @@ class Dispatcher:
                 self._say_aloud()
             entries = self.rollouts.read_new(COUNT, block_s=BLOCK_S)
             self._deliver(entries)
+            self.heartbeat.say("delivering" if entries else "waiting for rollouts")
 
     def sweep(self) -> None:
-        """Find entries whose job is gone, and put them on the queue again."""
-        idle = self.rollouts.take_over(COUNT)
-        if not idle:
-            return
+        """Put entries whose job is gone on the queue again, and forget jobs whose entry is gone."""
         link = self.joined.link
         carriers = link(lambda _: self.delivery.carriers())
-        waiting = link(lambda _: self.delivery.waiting())
-        current = link(lambda _: self.delivery.current(self.delivery.living_workers()))
-        again = []
-        for entry in idle:
-            job = carriers.get(entry.entry_id)
-            believed = job is not None and (job in waiting or (job in current and self.delivery.age_s(job) < HARD_AGE_S))
-            if not believed:
-                log.warning("delivering_again group=%s job=%s", entry.group_id, job or "none")
-                again.append(entry)
-        self._deliver(again)
+        believed = link(lambda _: self.delivery.waiting())
+        believed |= {job for job in link(lambda _: self.delivery.current(self.delivery.living_workers()))
+                     if self.delivery.age_s(job) < HARD_AGE_S}
+        while idle := self.rollouts.take_over(COUNT):
+            again = [entry for entry in idle if carriers.get(entry.entry_id) not in believed]
+            for entry in again:
+                log.warning("delivering_again group=%s job=%s", entry.group_id, carriers.get(entry.entry_id, "none"))
+            self._deliver(again)
+        doubtful = [entry_id for entry_id, job in carriers.items() if job not in believed]
+        link(lambda _: self.delivery.forget_gone(doubtful))
 
     def _deliver(self, entries: Sequence[Entry]) -> None:
         """One job for each handful of entries: fewer a job where few are waiting, so that no worker is idle."""
-        if not entries:
-            return
         size = max(1, min(self.config.groups_per_job, len(entries) // self.config.workers))
         for start in range(0, len(entries), size):
-            some = entries[start:start + size]
-            ids = [entry.entry_id for entry in some]
-            group = "".join(char if char.isalnum() or char in "-_" else "-" for char in some[0].group_id) or "unknown"
-            self.joined.link(lambda _, ids=ids, group=group: self.delivery.enqueue(ids, group))
-        self.heartbeat.say("delivering")
+            self._enqueue(entries[start:start + size])
+
+    def _enqueue(self, entries: Sequence[Entry]) -> None:
+        ids = [entry.entry_id for entry in entries]
+        self.joined.link(lambda _: self.delivery.enqueue(ids, entries[0].group_id))
 
     def _say_aloud(self) -> None:
         if time.monotonic() - self._said < SAY_EVERY_S:
@@ -89,8 +85,8 @@ class Dispatcher:
         self._said = time.monotonic()
         waiting = self.joined.link(lambda _: len(self.delivery.queue))
         if waiting and not self.joined.link(lambda _: self.delivery.living_workers()):
-            log.warning("no_worker queue=%s jobs=%d: start some with python -m scorers --run %s", self.delivery.queue.name,
-                        waiting, self.joined.run.name)
+            log.warning("no_worker queue=%s jobs=%d: start some with python -m scorers --run %s",
+                        self.delivery.queue.name, waiting, self.joined.run.name)
 
 
 def run_dispatcher(joined: Joined, name: str, stop: threading.Event) -> int:

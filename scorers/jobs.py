@@ -1,8 +1,8 @@
 """Score some groups: the RQ job.
 
-In: entries of the stream `rollouts`, named by the job. Out: each group with its scores on `scored`, by a hand-over of its
-own. Runs in every scorer worker. A crash loses nothing: the entries are still there, the dispatcher's sweep names them in a
-new job, and the hand-over makes a second run harmless.
+In: entries of the stream `rollouts`, named by the job. Out: each group with its scores on `scored`, by a hand-over of
+its own. Runs in every scorer worker. A crash loses nothing: the entries are still there, the dispatcher's sweep names
+them in a new job, and the hand-over makes a second run harmless.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ log = logging.getLogger(__name__)
 
 CONSUMER = "scorers"            # one for all: an entry's job says who works, the hand-over whose result counts
 FUNCTION = "scorers.jobs.score_entries"
-QUEUE = "math"
 
 _worker: Worker | None = None
 
@@ -39,6 +38,11 @@ class Worker:
         self.rollouts = Consumer(joined.link, joined.keys, ROLLOUTS, CONSUMER, lease_s=joined.run.broker.lease_s)
         self._renewer = Renewer([self.rollouts])
         self._groups = 0
+
+    def find(self, entry_id: str) -> list[Entry]:
+        """The entry of `rollouts` with that id; none if it is gone."""
+        key = self.joined.keys(ROLLOUTS)
+        return entries_of(ROLLOUTS, self.joined.link(lambda client: client.xrange(key, entry_id, entry_id)))
 
     def score(self, entry: Entry) -> None:
         """One group: from its entry to `scored`, or to `dead` with the reason."""
@@ -78,10 +82,8 @@ def score_entries(entry_ids: Sequence[str]) -> None:
     """The job. One group's failure is no other's."""
     if _worker is None:
         raise RuntimeError("this process runs scoring jobs without being a scorer: start it with python -m scorers")
-    key = _worker.joined.keys(ROLLOUTS)
     for entry_id in entry_ids:
-        reply = _worker.joined.link(lambda client, i=entry_id: client.xrange(key, i, i))
-        for entry in entries_of(ROLLOUTS, reply):
+        for entry in _worker.find(entry_id):
             try:
                 _worker.score(entry)
             except Exception:

@@ -78,8 +78,12 @@ class Pool:
         return True
 
     def _end(self) -> None:
+        """SIGTERM to all, once: a second one would cut short the job that a worker is at."""
         running = [child.process for child in self._children if child.process is not None]
         for process in running:
-            process.terminate()
+            if not processes.has_ended(process):
+                process.terminate()
+        deadline = time.monotonic() + GRACE_S
         for process in running:
-            processes.stop(process, GRACE_S)
+            processes.wait(process, deadline - time.monotonic())
+            processes.stop(process, 0)

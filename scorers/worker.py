@@ -1,8 +1,8 @@
 """One scorer process: an RQ worker that has passed its self-test.
 
 In: jobs of the run's queue. Out: what `scorers.jobs` hands over. Before the first job it scores a right, a wrong and a
-hanging answer; a worker that can't do that takes no work. It ends on SIGTERM, after the job that it is at, and by itself
-when Redis stays away; the pool starts it again.
+hanging answer; a worker that can't do that takes no work. It ends on SIGTERM, after the job that it is at, and by
+itself, with code 1, when Redis stays away; the pool starts it again.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from scorers.group import GroupScorer
 log = logging.getLogger(__name__)
 
 WORKER_TTL_S = 60           # RQ's record of a worker that was killed
+SIGNAL_S = 1.0              # longest time from RQ's handling of a signal to ours
 
 
 def run_worker(joined: Joined, name: str, stop: threading.Event) -> int:
-    """Work until stopped. Returns the exit code."""
+    """Work until stopped. Returns the exit code: 1 where RQ ended by itself."""
     scorer = GroupScorer(joined.run.scorers)
     scorer.self_test()
     log.info("self_test passed worker=%s", name)
@@ -34,12 +35,14 @@ def run_worker(joined: Joined, name: str, stop: threading.Event) -> int:
     delivery = Delivery(joined.link.client, joined.keys)
     connection = redis.Redis.from_url(joined.link.url)      # RQ's own: it blocks for longer than the link's time-out
     rq_worker = ScoringWorker([delivery.queue], name=name, connection=connection, worker_ttl=WORKER_TTL_S,
-                              serializer=delivery.queue.serializer)
+                              serializer=delivery.queue.serializer, stop=stop)
     heartbeat.say("waiting for rollouts")
     try:
-        if not stop.is_set():
-            rq_worker.work(logging_level="WARNING")
+        rq_worker.work(logging_level="WARNING")
     finally:
         worker.close()
         heartbeat.stop()
-    return 0
+    if stop.wait(SIGNAL_S):
+        return 0
+    log.error("ended worker=%s: RQ gave up, most likely because redis was away", name)       # RQ has said why
+    return 1
