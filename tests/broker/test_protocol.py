@@ -192,6 +192,7 @@ class Protocol(RuleBasedStateMachine):
         self.board.audit()                                                                                  # 5
         slots = self.board.slots()
         assert {group: self.board.where(group) for group in slots if group not in self.ledger} == self.places
+        assert self.board.hash("where").keys() == slots.keys()          # what has ended leaves nothing behind
         assert len(self.places) <= BUDGET                                                                   # 7
 
     @invariant()
