@@ -1,6 +1,6 @@
 """Random runs of the protocol on a real Redis, against a ledger of a few lines; its invariants hold after every action.
 
-The model knows what each call must answer. Numbers in the comments are those of the invariants in docs/protocol.md.
+The model knows what each call must answer. Numbers in the comments are those of the protocol's invariants.
 """
 
 from __future__ import annotations
