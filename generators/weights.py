@@ -76,5 +76,5 @@ class WeightFollower:
                   time.monotonic() - started)       # at INFO the engine says what it loaded
 
     def _newest(self) -> Announcement | None:
-        entries: list[Any] = self._link(lambda client: client.xrevrange(self._key, count=1))
+        entries: Any = self._link(lambda client: client.xrevrange(self._key, count=1))
         return decode_announcement(entries[0][1]) if entries else None

@@ -1,0 +1,143 @@
+"""Groups that wait for a scorer on a real Redis, and an RQ worker in the test's own process."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import redis
+from rq.job import Job
+
+from broker import codec
+from broker.alive import Heartbeat
+from broker.connection import Link
+from broker.joining import Joined
+from broker.keys import GROUP, ROLLOUTS, Keys
+from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus
+from broker.streams import hand_over
+from config.loading import to_yaml
+from config.run import Run
+from scorers import jobs
+from scorers.delivery import Delivery, ScoringWorker
+from scorers.dispatcher import Dispatcher
+from tests.broker.conftest import Board
+from tests.broker.groups import a_rollout
+
+RIGHT, HANGING = "\\boxed{4}", "\\boxed{9^{9^{9}}}"
+
+
+def make_run(**sections: Any) -> Run:
+    """A run of one worker, with leases that no test outlives unless it wants to."""
+    return Run.model_validate({"name": "test", "model": {"path": "nowhere"}, "data": {"train": {"type": "procedural"}},
+                               "scorers": {"workers": 1}} | sections)
+
+
+def scored(rollout: Rollout, worker: str) -> ScoredGroup:
+    """Every completion is right."""
+    score = Score(status=ScoreStatus.SCORED, value=1.0, reason="as scripted", scorer="scripted", version="1")
+    n = len(rollout.completions)
+    return ScoredGroup(rollout=rollout, scores=(score,) * n, rewards=(1.0,) * n, worker=worker, seconds=0.0)
+
+
+class ScriptedScorer:
+    """A `GroupScorer` that calls `before` for each group and then finds everything right."""
+
+    def __init__(self, before: Callable[[Rollout], None] = lambda _: None) -> None:
+        self.before = before
+        self.seen: list[str] = []
+
+    def score(self, rollout: Rollout, worker: str) -> ScoredGroup:
+        self.seen.append(rollout.prompt.group_id)
+        self.before(rollout)
+        return scored(rollout, worker)
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class Station(Board):
+    """A run's groups between the generators and the learner."""
+
+    def __init__(self, link: Link, keys: Keys, run: Run) -> None:
+        super().__init__(link, keys)
+        self.joined = Joined(run, link, keys)
+        self.delivery = Delivery(link.client, keys)
+        link.client.hset(keys("run"), mapping={"config": to_yaml(run), "status": "running"})
+
+    def roll_out(self, *ids: int, text: str = RIGHT) -> list[str]:
+        """Issue the next ordinals and sample them. Returns their entries."""
+        self.issue(*ids)
+        for number in ids:
+            entry = self.entry(str(number))
+            rollout = a_rollout(codec.decode_prompt(entry.raw))
+            completions = tuple(replace(completion, text=text) for completion in rollout.completions)
+            fields = codec.encode_rollout(replace(rollout, completions=completions))
+            assert hand_over(self.link, self.keys, entry, ROLLOUTS, fields)
+        return [self.entry(str(number)).entry_id for number in ids]
+
+    def age(self, *entry_ids: str) -> None:
+        """Let entries have been idle for an hour."""
+        self.link.client.xclaim(self.keys(ROLLOUTS), GROUP, jobs.CONSUMER, 0, list(entry_ids), idle=3_600_000,
+                                justid=True)
+
+    def queued(self) -> list[list[str]]:
+        """Entries of each job in the queue's list, in order."""
+        return [self.entries_of(job_id) for job_id in self.delivery.queue.get_job_ids()]
+
+    def queued_entries(self) -> list[str]:
+        """Entries of all jobs in the queue's list."""
+        return list(chain.from_iterable(self.queued()))
+
+    def entries_of(self, job_id: str) -> list[str]:
+        """Entries that a job carries."""
+        job = Job.fetch(job_id, connection=self.link.client, serializer=self.delivery.queue.serializer)
+        return list(job.args[0])
+
+    @contextmanager
+    def dispatcher(self) -> Iterator[Dispatcher]:
+        """A dispatcher that does what it is told."""
+        heartbeat = Heartbeat(self.link, self.keys, "dispatcher", "d")
+        try:
+            yield Dispatcher(self.joined, heartbeat)
+        finally:
+            heartbeat.stop()
+
+    def deliver(self) -> None:
+        """Have a dispatcher deliver what is new."""
+        with self.dispatcher() as dispatcher:
+            dispatcher._deliver(dispatcher.rollouts.read_new(64, block_s=0))
+
+    def sweep(self) -> None:
+        """Have a dispatcher look for lost jobs."""
+        with self.dispatcher() as dispatcher:
+            dispatcher.sweep()
+
+    def work(self, scorer: Any, name: str = "w") -> None:
+        """Have a real RQ worker do all jobs that are in the queue."""
+        connection = redis.Redis.from_url(self.link.url)
+        heartbeat = Heartbeat(self.link, self.keys, "scorer", name)
+        worker = jobs.Worker(self.joined, scorer, name, heartbeat)
+        rq_worker = ScoringWorker([self.delivery.queue], name=name, connection=connection, stop=threading.Event(),
+                                  serializer=self.delivery.queue.serializer)
+        rq_worker.subscribe = lambda: None      # its channel for remote commands takes a second to close
+        handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
+        jobs.bind(worker)
+        try:
+            rq_worker.work(burst=True, logging_level="WARNING")
+        finally:
+            for number, handler in handlers:
+                signal.signal(number, handler)
+            worker.close()
+            heartbeat.stop()
+            connection.close()
+
+    def letter(self, group_id: str) -> dict[str, str]:
+        """Text fields of a dead letter."""
+        entry = self.entry(group_id)
+        assert entry.stream == "dead"
+        return {name.decode(): value.decode(errors="replace") for name, value in entry.raw.items()}

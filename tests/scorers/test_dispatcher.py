@@ -1,0 +1,206 @@
+"""Each entry gets one job, and another one when that is lost. Real Redis, real RQ; idle times are set."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from broker.alive import Heartbeat
+from broker.connection import Link
+from broker.keys import GROUP, ROLLOUTS, Keys
+from broker.messages import Rollout
+from scorers import dispatcher as dispatching
+from tests.broker.test_alive import wait_until
+from tests.scorers.station import ScriptedScorer, Station, make_run
+
+
+@pytest.fixture
+def station(link: Link, keys: Keys) -> Station:
+    return Station(link, keys, make_run())
+
+
+@pytest.mark.parametrize(("entries", "pool", "sizes"), [
+    (1, {"workers": 2, "groups_per_job": 4}, [1]),
+    (3, {"workers": 2, "groups_per_job": 4}, [1, 1, 1]),        # nobody is idle
+    (8, {"workers": 2, "groups_per_job": 4}, [4, 4]),
+    (9, {"workers": 2, "groups_per_job": 4}, [4, 4, 1]),
+    (5, {"workers": 1, "groups_per_job": 4}, [4, 1]),
+    (6, {"workers": 1, "groups_per_job": 2}, [2, 2, 2]),
+])
+def test_new_entries_get_one_job_each_spread_over_the_workers(link: Link, keys: Keys, entries: int,
+                                                              pool: dict[str, int], sizes: list[int]) -> None:
+    station = Station(link, keys, make_run(scorers=pool))
+    ids = station.roll_out(*range(entries))
+    station.deliver()
+    assert [len(job) for job in station.queued()] == sizes
+    assert station.queued_entries() == ids
+    station.deliver()
+    station.sweep()
+    assert station.queued_entries() == ids, "nothing is delivered twice"
+
+
+def test_two_dispatchers_at_once_deliver_each_entry_once(station: Station) -> None:
+    stop = threading.Event()
+    with ExitStack() as stack:
+        both = [stack.enter_context(station.dispatcher()) for _ in range(2)]
+        threads = [threading.Thread(target=dispatcher.run, args=(stop,)) for dispatcher in both]
+        for thread in threads:
+            thread.start()
+        ids = [entry for first in range(0, 40, 4) for entry in station.roll_out(*range(first, first + 4))]
+        assert wait_until(lambda: len(station.delivery.carriers()) == 40)
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert sorted(station.queued_entries()) == sorted(ids)
+
+
+def lose_the_job(station: Station, entry_id: str) -> None:
+    job_id = station.delivery.carriers()[entry_id]
+    station.link.client.delete(f"rq:job:{job_id}")
+    station.link.client.lrem(station.delivery.queue.key, 0, job_id)
+
+
+def lose_all_of_rq(station: Station, entry_id: str) -> None:
+    station.link.client.delete(*station.link.client.scan_iter(match="rq:*"), station.keys("jobs"))
+
+
+def take_it_and_die(station: Station, entry_id: str) -> None:
+    station.link.client.lpop(station.delivery.queue.key)        # the job is there; nobody is at it
+
+
+@pytest.mark.parametrize("lose", [lose_the_job, lose_all_of_rq, take_it_and_die])
+def test_an_entry_whose_job_is_lost_is_delivered_again_after_the_lease(
+        station: Station, lose: Callable[[Station, str], None], caplog: pytest.LogCaptureFixture) -> None:
+    entry, = station.roll_out(0)
+    station.deliver()
+    lost = station.delivery.carriers()[entry]
+    lose(station, entry)
+    station.sweep()
+    assert station.queued() == [], "the lease has not run out"
+    station.age(entry)
+    station.sweep()
+    assert station.queued() == [[entry]]
+    assert station.delivery.carriers()[entry] != lost
+    assert "delivering_again group=0" in caplog.text
+    station.work(scorer := ScriptedScorer())
+    assert scorer.seen == ["0"]
+    assert station.ids("scored") == ["0"]
+
+
+def test_an_entry_that_no_dispatcher_got_round_to_is_delivered(station: Station) -> None:
+    entry, = station.roll_out(0)
+    with station.dispatcher() as dispatcher:
+        assert dispatcher.rollouts.read_new(64, block_s=0)      # and dies before it enqueues
+    station.age(entry)
+    station.sweep()
+    assert station.queued() == [[entry]]
+
+
+def test_a_job_in_the_queues_list_is_not_delivered_again_however_long_it_waits(station: Station) -> None:
+    entries = station.roll_out(0, 1)
+    station.deliver()
+    queued = station.queued()
+    station.age(*entries)
+    station.sweep()
+    assert station.queued() == queued
+    pending: Any = station.link.client.xpending_range(station.keys(ROLLOUTS), GROUP, "-", "+", 10)
+    assert [item["time_since_delivered"] < 60_000 for item in pending] == [True, True], "leased anew"
+
+
+@pytest.mark.parametrize(("its_heart_beats", "hard_age_s", "again"), [
+    (True, 3600.0, False),
+    (False, 3600.0, True),          # RQ's record of the worker is there for minutes after its death
+    (True, 0.0, True),              # nobody is believed for ever
+])
+def test_a_job_that_a_worker_is_at_is_believed_while_its_heart_beats(
+        station: Station, monkeypatch: pytest.MonkeyPatch, its_heart_beats: bool, hard_age_s: float,
+        again: bool) -> None:
+    monkeypatch.setattr(dispatching, "HARD_AGE_S", hard_age_s)
+    _, second = station.roll_out(0, 1)
+    station.deliver()
+    queued: list[list[str]] = []
+    alive = station.keys.alive("scorer", "w")
+
+    def sweep_meanwhile(rollout: Rollout) -> None:
+        if rollout.prompt.group_id == "0" and not queued:
+            assert wait_until(lambda: station.link.client.exists(alive) == 1)
+            if not its_heart_beats:
+                station.link.client.delete(alive)
+            station.age(second)
+            station.sweep()
+            queued.append(station.queued_entries())
+
+    station.work(ScriptedScorer(sweep_meanwhile))
+    assert queued == [[second] if again else []]
+    assert station.ids("scored") == ["0", "1"], "delivered once or twice, each is scored once"
+
+
+def test_many_lost_jobs_come_back_in_one_sweep(station: Station) -> None:
+    entries = station.roll_out(*range(90))
+    for _ in range(2):
+        station.deliver()
+    lose_all_of_rq(station, "")
+    station.age(*entries)
+    station.sweep()
+    assert station.queued_entries() == entries
+
+
+def test_what_is_left_of_jobs_whose_entry_was_retired_is_forgotten(station: Station) -> None:
+    entry, = station.roll_out(0)
+    with station.dispatcher() as dispatcher:
+        leased = dispatcher.rollouts.read_new(64, block_s=0)
+        station.learner.retire(["0"])                           # its deadline was over
+        dispatcher._deliver(leased)
+        assert list(station.delivery.carriers()) == [entry]
+        station.work(scorer := ScriptedScorer())
+        assert scorer.seen == []
+        dispatcher.sweep()
+    assert station.delivery.carriers() == {}
+
+
+def test_a_foreign_entry_ends_with_the_dead_and_does_not_stop_the_dispatcher(station: Station) -> None:
+    station.link.client.xadd(station.keys(ROLLOUTS), {"group": "é/17", "rubbish": b"\xff"})
+    station.roll_out(0)
+    station.deliver()
+    station.work(ScriptedScorer())
+    assert station.ids("scored") == ["0"]
+    assert station.ids(ROLLOUTS) == []
+    assert station.ids("dead") == ["?"]
+
+
+@pytest.mark.parametrize("is_alive", [False, True])
+def test_jobs_that_nobody_can_take_are_said_aloud(station: Station, monkeypatch: pytest.MonkeyPatch, is_alive: bool,
+                                                  caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(dispatching, "SAY_EVERY_S", 0.0)
+    station.roll_out(0)
+    station.deliver()
+    heart = Heartbeat(station.link, station.keys, "scorer", "w") if is_alive else None
+    assert wait_until(lambda: bool(station.delivery.living_workers()) == is_alive)
+    with station.dispatcher() as dispatcher:
+        dispatcher._say_aloud()
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert said == ([] if is_alive else
+                    ["no_worker queue=test.math jobs=1: start some with python -m scorers --run test"])
+    if heart is not None:
+        heart.stop()
+
+
+def test_the_loop_sweeps_by_itself_and_ends_when_it_is_told(link: Link, keys: Keys) -> None:
+    station = Station(link, keys, make_run(broker={"lease_s": 0.5}))
+    stop = threading.Event()
+    entry, = station.roll_out(0)
+    with station.dispatcher() as dispatcher:
+        thread = threading.Thread(target=dispatcher.run, args=(stop,))
+        thread.start()
+        assert wait_until(lambda: station.queued() == [[entry]])
+        lost = station.delivery.carriers()[entry]
+        lose_the_job(station, entry)
+        assert wait_until(lambda: station.delivery.carriers()[entry] != lost)
+        stop.set()
+        thread.join(5)
+        assert not thread.is_alive()
