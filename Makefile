@@ -4,12 +4,12 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench lock resolve clean
+.PHONY: help setup demo test check fix bench prove-demo lock resolve clean
 
 FLAVOUR := $(if $(GPU),gpu,cpu)
 INSTALLED := .venv/installed-$(FLAVOUR)
 PYTHON_IN_VENV := .venv/bin/python
-PACKAGES := config broker generators scorers learner tools
+PACKAGES := config broker generators scorers learner tools benchmarks
 
 ENGINE ?= hf
 # What vLLM needs on a CPU: a small cache in fixed size, no compilation, and time for two processes to import it.
@@ -18,7 +18,7 @@ ENGINE_vllm := generators.engine.type=vllm generators.engine.kv_cache_mb=256 gen
 OVERRIDES = $(ENGINE_$(ENGINE)) $(if $(SEED),seed=$(SEED)) $(ARGS)
 
 help:            ## this list
-	@sed -n 's/^\([a-z]*\): .*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup: $(INSTALLED)    ## make .venv and install the locked versions into it (GPU=1: vLLM on CUDA, flash-attn)
 
@@ -40,6 +40,9 @@ fix: $(INSTALLED)      ## what ruff can mend by itself
 
 bench: $(INSTALLED)    ## the numbers of benchmarks/RESULTS.md, measured here
 	@$(PYTHON_IN_VENV) -m benchmarks $(ARGS)
+
+prove-demo: $(INSTALLED)    ## does the demo learn? ten seeds, one with ENGINE=vllm; the table goes to benchmarks/RESULTS.md
+	@$(PYTHON_IN_VENV) -m benchmarks.demo_seeds --engine $(ENGINE) --seeds $(if $(filter vllm,$(ENGINE)),0,0-9) --write $(ARGS)
 
 lock: $(INSTALLED)     ## write requirements/*.txt anew from pyproject.toml
 	@scripts/lock.sh write

@@ -1,0 +1,64 @@
+"""`python -m benchmarks [NAME ...]`, or `make bench`: every part side by side with a peer or its limit.
+
+In: names of benchmarks, all without any. Out: a table each, under a heading with commit, machine and date; `--write`
+puts it at the end of benchmarks/RESULTS.md. Run by people who change a part, on a quiet machine. Exit code 1 where a
+benchmark fails; what two sides do is checked to be the same work, and a fast wrong result is a failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from benchmarks import results
+from benchmarks.comparison import Comparison, as_table
+
+# In this order whatever is asked for: the scorers fork before torch is imported.
+TITLES = {
+    "hand_over": "The atomic hand-over, from `prompts` to `rollouts`",
+    "codec": "The payload of a scored group",
+    "scorers": "Math answers through the scoring child",
+    "hf_engine": "The demo's engine",
+    "learner_step": "One optimizer step",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, show, and write down if asked."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Each part beside a peer or its limit.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(TITLES)}; none: all")
+    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
+    parser.add_argument("--smoke", action="store_true", help="tiny sizes: does it run? The numbers mean nothing")
+    args = parser.parse_args(argv)
+    if unknown := [name for name in args.names if name not in TITLES]:
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(TITLES)}")
+    if args.write and args.smoke:
+        parser.error("--smoke has no numbers worth writing down")
+    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
+    os.environ["OMP_NUM_THREADS"] = "1"         # read when torch is imported: one thread for both sides
+    began = results.utc_now()
+    tables: list[str] = []
+    for name in [name for name in TITLES if not args.names or name in args.names]:
+        lines = [f"### {TITLES[name]} (`{name}`)", "", *as_table(_measure(name, is_smoke=args.smoke)), ""]
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()
+        tables += lines
+    head = results.heading("Benchmarks", began=began)
+    sys.stdout.write("\n".join(head))
+    if args.write:
+        results.append([*head, *tables[:-1]])
+    return 0
+
+
+def _measure(name: str, *, is_smoke: bool) -> list[Comparison]:
+    module = import_module(f"benchmarks.{name}")        # its libraries are heavy: not before its turn
+    rows: list[Comparison] = module.measure(module.SMOKE if is_smoke else module.FULL)
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main())

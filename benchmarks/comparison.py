@@ -1,0 +1,93 @@
+"""Two ways of doing the same work, timed in turns, and the table that shows them side by side.
+
+In: two functions. Out: a `Comparison`, and lines of Markdown. Each benchmark makes these; `python -m benchmarks` shows
+them. The machines are shared: a slow moment hits neighbours in time alike, so the two take turns, who begins changes
+every round, and the ratio is the median of the rounds' own ratios.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One timed piece of work."""
+
+    amount: float       # of work, in the benchmark's own unit
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Work a second."""
+        return self.amount / self.seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One line of a table."""
+
+    what: str                   # was measured, with its sizes
+    unit: str
+    ours: Sequence[float]       # one a round
+    beside: str                 # the peer, or the limit: what the work costs without us
+    other: Sequence[float]      # one a round
+    less_is_better: bool = False
+
+    @property
+    def ratio(self) -> float:
+        """How many times as good ours is: above 1, ours is ahead."""
+        pairs = zip(self.ours, self.other, strict=True)
+        return median(other / ours if self.less_is_better else ours / other for ours, other in pairs)
+
+
+def timed(work: Callable[[], float]) -> Turn:
+    """Run `work`, which returns how much it did."""
+    started = time.perf_counter()
+    amount = work()
+    return Turn(amount, time.perf_counter() - started)
+
+
+def take_turns(ours: Callable[[int], Turn], other: Callable[[int], Turn], *,
+               rounds: int) -> tuple[list[Turn], list[Turn]]:
+    """Every round's turn of each, after a first round that is not counted: caches are warm in both.
+
+    Args:
+        ours: what is measured; gets the number of the round, and prepares outside of the time that it takes.
+        other: what it is compared with; the same round is the same work.
+        rounds: counted ones.
+    """
+    mine, others = [], []
+    for number in range(rounds + 1):
+        if number % 2:
+            second, first = other(number), ours(number)
+        else:
+            first, second = ours(number), other(number)
+        if number:
+            mine.append(first)
+            others.append(second)
+    return mine, others
+
+
+def as_table(comparisons: Sequence[Comparison]) -> list[str]:
+    """Lines of Markdown."""
+    lines = ["| what | unit | ours | beside it | its number | ratio |", "|---|---|--:|---|--:|--:|"]
+    for row in comparisons:
+        cells = (row.what, row.unit, _spread(row.ours), row.beside, _spread(row.other), f"{row.ratio:.2f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _spread(values: Sequence[float]) -> str:
+    """The median, and from where to where the rounds went."""
+    if len(set(values)) == 1:
+        return number_text(values[0])
+    return f"{number_text(median(values))} ({number_text(min(values))} to {number_text(max(values))})"
+
+
+def number_text(value: float) -> str:
+    """Three digits that count, thousands apart."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

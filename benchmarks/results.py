@@ -1,0 +1,66 @@
+"""Where numbers are kept: benchmarks/RESULTS.md, each block under a heading with commit, machine and date.
+
+In: lines of Markdown. Out: the same under a heading, on the terminal and, if asked, at the end of the file. Used by
+`python -m benchmarks` and `python -m benchmarks.demo_seeds`. Without git the commit is said to be unknown.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "RESULTS.md"
+
+
+def heading(title: str, *, began: datetime) -> list[str]:
+    """Lines that say what was measured, of which commit, where and when.
+
+    Args:
+        title: of the block.
+        began: when the measuring did, UTC.
+    """
+    load = os.getloadavg()
+    return [f"## {title}, {began:%Y-%m-%d %H:%M} UTC", "",
+            f"Commit {commit()}; {machine()}; load average at the end {load[0]:.1f} (1 minute), {load[2]:.1f} (15).",
+            ""]
+
+
+def commit() -> str:
+    """The checkout's commit, and whether tracked files have changed since. RESULTS.md itself does not count."""
+    try:
+        found = _git("rev-parse", "--short=10", "HEAD")
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/RESULTS.md")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{found} with changes" if changed else found
+
+
+def machine() -> str:
+    """Cores that this process may use, what they are, and the Python."""
+    try:
+        model = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        model = None
+    name = model[1].strip() if model else platform.machine()
+    return f"{len(os.sched_getaffinity(0))} cores of {name}, Python {platform.python_version()}"
+
+
+def append(lines: Sequence[str], *, to: Path = RESULTS) -> None:
+    """Put a block at the end of the file."""
+    with to.open("a", encoding="utf-8") as stream:
+        stream.write("\n" + "\n".join(lines) + "\n")
+
+
+def utc_now() -> datetime:
+    """Now."""
+    return datetime.now(UTC)
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,0 +1,178 @@
+"""Benchmarks: the tables, every benchmark in a tiny size, and the verdict on made-up runs of the demo."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from argparse import ArgumentTypeError
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.__main__ import TITLES
+from benchmarks.comparison import Comparison, Turn, as_table, take_turns
+from benchmarks.demo_seeds import ENGINES, parse_seeds
+from benchmarks.results import append, commit
+from benchmarks.seed_runs import BARS, SeedRun, enough_pass, read_seed_run
+from benchmarks.seed_runs import as_table as seed_table
+from learner.journal import Journal
+from tests.broker.groups import a_rollout, a_scored_group
+from tests.conftest import ROOT
+
+HF = BARS["hf"]
+
+
+def compare(ours: list[float], other: list[float], **changes: Any) -> Comparison:
+    return Comparison(**{"what": "hand over", "unit": "1/s", "ours": ours, "beside": "limit: none", "other": other}
+                      | changes)
+
+
+@pytest.mark.parametrize(("ours", "other", "less_is_better", "ratio"), [
+    ([10.0], [5.0], False, 2.0),
+    ([10.0], [5.0], True, 0.5),
+    ([1.0, 100.0, 3.0], [1.0, 50.0, 1.0], False, 2.0),       # of 1, 2 and 3: a slow moment that hits both sides is none
+])
+def test_ratio_is_above_one_where_ours_is_ahead(ours: list[float], other: list[float], less_is_better: bool,
+                                                ratio: float) -> None:
+    assert compare(ours, other, less_is_better=less_is_better).ratio == ratio
+
+
+def test_table_shows_median_and_spread_of_the_rounds() -> None:
+    assert as_table([compare([2000.0, 1500.0, 3000.0], [4000.0, 3000.0, 6000.0])])[2:] == [
+        "| hand over | 1/s | 2,000 (1,500 to 3,000) | limit: none | 4,000 (3,000 to 6,000) | 0.50 |"]
+
+
+def test_sides_take_turns_and_the_first_round_does_not_count() -> None:
+    begun: list[str] = []
+
+    def side(name: str) -> Any:
+        def work(number: int) -> Turn:
+            begun.append(f"{name}{number}")
+            return Turn(amount=number, seconds=0.5)
+        return work
+
+    ours, other = take_turns(side("a"), side("b"), rounds=2)
+    assert begun == ["a0", "b0", "b1", "a1", "a2", "b2"]
+    assert [turn.rate for turn in ours] == [turn.rate for turn in other] == [2.0, 4.0]
+
+
+@pytest.mark.timeout(120)
+def test_every_benchmark_runs_and_its_numbers_are_positive() -> None:
+    shown = subprocess.run([sys.executable, "-m", "benchmarks", "--smoke"], cwd=ROOT, capture_output=True, text=True,
+                           timeout=110, check=False, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert shown.returncode == 0, shown.stderr[-3000:]
+    for title in TITLES.values():
+        assert f"### {title}" in shown.stdout
+    rows = [line.strip("| ").split(" | ") for line in shown.stdout.splitlines()
+            if re.match(r"\| (?!what|--)", line) and not line.startswith("|---")]
+    assert len(rows) == 1 + 3 + 1 + 2 + 1        # in a smoke size the hand-over has one size of group
+    for what, _, ours, _, other, ratio in rows:
+        assert all(float(number.split(" ")[0].replace(",", "")) > 0 for number in (ours, other, ratio)), what
+    assert re.search(r"Commit \w+.*cores of .*Python 3", shown.stdout)
+
+
+@pytest.mark.parametrize("words", [["no_such"], ["codec", "--smoke", "--write"]])
+def test_wrong_words_are_refused(words: list[str]) -> None:
+    refused = subprocess.run([sys.executable, "-m", "benchmarks", *words], cwd=ROOT, capture_output=True, text=True,
+                             check=False)
+    assert refused.returncode == 2
+
+
+def made_up(**changes: Any) -> SeedRun:
+    good = SeedRun(seed=3, exit_code=0, seconds=120.0, first_step_s=25.4, steps=60, lag_max=2, two_versions=0,
+                   pass_rates={0: 0.11, 30: 0.6, 60: 0.92}, is_audit_clean=True)
+    return replace(good, **changes)
+
+
+@pytest.mark.parametrize(("changes", "verdict"), [
+    ({}, "pass"),
+    ({"pass_rates": {0: 0.5, 60: 0.85}, "seconds": 300.0, "first_step_s": 60.0}, "pass"),       # at every bar
+    ({"pass_rates": {0: 0.51, 60: 0.92}}, "0.510 at version 0, at most 0.5"),
+    ({"pass_rates": {0: 0.11, 60: 0.84}}, "0.840 at the end, at least 0.85"),
+    ({"pass_rates": {0: 0.11, 50: 0.92}}, "none at the end, at least 0.85"),                    # not the final weights'
+    ({"seconds": 301.0}, "301 s, at most 300"),
+    ({"first_step_s": 61.0}, "first step after 61 s, at most 60"),
+    ({"is_audit_clean": False}, "audit not clean"),
+    ({"exit_code": 1, "steps": 0, "pass_rates": {}, "first_step_s": None, "lag_max": None},
+     "exit code 1; none at version 0, at most 0.5; none at the end, at least 0.85; no step"),
+])
+def test_verdict_names_each_bar_that_is_missed(changes: dict[str, Any], verdict: str) -> None:
+    assert made_up(**changes).verdict(HF) == verdict
+
+
+def test_vllm_has_fifteen_minutes_and_no_bar_on_its_first_step() -> None:
+    slow = made_up(seconds=900.0, first_step_s=200.0)
+    assert slow.verdict(BARS["vllm"]) == "pass"
+    assert slow.verdict(HF) == "900 s, at most 300; first step after 200 s, at most 60"
+
+
+@pytest.mark.parametrize(("passing", "failing", "enough"), [
+    (9, 1, True), (8, 2, False), (1, 0, True), (0, 1, False), (3, 1, False), (0, 0, False)])
+def test_nine_of_ten_are_enough(passing: int, failing: int, enough: bool) -> None:
+    runs = [made_up()] * passing + [made_up(exit_code=1)] * failing
+    assert enough_pass(runs, HF) is enough
+
+
+def test_seed_table_has_a_row_a_run_the_sum_and_the_curves() -> None:
+    table = seed_table([made_up(), made_up(seed=4, pass_rates={}, is_audit_clean=False)], HF)
+    assert table[2] == "| 3 | 0.110 | 0.920 | 25 | 120 | 2 | 0 | clean | pass |"
+    assert table[3].startswith("| 4 | none | none | 25 | 120 | 2 | 0 | NOT CLEAN | none at version 0, at most 0.5;")
+    assert table[5].startswith("**1 of 2 pass**")
+    assert table[7:] == ["- seed 3, held-out pass rate by version: 0: 0.11, 30: 0.60, 60: 0.92",
+                         "- seed 4, held-out pass rate by version: none"]
+
+
+def test_run_is_read_from_its_folder(tmp_path: Path) -> None:
+    rates = {0: 0.1, 2: 0.9}
+    lines = [{"step": step, "at": 1000.0 + step, "lag_max": 2 - step,
+              "evaluations": [{"version": version, "pass_rate": rate, "samples": 256}]}
+             for step, (version, rate) in enumerate(rates.items(), start=1)]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "status.json").write_text(json.dumps({"status": "finished", "version": 2, "steps": 2, "at": 1002.0}))
+    journal = Journal(tmp_path / "journal", 1, run="")
+    journal.append(0, [a_scored_group(a_rollout())], [[0.5, -0.5]], weights="")      # tokens of versions 3 and 4
+    journal.close()
+    run = read_seed_run(tmp_path, seed=7, began_at=981.0, seconds=30.0, exit_code=0, is_audit_clean=True)
+    assert run == SeedRun(seed=7, exit_code=0, seconds=30.0, first_step_s=20.0, steps=2, pass_rates=rates,
+                          lag_max=1, two_versions=1, is_audit_clean=True)
+    assert (run.before, run.after) == (0.1, 0.9)
+
+
+def test_run_that_left_nothing_fails(tmp_path: Path) -> None:
+    run = read_seed_run(tmp_path / "none", seed=7, began_at=0.0, seconds=3.0, exit_code=1, is_audit_clean=False)
+    assert run.verdict(HF).startswith("exit code 1; none at version 0")
+
+
+@pytest.mark.parametrize(("text", "seeds"), [("0-3", [0, 1, 2, 3]), ("7", [7]), ("0-1,5", [0, 1, 5])])
+def test_seeds_are_ranges_and_lists(text: str, seeds: list[int]) -> None:
+    assert parse_seeds(text) == seeds
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-1", "1,1", "-1", "0-", "0-2,1"])
+def test_seeds_that_mean_nothing_are_refused(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=f"'{text}'"):
+        parse_seeds(text)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_proof_runs_what_make_demo_runs(engine: str) -> None:
+    line = re.search(rf"^ENGINE_{engine} :=(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert line is not None
+    assert tuple(line[1].split()) == ENGINES[engine]
+
+
+def test_block_goes_to_the_end_of_the_file(tmp_path: Path) -> None:
+    results = tmp_path / "RESULTS.md"
+    results.write_text("# Results\n")
+    append(["## One", "", "a"], to=results)
+    append(["## Two"], to=results)
+    assert results.read_text() == "# Results\n\n## One\n\na\n\n## Two\n"
+
+
+def test_commit_is_that_of_the_checkout() -> None:
+    assert re.fullmatch(r"[0-9a-f]{10}( with changes)?|unknown", commit())
