@@ -165,8 +165,6 @@ class Intake:
     def _accept_scored(self, entry: Entry, ends: dict[str, Outcome]) -> None:
         try:
             group = codec.decode_scored(entry.raw)
-            if group.group_id != entry.group_id:
-                raise BadMessage(f"the payload is of group {group.group_id}")
         except BadMessage as error:
             bury(self.ownership.link, self.ownership.keys, entry, reason=str(error))
             return

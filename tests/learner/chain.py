@@ -118,14 +118,13 @@ class Chain:
         rollout = make_scored(prompt, [0.0] * prompt.n).rollout
         assert hand_over(self.link, self.keys, entry, ROLLOUTS, codec.encode_rollout(rollout))
 
-    def score(self, group_id: str, rewards: Sequence[float | None] = (1.0, 0.0), **changes: bytes) -> Entry:
+    def score(self, group_id: str, rewards: Sequence[float | None] = (1.0, 0.0), **changes: bytes) -> None:
         """Do a generator's and a scorer's part. `changes` replace fields of the entry."""
         if self.entry(group_id).stream == PROMPTS:
             self.sample(group_id)
         entry = self.entry(group_id)
         fields = codec.encode_scored(make_scored(codec.decode_rollout(entry.raw).prompt, rewards)) | changes
         assert hand_over(self.link, self.keys, entry, SCORED, fields)
-        return self.entry(group_id)
 
     def read(self) -> None:
         """Take in all that is there."""

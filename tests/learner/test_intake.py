@@ -98,9 +98,9 @@ def test_a_dead_letter_is_an_outcome_and_stays_for_its_operator(chain: Chain) ->
 
 def test_a_held_group_that_dies_is_not_trained(chain: Chain) -> None:
     (group_id,) = chain.issue()
-    entry = chain.score(group_id)
+    chain.score(group_id)
     chain.read()
-    bury(chain.link, chain.keys, entry, reason="by hand")
+    bury(chain.link, chain.keys, chain.entry(group_id), reason="by hand")
     chain.read()
     assert chain.intake.held == {}
     assert chain.journal.ledger.outcomes == {group_id: Outcome("dead", "by hand")}
@@ -190,7 +190,8 @@ def test_a_group_that_the_ledger_has_is_retired_and_never_held(chain: Chain) -> 
 
 @pytest.mark.parametrize(("changes", "reason"), [
     ({"payload": b"\xc1 no msgpack"}, "payload: "),
-    ({"payload": codec.encode_scored_payload(make_scored(make_prompt("77"), [1.0, 0.0]))}, "payload is of group 77"),
+    ({"payload": codec.encode_scored_payload(make_scored(make_prompt("77"), [1.0, 0.0]))},
+     "the header says group '0', the payload '77'"),
     ({"v": b"9"}, "schema version 9, this program reads 1"),
 ], ids=["no message", "another group's", "another schema"])
 def test_an_entry_of_ours_that_can_not_be_read_dies_under_its_own_id_and_the_next_one_is_read(
