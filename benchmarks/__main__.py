@@ -40,17 +40,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--smoke has no numbers worth writing down")
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
     os.environ["OMP_NUM_THREADS"] = "1"         # read when torch is imported: one thread for both sides
-    began = results.utc_now()
-    tables: list[str] = []
+    block = results.heading("Benchmarks")
+    sys.stdout.write("\n".join(block) + "\n")
     for name in [name for name in TITLES if not args.names or name in args.names]:
         lines = [f"### {TITLES[name]} (`{name}`)", "", *as_table(_measure(name, is_smoke=args.smoke)), ""]
         sys.stdout.write("\n".join(lines) + "\n")
         sys.stdout.flush()
-        tables += lines
-    head = results.heading("Benchmarks", began=began)
-    sys.stdout.write("\n".join(head))
+        block += lines
     if args.write:
-        results.append([*head, *tables[:-1]])
+        results.append(block[:-1])
     return 0
 
 

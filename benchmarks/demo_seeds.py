@@ -12,6 +12,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -38,19 +39,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, metavar="DIR", help="new folder of the runs (runs/seeds-DATE)")
     parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
     args = parser.parse_args(argv)
-    began = results.utc_now()
-    out: Path = (args.out or Path("runs") / f"seeds-{began:%Y%m%d-%H%M%S}").absolute()
+    out: Path = (args.out or Path("runs") / f"seeds-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
     try:
         out.mkdir(parents=True)
     except FileExistsError:
         parser.error(f"--out {out}: exists; runs are never mixed with older ones, name a new folder")
+    count = f"{len(args.seeds)} seed{'s' if len(args.seeds) > 1 else ''}"
+    heading = results.heading(f"The demo with the engine {args.engine}, {count}")
     runs = []
     for seed in args.seeds:
         runs.append(run_seed(seed, args.engine, out))
         sys.stdout.write(f"seed {seed}: {runs[-1].verdict(BARS[args.engine])}, {runs[-1].seconds:.0f} s\n")
         sys.stdout.flush()
-    lines = [*results.heading(f"The demo with the engine {args.engine}, {len(runs)} seeds", began=began),
-             *as_table(runs, BARS[args.engine])]
+    lines = [*heading, *as_table(runs, BARS[args.engine])]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     if args.write:
         results.append(lines)

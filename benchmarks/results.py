@@ -18,17 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 
 
-def heading(title: str, *, began: datetime) -> list[str]:
-    """Lines that say what was measured, of which commit, where and when.
-
-    Args:
-        title: of the block.
-        began: when the measuring did, UTC.
-    """
-    load = os.getloadavg()
-    return [f"## {title}, {began:%Y-%m-%d %H:%M} UTC", "",
-            f"Commit {commit()}; {machine()}; load average at the end {load[0]:.1f} (1 minute), {load[2]:.1f} (15).",
-            ""]
+def heading(title: str) -> list[str]:
+    """Lines that say what is going to be measured, of which commit, where and when, and how busy the machine is."""
+    before = os.getloadavg()[0]
+    return [f"## {title}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "",
+            f"Commit {commit()}; {machine()}; load average of the minute before: {before:.1f}.", ""]
 
 
 def commit() -> str:
@@ -55,11 +49,6 @@ def append(lines: Sequence[str], *, to: Path = RESULTS) -> None:
     """Put a block at the end of the file."""
     with to.open("a", encoding="utf-8") as stream:
         stream.write("\n" + "\n".join(lines) + "\n")
-
-
-def utc_now() -> datetime:
-    """Now."""
-    return datetime.now(UTC)
 
 
 def _git(*words: str) -> str:

@@ -84,7 +84,7 @@ def test_wrong_words_are_refused(words: list[str]) -> None:
 
 
 def made_up(**changes: Any) -> SeedRun:
-    good = SeedRun(seed=3, exit_code=0, seconds=120.0, first_step_s=25.4, steps=60, lag_max=2, two_versions=0,
+    good = SeedRun(seed=3, exit_code=0, seconds=120.0, first_step_s=25.4, steps=60, lag_max=2, switched_in_flight=0,
                    pass_rates={0: 0.11, 30: 0.6, 60: 0.92}, is_audit_clean=True)
     return replace(good, **changes)
 
@@ -105,9 +105,10 @@ def test_verdict_names_each_bar_that_is_missed(changes: dict[str, Any], verdict:
     assert made_up(**changes).verdict(HF) == verdict
 
 
-def test_vllm_has_fifteen_minutes_and_no_bar_on_its_first_step() -> None:
-    slow = made_up(seconds=900.0, first_step_s=200.0)
+def test_vllm_has_fifteen_minutes_and_loads_weights_in_flight() -> None:
+    slow = made_up(seconds=900.0, first_step_s=200.0, switched_in_flight=1)
     assert slow.verdict(BARS["vllm"]) == "pass"
+    assert replace(slow, switched_in_flight=0).verdict(BARS["vllm"]) == "no weights in flight"
     assert slow.verdict(HF) == "900 s, at most 300; first step after 200 s, at most 60"
 
 
@@ -139,7 +140,7 @@ def test_run_is_read_from_its_folder(tmp_path: Path) -> None:
     journal.close()
     run = read_seed_run(tmp_path, seed=7, began_at=981.0, seconds=30.0, exit_code=0, is_audit_clean=True)
     assert run == SeedRun(seed=7, exit_code=0, seconds=30.0, first_step_s=20.0, steps=2, pass_rates=rates,
-                          lag_max=1, two_versions=1, is_audit_clean=True)
+                          lag_max=1, switched_in_flight=1, is_audit_clean=True)
     assert (run.before, run.after) == (0.1, 0.9)
 
 
