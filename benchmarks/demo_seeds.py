@@ -48,7 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     heading = results.heading(f"The demo with the engine {args.engine}, {count}")
     runs = []
     for seed in args.seeds:
-        runs.append(run_seed(seed, args.engine, out))
+        try:
+            runs.append(run_seed(seed, args.engine, out))
+        except KeyboardInterrupt:
+            sys.stdout.write(f"interrupted in seed {seed}; what there is lies in {out}\n")
+            return 130
         sys.stdout.write(f"seed {seed}: {runs[-1].verdict(BARS[args.engine])}, {runs[-1].seconds:.0f} s\n")
         sys.stdout.flush()
     lines = [*heading, *as_table(runs, BARS[args.engine])]
