@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import redis
@@ -19,6 +24,7 @@ from broker.connection import Link
 from broker.joining import Joined
 from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus
+from broker.processes import spawn
 from broker.streams import hand_over
 from config.loading import to_yaml
 from config.run import Run
@@ -44,6 +50,21 @@ def scored(rollout: Rollout, worker: str) -> ScoredGroup:
     return ScoredGroup(rollout=rollout, scores=(score,) * n, rewards=(1.0,) * n, worker=worker, seconds=0.0)
 
 
+@dataclass(frozen=True)
+class Scorers:
+    """A process under test and what it has said."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def until(self, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+        """Wait for `condition`; fails with the log."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.02)
+
+
 class ScriptedScorer:
     """A `GroupScorer` that calls `before` for each group and then finds everything right."""
 
@@ -58,6 +79,13 @@ class ScriptedScorer:
 
     def close(self) -> None:
         """Nothing to end."""
+
+
+class _WithoutChannel(ScoringWorker):
+    """RQ's channel for remote commands takes a second to close."""
+
+    def subscribe(self) -> None:
+        """Open none."""
 
 
 class Station(Board):
@@ -122,9 +150,8 @@ class Station(Board):
         connection = redis.Redis.from_url(self.link.url)
         heartbeat = Heartbeat(self.link, self.keys, "scorer", name)
         worker = jobs.Worker(self.joined, scorer, name, heartbeat)
-        rq_worker = ScoringWorker([self.delivery.queue], name=name, connection=connection, stop=threading.Event(),
-                                  serializer=self.delivery.queue.serializer)
-        rq_worker.subscribe = lambda: None      # its channel for remote commands takes a second to close
+        rq_worker = _WithoutChannel([self.delivery.queue], name=name, connection=connection, stop=threading.Event(),
+                                    serializer=self.delivery.queue.serializer)
         handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
         jobs.bind(worker)
         try:
@@ -135,6 +162,18 @@ class Station(Board):
             worker.close()
             heartbeat.stop()
             connection.close()
+
+    def start(self, folder: Path, *words: str) -> Scorers:
+        """Start `python -m scorers --run test` with more words."""
+        log = folder / f"scorers-{len(list(folder.iterdir()))}.log"
+        with log.open("wb") as stream:
+            process = spawn([sys.executable, "-m", "scorers", "--run", "test", *words], stderr=stream,
+                            env={**os.environ, "REDIS_URL": self.link.url})
+        return Scorers(process, log)
+
+    def jobs_at_work(self) -> set[str]:
+        """Ids of the jobs that living workers are at."""
+        return self.delivery.current(self.delivery.living_workers())
 
     def letter(self, group_id: str) -> dict[str, str]:
         """Text fields of a dead letter."""

@@ -1,0 +1,162 @@
+"""`python -m scorers`: it keeps its children alive, ends with the run, and leaves nobody behind.
+
+Where only the watching matters, the children are a shell script in the interpreter's place.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from broker.connection import Link
+from broker.keys import Keys
+from broker.processes import stop
+from broker.stats import snapshot
+from scorers import pool
+from tests.broker.test_alive import wait_until
+from tests.broker.test_processes import is_running, wait_until_gone
+from tests.scorers.station import Station, make_run
+
+CHILD = """#!/bin/bash
+part=${@: -1}
+echo $$ >> %s/$part
+%s
+trap 'echo TERM >> %s/signals; sleep 0.2; exit 0' TERM
+while :; do sleep 0.02; done
+"""
+
+
+class Children:
+    """What the fake children have written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def pids(self, part: str) -> list[int]:
+        """Of every start of `part`, in order."""
+        file = self.folder / part
+        return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+    def all(self) -> list[int]:
+        return self.pids("dispatcher") + self.pids("worker")
+
+    def signals(self) -> int:
+        """Signals that they got, together."""
+        file = self.folder / "signals"
+        return len(file.read_text().split()) if file.exists() else 0
+
+
+@pytest.fixture
+def station(link: Link, keys: Keys) -> Station:
+    return Station(link, keys, make_run(scorers={"workers": 2}))
+
+
+def with_children(folder: Path, monkeypatch: pytest.MonkeyPatch, does: str = "") -> Children:
+    """Put the script in the interpreter's place."""
+    script = folder / "child"
+    script.write_text(CHILD % (folder, does, folder))
+    script.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(script))
+    monkeypatch.setattr(pool, "FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr(pool, "POLL_S", 0.02)
+    return Children(folder)
+
+
+@pytest.mark.parametrize(("status", "code"), [("finished", 0), ("stopped", 0), ("failed", 1)])
+def test_it_ends_with_the_run(station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str,
+                              code: int) -> None:
+    children = with_children(tmp_path, monkeypatch)
+    monkeypatch.setattr(pool, "LOOK_EVERY_S", 0.1)
+
+    def end_the_run() -> None:
+        assert wait_until(lambda: len(children.all()) == 3)
+        station.link.client.hset(station.keys("run"), mapping={"status": status, "reason": "because"})
+
+    ending = threading.Thread(target=end_the_run)
+    ending.start()
+    assert pool.Pool(station.joined, []).run(threading.Event()) == code
+    ending.join()
+    assert not any(map(is_running, children.all()))
+
+
+def test_a_child_that_is_killed_is_started_again(station: Station, tmp_path: Path,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    children = with_children(tmp_path, monkeypatch)
+    told = threading.Event()
+
+    def kill_two() -> None:
+        assert wait_until(lambda: len(children.all()) == 3)
+        os.kill(children.pids("worker")[0], signal.SIGKILL)
+        os.kill(children.pids("dispatcher")[0], signal.SIGKILL)
+        assert wait_until(lambda: len(children.all()) == 5)
+        told.set()
+
+    killing = threading.Thread(target=kill_two)
+    killing.start()
+    assert pool.Pool(station.joined, []).run(told) == 0
+    killing.join()
+    assert (len(children.pids("dispatcher")), len(children.pids("worker"))) == (2, 3)
+    assert not any(map(is_running, children.all()))
+
+
+def test_the_end_is_one_signal_to_each_child_and_time_to_finish(station: Station, tmp_path: Path,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    children = with_children(tmp_path, monkeypatch)
+    told = threading.Event()
+
+    def tell() -> None:
+        assert wait_until(lambda: len(children.all()) == 3)
+        told.set()
+
+    telling = threading.Thread(target=tell)
+    telling.start()
+    watched = pool.Pool(station.joined, [])
+    assert watched.run(told) == 0
+    telling.join()
+    assert [child.process.returncode for child in watched._children if child.process] == [0, 0, 0]
+    assert children.signals() == 3, "a second one means: at once"
+
+
+def test_a_child_that_keeps_ending_is_given_up_with_the_reason(station: Station, tmp_path: Path,
+                                                               monkeypatch: pytest.MonkeyPatch,
+                                                               caplog: pytest.LogCaptureFixture) -> None:
+    children = with_children(tmp_path, monkeypatch, "if [ $part = dispatcher ]; then exit 7; fi")
+    assert pool.Pool(station.joined, []).run(threading.Event()) == 1
+    assert len(children.pids("dispatcher")) == 5
+    assert "child_ended part=dispatcher code=7" in caplog.text
+    assert "giving_up part=dispatcher: it ended 5 times within a minute" in caplog.text
+    assert not any(map(is_running, children.all()))
+
+
+def test_the_real_thing_scores_survives_a_kill_and_dies_whole(link: Link, keys: Keys, tmp_path: Path) -> None:
+    station = Station(link, keys, make_run(broker={"lease_s": 0.6}))
+    station.roll_out(0, 1, 2)
+    scorers = station.start(tmp_path)
+    try:
+        scorers.until(lambda: sorted(station.ids("scored")) == ["0", "1", "2"])
+        killed = _pid_of(station, "scorer")
+        os.kill(killed, signal.SIGKILL)
+        station.roll_out(3)
+        scorers.until(lambda: sorted(station.ids("scored")) == ["0", "1", "2", "3"])
+        station.audit()
+        left = [_pid_of(station, "scorer"), _pid_of(station, "dispatcher")]
+        assert killed not in left
+        scorers.process.kill()
+        assert all(map(wait_until_gone, left))
+    finally:
+        stop(scorers.process, 0)
+    assert "child_ended part=worker code=-9" in scorers.log.read_text()
+
+
+def _pid_of(station: Station, role: str) -> int:
+    """Of the only living process of `role`."""
+    def pids() -> list[int]:
+        return [process.pid for process in snapshot(station.link.client, "test").processes if process.role == role]
+
+    assert wait_until(lambda: len(pids()) == 1)
+    return pids()[0]
