@@ -31,7 +31,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
 
 def say(link: Link, keys: Keys, **fields: Any) -> None:
     """What the learner writes of its run."""
-    link.client.hset(keys("run"), mapping={**fields})
+    mapping: dict[Any, Any] = fields
+    link.client.hset(keys("run"), mapping=mapping)
 
 
 def test_a_role_waits_for_the_learners_configuration_and_says_so(

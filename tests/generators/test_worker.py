@@ -1,0 +1,419 @@
+"""The generator's loop: what it samples, when, and what becomes of what it can't. Real Redis, the fake engine."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker import codec
+from broker.alive import Heartbeat
+from broker.connection import Link
+from broker.errors import BadMessage, Permanent, Retryable
+from broker.joining import Joined, RunState
+from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, Keys
+from broker.messages import Completion, Prompt, Rollout
+from config.generators import FakeEngine
+from config.run import Run
+from generators import worker
+from generators.fake_engine import FakeEngineRunner
+from generators.worker import Generator
+from tests.broker.conftest import Board
+from tests.generators.test_weights import Publisher
+
+Act = Callable[[Prompt], Awaitable[None]]
+Running = tuple[Generator, "asyncio.Task[RunState]"]
+
+
+class ScriptedEngine(FakeEngineRunner):
+    """The fake engine, which does `act` before it answers and remembers whom it sampled."""
+
+    def __init__(self, act: Act | None = None) -> None:
+        super().__init__(make_run(), FakeEngine())
+        self.act = act
+        self.began: list[str] = []
+        self.is_closed = False
+
+    async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
+        self.began.append(prompt.group_id)
+        if self.act is not None:
+            await self.act(prompt)
+        return await super().sample(prompt)
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+def make_run(**sections: Any) -> Run:
+    return Run.model_validate({
+        "name": "test", "model": {"path": "nowhere"}, "data": {"train": {"type": "procedural"}},
+        "generators": {"engine": {"type": "fake"}, "groups_in_flight": 4}} | sections)
+
+
+class Floor(Board):
+    """Where generators work: prompts come in, weights are announced, rollouts go out."""
+
+    def __init__(self, link: Link, keys: Keys, folder: Path) -> None:
+        super().__init__(link, keys)
+        self.folder = folder
+        self.run_config = make_run()
+        self.publisher = Publisher(link, keys, folder)
+        self.learner = self.publisher.owner
+        self.say("running")
+
+    def say(self, status: str, reason: str = "") -> None:
+        """The run's status."""
+        self.link.client.hset(self.keys("run"), mapping={"status": status, "reason": reason})
+
+    def publish(self, version: int) -> None:
+        """New weights."""
+        self.publisher.publish(version)
+
+    def age(self) -> None:
+        """Let every lease have run out."""
+        for item in self.pending():
+            self.link.client.xclaim(self.keys(PROMPTS), GROUP, item["consumer"], 0, [item["message_id"]],
+                                    idle=3_600_000, justid=True)
+
+    def pending(self) -> list[Any]:
+        """Leases on prompts, as XPENDING tells of them."""
+        return list(self.link.client.xpending_range(self.keys(PROMPTS), GROUP, "-", "+", 100))
+
+    def rollout(self, group_id: str) -> Rollout:
+        """What was handed over."""
+        entry = self.entry(group_id)
+        assert entry.stream == ROLLOUTS
+        return codec.decode_rollout(entry.raw)
+
+    @asynccontextmanager
+    async def generator(self, engine: FakeEngineRunner, name: str = "g") -> AsyncIterator[Running]:
+        """A generator at work; stopped afterwards, unless it ended by itself."""
+        stop = threading.Event()
+        heartbeat = Heartbeat(self.link, self.keys, "generator", name)
+        made = Generator(Joined(self.run_config, self.link, self.keys), engine, name, stop)
+        task = asyncio.create_task(made.run(heartbeat))
+        try:
+            yield made, task
+        finally:
+            stop.set()
+            with suppress(Exception, asyncio.CancelledError):
+                await asyncio.wait_for(task, 20)
+            heartbeat.stop()
+
+
+async def until(condition: Callable[[], Any], task: asyncio.Task[RunState], timeout_s: float = 15.0) -> None:
+    """Wait for `condition`, or for what ended the generator."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            if task.done():
+                task.result()
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def floor(link: Link, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Floor:
+    monkeypatch.setattr(worker, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(worker, "BLOCK_S", 0.05)
+    return Floor(link, keys, tmp_path)
+
+
+def test_groups_are_sampled_and_handed_over_once(floor: Floor) -> None:
+    async def body() -> None:
+        floor.publish(0)
+        floor.issue(0, 1, 2, 3, 4, 5)
+        engine = ScriptedEngine()
+        async with floor.generator(engine) as (_, task):
+            await until(lambda: len(floor.ids(ROLLOUTS)) == 6, task)
+        assert sorted(floor.ids(ROLLOUTS)) == sorted(engine.began) == ["0", "1", "2", "3", "4", "5"]
+        assert engine.is_closed
+
+    asyncio.run(body())
+    assert floor.ids(PROMPTS) == []
+    assert floor.pending() == []
+    rollout = floor.rollout("3")
+    assert (rollout.generator, len(rollout.completions), rollout.min_version) == ("g", rollout.prompt.n, 0)
+    floor.audit()
+
+
+def test_nothing_is_sampled_before_the_version_of_its_floor(floor: Floor) -> None:
+    async def body() -> None:
+        floor.publish(0)
+        async with floor.generator(engine := ScriptedEngine()) as (_, task):
+            await until(lambda: engine.version == 0, task)
+            floor.publisher.write(1)
+            floor.publisher.announce(1, checksum="not yet whole")           # the floor rises, the file is not there yet
+            assert floor.issue(0).floor == 1
+            await until(lambda: [item["times_delivered"] for item in floor.pending()] == [2], task)     # begun
+            await asyncio.sleep(0.2)
+            assert engine.began == []
+            floor.publisher.announce(1)
+            await until(lambda: floor.ids(ROLLOUTS) == ["0"], task)
+        assert floor.rollout("0").min_version == 1
+
+    asyncio.run(body())
+
+
+def test_nothing_is_leased_before_the_first_weights(floor: Floor) -> None:
+    async def body() -> None:
+        floor.issue(0)
+        async with floor.generator(ScriptedEngine()) as (_, task):
+            await until(lambda: b"waiting for the first weights" in
+                        floor.link.client.hvals(floor.keys.alive("generator", "g")), task)
+            assert floor.pending() == []
+            floor.publish(0)
+            await until(lambda: floor.ids(ROLLOUTS) == ["0"], task)
+
+    asyncio.run(body())
+
+
+def test_several_groups_are_in_flight_and_no_more_than_asked_for(floor: Floor) -> None:
+    async def body() -> None:
+        gate = asyncio.Event()
+
+        async def wait(_: Prompt) -> None:
+            await gate.wait()
+
+        floor.publish(0)
+        floor.issue(*range(6))
+        async with floor.generator(engine := ScriptedEngine(wait)) as (_, task):
+            await until(lambda: len(engine.began) == 4, task)
+            await asyncio.sleep(0.2)
+            assert len(engine.began) == len(floor.pending()) == 4, "generators.groups_in_flight"
+            gate.set()
+            await until(lambda: len(floor.ids(ROLLOUTS)) == 6, task)
+
+    asyncio.run(body())
+
+
+def test_a_prompt_that_cant_be_read_goes_to_the_dead_and_the_others_go_on(floor: Floor) -> None:
+    async def body() -> None:
+        floor.publish(0)
+        group_id, fields = floor.group("0")
+        floor.learner.issue(0, 1, 100, 0, [(group_id, fields | {"payload": b"\xc1"})])
+        floor.link.client.xadd(floor.keys(PROMPTS), {"hello": "world"})
+        floor.issue(1)
+        async with floor.generator(ScriptedEngine()) as (_, task):
+            await until(lambda: floor.ids(ROLLOUTS) == ["1"] and len(floor.ids(DEAD)) == 2, task)
+
+    asyncio.run(body())
+    assert codec.decode_dead(floor.entry("0").raw).reason.startswith("payload: ")
+    assert sorted(floor.ids(DEAD)) == ["0", "?"], "under its own id; a foreign one is nobody's"
+    assert floor.ids(PROMPTS) == []
+
+
+@pytest.mark.parametrize("error", [Permanent("the prompt has 900 tokens, the engine takes 512"),
+                                   BadMessage("no such token")])
+def test_what_can_never_be_sampled_goes_to_the_dead_with_its_traceback(floor: Floor, error: Exception) -> None:
+    async def body() -> None:
+        async def refuse(prompt: Prompt) -> None:
+            if prompt.group_id == "0":
+                raise error
+
+        floor.publish(0)
+        floor.issue(0, 1)
+        async with floor.generator(ScriptedEngine(refuse)) as (_, task):
+            await until(lambda: floor.ids(ROLLOUTS) == ["1"] and floor.ids(DEAD) == ["0"], task)
+
+    asyncio.run(body())
+    letter = codec.decode_dead(floor.entry("0").raw)
+    assert (letter.reason, letter.attempts, letter.stage) == (str(error), 1, PROMPTS)
+    assert "in refuse" in letter.traceback
+
+
+def test_what_may_succeed_later_is_tried_again_by_anyone_until_the_attempts_are_used_up(floor: Floor) -> None:
+    floor.run_config = make_run(broker={"max_attempts": 2})
+
+    async def body() -> None:
+        async def fail(prompt: Prompt) -> None:
+            if prompt.group_id == "0" or engine.began.count("1") == 1:
+                raise Retryable("the engine is busy")
+
+        engine = ScriptedEngine(fail)
+        floor.publish(0)
+        floor.issue(0, 1)
+        async with floor.generator(engine, "g1") as (first, task):
+            await until(lambda: sorted(engine.began) == ["0", "1"] and not first._tasks, task)
+            await asyncio.sleep(0.1)
+            assert floor.ids(PROMPTS) == ["0", "1"], "not before its lease has run out"
+        await FakeEngineRunner.load_weights(engine, Path("held"), 0)
+        async with floor.generator(engine, "g2") as (_, task):
+            floor.age()
+            await until(lambda: floor.ids(ROLLOUTS) == ["1"] and engine.began.count("0") == 2, task)
+            floor.age()
+            await until(lambda: floor.ids(DEAD) == ["0"], task)
+        assert sorted(engine.began) == ["0", "0", "1", "1"]
+
+    asyncio.run(body())
+    letter = codec.decode_dead(floor.entry("0").raw)
+    assert letter.reason == "2 generators began this prompt and none finished it (broker.max_attempts=2)"
+    assert letter.attempts == 2
+    assert floor.rollout("1").generator == "g2"
+
+
+def test_a_lease_is_renewed_while_its_group_is_sampled_and_nobody_steals_it(floor: Floor) -> None:
+    floor.run_config = make_run(broker={"lease_s": 0.5})
+
+    async def body() -> None:
+        async def take_long(_: Prompt) -> None:
+            await asyncio.sleep(1.3)
+
+        floor.publish(0)
+        floor.issue(0)
+        slow, idle = ScriptedEngine(take_long), ScriptedEngine()
+        async with floor.generator(slow, "slow") as (_, task):
+            await until(lambda: slow.began == ["0"], task)
+            async with floor.generator(idle, "idle") as (_, other):
+                await until(lambda: floor.ids(ROLLOUTS) == ["0"], task)
+                assert not other.done()
+        assert idle.began == []
+
+    asyncio.run(body())
+    assert floor.rollout("0").generator == "slow"
+
+
+def test_a_generator_that_is_gone_is_replaced_after_the_lease(floor: Floor) -> None:
+    async def body() -> None:
+        hanging = asyncio.Event()
+
+        async def hang(_: Prompt) -> None:
+            await hanging.wait()
+
+        floor.publish(0)
+        floor.issue(0)
+        async with floor.generator(engine := ScriptedEngine(hang), "killed") as (_, task):
+            await until(lambda: engine.began == ["0"], task)
+            task.cancel()                               # no hand-over, no release
+            await asyncio.wait([task])
+        async with floor.generator(ScriptedEngine(), "other") as (_, task):
+            floor.age()
+            await until(lambda: floor.ids(ROLLOUTS) == ["0"], task)
+
+    asyncio.run(body())
+    assert floor.rollout("0").generator == "other"
+
+
+def test_a_result_that_comes_after_another_ones_does_not_count(floor: Floor) -> None:
+    async def body() -> None:
+        async def another_is_faster(prompt: Prompt) -> None:
+            assert floor.move(floor.entry(prompt.group_id), ROLLOUTS)
+
+        floor.publish(0)
+        floor.issue(0)
+        async with floor.generator(ScriptedEngine(another_is_faster)) as (generator, task):
+            await until(lambda: floor.ids(ROLLOUTS) == ["0"] and not generator._tasks, task)
+
+    asyncio.run(body())
+    assert floor.entry("0").raw[b"payload"] == b"result", "the other one's"
+    assert floor.ids(DEAD) == []
+
+
+@pytest.mark.parametrize("status", ["finished", "stopped", "failed"])
+def test_a_generator_ends_with_the_run(floor: Floor, status: str) -> None:
+    async def body() -> RunState:
+        floor.publish(0)
+        async with floor.generator(engine := ScriptedEngine()) as (_, task):
+            await until(lambda: engine.version == 0, task)
+            floor.say(status, "because")
+            return await asyncio.wait_for(task, 15)
+
+    assert asyncio.run(body()) == RunState(status, "because")
+
+
+def test_a_run_that_has_ended_costs_no_start_of_an_engine(floor: Floor) -> None:
+    class Unstarted(ScriptedEngine):
+        async def start(self) -> None:
+            raise AssertionError("minutes of loading")
+
+    async def body() -> RunState:
+        floor.say("finished")
+        async with floor.generator(Unstarted()) as (_, task):
+            return await asyncio.wait_for(task, 15)
+
+    assert asyncio.run(body()).status == "finished"
+
+
+def test_a_stop_finishes_what_is_in_flight_and_takes_nothing_new(floor: Floor) -> None:
+    async def body() -> None:
+        gate = asyncio.Event()
+
+        async def wait(_: Prompt) -> None:
+            await gate.wait()
+
+        floor.publish(0)
+        floor.issue(0, 1)
+        async with floor.generator(engine := ScriptedEngine(wait)) as (generator, task):
+            await until(lambda: len(engine.began) == 2, task)
+            generator.stop.set()
+            await asyncio.sleep(0.3)                    # longer than the loop's longest wait
+            floor.issue(2)
+            gate.set()
+            assert not (await asyncio.wait_for(task, 15)).has_ended
+
+    asyncio.run(body())
+    assert sorted(floor.ids(ROLLOUTS)) == ["0", "1"]
+    assert floor.ids(PROMPTS) == ["2"]
+    assert floor.pending() == []
+
+
+def test_what_is_not_finished_in_time_is_left_to_others_and_said(floor: Floor, monkeypatch: pytest.MonkeyPatch,
+                                                                 caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(worker, "GRACE_S", 0.1)
+
+    async def body() -> None:
+        async def hang(_: Prompt) -> None:
+            await asyncio.Event().wait()
+
+        floor.publish(0)
+        floor.issue(0)
+        async with floor.generator(engine := ScriptedEngine(hang)) as (generator, task):
+            await until(lambda: engine.began == ["0"], task)
+            generator.stop.set()
+            await asyncio.wait_for(task, 15)
+        assert engine.is_closed
+
+    asyncio.run(body())
+    assert "unfinished groups=1" in caplog.text
+    assert floor.ids(PROMPTS) == ["0"]
+
+
+def test_an_engine_that_breaks_while_it_samples_ends_the_generator(floor: Floor) -> None:
+    async def body() -> None:
+        async def crash(_: Prompt) -> None:
+            raise RuntimeError("CUDA error")
+
+        floor.publish(0)
+        floor.issue(0)
+        async with floor.generator(engine := ScriptedEngine(crash)) as (_, task):
+            with pytest.raises(RuntimeError, match="CUDA error"):
+                await asyncio.wait_for(task, 15)
+        assert engine.is_closed
+
+    asyncio.run(body())
+    assert floor.ids(PROMPTS) == ["0"], "for another generator"
+
+
+def test_an_engine_that_cant_load_weights_ends_the_generator_though_it_samples(floor: Floor) -> None:
+    class Refuses(ScriptedEngine):
+        async def load_weights(self, file: Path, version: int) -> None:
+            if version == 1:
+                raise ValueError("shape [4, 8], expected [8, 8]")
+            await super().load_weights(file, version)
+
+    async def body() -> None:
+        async def hang(_: Prompt) -> None:
+            await asyncio.Event().wait()
+
+        floor.publish(0)
+        floor.issue(0)
+        async with floor.generator(engine := Refuses(hang)) as (_, task):
+            await until(lambda: engine.began == ["0"], task)
+            floor.publish(1)
+            with pytest.raises(ValueError, match="shape"):
+                await asyncio.wait_for(task, 15)
+
+    asyncio.run(body())
