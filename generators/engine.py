@@ -1,8 +1,8 @@
 """The seam between a generator's worker and what samples: one Protocol, one file per implementation.
 
 In: a `Prompt`. Out: its completions. The worker (generators.worker) calls `sample` from as many asyncio tasks as it has
-groups in flight, and `load_weights` from one more; an engine decides itself how to batch the first and when it is safe to
-do the second. A version is recorded with every token, so nobody has to guess which weights sampled it.
+groups in flight, and `load_weights` from one more; an engine decides itself how to batch the first and when it is safe
+to do the second. A version is recorded with every token, so nobody has to guess which weights sampled it.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from broker.messages import ScoredGroup
+from broker.messages import FinishReason, ScoredGroup
 from config.run import Run
+from learner.alarms import Alarms
 from learner.batching import Batch
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Metrics:
         self._samples: TextIO = (run.folder / "samples.jsonl").open("a", encoding="utf-8")
         self._pending: dict[str, Any] | None = None
         self._evaluations: list[dict[str, Any]] = []
+        self._alarms = Alarms(run)
 
     def step(self, record: dict[str, Any]) -> None:
         """One step is done; `record` has at least the keys of the console line."""
@@ -63,6 +65,8 @@ class Metrics:
                  "(wait %.2f, train %.2f)", record["step"], self._run.learner.steps, record["reward_mean"],
                  record["lag_mean"], record["lag_max"], record["groups"], record["dropped"], record["tokens"],
                  record.get("entropy", 0.0), record["seconds"], record["seconds_wait"], record["seconds_train"])
+        for alarm in self._alarms.of(record):
+            log.warning("%s", alarm)
 
     def evaluation(self, version: int, result: dict[str, Any]) -> None:
         """A held-out round is done."""
@@ -126,6 +130,8 @@ def batch_facts(groups: Sequence[ScoredGroup], batch: Batch) -> dict[str, Any]:
     """What a batch says of the groups in it: lag in versions, lengths in tokens."""
     lengths = [len(completion.token_ids) for group in groups for completion in group.rollout.completions]
     lags = batch.lags[batch.mask]
+    cut = [completion.finish_reason is FinishReason.LENGTH for group in groups
+           for completion in group.rollout.completions]
     return {"groups": len(groups), "lag_mean": float(lags.mean()) if len(lags) else 0.0,
             "lag_max": int(lags.max()) if len(lags) else 0, "response_tokens_mean": sum(lengths) / len(lengths),
-            "response_tokens_max": max(lengths)}
+            "response_tokens_max": max(lengths), "truncated_share": sum(cut) / len(cut)}

@@ -165,5 +165,9 @@ def _chat_row(run: Run, record: Mapping[str, Any], *, source_column: str, verifi
         raise RowError(f"{where}: no answer to check against in {verification_column}: {str(info)[:120]}")
     if not isinstance(answer, dict):
         info = {**info, "answer": {"value": answer}}
+    try:
+        json.dumps(info)
+    except (TypeError, ValueError) as error:            # a date, say: it has to travel
+        raise RowError(f"{where}: {verification_column} can't be written as JSON: {error}") from None
     return Row(messages=tuple({"role": turn["role"], "content": turn["content"]} for turn in turns), task=task,
                verification_info=info)

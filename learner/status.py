@@ -36,6 +36,7 @@ class Status:
         self._link = link
         self._keys = keys
         self._file = run.folder / "status.json"
+        self._begun = "no"              # a run that failed before, over a typo say, leaves its name free
 
     def open(self) -> None:
         """Look whether the name is free.
@@ -45,18 +46,21 @@ class Status:
             NameTaken: a learner of this run lives, or it stopped half-way.
         """
         name = self.run.name
-        raw: Any = self._link(lambda client: client.hget(self._keys("run"), "status"))
-        status = raw.decode() if raw else read_status(self.run.folder).get("status")
+        raw: Any = self._link(lambda client: client.hmget(self._keys("run"), ["status", "begun"]))
+        kept = read_status(self.run.folder)
+        status, begun = [value.decode() for value in raw] if all(raw) else (kept.get("status"), kept.get("begun"))
         if status == "finished":
             raise AlreadyFinished(f"run {name} is finished; its model is in {self.run.folder / 'model'}")
         alive = self._link(lambda client: list(client.scan_iter(match=_literal(self._keys.alive("learner", "")) + "*")))
         if alive:
             raise NameTaken(f"run {name} has a living learner ({alive[0].decode().rsplit(':', 1)[1]}); a run has one")
-        if status is not None:
+        if status is not None and begun != "no":
             raise NameTaken(f"run {name} exists and did not finish ({status}). {self._way_on()}")
+        self._link(lambda client: client.hdel(self._keys("run"), "status", "reason", "begun"))
 
     def begin(self, version: int) -> None:
-        """The run is on: the other roles may read its configuration now."""
+        """The run is on: the other roles may read its configuration now, and its name is taken from here on."""
+        self._begun = "yes"
         self._write("running", "", version, config=to_yaml(self.run), steps=str(self.run.learner.steps),
                     started=f"{time.time():.0f}")
 
@@ -69,11 +73,12 @@ class Status:
         try:
             self.run.folder.mkdir(parents=True, exist_ok=True)
             aside.write_text(json.dumps({"name": self.run.name, "status": status, "reason": reason, "version": version,
-                                         "steps": self.run.learner.steps, "at": time.time()}, indent=1) + "\n")
+                                         "begun": self._begun, "steps": self.run.learner.steps, "at": time.time()},
+                                        indent=1) + "\n")
             aside.replace(self._file)
         except OSError as error:            # a full disk may be the very reason: the other roles must hear of it
             log.error("status_not_written file=%s error=%s", self._file, error)     # noqa: TRY400
-        fields: dict[Any, Any] = {"status": status, "reason": reason, **more}
+        fields: dict[Any, Any] = {"status": status, "reason": reason, "begun": self._begun, **more}
         self._link(lambda client: client.hset(self._keys("run"), mapping=fields))
 
     def _way_on(self) -> str:

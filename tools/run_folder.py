@@ -33,6 +33,7 @@ class RunFolder:
     reason: str = ""
     version: int = -1               # of the newest policy
     steps: int = 0                  # of the whole run
+    has_begun: bool = True          # False: it failed before its first group was issued
     at: float = 0.0                 # Unix seconds of the last change of status
     metrics: tuple[dict[str, Any], ...] = field(default=(), repr=False)
 
@@ -56,7 +57,8 @@ def read_run(path: Path) -> RunFolder:
         status = {}
     return RunFolder(path=path, status=status.get("status", ""), reason=status.get("reason", ""),
                      version=int(status.get("version", -1)), steps=int(status.get("steps", 0)),
-                     at=float(status.get("at", 0.0)), metrics=tuple(_metrics(path)))
+                     at=float(status.get("at", 0.0)), has_begun=status.get("begun") != "no",
+                     metrics=tuple(_metrics(path)))
 
 
 def free_name(run: Run) -> str:
@@ -66,7 +68,7 @@ def free_name(run: Run) -> str:
         RunTaken: the run of that name is not finished.
     """
     found = read_run(run.folder)
-    if not found.status:
+    if not found.status or not found.has_begun:     # one that failed over a typo, say, has left nothing
         return run.name
     if found.status != "finished":
         raise RunTaken(_how_to_go_on(run.name, found))

@@ -164,6 +164,17 @@ def test_entries_that_a_lost_reply_hid_are_found_by_looking_around(chain: Chain)
     assert chain.intake.survey.places == {PROMPTS: 0, ROLLOUTS: 0, SCORED: 1, DEAD: 1}
 
 
+def test_an_evaluation_group_that_a_lost_reply_hid_is_found_by_looking_around(chain: Chain) -> None:
+    (group,) = chain.issue_eval(3, 1)
+    chain.score(group)
+    chain.intake._last[SCORED] = chain.client.xinfo_stream(chain.keys(SCORED))["last-generated-id"]
+    chain.read()
+    assert not chain.intake.rounds.complete()
+    chain.intake.look_around()
+    (done,) = chain.intake.rounds.complete()
+    assert list(done.groups) == [group]
+
+
 def test_a_group_that_is_seen_twice_counts_once(chain: Chain) -> None:
     first, second = chain.issue(2)
     chain.score(first, [1.0, 0.0])

@@ -52,6 +52,20 @@ def test_a_finished_run_is_done_already(status: Status, link: Link, redis: objec
 
 
 @pytest.mark.parametrize("redis", [keep, forget])
+def test_a_run_that_failed_before_it_began_leaves_its_name_free(status: Status, run: Run, link: Link, keys: Keys,
+                                                                redis: object) -> None:
+    assert callable(redis)
+    status.end("failed", "no such file: a typo", 0)
+    redis(link)
+    again = Status(run, link, keys)
+    again.open()
+    assert link.client.hget(keys("run"), "status") is None, "nobody who joins now takes the old failure for the new"
+    again.begin(0)
+    with pytest.raises(NameTaken):
+        status.open()
+
+
+@pytest.mark.parametrize("redis", [keep, forget])
 @pytest.mark.parametrize("end", ["running", "stopped", "failed"])
 def test_a_run_that_stopped_half_way_is_refused_with_the_way_on(
         status: Status, run: Run, link: Link, redis: object, end: str) -> None:
