@@ -256,7 +256,8 @@ def test_what_may_succeed_later_is_tried_again_by_anyone_until_the_attempts_are_
 
 
 def test_a_lease_is_renewed_while_its_group_is_sampled_and_nobody_steals_it(floor: Floor) -> None:
-    floor.run_config = make_run(broker={"lease_s": 0.5})
+    # One group each: the slow one has no room to lease more, which would renew its own by the way.
+    floor.run_config = make_run(broker={"lease_s": 0.5}, generators={"groups_in_flight": 1})
 
     async def body() -> None:
         async def take_long(_: Prompt) -> None:

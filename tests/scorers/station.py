@@ -145,17 +145,17 @@ class Station(Board):
         with self.dispatcher() as dispatcher:
             dispatcher.sweep()
 
-    def work(self, scorer: Any, name: str = "w") -> None:
-        """Have a real RQ worker do all jobs that are in the queue."""
+    def work(self, scorer: Any, *, name: str = "w", stop: threading.Event | None = None) -> None:
+        """Have a real RQ worker do all jobs that are in the queue; with `stop`, until it ends by itself."""
         connection = redis.Redis.from_url(self.link.url)
         heartbeat = Heartbeat(self.link, self.keys, "scorer", name)
         worker = jobs.Worker(self.joined, scorer, name, heartbeat)
-        rq_worker = _WithoutChannel([self.delivery.queue], name=name, connection=connection, stop=threading.Event(),
+        rq_worker = _WithoutChannel([self.delivery.queue], name=name, connection=connection, stop=stop or threading.Event(),
                                     serializer=self.delivery.queue.serializer)
         handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
         jobs.bind(worker)
         try:
-            rq_worker.work(burst=True, logging_level="WARNING")
+            rq_worker.work(burst=stop is None, logging_level="WARNING")
         finally:
             for number, handler in handlers:
                 signal.signal(number, handler)

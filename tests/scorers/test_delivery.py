@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import zlib
 from typing import Any
 
@@ -55,6 +56,16 @@ def test_a_job_that_is_done_leaves_nothing_in_redis(station: Station) -> None:
             if key.startswith((b"rq:job:", b"rq:results:", b"rq:execution", b"rq:wip:", b"rq:queue:", b"rq:finished:"))]
     assert left == []
     assert station.delivery.carriers() == {}
+
+
+def test_a_signal_that_came_before_rqs_own_handlers_is_heeded(station: Station) -> None:
+    station.roll_out(0)
+    station.deliver()
+    stop = threading.Event()
+    stop.set()
+    station.work(scorer := ScriptedScorer(), stop=stop)
+    assert scorer.seen == []
+    assert len(station.queued()) == 1
 
 
 def test_a_job_that_fails_is_forgotten_by_and_by(station: Station) -> None:
