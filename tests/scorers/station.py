@@ -150,8 +150,8 @@ class Station(Board):
         connection = redis.Redis.from_url(self.link.url)
         heartbeat = Heartbeat(self.link, self.keys, "scorer", name)
         worker = jobs.Worker(self.joined, scorer, name, heartbeat)
-        rq_worker = _WithoutChannel([self.delivery.queue], name=name, connection=connection, stop=stop or threading.Event(),
-                                    serializer=self.delivery.queue.serializer)
+        rq_worker = _WithoutChannel([self.delivery.queue], name=name, connection=connection,
+                                    serializer=self.delivery.queue.serializer, stop=stop or threading.Event())
         handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
         jobs.bind(worker)
         try:
