@@ -6,12 +6,14 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check fix bench prove-demo lock resolve clean
 
-FLAVOUR := $(if $(GPU),gpu,cpu)
+# What is installed stays what it is: the GPU environment is not replaced by a plain `make test`.
+FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
 INSTALLED := .venv/installed-$(FLAVOUR)
 PYTHON_IN_VENV := .venv/bin/python
 PACKAGES := config broker generators scorers learner tools benchmarks
 
 ENGINE ?= hf
+$(if $(filter hf vllm,$(ENGINE)),,$(error ENGINE=$(ENGINE): it is hf or vllm))
 # What vLLM needs on a CPU: a small cache in fixed size, no compilation, and time for two processes to import it.
 ENGINE_hf :=
 ENGINE_vllm := generators.engine.type=vllm generators.engine.kv_cache_mb=256 generators.engine.enforce_eager=true
