@@ -9,11 +9,18 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from config.loading import ConfigError, load_run, to_yaml
 from config.logs import set_up_logging
 from config.run import Run
 from config.versions import versions
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from learner.policy import Policy
+    from learner.ranks import Ranks
 
 log = logging.getLogger("learner")
 
@@ -57,8 +64,14 @@ def _start(run: Run, words: Sequence[str]) -> int:
     ranks = launch_or_join(run, words)
     if isinstance(ranks, int):
         return ranks
-    if ranks.rank == 0:
-        return _lead(run, ranks.world_size)
+    try:
+        return _lead(run, ranks.world_size) if ranks.rank == 0 else _follow(run, ranks)
+    except Exception:       # through the log, which masks secrets in tracebacks too
+        log.exception("ended rank=%d", ranks.rank)
+        return 1
+
+
+def _follow(run: Run, ranks: Ranks) -> int:
     from learner.policy import Policy
 
     Policy(run, rank=ranks.rank, world_size=ranks.world_size).follow()
@@ -82,15 +95,7 @@ def _lead(run: Run, world_size: int) -> int:
 
         session = Session(run, link)
         session.open()
-        # Heavy, on purpose after the name is known to be free.
-        from learner.policy import Policy
-        from learner.prompts import load_tokenizer
-
-        policy = Policy(run, rank=0, world_size=world_size)
-        try:
-            return session.train(policy, load_tokenizer(run), stop)
-        finally:
-            policy.close()
+        return session.train(lambda: _load(run, world_size), stop)
     except AlreadyFinished as done:
         log.info("%s", done)
         return 0
@@ -103,6 +108,15 @@ def _lead(run: Run, world_size: int) -> int:
     finally:
         if server is not None and server.is_ours:
             server.stop()
+
+
+def _load(run: Run, world_size: int) -> tuple[PreTrainedTokenizerBase, Policy]:
+    """What is heavy, on purpose after the name is known to be free. The policy last: nothing fails once it is there."""
+    from learner.policy import Policy
+    from learner.prompts import load_tokenizer
+
+    tokenizer = load_tokenizer(run)
+    return tokenizer, Policy(run, rank=0, world_size=world_size)
 
 
 if __name__ == "__main__":

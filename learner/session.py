@@ -1,7 +1,7 @@
 """Put one life of the learner together, run it, and leave a reason behind however it ends.
 
-In: a resolved run and this rank's policy. Out: an exit code, `status.json`, and the run's status in Redis, which tells
-the other roles to end. Rank 0 runs it.
+In: a resolved run, and how its policy is loaded. Out: an exit code, `status.json`, and the run's status in Redis, which
+tells the other roles to end. Rank 0 runs it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.alive import Heartbeat
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Load = Callable[[], "tuple[PreTrainedTokenizerBase, Policy]"]
+
 KEEP_ALIVE_S = 30.0
 
 
@@ -57,12 +60,15 @@ class Session:
         check_redis(self.run, self.link)
         self.status.open()
 
-    def train(self, policy: Policy, tokenizer: PreTrainedTokenizerBase, stop: threading.Event) -> int:
-        """Train until the last step, a signal or an error. Returns the exit code."""
+    def train(self, load: Load, stop: threading.Event) -> int:
+        """Load, then train until the last step, a signal or an error. Returns the exit code."""
         heartbeat = Heartbeat(self.link, self.keys, "learner", f"{socket.gethostname()}-{os.getpid()}")
         version = 0
         trainer: Trainer | None = None
+        policy: Policy | None = None
         try:
+            heartbeat.say("loading the model")
+            tokenizer, policy = load()
             heartbeat.say("reading the data")
             train, held_out = self._sources(tokenizer)
             start = self._start(policy, train)
@@ -88,6 +94,8 @@ class Session:
             heartbeat.stop()
             if trainer is not None:
                 self._close(trainer)
+            if policy is not None:
+                policy.close()
         return 0
 
     def _sources(self, tokenizer: PreTrainedTokenizerBase) -> tuple[PromptSource, PromptSource | None]:

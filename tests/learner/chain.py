@@ -165,3 +165,6 @@ class FilePolicy:
 
     def save_model(self, folder: Path) -> None:
         folder.mkdir(parents=True)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""

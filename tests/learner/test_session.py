@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,12 +12,13 @@ from typing import Any
 import pytest
 
 from broker.connection import Link
-from broker.errors import BrokerUnavailable
+from broker.errors import BrokerUnavailable, RunFailed
 from broker.keys import Keys
 from broker.ownership import Ownership
 from config.run import Run
 from learner.session import Session
 from learner.status import NameTaken, read_status
+from tests.conftest import ROOT
 from tests.learner.chain import FilePolicy, OneToken, make_run
 
 
@@ -22,7 +26,7 @@ def train(session: Session, stop: threading.Event | None = None) -> int:
     policy: Any = FilePolicy()
     tokenizer: Any = OneToken()
     session.open()
-    return session.train(policy, tokenizer, stop or threading.Event())
+    return session.train(lambda: (tokenizer, policy), stop or threading.Event())
 
 
 def told(link: Link, keys: Keys, field: str) -> str:
@@ -52,6 +56,38 @@ def test_data_that_can_not_be_read_fail_the_run_with_the_reason(tmp_path: Path, 
     assert train(Session(run, link)) == 1
     assert told(link, keys, "status") == "failed"
     assert "nowhere.jsonl (split train) can't be read" in told(link, keys, "reason")
+
+
+@pytest.mark.parametrize(("error", "reason"), [
+    (RunFailed("learner.zero.stage=3 needs a GPU"), "learner.zero.stage=3 needs a GPU"),
+    (OSError("nowhere is no model"), "OSError: nowhere is no model")], ids=["of the run", "of a library"])
+def test_a_policy_that_can_not_be_loaded_fails_the_run_with_the_reason_and_leaves_its_name_free(
+        run: Run, link: Link, keys: Keys, error: Exception, reason: str) -> None:
+    def load() -> Any:
+        raise error
+    session = Session(run, link)
+    session.open()
+    assert session.train(load, threading.Event()) == 1
+    assert told(link, keys, "reason") == read_status(run.folder)["reason"] == reason
+    assert (told(link, keys, "status"), told(link, keys, "begun")) == ("failed", "no")
+    Session(run, link).open()
+
+
+def test_a_model_that_is_not_there_ends_the_program_with_the_reason_in_both_places(
+        tmp_path: Path, redis_url: str, link: Link, keys: Keys) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text("name: test\nmodel: {path: /nowhere}\ndata: {train: {type: procedural}}\n"
+                      f"learner: {{device: cpu}}\nruns_dir: {tmp_path}\n")
+    command = [sys.executable, "-m", "learner", "--config", str(config)]
+    ended = subprocess.run(command, env=os.environ | {"REDIS_URL": redis_url}, cwd=ROOT, capture_output=True, text=True,
+                           timeout=120, check=False)
+    assert ended.returncode == 1, ended.stderr
+    assert "Traceback" not in ended.stderr
+    status = read_status(tmp_path / "test")
+    assert (status["status"], status["begun"]) == (told(link, keys, "status"), told(link, keys, "begun")) == (
+        "failed", "no")
+    assert "model.path=/nowhere" in status["reason"]
+    assert told(link, keys, "reason") == status["reason"]
 
 
 def test_a_bug_fails_the_run_with_its_name(run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
