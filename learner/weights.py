@@ -35,7 +35,8 @@ class Publisher:
 
     def __init__(self, run: Run, ownership: Ownership) -> None:
         self._ownership = ownership
-        self.folder = (run.learner.weights.directory or run.folder / "weights").absolute()
+        elsewhere = run.learner.weights.directory       # may be every run's: /dev/shm, say
+        self.folder = (elsewhere / run.name if elsewhere else run.folder / "weights").absolute()
         self.checksum = ""              # of the version published last
 
     def publish(self, policy: SavesWeights, version: int) -> None:

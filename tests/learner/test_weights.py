@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from broker.connection import Link
+from broker.keys import Keys
+from broker.ownership import Ownership
 from learner.weights import Publisher
-from tests.learner.chain import Chain, FilePolicy
+from tests.learner.chain import Chain, FilePolicy, make_run
 
 
 def test_a_version_is_whole_before_it_has_its_name(chain: Chain) -> None:
@@ -31,3 +34,15 @@ def test_versions_that_nobody_can_need_are_removed_and_nothing_else(chain: Chain
     for version in range(5):
         publisher.publish(FilePolicy(), version)
     assert {path.name for path in publisher.folder.iterdir()} == {"v000003", "v000004", "notes", "vocabulary"}
+
+
+def test_two_runs_that_share_a_directory_keep_their_versions_apart(tmp_path: Path, link: Link) -> None:
+    for name, content in (("first", "weights 0"), ("second", "weights 1")):
+        run = make_run(tmp_path, name=name, learner={"weights": {"directory": tmp_path / "fast"}})
+        ownership = Ownership(link, Keys(name))
+        ownership.claim(0)
+        policy = FilePolicy()
+        policy.steps = int(content[-1])
+        Publisher(run, ownership).publish(policy, 0)
+    for name, content in (("first", "weights 0"), ("second", "weights 1")):
+        assert (tmp_path / "fast" / name / "v000000" / "model.safetensors").read_text() == content
