@@ -97,6 +97,16 @@ def find(name: str, runs_dir: Path) -> str | None:
     return known.url if known else None
 
 
+def folder_of(name: str, runs_dir: Path) -> Path:
+    """The folder of run `name`: where its private server is; in `runs_dir` with REDIS_URL, or where none is known.
+
+    Raises:
+        WrongBroker: several folders hold a run of that name, and none of them is in `runs_dir`.
+    """
+    known = None if redis_url() else addresses.find(name, runs_dir)
+    return Path(known.folder) if known else (runs_dir / name).absolute()
+
+
 @contextlib.contextmanager
 def ensure_readable(name: str, runs_dir: Path) -> Iterator[str]:
     """URL of a Redis that answers for run `name`: REDIS_URL, or its private server, started for as long as this lasts.
@@ -107,8 +117,7 @@ def ensure_readable(name: str, runs_dir: Path) -> Iterator[str]:
     if (external := redis_url()) is not None:
         yield external.get_secret_value()
         return
-    known = addresses.find(name, runs_dir)
-    folder = Path(known.folder) if known else (runs_dir / name).absolute()
+    folder = folder_of(name, runs_dir)
     if not (folder / "redis").is_dir():
         raise WrongBroker(f"no Redis is known for run {name!r}: {folder} holds none. Set REDIS_URL if the run uses "
                           f"another one, or --runs-dir if it lies elsewhere; `millrace runs` lists what is there")

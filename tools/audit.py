@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,14 +18,19 @@ from pathlib import Path
 
 from broker import embedded
 from broker.connection import Link
-from broker.errors import PipelineError
+from broker.errors import Permanent, PipelineError
 from broker.keys import WORK_STREAMS, Keys
 from learner import journal
 from learner.journal import Ledger, read_ledger
 
 LOOKS = 3                   # at what seems lost, before it is said
+PAUSE_S = 0.2               # between two looks, for what was on its way to arrive
 PAGE = 500
 OUTAGE_S = 10.0
+
+
+class NoJournal(Permanent):
+    """There is no ledger to compare with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +50,7 @@ class Audit:
     lost_ids: tuple[str, ...]
     twice_ids: tuple[str, ...]
     foreign: int                            # entries of nobody's, with the dead
+    went_back: bool                         # Redis forgot something or was started anew during the last look
 
     @property
     def is_clean(self) -> bool:
@@ -70,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with embedded.ensure_readable(args.run, args.runs_dir) as url:
             link = Link(url, outage_s=OUTAGE_S)
-            result = audit(link, Keys(args.run), args.runs_dir / args.run / "journal")
+            result = audit(link, Keys(args.run), embedded.folder_of(args.run, args.runs_dir) / "journal")
     except PipelineError as error:
         sys.stderr.write(f"millrace audit: {error}\n")
         return 1
@@ -79,13 +86,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def audit(link: Link, keys: Keys, folder: Path) -> Audit:
-    """Compare what `keys` holds with the ledger in `folder`."""
+    """Compare what `keys` holds with the ledger in `folder`.
+
+    Raises:
+        NoJournal: there is no such folder; without this, every group would seem lost.
+    """
+    if not folder.is_dir():
+        raise NoJournal(f"no journal in {folder}: give --runs-dir, the folder that the run's own folder is in")
     for look in range(1, LOOKS + 1):
         view = _look(link, keys)
-        result = _compare(view, read_ledger(folder))
-        went_back = _mark(link, keys)[0] < view.mark[0] or _mark(link, keys)[1] != view.mark[1]
-        if look == LOOKS or (result.is_clean and not went_back):
+        ledger = read_ledger(folder)
+        seq, server = _mark(link, keys)
+        result = _compare(view, ledger, went_back=seq < view.mark[0] or server != view.mark[1])
+        if look == LOOKS or (result.is_clean and not result.went_back):
             return result
+        time.sleep(PAUSE_S)
     raise AssertionError("unreachable")
 
 
@@ -101,20 +116,22 @@ def as_text(name: str, result: Audit) -> str:
              f"  twice      {result.twice:8}   {' '.join(result.twice_ids[:10])}".rstrip()]
     if result.foreign:
         lines.append(f"  foreign entries, with the dead: {result.foreign}")
+    if result.went_back:
+        lines.append("  Redis went back or was started anew during the look: ask again")
     lines.append("nothing lost, nothing twice" if result.is_clean else "NOT CLEAN")
     return "\n".join(lines) + "\n"
 
 
 def _look(link: Link, keys: Keys) -> _View:
     mark = _mark(link, keys)
-    cursor_flat, slots, _ = link.script("ledger_view", keys.scripts())
+    cursor_flat, slots = link.script("ledger_view", keys.scripts())
     cursor = dict(zip(cursor_flat[::2], cursor_flat[1::2], strict=True))
     entries = {stream: list(_groups(link, keys, stream)) for stream in WORK_STREAMS}
     return _View(issued=int(cursor.get(b"issued", 0)), position=int(cursor.get(b"position", 0)),
                  slots=frozenset(slot.decode() for slot in slots), entries=entries, mark=mark)
 
 
-def _compare(view: _View, ledger: Ledger) -> Audit:
+def _compare(view: _View, ledger: Ledger, *, went_back: bool) -> Audit:
     kinds = Counter(outcome.kind for outcome in ledger.outcomes.values())
     out = view.slots - ledger.outcomes.keys()
     places: dict[str, str] = {}
@@ -130,7 +147,8 @@ def _compare(view: _View, ledger: Ledger) -> Audit:
         in_flight=len(out & places.keys()), lost=len(lost), twice=len(doubled),
         dropped_by_reason=_reasons(ledger, journal.DROPPED), dead_by_reason=_reasons(ledger, journal.DEAD),
         in_flight_by_stream=dict(Counter(places.values())), lost_ids=tuple(lost),
-        twice_ids=tuple(sorted(doubled, key=_ordinal)), foreign=view.entries["dead"].count("?"))
+        twice_ids=tuple(sorted(doubled, key=_ordinal)), foreign=view.entries["dead"].count("?"),
+        went_back=went_back)
 
 
 def _reasons(ledger: Ledger, kind: str) -> dict[str, int]:
