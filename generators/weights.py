@@ -1,8 +1,9 @@
 """Follow the announcements: give the engine the newest weights, as soon as it can take them.
 
-In: the last entry of the stream `weights` (the last one, never from a remembered id: Redis may go back). Out: an
-engine whose `version` rises. A generator that joins late loads the newest and nothing else. A file that is gone by the
-time it is read has been replaced by a newer version, so the announcement is read again.
+In: the newest announcement in the stream `weights` (read from the end, never from a remembered id: Redis may go back).
+Out: an engine whose `version` rises. A generator that joins late loads the newest and nothing else. A file that is gone
+by the time it is read has been replaced by a newer version, so the announcement is read again. An entry that is no
+announcement is said once and passed over for the one before it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from generators.engine import Engine
 log = logging.getLogger(__name__)
 
 POLL_S = 0.05
+NEWEST = 16                  # entries at the end of the stream that are looked through for an announcement
 PATIENCE_S = 120.0           # for a file that is announced and can't be read: another machine's folder, most likely
 
 
@@ -35,6 +37,7 @@ class WeightFollower:
         self._key = keys("weights")
         self._engine = engine
         self._loaded = asyncio.Condition()
+        self._last_junk = b""       # id of the entry that was complained of
 
     async def follow(self) -> None:
         """Load each new version until cancelled.
@@ -76,5 +79,16 @@ class WeightFollower:
                   time.monotonic() - started)       # at INFO the engine says what it loaded
 
     def _newest(self) -> Announcement | None:
-        entries: Any = self._link(lambda client: client.xrevrange(self._key, count=1))
-        return decode_announcement(entries[0][1]) if entries else None
+        """The newest entry that can be read as an announcement; None where there is none (yet)."""
+        entries: Any = self._link(lambda client: client.xrevrange(self._key, count=NEWEST))
+        announcement, junk = None, None
+        for entry_id, fields in entries:
+            try:
+                announcement = decode_announcement(fields)
+                break
+            except BadMessage as error:
+                junk = junk or (entry_id, error)
+        if junk is not None and junk[0] != self._last_junk:
+            self._last_junk = junk[0]
+            log.warning("weights_junk entry=%s error=%s; passed over", junk[0].decode(), junk[1])
+        return announcement

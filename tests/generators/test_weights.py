@@ -156,14 +156,9 @@ def vanished_file(publisher: Publisher) -> None:
     publisher.announce(1)
 
 
-def rubbish_announcement(publisher: Publisher) -> None:
-    publisher.link.client.xadd(publisher.keys("weights"), {"v": "1", "version": "one"})
-
-
 @pytest.mark.parametrize(("damage", "said"), [
     (wrong_checksum, "announced c0ffee"),
     (vanished_file, "No such file"),
-    (rubbish_announcement, "invalid literal"),
 ])
 def test_what_cant_be_read_is_passed_over_for_the_next_and_said_once(
         link: Link, publisher: Publisher, damage: Callable[[Publisher], None], said: str,
@@ -181,6 +176,28 @@ def test_what_cant_be_read_is_passed_over_for_the_next_and_said_once(
     asyncio.run(body())
     (warning,) = [record.getMessage() for record in caplog.records if "weights_unreadable" in record.getMessage()]
     assert said in warning
+
+
+@pytest.mark.parametrize("announced", [0, 2])
+def test_junk_at_the_end_of_the_stream_hides_no_announcement_and_is_said_once(
+        link: Link, publisher: Publisher, announced: int, monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        engine = RecordingEngine()
+        for version in range(1, announced + 1):
+            publisher.publish(version)
+        link.client.xadd(publisher.keys("weights"), {"hello": "world"})
+        link.client.xadd(publisher.keys("weights"), {"v": "1", "version": "one"})
+        async with following(link, publisher.keys, engine) as follower:
+            await looked_again(follower, times=3)
+            assert engine.loaded == ([announced] if announced else [])
+            publisher.publish(5)
+            await asyncio.wait_for(follower.at_least(5), 10)
+
+    monkeypatch.setattr(weights, "PATIENCE_S", 0.0)     # junk alone never uses it up
+    asyncio.run(body())
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "invalid literal" in warning                 # what the newest of them lacks
 
 
 def test_a_file_that_is_replaced_while_the_engine_opens_it_is_read_again(link: Link, keys: Keys,
