@@ -7,10 +7,15 @@ process, for generators.vllm_engine; it knows nothing of vLLM.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
+
+log = logging.getLogger(__name__)
+
+END_S = 30.0        # for an engine to shut down; vLLM's own limit is shorter
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -88,6 +93,8 @@ class Keeper(threading.Thread, Generic[E]):
         self._shut_down(engine)
 
     def end(self) -> None:
-        """Shut the engine down and wait for it."""
+        """Shut the engine down and wait for it, but not for ever: what hangs ends with this process."""
         self._ending.set()
-        self.join()
+        self.join(END_S)
+        if self.is_alive():
+            log.warning("engine_hangs waited_s=%.0f; its processes end with this one", END_S)

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from generators import liveness
 from generators.liveness import EngineDied, Keeper, Lifeline
 
 
@@ -101,6 +102,25 @@ def test_the_keeper_stays_until_the_engine_is_shut_down() -> None:
     keeper.end()
     assert shut_down.is_set()
     assert not keeper.is_alive()
+
+
+def test_a_shut_down_that_hangs_is_not_waited_for(
+        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(liveness, "END_S", 0.05)
+    released = threading.Event()
+
+    def hang(_engine: str) -> None:
+        released.wait(5)
+
+    keeper = Keeper(lambda: "engine", hang)
+    keeper.start()
+    keeper.engine.result(timeout=5)
+    keeper.end()
+    assert keeper.is_alive()
+    assert keeper.daemon                        # the interpreter does not wait for it either
+    assert "engine_hangs" in caplog.text
+    released.set()
+    keeper.join(5)
 
 
 def test_a_launch_that_fails_is_heard_of() -> None:
