@@ -1,6 +1,7 @@
 """How a generator or a scorer joins a run: it needs the run's name and where Redis is, nothing else.
 
-It waits until the learner has written the resolved configuration to the hash `run`, saying so, and reads it there.
+It waits until the learner has written the resolved configuration to the hash `run`, saying so, and reads it there. A
+learner that failed before it began has written none and leaves the name free: the next one is waited for as the first.
 """
 
 from __future__ import annotations
@@ -87,13 +88,12 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
             link.outage_s = run.broker.outage_s
             return Joined(run, link, keys)
         state = state_of(link, keys)
-        if state.has_ended:
-            raise NoRun(f"run {name} ended before it began: {state.status} {state.reason}")
+        before = f" (one ended before it began: {state.status} {state.reason})" if state.has_ended else ""
         waited = time.monotonic() - since
         if waited > patience_s:
-            raise NoRun(f"no run {name} at {link.address} after {waited:.0f} s: is its learner running?")
+            raise NoRun(f"no run {name} at {link.address} after {waited:.0f} s: is its learner running?{before}")
         if time.monotonic() - said > SAY_EVERY_S:
-            log.info("waiting %.0f s: for the learner of run %s at %s", waited, name, link.address)
+            log.info("waiting %.0f s: for the learner of run %s at %s%s", waited, name, link.address, before)
             said = time.monotonic()
         stop.wait(POLL_S)
     return None

@@ -35,19 +35,26 @@ def say(link: Link, keys: Keys, **fields: Any) -> None:
     link.client.hset(keys("run"), mapping=mapping)
 
 
+@pytest.mark.parametrize(("left", "says"), [
+    ({}, "for the learner of run test at 127.0.0.1"),
+    ({"status": "failed", "reason": "the model does not load", "begun": "no"},
+     "(one ended before it began: failed the model does not load)"),
+], ids=["none before", "one that failed before it began"])
 def test_a_role_waits_for_the_learners_configuration_and_says_so(
-        link: Link, keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
+        left: dict[str, str], says: str, link: Link, keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
     said = threading.Event()
 
     class Ear(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if "for the learner of run test at 127.0.0.1" in record.getMessage():
+            if says in record.getMessage():
                 said.set()
 
     def begin() -> None:
         if said.wait(10):
             say(link, keys, config=to_yaml(make_run()), status="running")
 
+    if left:
+        say(link, keys, **left)
     caplog.set_level("INFO")
     ear = Ear()
     joining.log.addHandler(ear)
@@ -65,15 +72,15 @@ def test_a_role_waits_for_the_learners_configuration_and_says_so(
     joined.link.close()
 
 
-def test_a_run_that_ended_before_it_began_is_said_with_its_reason(link: Link, keys: Keys) -> None:
-    say(link, keys, status="failed", reason="the model does not load")
-    with pytest.raises(NoRun, match="run test ended before it began: failed the model does not load"):
-        join("test", Path("runs"), threading.Event())
-
-
 def test_patience_ends_with_what_was_waited_for(redis_url: str) -> None:
     address = redis_url.removeprefix("redis://").removesuffix("/0")
     with pytest.raises(NoRun, match=rf"no run test at {address} after 0 s: is its learner running\?"):
+        join("test", Path("runs"), threading.Event(), patience_s=0.05)
+
+
+def test_patience_ends_with_the_reason_of_the_learner_that_failed(link: Link, keys: Keys) -> None:
+    say(link, keys, status="failed", reason="the model does not load", begun="no")
+    with pytest.raises(NoRun, match=r"is its learner running.*ended before it began: failed the model does not load"):
         join("test", Path("runs"), threading.Event(), patience_s=0.05)
 
 
