@@ -44,6 +44,7 @@ UPDATE_S = 300.0        # for each step of a weight update
 STALL_S = 120.0         # for an answer of the engine core, which it gives between two tokens
 PING_EVERY_S = 5.0
 SHUTDOWN_S = 3.0        # for vLLM's processes to end by themselves
+NO_FILE = "No such file"      # what safetensors says; vLLM hands a worker's error on as text alone
 CPU_BLOCK_SIZE = 32     # tokens of a KV block; the smallest that vLLM's CPU kernels are made for
 
 
@@ -129,7 +130,8 @@ class VllmEngineRunner:
             await parts.line.get(parts.engine.pause_generation(mode="keep", clear_cache=True), limit_s=UPDATE_S,
                                  what="pausing for new weights")
             try:
-                await parts.line.get(_replace_weights(parts, file, version), limit_s=UPDATE_S, what="loading weights")
+                await parts.line.get(_replace_weights(parts, file, version, workers=self._config.tensor_parallel),
+                                     limit_s=UPDATE_S, what="loading weights")
                 self._version = version
             finally:
                 if not parts.line.is_cut:
@@ -263,11 +265,11 @@ def _set_environment(config: VllmEngine, *, on_cpu: bool) -> None:
         os.environ.setdefault(name, value)
 
 
-async def _replace_weights(parts: _Parts, file: Path, version: int) -> None:
+async def _replace_weights(parts: _Parts, file: Path, version: int, *, workers: int) -> None:
     """Have every worker load `file`, while generation is paused.
 
     Raises:
-        FileNotFoundError: it is gone; nothing has changed.
+        FileNotFoundError: it is gone, and the only worker did not find it either; nothing has changed.
         EngineDied: anything else went wrong, so that the model may hold parts of two versions.
     """
     from vllm.distributed.weight_transfer.base import WeightTransferUpdateRequest
@@ -277,7 +279,8 @@ async def _replace_weights(parts: _Parts, file: Path, version: int) -> None:
         await parts.engine.update_weights(WeightTransferUpdateRequest(update_info={"path": str(file)}))
         await parts.engine.finish_weight_update(weight_version=str(version))
     except Exception as error:
-        if not await asyncio.to_thread(file.exists):      # the worker opens it before it touches a layer
+        # A worker opens the file before it touches a layer; of several, one may have found it and loaded it.
+        if workers == 1 and NO_FILE in str(error) and not await asyncio.to_thread(file.exists):
             raise FileNotFoundError(f"{file} is gone") from error
         raise parts.line.cut(f"loading {file} failed half-way: {error}") from error
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from transformers import PreTrainedModel
 from broker.errors import BadMessage, RunFailed
 from broker.messages import Completion, FinishReason, Prompt, Span
 from config.generators import VllmEngine
+from generators import hf_model, vllm_engine
 from generators.engine import NO_VERSION
+from generators.liveness import EngineDied, Lifeline
 from generators.vllm_engine import VllmEngineRunner
 from tests.generators.conftest import STOP_ID, make_prompt, make_run, random_model, reference_logprobs, save_weights
 
@@ -168,6 +171,54 @@ def test_a_file_that_can_not_be_loaded_leaves_the_old_weights(served: Served, tm
     prompt = make_prompt("1+2=")
     [group] = served.sample(prompt)
     assert_agrees({served.version: model}, prompt, group)
+
+
+@pytest.mark.timeout(300)
+def test_a_file_that_vanishes_behind_the_check_leaves_the_old_weights(
+        served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model(seed=6)
+    served.load(model)
+    file = save_weights(random_model(seed=7), tmp_path / "model.safetensors")
+    monkeypatch.setattr(hf_model, "check_weights", lambda _skeleton, file: file.unlink())      # retention was faster
+    with pytest.raises(FileNotFoundError, match="is gone"):
+        served.loop.run(served.engine.load_weights(file, served.version + 1))
+    prompt = make_prompt("1+2=")
+    [group] = served.sample(prompt)
+    assert_agrees({served.version: model}, prompt, group)
+
+
+class FailingCore:
+    """An engine core whose update fails with what vLLM says of it."""
+
+    def __init__(self, said: str) -> None:
+        self.said = said
+
+    async def start_weight_update(self) -> None:
+        pass
+
+    async def update_weights(self, _request: object) -> None:
+        raise RuntimeError(self.said)
+
+
+@pytest.mark.parametrize(("workers", "exists", "said", "error", "is_cut"), [
+    (1, False, "No such file or directory", FileNotFoundError, False),
+    (2, False, "No such file or directory", EngineDied, True),      # the other may have found it
+    (1, False, "out of memory", EngineDied, True),                  # half-way, and retention came then
+    (1, True, "out of memory", EngineDied, True),
+])
+def test_an_update_that_fails_is_harmless_only_if_no_worker_can_have_begun(
+        tmp_path: Path, *, workers: int, exists: bool, said: str, error: type[Exception], is_cut: bool) -> None:
+    file = tmp_path / "model.safetensors"
+    if exists:
+        file.touch()
+
+    async def body() -> None:
+        parts = SimpleNamespace(engine=FailingCore(said), line=Lifeline(OSError))
+        with pytest.raises(error):
+            await vllm_engine._replace_weights(parts, file, 3, workers=workers)      # type: ignore[arg-type]
+        assert parts.line.is_cut == is_cut
+
+    asyncio.run(body())
 
 
 @pytest.mark.timeout(300)
