@@ -199,8 +199,10 @@ class Intake:
 
     def _reason_to_drop(self, group: ScoredGroup) -> str | None:
         scored = [reward for reward in group.rewards if reward is not None]
-        if not scored:
-            return f"unscorable: {group.scores[0].reason}"
+        if 2 * len(scored) < len(group.rewards):        # too few to compare an answer with
+            first = next(score.reason for score, reward in zip(group.scores, group.rewards, strict=True)
+                         if reward is None)
+            return f"unscorable: {len(scored)} of {len(group.rewards)} scored; {first}"
         if self.run.learner.filters.zero_variance == "replace" and not has_variance(group.rewards):
             return f"zero_variance: every reward is {scored[0]:g}"
         return None

@@ -87,11 +87,11 @@ class Chain:
     def announce(self, version: int) -> None:
         self.ownership.announce(Announcement(version=version, path="p", checksum="c", size_bytes=1, announced_at=0.0))
 
-    def issue(self, count: int = 1, *, issued_at: float | None = None) -> list[str]:
-        """Let the next `count` groups in; their floor is the newest version announced. Returns their ids."""
+    def issue(self, count: int = 1, *, n: int = 2, issued_at: float | None = None) -> list[str]:
+        """Let the next `count` groups of `n` in; their floor is the newest version announced. Returns their ids."""
         position = int(self.client.hget(self.keys("cursor"), "position") or 0)
         ids = [str(position + i) for i in range(count)]
-        groups = [(group_id, codec.encode_prompt(make_prompt(group_id, issued_at=issued_at))) for group_id in ids]
+        groups = [(group_id, codec.encode_prompt(make_prompt(group_id, n=n, issued_at=issued_at))) for group_id in ids]
         issued = self.ownership.issue(position, position + count, 1000, 0, groups)
         assert issued.floor is not None
         return ids

@@ -78,12 +78,23 @@ def test_a_good_group_between_empty_ones_begins_the_count_anew(make_chain: MakeC
     assert set(chain.intake.held) == {"2"}
 
 
-def test_a_group_that_nothing_could_score_is_dropped_with_the_scorers_reason(chain: Chain) -> None:
-    (group_id,) = chain.issue()
-    chain.score(group_id, [None, None])
+@pytest.mark.parametrize(("rewards", "detail"), [
+    ([None, None], "unscorable: 0 of 2 scored; the sandbox is away"),
+    ([1.0, None, None, None, 0.0], "unscorable: 2 of 5 scored; the sandbox is away")])
+def test_a_group_of_which_fewer_than_half_could_be_scored_is_dropped_with_the_scorers_reason(
+        chain: Chain, rewards: list[float | None], detail: str) -> None:
+    (group_id,) = chain.issue(n=len(rewards))
+    chain.score(group_id, rewards)
     chain.read()
-    assert chain.journal.ledger.outcomes[group_id] == Outcome("dropped", "unscorable: the sandbox is away")
+    assert chain.journal.ledger.outcomes[group_id] == Outcome("dropped", detail)
     assert chain.slots == set()
+
+
+def test_a_group_of_which_half_could_be_scored_is_held(chain: Chain) -> None:
+    (group_id,) = chain.issue(n=4)
+    chain.score(group_id, [None, 1.0, None, 0.0])
+    chain.read()
+    assert set(chain.intake.held) == {group_id}
 
 
 def test_a_dead_letter_is_an_outcome_and_stays_for_its_operator(chain: Chain) -> None:
