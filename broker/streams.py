@@ -1,7 +1,7 @@
 """A work stream as its workers see it: lease entries, keep the leases, hand results over.
 
 `Consumer.lease` decides who works; `hand_over` decides whose result counts. Generators and the scorers' dispatcher use
-it; the learner reads `scored` and `dead` by itself (learner.collector), since it is their only reader.
+it; the learner reads `scored` and `dead` by itself (learner.intake), since it is their only reader.
 A process that dies leaves its entries pending: another one takes them over once they are idle longer than the lease.
 """
 
@@ -23,6 +23,7 @@ from broker.connection import Link
 from broker.errors import BadMessage
 from broker.keys import DEAD, GROUP, Keys
 from broker.messages import DeadLetter
+from config.logs import mask
 
 log = logging.getLogger(__name__)
 M = TypeVar("M")
@@ -72,9 +73,13 @@ def hand_over(link: Link, keys: Keys, entry: Entry, to: str, fields: codec.Field
 
 
 def bury(link: Link, keys: Keys, entry: Entry, *, reason: str, attempts: int = 0, traceback: str = "") -> bool:
-    """Hand `entry` over to `dead`; a foreign entry, which `where` does not name, is rejected there instead."""
+    """Hand `entry` over to `dead`; a foreign entry, which `where` does not name, is rejected there instead.
+
+    Secrets in `reason` and `traceback` are masked: the letter stays in Redis and in its file.
+    """
+    reason = mask(reason)
     letter = DeadLetter(group_id=entry.group_id, stage=entry.stream, reason=reason, attempts=attempts,
-                        traceback=traceback[-TRACEBACK_BYTES:], original=entry.raw.get(b"payload", b""))
+                        traceback=mask(traceback)[-TRACEBACK_BYTES:], original=entry.raw.get(b"payload", b""))
     if hand_over(link, keys, entry, DEAD, codec.encode_dead(letter, floor=entry.floor)):
         log.error("dead group=%s stage=%s attempts=%d reason=%s", entry.group_id, entry.stream, attempts, reason)
         return True
@@ -83,6 +88,7 @@ def bury(link: Link, keys: Keys, entry: Entry, *, reason: str, attempts: int = 0
 
 def reject(link: Link, keys: Keys, entry: Entry, *, reason: str) -> bool:
     """Put an entry that is no living group's with the dead. False: it is gone, or somebody's after all."""
+    reason = mask(reason)
     foreign = DeadLetter(group_id="?", stage=entry.stream, reason=f"foreign entry: {reason}", attempts=0, traceback="",
                          original=entry.raw.get(b"payload", b""))
     flat = [part for pair in codec.encode_dead(foreign, floor=-1).items() for part in pair]

@@ -11,7 +11,7 @@ import pytest
 
 from broker import codec
 from broker.keys import GROUP
-from broker.streams import Consumer, Entry, Renewer
+from broker.streams import TRACEBACK_BYTES, Consumer, Entry, Renewer, bury
 from tests.broker.conftest import Board, result_of
 
 LEASE_S = 60.0
@@ -256,6 +256,22 @@ def test_a_readable_entry_that_where_does_not_name_goes_to_dead_when_its_result_
     assert counted == [True, False]
     assert (board.ids("prompts"), board.ids("rollouts"), board.ids("dead")) == ([], ["0"], ["?"])
     board.audit()
+
+
+@pytest.mark.parametrize("is_foreign", [False, True])
+def test_a_dead_letter_holds_no_secret(is_foreign: bool, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_planted")
+    monkeypatch.setenv("REDIS_URL", "redis://user:planted-word@far:6379/0")
+    board.issue(0)
+    entry = board.entry("0")
+    if is_foreign:
+        board.client.hdel(board.keys("where"), "0")
+    # Cut to its last 4000 bytes, the traceback would begin inside a secret that is masked too late.
+    assert bury(board.link, board.keys, entry, reason="401 for hf_planted at redis://user:planted-word@far:6379/0",
+                traceback="planted-word" + "x" * (TRACEBACK_BYTES - 4))
+    ((_, fields),) = board.client.xrange(board.keys("dead"))
+    assert b"401 for ****" in fields[b"reason"]
+    assert not [name for name, value in fields.items() if b"planted" in value or b"word" in value]
 
 
 def test_burying_frees_the_entry_for_good(board: Board, worker: Worker) -> None:
