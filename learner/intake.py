@@ -30,6 +30,7 @@ from learner.journal import Journal, Outcome
 log = logging.getLogger(__name__)
 
 READ_COUNT = 64
+LOOK_COUNT = 64             # entries that a survey looks at: Redis does nothing else while it copies them
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Intake:
         self._empty_in_a_row = 0
         self._dead_in_a_row = 0
         self._nowhere: set[str] = set()             # ids that were in no entry at the last look
+        self._issued_at: dict[str, float] = {}      # by id, the one whose entry was looked at longest ago first
 
     def read(self, *, block_s: float) -> int:
         """Take in what has come since the last read, waiting up to `block_s` for it. Returns the number of entries."""
@@ -77,7 +79,7 @@ class Intake:
 
     def look_around(self) -> None:
         """Where everything is: fetch what a lost reply hid, bury what is too old, notice what somebody deleted."""
-        reply = self.ownership.link.script("survey", self.ownership.keys.scripts())
+        reply = self.ownership.link.script("survey", self.ownership.keys.scripts(), *self._to_look_at())
         words = [word.decode() for word in reply]
         now, places, oldest = time.time(), dict.fromkeys((PROMPTS, ROLLOUTS, SCORED, DEAD), 0), 0.0
         nowhere: set[str] = set()
@@ -87,20 +89,32 @@ class Intake:
             elif not issued_at:
                 nowhere.add(group_id)
             else:
+                if issued_at != "?":
+                    self._issued_at.pop(group_id, None)
+                    self._issued_at[group_id] = float(issued_at)
                 places[stream] += 1
-                age = now - float(issued_at)
                 if stream in {PROMPTS, ROLLOUTS}:
+                    age = now - self._issued_at.get(group_id, now)
                     oldest = max(oldest, age)
                     if age > self.run.learner.group_deadline_s:
                         self._bury_late(stream, entry_id, age)
                 elif stream == DEAD or group_id not in self.held:
                     self._accept(self._fetch(stream, entry_id))
         if lost := sorted(nowhere & self._nowhere):
-            raise RunFailed(f"group {lost[0]} ({len(lost)} in all) has a slot, and no entry in any stream: an entry or "
-                            f"a key of {self.ownership.keys('*')} was deleted by hand")
+            raise RunFailed(f"group {lost[0]} (at least {len(lost)} in all) has a slot, and no entry in any stream: an "
+                            f"entry or a key of {self.ownership.keys('*')} was deleted by hand")
         self._nowhere = nowhere
         self.survey = Survey(places, oldest)
         self._fetch_evaluation()
+
+    def _to_look_at(self) -> list[str]:
+        """A few ids for the survey: those of which nothing was found, the new ones, and the others in turn."""
+        found: Any = self.ownership.link(lambda client: client.zrange(self.ownership.keys("slots"), 0, -1))
+        ids = [group_id.decode() for group_id in found]
+        out = set(ids)
+        self._issued_at = {group_id: at for group_id, at in self._issued_at.items() if group_id in out}
+        new = (group_id for group_id in ids if group_id not in self._issued_at)
+        return list(dict.fromkeys([*sorted(self._nowhere), *new, *self._issued_at]))[:LOOK_COUNT]
 
     def _fetch_evaluation(self) -> None:
         """What a lost reply hid of the open rounds: evaluation holds no slot, so the survey does not see it."""

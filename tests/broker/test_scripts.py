@@ -385,9 +385,13 @@ def test_a_survey_tells_where_every_group_is_and_what_is_missing(board: Board) -
     places = {group: board.where(group) for group in board.slots()}
     board.client.hdel(board.keys("where"), "0")
     before = board.state()
-    reply = [word.decode() for word in board.link.script("survey", board.keys.scripts())]
-    found = {reply[i]: (f"{reply[i + 1]} {reply[i + 2]}", reply[i + 3]) for i in range(0, len(reply), 4)}
-    assert found == {"0": (" ", ""), "1": (places["1"], "1.000"), "2": (places["2"], "0"), "3": (places["3"], "")}
+
+    def survey(*ids: str) -> dict[str, tuple[str, str]]:
+        reply = [word.decode() for word in board.link.script("survey", board.keys.scripts(), *ids)]
+        return {reply[i]: (f"{reply[i + 1]} {reply[i + 2]}", reply[i + 3]) for i in range(0, len(reply), 4)}
+    assert survey("0", "1", "2", "3", "gone") == {"0": (" ", ""), "1": (places["1"], "1.000"), "2": (places["2"], "0"),
+                                                  "3": (places["3"], "")}
+    assert survey("2") == {"0": (" ", ""), "1": (places["1"], "?"), "2": (places["2"], "0"), "3": (places["3"], "?")}
     assert board.state() == before
 
 

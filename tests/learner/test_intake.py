@@ -11,6 +11,7 @@ from broker import codec
 from broker.errors import RunFailed
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED
 from broker.streams import bury, hand_over
+from learner.intake import LOOK_COUNT
 from learner.journal import Outcome, read_ledger
 from tests.learner.chain import Chain, make_prompt, make_scored
 from tests.learner.conftest import MakeChain
@@ -157,8 +158,57 @@ def test_what_somebody_deleted_by_hand_is_noticed_at_the_second_look(chain: Chai
     else:
         chain.client.hdel(chain.keys("where"), gone)
     chain.intake.look_around()
-    with pytest.raises(RunFailed, match=r"group 0 \(1 in all\) has a slot, and no entry in any stream"):
+    with pytest.raises(RunFailed, match=r"group 0 \(at least 1 in all\) has a slot, and no entry in any stream"):
         chain.intake.look_around()
+
+
+def test_a_survey_looks_at_few_entries_since_each_is_copied(chain: Chain) -> None:
+    ids = set(chain.issue(LOOK_COUNT + 10))
+    looked: list[int] = []
+    for _ in range(3):
+        chain.client.config_resetstat()
+        chain.intake.look_around()
+        looked.append(chain.client.info("commandstats")["cmdstat_xrange"]["calls"])
+    assert looked == [LOOK_COUNT] * 3
+    assert chain.intake.survey.places[PROMPTS] == LOOK_COUNT + 10
+    assert set(chain.intake._issued_at) == ids
+
+
+@pytest.mark.parametrize("looks", [0, 4], ids=["from the first look on", "after it was seen"])
+def test_a_deleted_entry_among_many_is_noticed_after_a_few_looks(
+        chain: Chain, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
+    monkeypatch.setattr("learner.intake.LOOK_COUNT", 2)
+    gone = chain.issue(6)[-1]
+    for _ in range(looks):
+        chain.intake.look_around()
+    chain.client.xdel(chain.keys(PROMPTS), chain.entry(gone).entry_id)
+    with pytest.raises(RunFailed, match=f"group {gone}"):       # noqa: PT012
+        for _ in range(3 + 1):                                  # three to have looked at all, one more to be sure
+            chain.intake.look_around()
+
+
+def test_late_groups_among_many_are_buried_after_a_few_looks(
+        chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("learner.intake.LOOK_COUNT", 2)
+    young = chain.issue(4)
+    late = chain.issue(2, issued_at=time.time() - 301)
+    for _ in range(3):
+        chain.intake.look_around()
+    chain.read()
+    assert chain.slots == set(young)
+    assert set(chain.journal.ledger.outcomes) == set(late)
+
+
+def test_a_group_gets_late_without_being_looked_at_again(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("learner.intake.LOOK_COUNT", 1)
+    first, second = chain.issue(2)
+    for _ in range(2):
+        chain.intake.look_around()
+    now = time.time()
+    monkeypatch.setattr("learner.intake.time.time", lambda: now + 301)
+    chain.intake.look_around()
+    chain.read()
+    assert set(chain.journal.ledger.outcomes) == {first, second}
 
 
 def test_entries_that_a_lost_reply_hid_are_found_by_looking_around(chain: Chain) -> None:
