@@ -8,6 +8,7 @@ scripts are written so.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from importlib import resources
@@ -49,6 +50,8 @@ class Link:
     Args:
         url: `redis://`, `rediss://` or `unix://`, with user and password where the server wants them.
         outage_s: seconds without an answer after which `BrokerUnavailable` is raised.
+    Attributes:
+        stop: set, it ends a wait for Redis; an entry point puts its own request to end here.
     Raises:
         WrongBroker: `url` is none of these.
     """
@@ -56,6 +59,7 @@ class Link:
     def __init__(self, url: str, *, outage_s: float) -> None:
         self.url = url
         self.outage_s = outage_s
+        self.stop = threading.Event()
         try:
             self.client: redis.Redis = redis.Redis.from_url(
                 url, retry=Retry(NoBackoff(), 0), socket_timeout=SOCKET_TIMEOUT_S, socket_connect_timeout=5.0,
@@ -75,7 +79,7 @@ class Link:
 
         Raises:
             WrongBroker: Redis refuses this user or password.
-            BrokerUnavailable: no answer within `outage_s`.
+            BrokerUnavailable: no answer within `outage_s`, or `stop` was set while there was none.
         """
         since = time.monotonic()
         said = since
@@ -96,12 +100,14 @@ class Link:
                 else:
                     raise
             waited = time.monotonic() - since
+            if self.stop.is_set():
+                raise BrokerUnavailable(f"stopped while waiting for redis: {why}")
             if waited > self.outage_s:
                 raise BrokerUnavailable(f"{why} (for {waited:.0f} s; broker.outage_s={self.outage_s:g})")
             if time.monotonic() - said > SAY_EVERY_S:
                 log.warning("waiting waited_s=%.0f for=%s", waited, why)
                 said = time.monotonic()
-            time.sleep(pause)
+            self.stop.wait(pause)
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
     def script(self, name: str, keys: list[str], *args: Any, guarded: bool = False) -> Any:

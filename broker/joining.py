@@ -73,8 +73,10 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
 
     Raises:
         NoRun: nothing of that name within `patience_s`, or it was written by another version of this program.
+        BrokerUnavailable: Redis is away, for long or when `stop` was set; the link that is returned knows `stop` too.
     """
     link = Link(find_redis(name, runs_dir), outage_s=FIRST_OUTAGE_S)
+    link.stop = stop
     keys = Keys(name)
     since = said = time.monotonic()
     while not stop.is_set():

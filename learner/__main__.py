@@ -91,6 +91,7 @@ def _lead(run: Run, world_size: int) -> int:
         if run.broker.url is None:
             server = embedded.start(run)
         link = Link(server.url if server else run.broker.url.get_secret_value(), outage_s=run.broker.outage_s)  # type: ignore[union-attr]
+        link.stop = stop
         from learner.session import Session
 
         session = Session(run, link)

@@ -56,6 +56,23 @@ def test_a_waiting_read_survives_a_restart(server: RedisServer) -> None:
     link.close()
 
 
+def test_a_stop_ends_the_wait_for_a_redis_that_is_gone() -> None:
+    link = Link(f"redis://127.0.0.1:{free_port()}/0", outage_s=60)
+    stopper = threading.Timer(0.3, link.stop.set)
+    started = time.monotonic()
+    stopper.start()
+    with pytest.raises(BrokerUnavailable, match="stopped while waiting for redis: no answer from"):
+        link(lambda client: client.ping())
+    assert time.monotonic() - started < 5
+    stopper.join()
+    link.close()
+
+
+def test_a_link_that_is_asked_to_stop_still_works_while_redis_answers(link: Link) -> None:
+    link.stop.set()
+    assert link(lambda client: client.ping())
+
+
 def test_an_outage_that_is_too_long_ends_with_host_and_port_and_without_the_password() -> None:
     port = free_port()
     link = Link(f"redis://user:planted-password@127.0.0.1:{port}/0", outage_s=0.3)

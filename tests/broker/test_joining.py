@@ -11,10 +11,12 @@ import pytest
 
 from broker import joining
 from broker.connection import Link
+from broker.errors import BrokerUnavailable
 from broker.joining import NoRun, RunState, find_redis, join, state_of
 from broker.keys import Keys
 from config.loading import to_yaml
 from config.run import Run
+from tests.conftest import free_port
 
 
 def make_run() -> Run:
@@ -88,6 +90,14 @@ def test_a_stop_ends_the_waiting(redis_url: str) -> None:
     stop = threading.Event()
     threading.Timer(0.05, stop.set).start()
     assert join("test", Path("runs"), stop, patience_s=20) is None
+
+
+def test_a_stop_ends_the_waiting_for_redis_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_URL", f"redis://127.0.0.1:{free_port()}/0")
+    stop = threading.Event()
+    threading.Timer(0.1, stop.set).start()
+    with pytest.raises(BrokerUnavailable, match="stopped while waiting for redis"):
+        join("test", Path("runs"), stop)
 
 
 def test_a_configuration_of_another_version_is_refused_by_name(link: Link, keys: Keys) -> None:
