@@ -10,10 +10,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from broker.errors import RunFailed
+from broker.keys import PROMPTS, ROLLOUTS
 from broker.messages import ScoredGroup
+from broker.stats import keys_of
 from config.run import Run
 from learner.evaluation import Round
 from learner.intake import Intake
@@ -21,6 +24,7 @@ from learner.intake import Intake
 log = logging.getLogger(__name__)
 
 CHECK_EVERY_S = 1.0
+ALIVE_EVERY_S = 10.0
 SAY_EVERY_S = 10.0
 
 
@@ -43,6 +47,8 @@ class Collector:
         self._say = say
         self._checked = 0.0
         self._looked = 0.0
+        self._asked = -ALIVE_EVERY_S
+        self._nobody = ""                       # who is not there, though work waits for him
         self._look_every_s = min(5.0, max(0.5, run.learner.group_deadline_s / 20))
 
     def take(self, version: int) -> list[ScoredGroup] | None:
@@ -90,7 +96,8 @@ class Collector:
                     return [*done, self.intake.rounds.open.pop(version)]
                 self.ask_again(current, ask)
             missing = len(current.missing) if current else 0
-            what = f"{time.monotonic() - since:.0f} s: evaluation of version {version}, {missing} groups missing"
+            what = (f"{time.monotonic() - since:.0f} s: evaluation of version {version}, {missing} groups missing"
+                    f"{self._who_is_missing()}")
             self._say(what)
             if time.monotonic() - said > SAY_EVERY_S:
                 log.info("waiting %s", what)
@@ -152,7 +159,18 @@ class Collector:
         places = ", ".join(f"{count} in {stream}" for stream, count in survey.places.items() if count)
         reason = " (older groups must come first, for max_lag)" if enough else ""
         return (f"{waited:.0f} s: {min(len(self.intake.held), size)} of {size} groups{reason}; "
-                f"out: {places or 'none'}; oldest {survey.oldest_s:.0f} s")
+                f"out: {places or 'none'}; oldest {survey.oldest_s:.0f} s{self._who_is_missing()}")
+
+    def _who_is_missing(self) -> str:
+        """Which role has work and nobody to do it, and how one is started."""
+        if time.monotonic() - self._asked >= ALIVE_EVERY_S:
+            self._asked = time.monotonic()
+            depths, ownership = self.intake.depths(), self.intake.ownership
+            self._nobody = "".join(
+                f"; no {role} is alive: python -m {role}s --run {self.run.name}"
+                for stream, role in ((PROMPTS, "generator"), (ROLLOUTS, "scorer"))
+                if depths[stream] and not ownership.link(partial(keys_of, prefix=ownership.keys.alive(role, ""))))
+        return self._nobody
 
 
 def rest_can_make_it(version: int, slots: Sequence[int], chosen: Sequence[int], *, groups_per_step: int,
