@@ -12,6 +12,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = "config/recipes/demo_cpu.yaml"
+RECIPES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "config" / "recipes").glob("*.yaml"))
 HEAVY = {"torch", "transformers", "deepspeed", "datasets", "vllm", "math_verify", "sympy", "matplotlib"}
 ANSWER_S = 1.5
 
@@ -69,6 +70,15 @@ def test_print_config_shows_the_whole_run_with_its_secrets_masked(monkeypatch: p
     assert shown["learner"]["steps"] == 3
     assert shown["learner"]["objective"]["clip_high"] == 0.28            # a default that the file does not name
     assert shown["broker"]["url"] == shown["model"]["hf_token"] == "**********"
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_is_shown_whole(recipe: str) -> None:
+    done = learner("--config", recipe, "--print-config")
+    assert done.returncode == 0, done.stderr
+    shown = yaml.safe_load(done.stdout)
+    assert shown["learner"]["steps"] == yaml.safe_load((ROOT / recipe).read_text())["learner"]["steps"]
+    assert shown["sampling"]["temperature"] > 0, "the defaults are there too"
 
 
 def test_version_names_what_a_bug_report_needs() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from config.loading import ConfigError
+from config.loading import ConfigError, load_run
 from config.run import Run
 from tools.commands import commands
 from tools.main import main
@@ -59,6 +59,17 @@ def test_a_dry_run_shows_every_command_and_its_gpus_and_starts_nothing(
         f"CUDA_VISIBLE_DEVICES=0,1 {sys.executable} -m generators --run demo",
         f"{sys.executable} -m scorers --run demo",
     ]
+    assert not list(runs_dir.iterdir())
+
+
+@pytest.mark.parametrize("recipe", sorted((ROOT / "config" / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_recipe_can_be_tried_dry(
+        recipe: Path, runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", str(recipe), "--dry-run", f"runs_dir={runs_dir}"]) == 0
+    shown = capsys.readouterr().out
+    run = load_run(["--config", str(recipe)])
+    assert shown.count(f"-m learner --config {recipe} runs_dir={runs_dir}") == 1
+    assert shown.count(f"-m generators --run {run.name}\n") == run.generators.count
     assert not list(runs_dir.iterdir())
 
 
