@@ -41,7 +41,7 @@ class Collector:
         self.run = run
         self.intake = intake
         self.late_wait_s = 0.0                  # time spent with enough groups that may not be taken yet
-        self.breaches = 0                       # tokens beyond max_lag: must stay 0
+        self.breaches = 0                       # groups trained beyond max_lag: must stay 0
         self._stop = stop
         self._tend = tend
         self._say = say

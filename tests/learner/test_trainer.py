@@ -103,7 +103,7 @@ def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(make_chain: MakeC
     records = read_metrics(folder)
     assert [record["step"] for record in records] == [1, 2, 3, 4, 5, 6]
     assert records[0].keys() >= {"step", "reward_mean", "lag_mean", "lag_max", "groups", "tokens", "seconds"}
-    assert all((record["groups"], record["tokens"]) == (2, 8) for record in records)
+    assert all((record["groups"], record["tokens"], record["lag_breaches"]) == (2, 8, 0) for record in records)
     assert all(0 <= record["lag_max"] <= 1 for record in records)
     assert (records[0]["eval_version"], records[0]["eval_pass_rate"]) == (0, 0.25)
     assert records[-1]["eval_version"] == 6
@@ -111,6 +111,17 @@ def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(make_chain: MakeC
     samples = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
     assert [sample["step"] for sample in samples] == [1, 3, 6]
     assert (samples[0]["reward"], samples[0]["answer"]) == (1.0, "5")
+
+
+def test_breaches_of_the_lag_are_in_the_metrics(make_chain: MakeChain, hands: list[Hands]) -> None:
+    chain = make_chain(learner={"steps": 1})
+    hands.append(Hands(chain))
+    hands[0].start()
+    trainer = make_trainer(chain)
+    chain.collector.breaches = 3
+    assert trainer.train()
+    trainer.metrics.close()
+    assert [record["lag_breaches"] for record in read_metrics(chain.run.folder)] == [3]
 
 
 def test_no_slot_is_freed_before_the_next_version_is_announced(
