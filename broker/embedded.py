@@ -2,8 +2,9 @@
 
 In: a run's folder. Out: a server with a random password whose data are in `FOLDER/redis/`, its log in
 `FOLDER/logs/redis.log`, and its URL in a file of mode 600 in the user's state folder, keyed by the run's name and
-folder. Started by `millrace up`, and by tools that want to read a stopped one. It ends with the process that started
-it, by SIGTERM, so that it flushes its append-only file first; the next start finds the data again.
+folder. Started by `millrace up`, by `python -m learner` without it, and by tools that want to read a stopped one. It
+ends with the process that started it, by SIGTERM, so that it flushes its append-only file first; the next start finds
+the data again.
 
 One server per folder: the server itself inherits the lock on `FOLDER/redis/server.lock` and holds it while it lives.
 """

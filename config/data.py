@@ -16,15 +16,16 @@ class DatasetSource(Section):
     path: str
     """Hub name, file or folder."""
     split: str = "train"
-    """Split of it; a single file has only `train`."""
+    """Split of it; that of a single file may have any name."""
     config_name: str | None = None
     """The data set's configuration, where it has several."""
     revision: str | None = None
     """Commit or tag on the hub."""
     prompt_column: str = "messages"
-    """Column with a chat (`[{role, content}, ...]`) or, with `prompt_template`, with text."""
+    """Column with a chat (`[{role, content}, ...]`), or with text, which becomes the user's turn.
+    Not read where `prompt_template` is set."""
     prompt_template: str | None = None
-    """Text of the user's turn with `{column}` fields of the row; unset: `prompt_column` is used as it is."""
+    """Text of the user's turn with `{column}` fields of the row; unset: `prompt_column` is used."""
     system_prompt: str | None = None
     """A system turn before it."""
     verification_column: str = "verification_info"

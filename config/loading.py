@@ -1,7 +1,8 @@
 """From files, environment and command line to one frozen `Run`, or to an error that says which key and what to do.
 
 YAML < environment (`MILLRACE_LEARNER__OPTIMIZER__LR`) < command line (`learner.optimizer.lr=1e-6`). The one module that
-reads the environment's settings. Runs in every entry point before anything heavy is imported.
+reads the environment's settings (config.logs reads the two secrets too, at every line, to mask them). Runs in every
+entry point before anything heavy is imported.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Run(Section):
     name: str = Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)
     """Letters, digits, `_` and `-`; in every key, queue, file and log line of the run."""
     seed: int = Field(0, ge=0)
-    """Order of the data and sampling."""
+    """Order of the data and, with the engine `hf`, sampling."""
     runs_dir: Path = Path("runs")
     """Folder in which the run's folder, named like the run, is made."""
     model: ModelConfig
