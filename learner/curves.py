@@ -14,7 +14,10 @@ from learner.metrics import read_metrics
 Records = list[dict[str, Any]]
 
 INK, MUTED = "#1f2933", "#9aa5b1"
-BLUE, ORANGE, GREEN, PURPLE, GREY = "#3b82f6", "#f97316", "#10b981", "#a855f7", "#94a3b8"
+BLUE, ORANGE, GREEN, PURPLE, PINK, GREY = "#3b82f6", "#f97316", "#10b981", "#a855f7", "#ec4899", "#94a3b8"
+TIMES = {                   # every lap of a step's clock: label and colour
+    "wait": ("waiting", GREY), "train": ("training", BLUE), "publish": ("publishing", GREEN),
+    "journal": ("journal", PURPLE), "evaluate": ("evaluating", PINK), "other": ("other", ORANGE)}
 SMOOTH_STEPS = 10           # the bold reward curve is a mean over so many steps
 STYLE: Any = {"axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.titlecolor": INK, "text.color": INK,
               "xtick.color": INK, "ytick.color": INK, "font.size": 9, "axes.spines.top": False,
@@ -45,9 +48,7 @@ def draw(folder: Path) -> Path | None:
                 "to be scored": (ORANGE, [record["queues"]["rollouts"] for record in records]),
                 "to be trained": (GREEN, [record["queues"]["scored"] for record in records])})
         _stack(time, records, "Seconds a step",
-               {"waiting": (GREY, _seconds(records, "wait")), "training": (BLUE, _seconds(records, "train")),
-                "publishing": (GREEN, _seconds(records, "publish")),
-                "journal": (PURPLE, _seconds(records, "journal")), "other": (ORANGE, _seconds(records, "other"))})
+               {label: (colour, _seconds(records, part)) for part, (label, colour) in TIMES.items()})
         for axes in (reward, lag, queues, time):
             axes.set_xlabel("optimizer step")
             axes.set_xlim(records[0]["step"] - 1, last + 0.03 * len(records))
@@ -56,7 +57,7 @@ def draw(folder: Path) -> Path | None:
             axes.grid(axis="y", color=MUTED, alpha=0.3, linewidth=0.6)
             handles, labels = axes.get_legend_handles_labels()
             axes.legend(handles, labels, loc="lower right", bbox_to_anchor=(1.01, 0.985), ncols=len(labels),
-                        columnspacing=1.2, handlelength=1.2)
+                        columnspacing=0.9, handlelength=0.9, handletextpad=0.4)
         path = folder / "curves.png"
         figure.savefig(path, dpi=130)
         plt.close(figure)

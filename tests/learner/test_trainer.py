@@ -16,6 +16,7 @@ from broker.errors import RunFailed
 from broker.keys import PROMPTS, SCORED
 from learner.checkpoint import Progress
 from learner.collector import Collector
+from learner.curves import TIMES
 from learner.feeder import Feeder
 from learner.journal import read_ledger
 from learner.metrics import Metrics, read_metrics
@@ -104,6 +105,8 @@ def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(make_chain: MakeC
     assert [record["step"] for record in records] == [1, 2, 3, 4, 5, 6]
     assert records[0].keys() >= {"step", "reward_mean", "lag_mean", "lag_max", "groups", "tokens", "seconds"}
     assert all((record["groups"], record["tokens"], record["lag_breaches"]) == (2, 8, 0) for record in records)
+    assert {f"seconds_{part}" for part in TIMES} == {       # the picture leaves no time out
+        name for record in records for name in record if name.startswith("seconds_")}
     assert all(0 <= record["lag_max"] <= 1 for record in records)
     assert (records[0]["eval_version"], records[0]["eval_pass_rate"]) == (0, 0.25)
     assert records[-1]["eval_version"] == 6
