@@ -23,7 +23,6 @@ class Address:
 
     url: str            # with the password
     folder: str         # the run's folder, absolute
-    pid: int            # of the server when it was last started
 
 
 def file_of(folder: Path) -> Path:
@@ -77,8 +76,9 @@ def find(name: str, runs_dir: Path) -> Address | None:
 
 def _read(path: Path) -> Address | None:
     try:
-        return Address(**json.loads(path.read_text(encoding="utf-8")))
+        known = json.loads(path.read_text(encoding="utf-8"))
+        return Address(url=known["url"], folder=known["folder"])
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise WrongBroker(f"{path} is damaged ({error}); remove it, and the next start writes a new one") from None

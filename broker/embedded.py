@@ -2,9 +2,9 @@
 
 In: a run's folder. Out: a server with a random password whose data are in `FOLDER/redis/`, its log in
 `FOLDER/logs/redis.log`, and its URL in a file of mode 600 in the user's state folder, keyed by the run's name and
-folder. Started by `millrace up`, by `python -m learner` without it, and by tools that want to read a stopped one. It
-ends with the process that started it, by SIGTERM, so that it flushes its append-only file first; the next start finds
-the data again.
+folder. Started by `millrace up`, by `python -m learner` where none runs yet, and by tools that want to read a stopped
+one. It ends with the process that started it, by SIGTERM, so that it flushes its append-only file first; the next start
+finds the data again.
 
 One server per folder: the server itself inherits the lock on `FOLDER/redis/server.lock` and holds it while it lives.
 """
@@ -50,9 +50,8 @@ LOG_LINES = 8
 class Embedded:
     """A running private server: one that this process started, or one that it found."""
 
-    def __init__(self, known: Address, process: subprocess.Popen[bytes] | None) -> None:
-        self.url = known.url
-        self.folder = Path(known.folder)
+    def __init__(self, url: str, process: subprocess.Popen[bytes] | None) -> None:
+        self.url = url
         self._process = process
 
     @property
@@ -179,7 +178,7 @@ def _start(folder: Path, *, maxmemory_mb: int) -> Embedded:
         while not _is_free(lock):
             known = addresses.read(folder)
             if known and _answers(known.url):
-                return Embedded(known, process=None)
+                return Embedded(known.url, process=None)
             if time.monotonic() > deadline:
                 raise WrongBroker(f"a process holds {lock.name}, but no Redis has answered in {START_S:.0f} s; "
                                   f"`fuser {lock.name}` names it")
@@ -204,10 +203,9 @@ def _launch(folder: Path, lock: int, *, maxmemory_mb: int) -> Embedded:
         url = _address(before)
         process = _spawn(program, folder, lock, url, maxmemory_mb=maxmemory_mb)
         if _wait_for(url, process):
-            known = Address(url=url, folder=str(folder), pid=process.pid)
-            addresses.write(known)
+            addresses.write(Address(url=url, folder=str(folder)))
             log.info("redis started pid=%d port=%d program=%s", process.pid, urlsplit(url).port, program)
-            return Embedded(known, process)
+            return Embedded(url, process)
         is_port_taken = processes.has_ended(process) and "bind:" in _log_end(folder)
         processes.stop(process, grace_s=1.0)
         if not is_port_taken:

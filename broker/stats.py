@@ -1,8 +1,8 @@
-"""Where a run stands: one look at its keys, for people and for the curves.
+"""Where a run stands: one look at its keys, for people.
 
 In: the run's keys. Out: a `Snapshot`, which also says in words where groups pile up and who waits for whom. Called by
-`millrace up` every second or so, and by whoever records depths. It only reads; what it reads belongs to slightly
-different moments, and sums need not add up.
+`millrace up` every second or so. It only reads; what it reads belongs to slightly different moments, and sums need not
+add up.
 """
 
 from __future__ import annotations
@@ -18,18 +18,6 @@ from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS, Keys
 
 QUEUE = "math"
 RQ_QUEUE = "rq:queue:"              # RQ's own prefix
-
-# Every metric that is read off Redis: {role}_{noun}_{unit}.
-METRICS: Mapping[str, str] = {
-    "generator_prompts_groups": "groups that wait for a generator, or are being sampled",
-    "scorer_rollouts_groups": "groups that wait for a scorer, or are being scored",
-    "scorer_queue_jobs": "RQ jobs that no worker has taken",
-    "learner_scored_groups": "groups that wait for the learner",
-    "learner_dead_groups": "entries in `dead` that nobody has looked at",
-    "learner_slots_groups": "training groups without an outcome: the budget that is used",
-    "generator_alive_processes": "generators whose heart beats",
-    "scorer_alive_processes": "scorers whose heart beats",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,15 +65,6 @@ class Snapshot:
         depth, who, what = max(stages, key=lambda stage: stage[0])       # of equals the earliest
         total = sum(stage[0] for stage in stages)
         return f"{who} ({depth} of {total} groups are {what})" if depth else "nothing is in flight"
-
-    def metrics(self) -> dict[str, float]:
-        """The numbers of `METRICS`."""
-        return {
-            "generator_prompts_groups": self.prompts, "scorer_rollouts_groups": self.rollouts,
-            "scorer_queue_jobs": self.queued_jobs, "learner_scored_groups": self.scored,
-            "learner_dead_groups": self.dead, "learner_slots_groups": self.slots,
-            "generator_alive_processes": self.alive("generator"), "scorer_alive_processes": self.alive("scorer"),
-        }
 
 
 def snapshot(client: redis.Redis, name: str) -> Snapshot:

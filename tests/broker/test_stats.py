@@ -8,7 +8,7 @@ import pytest
 
 from broker.connection import Link
 from broker.keys import Keys
-from broker.stats import METRICS, Process, Snapshot, snapshot
+from broker.stats import Process, Snapshot, snapshot
 
 EMPTY = Snapshot(status="", reason="", version=-1, steps=0, prompts=0, rollouts=0, scored=0, dead=0, slots=0,
                  queued_jobs=0, processes=())
@@ -54,7 +54,3 @@ def test_a_snapshot_counts_what_is_in_the_keys(link: Link, keys: Keys) -> None:
 def test_the_bottleneck_is_where_groups_pile_up(
         prompts: int, rollouts: int, scored: int, alive: tuple[Process, ...], said: str) -> None:
     assert replace(EMPTY, prompts=prompts, rollouts=rollouts, scored=scored, processes=alive).bottleneck == said
-
-
-def test_every_metric_is_in_the_table() -> None:
-    assert EMPTY.metrics().keys() == METRICS.keys()
