@@ -56,7 +56,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make_run(model: Path, engine: EngineConfig, *, max_tokens: int = 32) -> Run:
     """The run of a tiny model."""
     return Run(name="engines", model=ModelConfig(path=str(model), dtype="float32"),
-               data=DataConfig(train=ProceduralSource(), max_prompt_tokens=32),
+               data=DataConfig(train=ProceduralSource(), max_prompt_tokens=64),
                sampling=SamplingConfig(max_tokens=max_tokens), generators=GeneratorsConfig(engine=engine))
 
 
