@@ -7,6 +7,7 @@ share one `Ownership`.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from broker.connection import Link
 from broker.errors import Fenced, RunFailed, WentBack
 from broker.keys import Keys
 from broker.messages import Announcement
+
+log = logging.getLogger(__name__)
 
 NewGroup = tuple[str, Fields]           # id and the fields of its entry
 
@@ -38,6 +41,7 @@ class Ownership:
         self.keys = keys
         self.fence = 0
         self.seq = 0
+        self._redis = ""            # the server's run_id at the last check: each start of a server has its own
         self._lock = threading.Lock()
 
     def claim(self, journal_fence: int) -> int:
@@ -81,17 +85,25 @@ class Ownership:
             raise RunFailed(f"version {announcement.version} can't be announced: {int(value)} already was")
 
     def check(self) -> None:
-        """Look whether this learner still owns the run and Redis still knows what it acknowledged; changes nothing."""
+        """Look whether this learner still owns the run and Redis still knows what it acknowledged; changes nothing.
+
+        A restart of a Redis that knows it all is no error, and is said.
+        """
         def attempt(client: Any) -> list[Any]:
             with client.pipeline(transaction=False) as pipe:
                 pipe.hget(self.keys("run"), "fence")
                 pipe.hget(self.keys("cursor"), "seq")
+                pipe.info("server")
                 return list(pipe.execute())
         with self._lock:
             seq = self.seq
-        fence, found = (int(value or 0) for value in self.link(attempt))
+        *numbers, server = self.link(attempt)
+        fence, found = (int(value or 0) for value in numbers)
         self._raise_for("fenced" if fence > self.fence else "went back" if found < seq else "ok",
                         fence if fence > self.fence else found)
+        if self._redis and server["run_id"] != self._redis:
+            log.warning("redis at %s was restarted; nothing that was acknowledged is missing", self.link.address)
+        self._redis = server["run_id"]
 
     def _guarded(self, script: str, *args: Any) -> tuple[str, Any]:
         with self._lock:
