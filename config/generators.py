@@ -78,7 +78,8 @@ class GeneratorsConfig(Section):
     """The pool of generators. Each is one process and needs nothing but the run's name and Redis."""
 
     engine: EngineConfig = VllmEngine()
-    """What samples: `vllm`, `hf`, or `fake` in tests."""
+    """What samples: `vllm`, `hf`, or `fake` in tests.
+    Unset: `vllm`, which wants a GPU, or on a CPU `kv_cache_mb`."""
     count: int = Field(1, ge=1)
     """Generators that `millrace up` starts. More can join and leave at any time."""
     groups_in_flight: int = Field(16, ge=1)

@@ -214,7 +214,8 @@ def _import_vllm(config: VllmEngine) -> None:
 
     on_cpu = not torch.cuda.is_available()
     if on_cpu and config.kv_cache_mb is None:
-        raise RunFailed("generators.engine.kv_cache_mb is needed on a CPU: vLLM would take most of the memory")
+        raise RunFailed("generators.engine.kv_cache_mb is needed on a CPU: vLLM would take most of the memory. Set it, "
+                        "or set generators.engine.type=hf, which needs none")
     _set_environment(config, on_cpu=on_cpu)
     importlib.import_module("vllm.v1.engine.async_llm")
 
