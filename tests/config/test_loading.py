@@ -165,6 +165,7 @@ def _merge(tree: dict[str, object], other: object) -> None:
     ("name=a b", "name in the command line: String should match pattern '^[A-Za-z0-9_-]+$', got 'a b'"),
     ("name=api", "name in the command line: 'api' is reserved"),
     ("sampling.top_p=0.9", "sampling in the command line: top_p must be 1 and top_k -1 in training"),
+    ("sampling.top_k=50", "sampling in the command line: top_p must be 1 and top_k -1 in training"),
     ("evaluation.every=5", "evaluation.every is set, but data.held_out names no prompts"),
     ("learner.groups_in_flight=3", "learner.groups_in_flight=3 is less than one step of groups_per_step=64"),
 ])
