@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from learner.journal import read_ledger, read_step
 from tests.e2e.conftest import ROOT, Roles
 
 GSM8K = ROOT.parent / "shared" / "data" / "gsm8k_train.jsonl"
@@ -60,7 +61,7 @@ def test_rows_of_ii_thoughts_shape_train_beside_garbage_in_every_stream(roles: R
         roles.redis.xadd(roles.keys(stream), {"v": "1", "group": "0", "floor": "0", "payload": b"\xc1 no msgpack"})
         roles.redis.xadd(roles.keys(stream), {"hello": "world"})
     learner = roles.learner(f"data.train={{type: dataset, path: {rows}}}", "learner.filters.zero_variance=keep",
-                            "learner.filters.truncated=keep", *SMALL)
+                            "learner.filters.truncated=keep", "scorers.tasks.math.format={mode: mix}", *SMALL)
     roles.generator()
     roles.scorers()
     assert roles.wait(learner) == 0, roles.all_logs()
@@ -68,3 +69,7 @@ def test_rows_of_ii_thoughts_shape_train_beside_garbage_in_every_stream(roles: R
     assert (found.is_clean, found.trained, found.foreign) == (True, 12, 6)
     reasons = [fields[b"reason"].decode() for _, fields in roles.redis.xrange(roles.keys("dead"))]
     assert all("foreign entry" in reason for reason in reasons), reasons
+    journal = roles.folder / "journal"
+    groups = [group for step in read_ledger(journal).steps for group in read_step(journal, step)[0]]
+    assert len(groups) == 12
+    assert all(score.components.keys() == {"math", "format"} for group in groups for score in group.scores)
