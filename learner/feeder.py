@@ -8,10 +8,15 @@ Consumes: free slots. Waits for: the learner's commits. An error here ends the r
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterable
+from typing import Any
+
+import redis
 
 from broker.codec import encode_prompt
+from broker.keys import PROMPTS
 from broker.messages import Prompt
 from broker.ownership import NewGroup, Ownership
 from config.run import Run
@@ -29,10 +34,11 @@ class Feeder:
 
     Args:
         known: asked for each ordinal: True if the ledger has it already, and it is passed over.
+        mean_bytes: what a group takes in Redis once it is sampled.
     """
 
     def __init__(self, run: Run, ownership: Ownership, train: PromptSource, held_out: PromptSource | None, *,
-                 first_row: int, known: Callable[[str], bool]) -> None:
+                 first_row: int, known: Callable[[str], bool], mean_bytes: Callable[[], float]) -> None:
         self.run = run
         self.ownership = ownership
         self.train = train
@@ -41,6 +47,7 @@ class Feeder:
         self.failure: BaseException | None = None
         self._first_row = first_row
         self._known = known
+        self._mean_bytes = mean_bytes
         self._version = 0
         self._rounds: list[int] = []
         self._short_of_memory = False
@@ -127,12 +134,22 @@ class Feeder:
         return not issued.full
 
     def _memory_is_short(self) -> bool:
-        memory = self.ownership.link(lambda client: client.info("memory"))
-        used, limit = int(memory["used_memory"]), int(memory.get("maxmemory", 0))
-        is_short = limit > 0 and used > MEMORY_SHARE * limit
+        """Whether Redis has too little room for what is out already: what is to be sampled yet will take it, too."""
+        def attempt(client: redis.Redis) -> list[Any]:
+            with client.pipeline(transaction=False) as pipe:
+                pipe.info("memory")
+                pipe.xlen(self.ownership.keys(PROMPTS))
+                pipe.zcard(self.ownership.keys("slots"))
+                return list(pipe.execute())
+        memory, prompts, slots = self.ownership.link(attempt)
+        used, limit, size = int(memory["used_memory"]), int(memory.get("maxmemory", 0)), self._mean_bytes()
+        is_short = limit > 0 and used + prompts * size > MEMORY_SHARE * limit
         if is_short and not self._short_of_memory:
-            log.warning("waiting for=memory used_mib=%d maxmemory_mib=%d: nothing new is issued beyond %.0f%%",
-                        used >> 20, limit >> 20, 100 * MEMORY_SHARE)
+            whole = used + (prompts + max(0, self.run.budget - slots)) * size
+            log.warning("waiting for=memory used_mib=%d to_come_mib=%d maxmemory_mib=%d: nothing new is issued beyond "
+                        "%.0f%%; a full budget of %d groups needs %d MiB more", used >> 20, int(prompts * size) >> 20,
+                        limit >> 20, 100 * MEMORY_SHARE, self.run.budget,
+                        math.ceil((whole / MEMORY_SHARE - limit) / 2**20))
         self._short_of_memory = is_short
         return is_short
 

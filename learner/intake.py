@@ -53,6 +53,7 @@ class Intake:
         self.dropped: dict[str, int] = {}           # by reason, for the metrics
         self.survey = Survey({}, 0.0)
         self._last = {SCORED: b"0-0", DEAD: b"0-0"}
+        self._bytes = self._sizes = 0               # of all scored entries that were read: their sum and number
         self._rewards: list[float] = []             # of everything that came back since the last step
         self._last_reason = ""
         self._empty_in_a_row = 0
@@ -133,6 +134,10 @@ class Intake:
         self._rewards, self.dropped = [], {}
         return (sum(rewards) / len(rewards) if rewards else None), dropped
 
+    def mean_bytes(self) -> float:
+        """What a group takes in Redis once it is sampled, as the scored ones that came back say; 0 before the first."""
+        return self._bytes / self._sizes if self._sizes else 0.0
+
     def depths(self) -> dict[str, int]:
         """Entries of each work stream now."""
         keys = self.ownership.keys
@@ -194,6 +199,8 @@ class Intake:
         except BadMessage as error:
             bury(self.ownership.link, self.ownership.keys, entry, reason=str(error))
             return
+        self._bytes += sum(len(value) for value in entry.raw.values())
+        self._sizes += 1
         if group.rollout.prompt.split is Split.EVAL:
             if not self.rounds.add(group.group_id, group):
                 self.ownership.retire([group.group_id])

@@ -129,7 +129,8 @@ class Session:
         (run.folder / "config.yaml").write_text(to_yaml(run))
         self.status.begin(start.version)
         intake = Intake(run, self.ownership, ledger, Rounds())
-        feeder = Feeder(run, self.ownership, train, held_out, first_row=start.first_row, known=ledger.has)
+        feeder = Feeder(run, self.ownership, train, held_out, first_row=start.first_row, known=ledger.has,
+                        mean_bytes=intake.mean_bytes)
         collector = Collector(run, intake, stop, tend=_Tending(policy, feeder), say=heartbeat.say)
         return Trainer(run, policy, ownership=self.ownership, ledger=ledger, intake=intake, collector=collector,
                        feeder=feeder, metrics=Metrics(run), start=start)

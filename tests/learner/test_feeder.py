@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -31,12 +32,13 @@ def start_feeder() -> Iterator[StartFeeder]:
     made: list[Feeder] = []
 
     def start(chain: Chain, *, known: Callable[[str], bool] = lambda group_id: False, version: int = 0,
-              first_row: int = 0) -> Feeder:
+              first_row: int = 0, mean_bytes: Callable[[], float] = lambda: 0.0) -> Feeder:
         rows = [(i, Row(messages=({"role": "user", "content": f"{i}"},), task="math",
                         verification_info={"type": "math", "answer": {"value": "5"}})) for i in range(10)]
         tokenizer: Any = OneToken()
         train, held_out = (PromptSource(chain.run, rows, "f", tokenizer, shuffle=False) for _ in range(2))
-        made.append(Feeder(chain.run, chain.ownership, train, held_out, first_row=first_row, known=known))
+        made.append(Feeder(chain.run, chain.ownership, train, held_out, first_row=first_row, known=known,
+                           mean_bytes=mean_bytes))
         made[-1].start(version)
         return made[-1]
     yield start
@@ -158,6 +160,28 @@ def test_nothing_new_comes_in_while_redis_is_nearly_full(chain: Chain, start_fee
     finally:
         chain.client.config_set("maxmemory", 0)
     wait_until(lambda: chain.depth(PROMPTS) == 4 + 10)
+
+
+def test_what_is_to_be_sampled_yet_counts_as_used_memory(chain: Chain, start_feeder: StartFeeder,
+                                                         caplog: pytest.LogCaptureFixture) -> None:
+    used = chain.client.info("memory")["used_memory"]
+    sizes = [float(used)]                                        # of a group
+    chain.client.config_set("maxmemory", 2 * used)               # half of it is used, so one more group is too much
+    try:
+        with caplog.at_level(logging.WARNING, "learner.feeder"):
+            start_feeder(chain, mean_bytes=lambda: sizes[0])
+            wait_until(lambda: bool(caplog.messages))            # the four of the budget are out
+        chain.ownership.retire(["0"])
+        time.sleep(STILL_S)
+        assert chain.slots == {"1", "2", "3"}
+        said = re.search(r"a full budget of 4 groups needs (\d+) MiB more", caplog.messages[0])
+        assert said is not None
+        more = (used + 4 * used) / 0.8 - 2 * used
+        assert int(said[1]) == pytest.approx(more / 2**20, abs=1.5)
+        sizes[0] = 0.0
+        wait_until(lambda: chain.slots == {"1", "2", "3", "4"})
+    finally:
+        chain.client.config_set("maxmemory", 0)
 
 
 def test_an_evaluation_round_is_issued_once_and_again_only_what_is_missing(

@@ -236,6 +236,16 @@ def test_an_evaluation_group_that_a_lost_reply_hid_is_found_by_looking_around(ch
     assert list(done.groups) == [group]
 
 
+def test_the_size_of_what_came_back_is_known(chain: Chain) -> None:
+    assert chain.intake.mean_bytes() == 0.0
+    sizes = []
+    for group_id in [*chain.issue(1), *chain.issue(1, n=4), *chain.issue_eval(0, 1)]:
+        chain.score(group_id, [1.0] + [0.0] * (3 if group_id == "1" else 1))
+        sizes.append(sum(map(len, chain.entry(group_id).raw.values())))
+    chain.read()
+    assert chain.intake.mean_bytes() == sum(sizes) / 3
+
+
 def test_a_group_that_is_seen_twice_counts_once(chain: Chain) -> None:
     first, second = chain.issue(2)
     chain.score(first, [1.0, 0.0])

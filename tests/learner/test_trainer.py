@@ -58,7 +58,8 @@ def make_trainer(chain: Chain) -> Trainer:
     tokenizer: Any = OneToken()
     policy: Any = FilePolicy()
     train, held_out = (PromptSource(chain.run, rows, "f", tokenizer, shuffle=False) for _ in range(2))
-    feeder = Feeder(chain.run, chain.ownership, train, held_out, first_row=0, known=chain.journal.has)
+    feeder = Feeder(chain.run, chain.ownership, train, held_out, first_row=0, known=chain.journal.has,
+                    mean_bytes=chain.intake.mean_bytes)
 
     def tend() -> None:
         if feeder.failure is not None:
