@@ -8,7 +8,6 @@ rank dies the others are ended, and its code is the code of all; when this proce
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import logging
 import math
 import os
@@ -17,17 +16,17 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
+from broker import processes
 from config.run import Run
 
 log = logging.getLogger(__name__)
 
 GRACE_S = 20.0          # between asking the other ranks to end and killing them, when one has died
 POLL_S = 0.1
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +76,11 @@ def launch(command: Sequence[str], ranks: int) -> int:
         "GLOO_SOCKET_IFNAME": "lo",         # all on this machine: no name to resolve, nothing open to the network
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // ranks))),
     }
-    die_with_parent = _die_with_parent()
     children: list[subprocess.Popen[bytes]] = []
     with _signals_to(children):
         for rank in range(ranks):
             environment = os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-            # A group of its own: a Ctrl-C on the terminal arrives here alone, and rank 0 gets it once.
-            children.append(subprocess.Popen(command, env=environment, preexec_fn=die_with_parent, process_group=0))  # noqa: PLW1509
+            children.append(processes.spawn(command, env=environment))      # a Ctrl-C arrives here alone
         log.info("ranks started count=%d pids=%s", ranks, ",".join(str(child.pid) for child in children))
         try:
             return _wait(children)
@@ -117,15 +114,12 @@ def _wait(children: Sequence[subprocess.Popen[bytes]]) -> int:
 def _end(children: Sequence[subprocess.Popen[bytes]]) -> None:
     """End those that still run: rank 0 has a while to say why the run failed, the others obey SIGKILL alone."""
     for child in children:
-        if child.poll() is None:
-            child.terminate()
+        if not processes.has_ended(child):
+            child.terminate()               # once: the second signal ends rank 0 before it has said why
     deadline = time.monotonic() + GRACE_S
     for child in children:
-        try:
-            child.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+        processes.wait(child, max(0.0, deadline - time.monotonic()))
+        processes.stop(child, grace_s=0.0)
 
 
 @contextlib.contextmanager
@@ -142,19 +136,3 @@ def _signals_to(children: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _die_with_parent() -> Callable[[], None]:
-    """What a child does between fork and exec: ask the kernel for SIGKILL when its parent dies, however that dies.
-
-    The library is loaded here, before the fork, since a child of a fork must not load anything.
-    """
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    parent = os.getpid()
-
-    def in_child() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:      # it died before the line above
-            os._exit(1)
-
-    return in_child
