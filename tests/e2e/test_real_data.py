@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,8 @@ def test_rows_of_ii_thoughts_shape_train_beside_garbage_in_every_stream(roles: R
     assert roles.wait(learner) == 0, roles.all_logs()
     found = roles.audit()
     assert (found.is_clean, found.trained, found.foreign) == (True, 12, 6)
-    reasons = [fields[b"reason"].decode() for _, fields in roles.redis.xrange(roles.keys("dead"))]
+    dead: Any = roles.redis.xrange(roles.keys("dead"))
+    reasons = [fields[b"reason"].decode() for _, fields in dead]
     assert all("foreign entry" in reason for reason in reasons), reasons
     journal = roles.folder / "journal"
     groups = [group for step in read_ledger(journal).steps for group in read_step(journal, step)[0]]
