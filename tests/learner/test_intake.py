@@ -187,6 +187,17 @@ def test_a_deleted_entry_among_many_is_noticed_after_a_few_looks(
             chain.intake.look_around()
 
 
+def test_a_hole_is_looked_at_again_before_new_groups_are(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("learner.intake.LOOK_COUNT", 1)
+    (gone,) = chain.issue()
+    chain.intake.look_around()
+    chain.client.xdel(chain.keys(PROMPTS), chain.entry(gone).entry_id)
+    chain.intake.look_around()
+    chain.issue(1)
+    with pytest.raises(RunFailed, match=f"group {gone}"):
+        chain.intake.look_around()
+
+
 def test_late_groups_among_many_are_buried_after_a_few_looks(
         chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("learner.intake.LOOK_COUNT", 2)
