@@ -74,7 +74,7 @@ class FilesystemTransport(Section):
 
     type: Literal["filesystem"] = "filesystem"
     directory: Path | None = None
-    """The folder; unset: `weights` in the run's folder."""
+    """Versions lie in DIRECTORY/NAME of the run; unset: in `weights` of the run's folder."""
 
 
 class CheckpointConfig(Section):
