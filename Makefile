@@ -24,7 +24,7 @@ help:            ## this list
 
 setup: $(INSTALLED)    ## make .venv and install the locked versions into it (GPU=1: vLLM on CUDA, flash-attn)
 
-$(INSTALLED): requirements/$(FLAVOUR).txt pyproject.toml scripts/setup.sh scripts/pip_settings.sh
+$(INSTALLED): requirements/$(FLAVOUR).txt pyproject.toml scripts/setup.sh scripts/pip_settings.sh scripts/libnuma.sh
 	@scripts/setup.sh $(FLAVOUR)
 
 demo: $(INSTALLED)     ## a whole run on this machine: watch a small model learn (ENGINE=vllm, SEED=n, ARGS="key=value")

@@ -11,12 +11,14 @@ vLLM is imported in `start`, after the environment that it reads has been set. C
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import importlib
 import itertools
 import logging
 import os
 import secrets
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -264,6 +266,17 @@ def _set_environment(config: VllmEngine, *, on_cpu: bool) -> None:
             settings["TORCHDYNAMO_DISABLE"] = "1"
     for name, value in settings.items():
         os.environ.setdefault(name, value)
+    if on_cpu:
+        _find_libnuma(Path(sys.prefix) / "lib")
+
+
+def _find_libnuma(folder: Path) -> None:
+    """Where the system has no libnuma, vLLM's kernels need the one that `make setup` put into the environment."""
+    library = folder / "libnuma.so.1"
+    if library.exists():
+        ctypes.CDLL(str(library))                                       # this process
+        paths = [str(folder), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+        os.environ["LD_LIBRARY_PATH"] = ":".join(dict.fromkeys(paths))  # the processes that vLLM starts
 
 
 async def _replace_weights(parts: _Parts, file: Path, version: int, *, workers: int) -> None:

@@ -69,6 +69,7 @@ case $flavour in
     cpu)
         install_torch_cpu
         install --compile-bytecode "${wheel_flags[@]}" -r "$lock"
+        scripts/libnuma.sh
         ;;
     gpu)
         install --compile-bytecode -r <(grep -v '^flash-attn==' "$lock")
