@@ -11,14 +11,12 @@ vLLM is imported in `start`, after the environment that it reads has been set. C
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import importlib
 import itertools
 import logging
 import os
 import secrets
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,6 +32,7 @@ from config.run import Run
 from generators.chat import Chat, load_chat
 from generators.engine import NO_VERSION
 from generators.liveness import EngineDied, Keeper, Lifeline
+from generators.vllm_environment import set_environment
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -218,7 +217,7 @@ def _import_vllm(config: VllmEngine) -> None:
     if on_cpu and config.kv_cache_mb is None:
         raise RunFailed("generators.engine.kv_cache_mb is needed on a CPU: vLLM would take most of the memory. Set it, "
                         "or set generators.engine.type=hf, which needs none")
-    _set_environment(config, on_cpu=on_cpu)
+    set_environment(config, on_cpu=on_cpu)
     importlib.import_module("vllm.v1.engine.async_llm")
 
 
@@ -251,32 +250,6 @@ def _launch(run: Run, config: VllmEngine, max_model_len: int) -> AsyncLLM:
     os.environ[vllm_worker.GENERATOR_PID] = str(os.getpid())
     executor = vllm_worker.executor_for(Executor.get_class(vllm_config))
     return AsyncLLM(vllm_config, executor, log_stats=False, log_requests=False)
-
-
-def _set_environment(config: VllmEngine, *, on_cpu: bool) -> None:
-    """Set what vLLM and its processes read at import; what the operator has set stays.
-
-    On a CPU each worker would bind its threads to cores of its own choice, the same ones in every generator, and
-    torch.compile would build a kernel with g++ at the first token even in eager mode.
-    """
-    settings = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING"}
-    if on_cpu:
-        settings |= {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
-        if config.enforce_eager:
-            settings["TORCHDYNAMO_DISABLE"] = "1"
-    for name, value in settings.items():
-        os.environ.setdefault(name, value)
-    if on_cpu:
-        _find_libnuma(Path(sys.prefix) / "lib")
-
-
-def _find_libnuma(folder: Path) -> None:
-    """Where the system has no libnuma, vLLM's kernels need the one that `make setup` put into the environment."""
-    library = folder / "libnuma.so.1"
-    if library.exists():
-        ctypes.CDLL(str(library))                                       # this process
-        paths = [str(folder), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-        os.environ["LD_LIBRARY_PATH"] = ":".join(dict.fromkeys(paths))  # the processes that vLLM starts
 
 
 async def _replace_weights(parts: _Parts, file: Path, version: int, *, workers: int) -> None:
