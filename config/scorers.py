@@ -2,22 +2,66 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from config.section import Section
+
+QueueName = Literal["light", "math", "code", "judge"]
+QUEUES: tuple[QueueName, ...] = ("light", "math", "code", "judge")
 
 
 class MathConfig(Section):
     """Mathematical equality with the reference, by math-verify in a child process."""
 
     type: Literal["math"] = "math"
+    queue: QueueName = "math"
+    """Class of cost: which workers take this scorer's groups."""
     deadline_s: float = Field(10.0, gt=0)
     """Seconds that one completion may cost: half for the first try, half for the second one alone in a fresh child.
     Both used up is a zero: the answer itself did that."""
     require_box: bool = True
     """Only a boxed answer counts. Off: the last expression that math-verify finds does."""
+
+
+class CodeConfig(Section):
+    """Programs against their tests, in the sandbox."""
+
+    type: Literal["code"] = "code"
+    queue: QueueName = "code"
+    """Class of cost: which workers take this scorer's groups."""
+    deadline_s: float = Field(60.0, gt=0)
+    """Seconds that one completion may cost, over all its cases."""
+    case_timeout_s: float = Field(10.0, gt=0)
+    """Seconds that one case may run; one that takes longer gets a second try alone in a fresh sandbox."""
+    memory_mb: int = Field(1024, ge=64)
+    """Memory of one run with all its processes."""
+
+
+class SweConfig(Section):
+    """Patches: how near an edit comes to the reference's, or what the patched files' own tests say."""
+
+    type: Literal["swe"] = "swe"
+    queue: QueueName = "light"
+    """Class of cost: which workers take this scorer's groups. Rows with tests belong to `code`."""
+    deadline_s: float = Field(60.0, gt=0)
+    """Seconds that one completion may cost."""
+
+
+class CustomConfig(Section):
+    """Your own scorer: docs/scorers.md."""
+
+    type: Literal["custom"] = "custom"
+    import_path: str = Field(pattern=r"^[\w.]+:[\w.]+$")
+    """`package.module:Class` of a `scorers.scorer.Scorer`, importable where the scorers run."""
+    queue: QueueName = "light"
+    """Class of cost: which workers take this scorer's groups."""
+    options: dict[str, Any] = {}
+    """Keyword arguments of the class."""
+
+
+ScorerConfig = Annotated[MathConfig | CodeConfig | SweConfig | CustomConfig, Field(discriminator="type")]
 
 
 class FormatConfig(Section):
@@ -36,7 +80,7 @@ class FormatConfig(Section):
 class TaskConfig(Section):
     """How rows of one task become rewards."""
 
-    scorer: MathConfig = MathConfig()
+    scorer: ScorerConfig = MathConfig()
     """What judges the content."""
     format: FormatConfig | None = None
     """What judges the shape; unset: nothing does."""
@@ -51,6 +95,16 @@ class ScorersConfig(Section):
     """Groups that one RQ job carries at most, each handed over by itself."""
     tasks: dict[str, TaskConfig] = {"math": TaskConfig()}
     """Task name to scorer. A row whose task is not here is refused when it is read."""
+    min_scored: float = Field(0.5, ge=0, le=1)
+    """Share of a group's completions that must have a score; a group with fewer goes to `dead` with the reason."""
+    credit: Literal["all", "fraction"] | None = None
+    """Of tests: `all` or nothing, or the `fraction` that passed. Unset: as the row's own users know it, the fraction
+    for `code_verifiable`, all for every other."""
+    sandbox: Literal["auto", "bubblewrap", "landlock", "fusion", "unsafe"] = "auto"
+    """Where programs run. `auto`: at `sandbox_urls` where there are any, else in what this machine allows. `unsafe`:
+    unprotected."""
+    sandbox_urls: tuple[str, ...] = ()
+    """Servers that speak SandboxFusion's API, for `fusion`."""
     retries: int = Field(3, ge=0)
     """Tries after a broken infrastructure before a completion is called unscorable."""
     retry_backoff_s: float = Field(0.5, ge=0)

@@ -15,7 +15,7 @@ from typing import Any
 
 from broker.errors import Retryable
 from broker.messages import Completion, Rollout, Score, ScoredGroup, ScoreStatus
-from config.scorers import MathConfig, ScorersConfig, TaskConfig
+from config.scorers import ScorersConfig, TaskConfig
 from scorers.answer_format import AnswerFormat
 from scorers.combine import reward
 from scorers.registry import build_scorer, task_config
@@ -30,7 +30,7 @@ class GroupScorer:
     def __init__(self, config: ScorersConfig) -> None:
         """Nothing is built here: a scorer is made when a group of its task first comes, one for equal sections."""
         self._config = config
-        self._scorers: dict[MathConfig, Scorer] = {}
+        self._scorers: dict[str, Scorer] = {}       # by their section's JSON
 
     def score(self, rollout: Rollout, worker: str) -> ScoredGroup:
         """Score every completion.
@@ -69,9 +69,10 @@ class GroupScorer:
             scorer.close()
 
     def _scorer(self, task: TaskConfig) -> Scorer:
-        if task.scorer not in self._scorers:
-            self._scorers[task.scorer] = build_scorer(task.scorer)
-        return self._scorers[task.scorer]
+        key = task.scorer.model_dump_json()
+        if key not in self._scorers:
+            self._scorers[key] = build_scorer(task.scorer, self._config)
+        return self._scorers[key]
 
     def _judge(self, scorer: Scorer, task: TaskConfig, completion: Completion,
                verification_info: Mapping[str, Any]) -> tuple[Score, float | None]:
@@ -87,7 +88,7 @@ class GroupScorer:
         tries = self._config.retries + 1
         for number in range(1, tries + 1):
             try:
-                return scorer.score(completion, verification_info)
+                return scorer.score(completion.text, verification_info)
             except Retryable as error:
                 log.warning("score_failed scorer=%s try=%d of=%d reason=%s", scorer.name, number, tries, error)
                 reason = f"not scored in {tries} tries: {error}"

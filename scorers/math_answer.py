@@ -23,7 +23,7 @@ import sympy.core.random
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
 from broker.errors import BadMessage
-from broker.messages import Completion, Score, ScoreStatus
+from broker.messages import Score, ScoreStatus
 from config.scorers import MathConfig
 from scorers.child import Child, LimitExceeded, Reply, Request
 from scorers.extract import last_box, response_part
@@ -71,14 +71,14 @@ class MathAnswer:
         """Raises BadMessage where the row has no usable `answer.value`."""
         reference_of(verification_info)
 
-    def score(self, completion: Completion, verification_info: Mapping[str, Any]) -> Score:
+    def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
         """1.0 where the answer equals the reference; see the module for what becomes of everything else.
 
         Raises:
             Retryable: the child was killed from outside.
             BadMessage: the row has no answer.
         """
-        return self.score_text(completion.text, reference_of(verification_info))
+        return self.score_text(text, reference_of(verification_info))
 
     def score_text(self, text: str, reference: str) -> Score:
         """The same from a completion's text and the reference's value."""

@@ -9,16 +9,25 @@ import difflib
 from typing import assert_never
 
 from broker.errors import UnknownTask
-from config.scorers import MathConfig, ScorersConfig, TaskConfig
+from config.scorers import CodeConfig, CustomConfig, MathConfig, ScorerConfig, ScorersConfig, SweConfig, TaskConfig
 from scorers.scorer import Scorer
 
 
-def build_scorer(config: MathConfig) -> Scorer:
-    """The scorer that the section describes."""
+def build_scorer(config: ScorerConfig, scorers: ScorersConfig) -> Scorer:
+    """The scorer that the section describes, with what all of them share: sandbox and credit."""
     match config:
         case MathConfig():
             from scorers.math_answer import MathAnswer
             return MathAnswer(config)
+        case CodeConfig():
+            from scorers.code_tests import CodeTests
+            return CodeTests(config, scorers)
+        case SweConfig():
+            from scorers.swe_patch import SwePatch
+            return SwePatch(config, scorers)
+        case CustomConfig():
+            from scorers.custom import load_scorer
+            return load_scorer(config)
         case _:
             assert_never(config)
 

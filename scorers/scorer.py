@@ -1,9 +1,9 @@
 """The seam between a group and what judges it: one Protocol, one file per implementation.
 
-In: a `Completion` and its row's `verification_info`. Out: a `Score`. `scorers.group` calls it for one completion at a
-time, from one thread; `scorers.registry` builds it from the config. What fails is told apart here, once: what the
-answer itself brought about is a score of 0, what the machinery did raises `Retryable`, and a reference that nobody
-could match is unscorable.
+In: the text of a completion and its row's `verification_info`. Out: a `Score`. `scorers.group` calls it for one
+completion at a time, from one thread; `scorers.registry` builds it from the config. What fails is told apart here,
+once: what the answer itself brought about is a score of 0, what the machinery did raises `Retryable`, and a reference
+that nobody could match is unscorable.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from broker.errors import Permanent
-from broker.messages import Completion, Score
+from broker.messages import Score
 
 
 class SelfTestFailed(Permanent):
@@ -36,8 +36,8 @@ class Scorer(Protocol):
         """Refuse a row that it could never score. Raises `BadMessage` naming what the row lacks."""
         ...
 
-    def score(self, completion: Completion, verification_info: Mapping[str, Any]) -> Score:
-        """Judge one completion.
+    def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
+        """Judge one completion by its text, the response alone without its prompt.
 
         Raises:
             Retryable: the machinery failed, not the answer; the caller tries again. Never turned into a number here.

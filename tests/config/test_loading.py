@@ -121,7 +121,7 @@ def test_the_same_type_said_again_drops_nothing(load: Load) -> None:
     ("generators.engine.batch_group", "; did you mean generators.engine.batch_groups?"),
     ("generators.engine.max_num_seqs", "; generators.engine.type is 'hf', and that kind has no such key"),
     ("generators.engine.hf.batch_groups", ""),
-    ("scorers.tasks.mine.scorer.deadlin_s", "; did you mean scorers.tasks.mine.scorer.deadline_s?"),
+    ("scorers.groups_per_jobs", "; did you mean scorers.groups_per_job?"),
     ("zzzzzz", ""),
 ])
 def test_an_unknown_key_is_named_with_its_place_and_the_nearest_right_one(load: Load, key: str, hint: str) -> None:

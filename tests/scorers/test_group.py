@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from broker.errors import BadMessage, Retryable, UnknownTask
-from broker.messages import Completion, Rollout, Score, ScoreStatus
+from broker.messages import Rollout, Score, ScoreStatus
 from config.scorers import FormatConfig, MathConfig, ScorersConfig, TaskConfig
 from scorers import group as group_module
 from scorers.group import GroupScorer
@@ -39,8 +39,8 @@ class FlakyScorer:
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
         pass
 
-    def score(self, completion: Completion, verification_info: Mapping[str, Any]) -> Score:
-        self.texts.append(completion.text)
+    def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
+        self.texts.append(text)
         self.asked_at.append(time.monotonic())
         if len(self.texts) <= self.failures:
             raise Retryable("no route to the sandbox")
@@ -63,7 +63,7 @@ def scorer() -> Iterator[GroupScorer]:
 
 def flaky_group_scorer(monkeypatch: pytest.MonkeyPatch, failures: int) -> tuple[GroupScorer, FlakyScorer]:
     flaky = FlakyScorer(failures)
-    monkeypatch.setattr(group_module, "build_scorer", lambda _config: flaky)
+    monkeypatch.setattr(group_module, "build_scorer", lambda *_: flaky)
     return GroupScorer(CONFIG), flaky
 
 

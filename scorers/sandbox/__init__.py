@@ -1,0 +1,1 @@
+"""Where programs that a model wrote are run."""

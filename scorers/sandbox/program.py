@@ -1,0 +1,141 @@
+"""The seam between those who have a program run and the walls around it.
+
+In: a `Program`, prepared once (compiled where its language needs that) and run any number of times, each run with its
+own input in a fresh scratch folder. Out: an `Outcome`: how it ended and what it printed, never whether it was right.
+Implementations: the local walls (`scorers.sandbox.local`: bubblewrap, Landlock, or none) and SandboxFusion's HTTP API
+(`scorers.sandbox.fusion`). `scorers.sandbox.choice` picks one.
+
+What the program brought about is an `Outcome`; what the machinery did, a sandbox that can't be set up or a run that was
+killed from outside, raises `SandboxUnavailable`, a `Retryable`, and can therefore never become a zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from broker.errors import Permanent, Retryable
+
+
+class SandboxUnavailable(Retryable):
+    """The sandbox failed, not the program: it can't be reached, can't be set up, or the run was killed from outside."""
+
+
+class SandboxMissing(Permanent):
+    """This machine offers no sandbox, or not what is asked of it; the message says what is missing, and its remedy."""
+
+
+class Language(StrEnum):
+    """What a program is written in."""
+
+    PYTHON = "python"
+    CPP = "cpp"
+    JAVASCRIPT = "javascript"
+
+
+class Ending(StrEnum):
+    """How a run ended."""
+
+    EXITED = "exited"           # by itself: `exit_code`
+    SIGNALLED = "signalled"     # by a signal that it brought about: `exit_code` is its number, negative
+    TIME = "time"               # over `wall_s` or `cpu_s`
+    MEMORY = "memory"           # over `memory_bytes`
+    OUTPUT = "output"           # over `output_bytes`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one run may use. Over one of them, it is ended with everything that it started."""
+
+    wall_s: float = 10.0                # from its start
+    memory_bytes: int = 1 << 30         # of all its processes together
+    processes: int = 64                 # and threads, at a time
+    file_bytes: int = 16 << 20          # of one file
+    scratch_bytes: int = 64 << 20       # of all that it writes
+    output_bytes: int = 4 << 20         # of standard output and of standard error, each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What is run: one main file, and what stands beside it, read-only for the run."""
+
+    language: Language
+    source: bytes                                           # the main file
+    files: Mapping[str, bytes] = field(default_factory=dict)    # relative path -> content, beside the main file
+    packages: tuple[str, ...] = ()                          # installed packages that Python must find: ("pytest",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run did."""
+
+    ending: Ending
+    exit_code: int | None               # None where a limit ended it
+    stdout: bytes                       # at most `output_bytes`
+    stderr: bytes                       # at most `output_bytes`
+    seconds: float                      # from its start to its end
+    detail: str                         # for people: "exit code 1", "10 s of time", ...
+
+
+class Prepared(Protocol):
+    """A program that is ready to run."""
+
+    @property
+    def failure(self) -> Outcome | None:
+        """Of the compiler, where it refused the program; then it can't be run."""
+        ...
+
+    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
+        """Run it once, in a scratch folder of its own that is its working folder; the whole process tree ends with it.
+
+        Args:
+            stdin: what its standard input holds; empty: nothing can be read from it.
+            limits: the default ones where None.
+        Raises:
+            SandboxUnavailable: the machinery failed.
+        """
+        ...
+
+
+class Sandbox(Protocol):
+    """Walls to run programs in."""
+
+    @property
+    def name(self) -> str:
+        """Which walls: bubblewrap, landlock, fusion or unsafe."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """What decides what a program does in it, as far as it is known: `python=3.11.2 g++=12.2.0`."""
+        ...
+
+    @property
+    def languages(self) -> frozenset[Language]:
+        """What it can run."""
+        ...
+
+    def prepare(self, program: Program) -> AbstractContextManager[Prepared]:
+        """Make a program ready; leaving the context removes what was made.
+
+        Raises:
+            SandboxUnavailable: the machinery failed.
+            SandboxMissing: not this language.
+        """
+        ...
+
+    def self_test(self) -> None:
+        """Run a program whose answer is known, and one that tries to get out.
+
+        Raises:
+            SandboxMissing: it does not hold, or can't be had here.
+            SandboxUnavailable: the machinery failed.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of what is held. It can be used again afterwards."""
+        ...
