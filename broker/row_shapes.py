@@ -167,16 +167,16 @@ def _answer(answer: Any, row_type: str, task: str) -> dict[str, Any]:
         raise BadMessage(f"no answer: a row of type {row_type!r} needs an object with {_needs(task)}; "
                          f"got {_shown(answer)}")
     # In a column of objects every row has the keys of all rows, null where it had none itself.
-    answer = {key: value for key, value in answer.items() if value is not None}
+    found: dict[str, Any] = {key: value for key, value in answer.items() if value is not None}
     for key in _BY_PATH:
-        if isinstance(answer.get(key), dict):
-            answer[key] = {path: text for path, text in answer[key].items() if text is not None}
+        if isinstance(found.get(key), dict):
+            found[key] = {path: text for path, text in found[key].items() if text is not None}
     if task == "math":
-        answer["value"] = _reference(answer.get("value"))
-    elif not any(all(name in answer for name in names) for names in ANSWERS[task]):
+        found["value"] = _reference(found.get("value"))
+    elif not any(all(name in found for name in names) for names in ANSWERS[task]):
         raise BadMessage(f"no answer: a row of type {row_type!r} needs {_needs(task)}; its answer has "
-                         f"{_listed(answer) or 'nothing'}")
-    return answer
+                         f"{_listed(found) or 'nothing'}")
+    return found
 
 
 def _reference(value: Any) -> str:
@@ -187,9 +187,10 @@ def _reference(value: Any) -> str:
         return _reference(value[0])
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return str(value)
-    if not isinstance(value, str) or not value.strip():
+    text = value.strip() if isinstance(value, str) else ""
+    if not text:
         raise BadMessage(f"no answer to check against in verification_info: the value is {_shown(value)}")
-    return value.strip()
+    return text
 
 
 def _object(value: Any, name: str) -> dict[str, Any]:

@@ -1,0 +1,218 @@
+"""Every row that users of this system and of its relatives have, and what becomes of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.errors import BadMessage
+from broker.row_shapes import ANSWERS, DATA_SOURCES, TASK_OF_TYPE, route
+from config.scorers import CodeConfig, CustomConfig, MathConfig, SweConfig, TaskConfig
+
+CASES = {"inputs": ["1\n"], "outputs": ["2\n"]}
+EDIT = {"input": "a = 1\n", "ground_truth": "a = 2\n"}
+TASKS = {"math": TaskConfig(), "hard": TaskConfig(scorer=MathConfig(deadline_s=60.0)),
+         "gsm8k": TaskConfig(scorer=MathConfig()), "code": TaskConfig(scorer=CodeConfig()),
+         "parity": TaskConfig(scorer=CustomConfig(import_path="parity:Parity"))}
+
+
+def verl(source: str, truth: Any, **extra: Any) -> dict[str, Any]:
+    return {"data_source": source, "prompt": [{"role": "user", "content": "?"}], "ability": "any",
+            "reward_model": {"style": "rule", "ground_truth": truth}, "extra_info": {"index": 0, **extra}}
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+@pytest.mark.parametrize(("row_type", "task", "answer"), [
+    ("math", "math", {"value": "72"}), ("math_verifiable", "math", {"value": "\\frac{1}{2}"}),
+    ("gsm8k", "math", {"value": "72"}), ("hendrycks_math", "math", {"value": "72"}),
+    ("prime_math", "math", {"value": "72"}),
+    ("code_verifiable", "code", {"language": "python", "test_cases": [{"input": "3\n5", "output": "8"}]}),
+    ("code", "code", CASES), ("code", "code", CASES | {"fn_name": "f"}), ("code", "code", {"functional": "assert f()"}),
+    ("code", "code", {"tests": ["assert f(1) == 2"]}), ("code", "code", {"pytest": "from solution import f"}),
+    ("swe_verifiable", "swe", EDIT), ("swe", "swe", {"code_context": {"a": "1"}, "oracle_new_content": {"a": ""}}),
+    ("swe", "swe", {"oracle_patches": {"a.py": "--- a\n"}}), ("swe", "swe", EDIT | {"files": {}, "test_command": "x"}),
+])
+def test_a_row_with_verification_info_goes_to_the_task_of_its_type_unchanged(
+        row_type: str, task: str, answer: Mapping[str, Any], *, as_text: bool) -> None:
+    info = {"type": row_type, "answer": answer, "id": "kept"}
+    assert route({"verification_info": json.dumps(info) if as_text else info, "messages": []}) == (task, info)
+
+
+@pytest.mark.parametrize(("source", "row_type"), [
+    ("openai/gsm8k", "gsm8k"),
+    ("lighteval/MATH", "hendrycks_math"), ("DigitalLearningGmbH/MATH-lighteval", "hendrycks_math"),
+    ("simplelr_qwen", "hendrycks_math"), ("math", "hendrycks_math"),
+    *((f"numina_{name}", "prime_math") for name in ("aops_forum", "synthetic_math", "amc_aime", "synthetic_amc",
+                                                    "cn_k12", "olympiads")),
+    ("orz_math_prime", "prime_math"), ("OLYMPIAD_BENCH", "prime_math"), ("MINERVA", "prime_math"),
+    ("MATH", "prime_math"), ("AMC", "prime_math"), ("AIME", "prime_math"), ("math_dapo", "prime_math"),
+    ("aime2025", "prime_math"), ("math__merged_deduped_dapo_or1_dataset", "prime_math"),
+    ("polaris_mathverify", "math"), ("math__combined_mathverify", "math"),
+])
+def test_a_math_row_of_verl_is_routed_by_its_data_source(source: str, row_type: str) -> None:
+    assert route(verl(source, "204")) == ("math", {"type": row_type, "answer": {"value": "204"}})
+
+
+@pytest.mark.parametrize("source", ["codecontests", "apps", "codeforces", "taco", "codegen__taco", "codegen__mbpp",
+                                    "codegen__primeintellect", "codegen__livecodebench"])
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_code_row_of_verl_has_its_tests_in_the_ground_truth(source: str, *, as_text: bool) -> None:
+    for truth in (CASES, CASES | {"fn_name": "f"}, {"functional": "check(f)"}, {"pytest": "from solution import f"}):
+        row = verl(source, json.dumps(truth) if as_text else truth)
+        assert route(row) == ("code", {"type": "code", "answer": truth})
+
+
+def test_reasoning360s_prefix_stands_before_functional_tests_and_no_others() -> None:
+    functional = route(verl("codegen__leetcode2k", '{"functional": "check(f)"}', prefix="import math"))[1]
+    assert functional["answer"] == {"functional": "check(f)", "prefix": "import math"}
+    assert route(verl("codegen__taco", json.dumps(CASES), prefix="import math"))[1]["answer"] == CASES
+    assert "prefix" not in route(verl("codegen__mbpp", '{"functional": "check(f)"}', prefix=None))[1]["answer"]
+
+
+@pytest.mark.parametrize(("truth", "value"), [
+    ("142.0", "142.0"), ("9.6\n", "9.6"), (["2"], "2"), ([["2"]], "2"), (np.array(["2"], object), "2"), (42, "42"),
+    (0.5, "0.5"), (np.float64(0.25), "0.25"), (np.int64(-3), "-3"), (0, "0"),
+])
+def test_references_of_odd_kinds_become_text(truth: Any, value: str) -> None:
+    assert route(verl("AIME", truth))[1]["answer"] == {"value": value}
+    assert route({"verification_info": {"type": "math", "answer": {"value": truth}}})[1]["answer"] == {"value": value}
+    assert route({"verification_info": {"type": "math", "answer": truth}})[1]["answer"] == {"value": value}
+
+
+@pytest.mark.parametrize("truth", [["2", "3"], [], "", " \n", True, float("nan"), float("inf"), {"a": 1}, [""]])
+def test_what_is_no_one_value_is_no_reference(truth: Any) -> None:
+    with pytest.raises(BadMessage, match="no answer"):
+        route(verl("AIME", truth))
+
+
+@pytest.mark.parametrize("source", ["grade", "polaris_tinyv", "bigmath_rl_tinyv", "HardVerify-Math", "stem_web",
+                                    "logic__zebra_puzzle_dataset", "zebra_puzzle_dataset", "table__hitab",
+                                    "simulation__codeio", "simulation__arcagi1", "ood__ifeval", "reasoning_gym",
+                                    "hiyouga/geometry3k", "searchR1_nq", "stem__gpqa", "graph_logical_dataset"])
+def test_a_known_data_source_without_a_scorer_is_refused_by_name(source: str) -> None:
+    with pytest.raises(BadMessage, match=f"data_source '{source}' are not scored by this version"):
+        route(verl(source, "1"))
+
+
+def test_every_data_source_has_a_row_type_that_has_a_task() -> None:
+    assert {row_type for _, row_type in DATA_SOURCES if row_type} <= set(TASK_OF_TYPE)
+    assert set(TASK_OF_TYPE.values()) == set(ANSWERS)
+
+
+@pytest.mark.parametrize(("metric", "message"), [
+    ("math_llm_judge", "reward_metric 'math_llm_judge' are not scored by this version"),
+    ("prime_mth", "unknown extra_info.reward_metric 'prime_mth'.*default, prime_math"),
+])
+def test_a_reward_metric_that_is_not_ours_is_refused(metric: str, message: str) -> None:
+    with pytest.raises(BadMessage, match=message):
+        route(verl("math__combined", "1", reward_metric=metric))
+
+
+@pytest.mark.parametrize("metric", ["default", "prime_math", None])
+def test_reasoning360s_own_metrics_are_prime_math(metric: str | None) -> None:
+    assert route(verl("math__combined", "1", reward_metric=metric))[1]["type"] == "prime_math"
+
+
+@pytest.mark.parametrize(("row", "message"), [
+    ({}, r"the keys none; known are \{.verification_info.: .*\}, or \{.data_source."),
+    ({"question": "2 + 3?", "answer": "5"}, "the keys question, answer; known are"),
+    ({"verification_info": None}, "verification_info must be an object, got NoneType"),
+    ({"verification_info": "{nope"}, "verification_info is not JSON: .*nope"),
+    ({"verification_info": "[" * 100_000}, "verification_info is not JSON"),
+    ({"verification_info": "9" * 5000}, "verification_info is not JSON"),
+    ({"verification_info": "[1]"}, "must be an object, got list"),
+    ({"verification_info": {"answer": {"value": "5"}}}, "needs a type, one of math, .*; got None"),
+    ({"verification_info": {"type": ["math"]}}, r"needs a type, .*; got \['math'\]"),
+    ({"verification_info": {"type": "code_verifable", "answer": CASES}}, "did you mean code_verifiable?"),
+    ({"verification_info": {"type": "llm_judge", "answer": {"value": "x"}}}, "'llm_judge' are not scored by this ver"),
+    ({"verification_info": {"type": "math"}}, "no answer to check against in verification_info: the value is None"),
+    ({"verification_info": {"type": "code", "answer": {}}}, "needs test_cases, or inputs and outputs, or .*nothing"),
+    ({"verification_info": {"type": "code", "answer": {"inputs": []}}}, "its answer has inputs$"),
+    ({"verification_info": {"type": "code", "answer": "print(1)"}}, "needs an object with test_cases"),
+    ({"verification_info": {"type": "swe", "answer": {"input": "x"}}}, "needs input and ground_truth, or code_context"),
+    ({"verification_info": {"type": "math", "answer": {"value": "1"}, "when": dt.date(2026, 1, 1)}},
+     "can't be written as JSON: date"),
+    ({"verification_info": {"type": "math", "answer": {"value": "\ud800"}}}, "text that is no Unicode"),
+    ({"verification_info": {"type": "math", "answer": {1: "1"}}}, "the key 1 is no text"),
+    ({"data_source": "AIME"}, "reward_model must be an object, got NoneType"),
+    ({"data_source": "AIME", "reward_model": {"style": "rule"}}, "reward_model has no ground_truth, only style"),
+    ({"reward_model": {"ground_truth": "1"}}, "data_source must be a name, got None"),
+    (verl("openai/gsm8", "1"), "unknown data_source 'openai/gsm8'; did you mean openai/gsm8k?"),
+    (verl("Math", "1"), "unknown data_source 'Math'; did you mean math?"),
+    (verl("apps", "print(1)"), "reward_model.ground_truth is not JSON"),
+    (verl("apps", "[]"), "reward_model.ground_truth must be an object, got list"),
+    (verl("codegen__x", '{"solution_file": "x"}'), "its answer has solution_file"),
+])
+def test_what_is_wrong_with_a_row_is_named(row: Mapping[str, Any], message: str) -> None:
+    with pytest.raises(BadMessage, match=message):
+        route(row)
+
+
+def test_nesting_has_a_limit() -> None:
+    deep: Any = "1"
+    for _ in range(200):
+        deep = [deep]
+    with pytest.raises(BadMessage, match="nested more than 100 deep"):
+        route({"verification_info": {"type": "code", "answer": {"inputs": deep, "outputs": []}}})
+
+
+def test_what_parquet_makes_of_a_row_is_undone() -> None:
+    """Arrays for lists, and in every object the keys that only other rows have, null."""
+    info = {"type": "swe", "answer": {"code_context": {"a.py": "1", "b.py": None}, "oracle_new_content": {"a.py": "2"},
+                                      "value": None, "files": None}, "source": None}
+    assert route({"verification_info": info})[1] == {
+        "type": "swe", "source": None,
+        "answer": {"code_context": {"a.py": "1"}, "oracle_new_content": {"a.py": "2"}}}
+    cases = np.array([{"input": "1", "output": "2"}], dtype=object)
+    assert route({"verification_info": {"type": "code", "answer": {"test_cases": cases}}})[1]["answer"] == {
+        "test_cases": [{"input": "1", "output": "2"}]}
+    inputs = np.array([np.array([1, 2]), None], dtype=object)
+    truth = {"inputs": inputs, "outputs": (True, {"a": None}), "fn_name": None}
+    assert route(verl("apps", truth))[1]["answer"] == {"inputs": [[1, 2], None], "outputs": [True, {"a": None}]}
+    row = verl("apps", json.dumps(CASES))
+    row |= {"reward_model": json.dumps(row["reward_model"]), "extra_info": None, "verification_info": None}
+    assert route(row)[1]["answer"] == CASES
+
+
+@pytest.mark.parametrize(("row", "task"), [
+    ({"verification_info": {"type": "math", "answer": "1"}}, "math"),
+    ({"verification_info": {"type": "prime_math", "answer": "1"}}, "math"),
+    ({"verification_info": {"type": "gsm8k", "answer": "1"}}, "gsm8k"),             # a task of that name comes first
+    ({"task": "hard", "verification_info": {"type": "math", "answer": "1"}}, "hard"),
+    ({"task": None, "verification_info": {"type": "math", "answer": "1"}}, "math"),
+    ({"task": "something of verl's users", **verl("AIME", "1")}, "math"),
+    ({"verification_info": {"type": "parity", "answer": {"even": None}}}, "parity"),
+    ({"task": "parity", "verification_info": {"type": "anything"}}, "parity"),
+])
+def test_the_tasks_of_a_run_decide(row: Mapping[str, Any], task: str) -> None:
+    assert route(row, TASKS)[0] == task
+
+
+def test_a_custom_scorers_answer_is_left_as_it_is() -> None:
+    info = {"type": "parity", "answer": {"even": None}}
+    assert route({"verification_info": info}, TASKS) == ("parity", info)
+    assert route(verl("parity", [1, None], level=3), TASKS) == (
+        "parity", {"type": "parity", "answer": {"value": [1, None]}, "extra_info": {"index": 0, "level": 3}})
+
+
+@pytest.mark.parametrize(("row", "message"), [
+    ({"verification_info": {"type": "swe", "answer": EDIT}},
+     r"no scorer for task 'swe'; scorers.tasks has math, .*: add `scorers.tasks.swe: \{scorer: \{type: swe\}\}`"),
+    ({"verification_info": {"type": "parityy", "answer": "1"}}, "did you mean parity?"),
+    ({"task": "hard", "verification_info": {"type": "code", "answer": CASES}}, "task 'hard' takes rows of type math, "),
+    ({"task": "hrad", "verification_info": {"type": "math", "answer": "1"}}, "no scorer for task 'hrad'; did you mean"),
+    ({"task": 3, "verification_info": {"type": "math", "answer": "1"}}, "task must be a name, got 3"),
+])
+def test_a_row_that_no_task_of_the_run_takes_is_refused(row: Mapping[str, Any], message: str) -> None:
+    with pytest.raises(BadMessage, match=message):
+        route(row, TASKS)
+
+
+def test_a_missing_task_is_named_with_the_scorer_that_it_wants() -> None:
+    with pytest.raises(BadMessage, match=r"add `scorers\.tasks\.code: \{scorer: \{type: code\}\}`"):
+        route(verl("apps", json.dumps(CASES)), {"swe": TaskConfig(scorer=SweConfig())})
