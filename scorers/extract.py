@@ -1,47 +1,206 @@
-r"""Where the answer of a completion is: pure functions on text.
+r"""Where the answer of a completion is: pure functions on text, the same ones for every scorer.
 
-In: the text of a completion, without its prompt, so that a box in the prompt never counts. Out: the part that answers,
-and the content of its last box. Called in the scorer's process; every function is linear in the length of the text, so
-that no text can make it slow.
+In: the text of a completion, without its prompt, so that nothing in the prompt ever counts. Out: the part that answers,
+and in it the last box, the last `<answer>` or the fenced blocks. Nothing is erased and nothing is rewritten, so no
+marker that a model writes can hide a part of its own text. Called in the scorer's process; every function is linear in
+the length of the text, so that no text can make it slow.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
 
-THINK_OPEN = "<think>"
-THINK_CLOSE = "</think>"
-_BOX_OPEN = re.compile(r"\\boxed\s*\{")
+THINK_OPEN: Final = "<think>"
+THINK_CLOSE: Final = "</think>"
+# The marks that end a turn in the chat templates in use. A generator leaves its stop token out of the text; recorded
+# completions often still carry one.
+END_MARKS: Final = ("<|im_end|>", "<|endoftext|>", "</s>", "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|eot_id|>",
+                    "<|end_of_text|>", "<|eom_id|>", "<|end|>", "<|return|>", "<|endofturn|>", "<end_of_turn>", "<turn|>",
+                    "<eos>")
+
+_BOX_OPEN: Final = re.compile(r"\\boxed\s*\{")
+_ANSWER_OPEN: Final = "<answer>"
+_ANSWER_CLOSE: Final = "</answer>"
+_LINE_WITH_RUN: Final = re.compile(r"^[^\n]*?(?:```|~~~)[^\n]*$", re.MULTILINE)
+_FENCE: Final = re.compile(r"(?P<indent>[ \t]*)(?P<run>`{3,}|~{3,})(?P<info>[^\n]*)")
+_ENDING_INDENT: Final = 3       # columns that an ending fence may stand to the right of its opening one (CommonMark)
+_MOST_INDENT: Final = 16        # columns told apart
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One closed fenced block."""
+
+    tag: str        # the first word of its info string, lower-cased; "" where there is none
+    text: str       # the lines between the fences, as they are but for the opening fence's indentation
 
 
 def response_part(text: str) -> str | None:
-    """What follows the last closed thinking span; the whole text where there is none.
+    """What follows the last closed thinking span, without the marks of the turn's end; all where there is no span.
 
     The opening tag may be missing: some chat templates put it at the end of the prompt. None where a span is opened and
     never closed: such a completion is still thinking and has not answered.
     """
-    response = text.rpartition(THINK_CLOSE)[2]
+    response = _without_end_marks(text).rpartition(THINK_CLOSE)[2]
     return None if THINK_OPEN in response else response
 
 
-def last_box(text: str) -> str | None:
+def last_box(response: str) -> str | None:
     r"""The content of the last `\boxed{...}`, braces balanced, over any number of lines; None where there is none.
 
     A last box that is never closed is no answer, and an earlier one does not stand in for it: the text was cut off
     while it stated its result. Escaped braces (`\{`) are content, not structure. Of boxes in boxes it is the innermost.
     """
-    openings = [opening.end() for opening in _BOX_OPEN.finditer(text)]
+    openings = [opening.end() for opening in _BOX_OPEN.finditer(response)]
     if not openings:
         return None
     start = position = openings[-1]
     depth = 1
-    while position < len(text):
-        character = text[position]
+    while position < len(response):
+        character = response[position]
         if character == "\\":
             position += 2           # an escaped character, brace or not, never opens or closes a group
             continue
         depth += (character == "{") - (character == "}")
         if depth == 0:
-            return text[start:position]
+            return response[start:position]
         position += 1
     return None
+
+
+def last_answer(response: str) -> str | None:
+    """The content of the last `<answer>...</answer>`, over any number of lines, stripped; None where there is none.
+
+    A tag that is opened and never closed is a mention. Of tags in tags it is the innermost.
+    """
+    closing = response.rfind(_ANSWER_CLOSE)
+    opening = response.rfind(_ANSWER_OPEN, 0, max(closing, 0))
+    if opening < 0:
+        return None
+    start = opening + len(_ANSWER_OPEN)
+    return response[start:response.index(_ANSWER_CLOSE, start)].strip()
+
+
+def last_block(response: str, tags: Collection[str]) -> str | None:
+    """The text of the last block with one of these tags, in any case; else of the last without a tag; else None."""
+    blocks = fenced_blocks(response)
+    for accepted in ({tag.lower() for tag in tags}, {""}):
+        for block in reversed(blocks):
+            if block.tag in accepted:
+                return block.text
+    return None
+
+
+def fenced_blocks(response: str) -> list[Block]:
+    r"""Every closed fenced block, in order.
+
+    A fence is three or more backticks or tildes at the start of a line, indented or not. It ends at a line of at least
+    as many of the same and nothing else, so a longer fence may hold shorter ones; not four columns further to the right
+    than it began, so an example in a docstring is content. Two liberties beside CommonMark: a fence with an info string
+    where one could end begins anew, and what was open is no block; and three backticks right after the last line of
+    code (`print(1)` and the fence in one line) end a block that nothing else ends.
+    Returns: blocks whose text has no line break at its end; line breaks within are as they came, `\r\n` too.
+    """
+    fences = [_Fence.of(line) for line in _LINE_WITH_RUN.finditer(response)]
+    outlook = _outlook(fences)
+    blocks = []
+    number = 0
+    while number < len(fences):
+        opening, (has_end, glued) = fences[number], outlook[number]
+        number += 1
+        if not opening.takes_glued:
+            glued = None
+        if has_end:
+            while not fences[number].ends(opening):
+                number += 1
+            if not fences[number].info:
+                blocks.append(_block(response, opening, fences[number].start))
+                number += 1
+                continue
+            if glued is not None and glued > number:
+                glued = None
+        if glued is not None:
+            blocks.append(_block(response, opening, fences[glued].glued))
+            number = glued + 1
+    return blocks
+
+
+@dataclass(frozen=True, slots=True)
+class _Fence:
+    """A line with three or more fence characters in a row."""
+
+    start: int          # offset of the line
+    end: int            # offset of its line break, or of the text's end
+    indent: int = 0     # characters before the fence, at most _MOST_INDENT
+    mark: str = ""      # "`" or "~"; "" where the line does not begin with a fence
+    length: int = 0     # of the run
+    info: str = ""      # what follows the run, stripped
+    glued: int = -1     # offset of three backticks that end the line after some code; -1 where it does not
+
+    @classmethod
+    def of(cls, line: re.Match[str]) -> _Fence:
+        text = line.group()
+        fence = _FENCE.match(text)
+        if fence is not None and not (fence["run"][0] == "`" and "`" in fence["info"]):     # else code within a line
+            return cls(line.start(), line.end(), min(len(fence["indent"]), _MOST_INDENT), fence["run"][0],
+                       len(fence["run"]), fence["info"].strip())
+        code = text.rstrip()
+        is_glued = code.endswith("```") and not code.endswith("````") and code.count("```") == 1
+        return cls(line.start(), line.end(), glued=line.start() + len(code) - 3 if is_glued else -1)
+
+    @property
+    def takes_glued(self) -> bool:
+        return self.mark == "`" and self.length == 3
+
+    def ends(self, opening: _Fence) -> bool:
+        """Whether it ends that block: as its closing fence, or, with an info string, as the beginning of another."""
+        return (self.mark == opening.mark and self.length >= opening.length
+                and self.indent <= min(opening.indent + _ENDING_INDENT, _MOST_INDENT))
+
+
+def _outlook(fences: list[_Fence]) -> list[tuple[bool, int | None]]:
+    """For each line whether a later one ends its block, and the number of the next line with a glued fence.
+
+    Known beforehand, so that thousands of fences that never end are not searched for one by one.
+    """
+    longest = {mark: [0] * (_MOST_INDENT + 1) for mark in "`~"}     # of those at most so far to the right
+    glued: int | None = None
+    outlook: list[tuple[bool, int | None]] = []
+    for number in range(len(fences) - 1, -1, -1):
+        fence = fences[number]
+        if not fence.mark:
+            outlook.append((False, glued))
+            glued = number if fence.glued >= 0 else glued
+            continue
+        lengths = longest[fence.mark]
+        outlook.append((lengths[min(fence.indent + _ENDING_INDENT, _MOST_INDENT)] >= fence.length, glued))
+        for indent in range(fence.indent, _MOST_INDENT + 1):
+            if lengths[indent] >= fence.length:
+                break
+            lengths[indent] = fence.length
+    return outlook[::-1]
+
+
+def _block(response: str, opening: _Fence, end: int) -> Block:
+    lines = response[opening.end + 1:end]
+    if opening.indent:
+        lines = re.sub(rf"^[ \t]{{1,{opening.indent}}}", "", lines, flags=re.MULTILINE)
+    word = opening.info.split(maxsplit=1)[0] if opening.info else ""
+    return Block(word.strip("{}.").lower(), lines.removesuffix("\n").removesuffix("\r"))
+
+
+def _without_end_marks(text: str) -> str:
+    """The text without the marks of its turn's end, or the same text where there are none."""
+    end = position = len(text)
+    while position > 0:
+        if text[position - 1].isspace():
+            position -= 1
+            continue
+        mark = next((mark for mark in END_MARKS if text.endswith(mark, 0, position)), None)
+        if mark is None:
+            break
+        end = position = position - len(mark)
+    return text[:end]

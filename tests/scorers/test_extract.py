@@ -1,4 +1,4 @@
-"""The answer of a completion: what counts as the response, and which box."""
+"""The answer of a completion: what counts as the response, which box, which block, which tag."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from scorers.extract import last_box, response_part
+from scorers.extract import END_MARKS, Block, fenced_blocks, last_answer, last_block, last_box, response_part
 
 
 @pytest.mark.parametrize(("text", "box"), [
@@ -41,13 +41,97 @@ def test_the_last_box_is_the_balanced_content_of_the_last_box_opened(text: str, 
     ("<think>a</think>\\boxed{5}<think>wait", None),
     ("a</think>", ""),
     ("", ""),
+    ("said <|im_start|>assistant\n5", "said <|im_start|>assistant\n5"),       # no marker: nothing is erased
 ])
 def test_the_response_is_what_follows_the_last_closed_thought(text: str, response: str | None) -> None:
     assert response_part(text) == response
 
 
-@pytest.mark.parametrize("text", ["\\boxed{" * 100_000, "\\boxed" + " " * 1_000_000, "\\boxed{" + "{" * 1_000_000])
-def test_no_text_makes_extraction_slow(text: str) -> None:
-    started = time.perf_counter()
-    assert last_box(text) is None
-    assert time.perf_counter() - started < 5
+@pytest.mark.parametrize("mark", END_MARKS)
+def test_the_marks_of_a_turns_end_are_no_part_of_the_response(mark: str) -> None:
+    assert response_part(f"<think>a</think>\n5 {mark}") == "\n5 "
+    assert response_part(f"5{mark}\n{mark}\n") == "5"
+    assert response_part(f"5 {mark} 6") == f"5 {mark} 6"               # one within is text
+    assert response_part(f"<think>5{mark}") is None
+
+
+@pytest.mark.parametrize(("text", "answer"), [
+    ("<answer> 5\n6 </answer>", "5\n6"),
+    ("<answer>5</answer> or <answer>6</answer>", "6"),
+    ("<answer>5</answer>, as I put into <answer>", "5"),               # a mention
+    ("<answer>5<answer>6</answer></answer>", "6"),
+    ("<answer></answer>", ""),
+    ("<answer>5", None),
+    ("5</answer>", None),
+    ("</answer><answer>", None),
+    ("", None),
+])
+def test_the_last_answer_is_the_content_of_the_last_closed_tag(text: str, answer: str | None) -> None:
+    assert last_answer(text) == answer
+
+
+@pytest.mark.parametrize(("text", "blocks"), [
+    ("```python\nx\n```", [("python", "x")]),
+    ("so\n\n~~~\nx\n\ny\n~~~~\n", [("", "x\n\ny")]),
+    ("```\n```", [("", "")]),
+    ("```python\r\nx\r\ny\r\n```\r\n", [("python", "x\r\ny")]),
+    ("``` Python  title=a.py \nx\n```  ", [("python", "x")]),
+    ("```{.python .numberLines}\nx\n```", [("python", "x")]),
+    ("```a\n1\n```\n```b\n2\n```", [("a", "1"), ("b", "2")]),
+    ("````md\n```python\nx\n```\n````", [("md", "```python\nx\n```")]),     # a longer fence holds shorter ones
+    ("~~~md\n```\n~~~", [("md", "```")]),
+    ("```python\ns = '''\n    ```\n    '''\n```", [("python", "s = '''\n    ```\n    '''")]),   # an indented example
+    ("1. thus:\n   ```python\n   if a:\n       b\n   ```", [("python", "if a:\n    b")]),       # in a list
+    ("```python\nx", []),                                                  # never closed
+    ("```python\n1\n```\n```python\n2", [("python", "1")]),
+    ("```python\n1\n\n```python\n2\n```", [("python", "2")]),              # begun anew
+    ("```md\n```python\nx\n```\n```", [("python", "x")]),
+    ("```python\nprint(1)```", [("python", "print(1)")]),                  # the fence glued to the code
+    ("```python\nprint(1)```\nand\n```python\nprint(2)\n```", [("python", "print(1)"), ("python", "print(2)")]),
+    ("```python\ns = 1  # ends with ```\nt = 2\n```", [("python", "s = 1  # ends with ```\nt = 2")]),
+    ("use ```x``` and\n```python x```\n```python\nx\n```", [("python", "x")]),     # code within a line
+    ("~~~~~\nprose\n```python\nx\n```", [("python", "x")]),                # a rule of tildes opens nothing
+    ("", []),
+])
+def test_fenced_blocks_are_those_that_are_closed(text: str, blocks: list[tuple[str, str]]) -> None:
+    assert fenced_blocks(text) == [Block(*block) for block in blocks]
+
+
+@pytest.mark.parametrize(("text", "block"), [
+    ("```python\n1\n```\n```python\n2\n```\n```\n3\n```\n```text\n4\n```", "2"),   # a tag before none, the last of it
+    ("```PY\n1\n```", "1"),
+    ("```\n1\n```\n```\n2\n```\n```text\n3\n```", "2"),
+    ("```text\n1\n```", None),
+    ("x = 1", None),
+])
+def test_the_last_block_is_the_last_with_a_tag_and_else_the_last_without_any(text: str, block: str | None) -> None:
+    assert last_block(text, ("python", "py")) == block
+
+
+# Each is repeated to five million characters.
+@pytest.mark.parametrize("piece", [
+    "\\boxed{", "{", "<answer>", "</answer>", "</think>", "</s>", "`", "\n", " ", "~~~ ``` ",
+])
+def test_no_text_makes_extraction_slow(piece: str) -> None:
+    assert _seconds("\\boxed{" + piece * (5_000_000 // len(piece))) < 10
+
+
+@pytest.mark.parametrize("piece", [
+    "```\n", "```py\n", "~~~\n```\n", "```py\na```\n", "~~~\n                ```x\na```\n",
+    "".join(f"{' ' * indent}```x\na```\n" for indent in range(16, -1, -1)),
+    "".join(f"{'`' * length}x\n" for length in range(300, 3, -1)) + "~~~x\n" * 40_000,
+])
+def test_no_fences_make_extraction_slow(piece: str) -> None:
+    """In linear time four times the text takes four times as long, and sixteen times in quadratic time."""
+    short, long = piece * (100_000 // len(piece) + 1), piece * (400_000 // len(piece) + 4)
+    assert _seconds(long) < 10 * max(_seconds(short), 0.02)
+
+
+def _seconds(text: str) -> float:
+    started = time.process_time()
+    response = response_part(text)
+    if response is not None:
+        last_box(response)
+        last_answer(response)
+        fenced_blocks(response)
+    return time.process_time() - started
