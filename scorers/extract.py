@@ -18,8 +18,8 @@ THINK_CLOSE: Final = "</think>"
 # The marks that end a turn in the chat templates in use. A generator leaves its stop token out of the text; recorded
 # completions often still carry one.
 END_MARKS: Final = ("<|im_end|>", "<|endoftext|>", "</s>", "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|eot_id|>",
-                    "<|end_of_text|>", "<|eom_id|>", "<|end|>", "<|return|>", "<|endofturn|>", "<end_of_turn>", "<turn|>",
-                    "<eos>")
+                    "<|end_of_text|>", "<|eom_id|>", "<|end|>", "<|return|>", "<|endofturn|>", "<end_of_turn>",
+                    "<turn|>", "<eos>")
 
 _BOX_OPEN: Final = re.compile(r"\\boxed\s*\{")
 _ANSWER_OPEN: Final = "<answer>"
