@@ -80,7 +80,7 @@ def route(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig] | None = No
     row_type = info.get("type")
     if not isinstance(row_type, str) or not row_type:
         raise BadMessage(f"verification_info needs a type, one of {_listed(TASK_OF_TYPE)}; got {_shown(row_type)}")
-    task = _task(record.get("task") if "verification_info" in record else None, row_type, tasks)
+    task = _task(record.get("task") if record.get("verification_info") is not None else None, row_type, tasks)
     judge = TASK_OF_TYPE.get(row_type) if tasks is None else tasks[task].scorer.type
     if judge == "custom":
         return task, info

@@ -23,20 +23,22 @@ class DatasetSource(Section):
     """Commit or tag on the hub."""
     prompt_column: str = "messages"
     """Column with a chat (`[{role, content}, ...]`), or with text, which becomes the user's turn.
-    Not read where `prompt_template` is set."""
+    Not read where `prompt_template` is set. Where it is not there, rows of verl have theirs in `prompt`."""
     prompt_template: str | None = None
     """Text of the user's turn with `{column}` fields of the row; unset: `prompt_column` is used."""
     system_prompt: str | None = None
     """A system turn before it."""
     verification_column: str = "verification_info"
-    """Column with `{"type": ..., "answer": {"value": ...}}`, as an object or as JSON text.
-    Used unless `answer_column` is set."""
+    """Column with `{"type": ..., "answer": {"value": ...}}`, as an object or as JSON text. Used unless `answer_column`
+    is set; rows of verl (`data_source`, `reward_model`, `extra_info`) do without it."""
+    task_column: str | None = "task"
+    """Column with the name of the row's task, where the data have one; where it is null, the row's type decides."""
     answer_column: str | None = None
     """Column with the reference answer."""
     answer_pattern: str | None = None
     """Regular expression whose first group is the answer in that column, for example `#### (.+)`."""
     task: str = "math"
-    """Task of rows from `answer_column`."""
+    """Task of rows from `answer_column`, or the type of its rows, such as `gsm8k`."""
     limit: int | None = Field(None, ge=1)
     """Only the first so many rows."""
 

@@ -1,26 +1,27 @@
 """From a file, a `datasets` name or a generator of problems to rows: a chat, and what its answer is checked against.
 
-II-Thought's rows (`messages`, `verification_info` as text or object) are read as they are; others by a column map:
-`prompt_template` for the question, `answer_column` with `answer_pattern` for the answer. All rows are looked at when
-the data are read: what is wrong with one is said then, by file, row and column, and not after an hour of training.
+II-Thought's rows (`messages`, `verification_info` as text or object) and verl's (`prompt`, `data_source`,
+`reward_model`, `extra_info`) are read as they are, `broker.row_shapes` says which task they belong to; others by a
+column map: `prompt_template` for the question, `answer_column` with `answer_pattern` for the answer. All rows are
+looked at when the data are read: what is wrong with one is said then, by file, row and column, and not after an hour of
+training.
 """
 
 from __future__ import annotations
 
 import difflib
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from broker.errors import Permanent
+from broker.errors import BadMessage, Permanent
+from broker.row_shapes import TASK_OF_TYPE, route
 from config.data import DatasetSource, ProceduralSource, SourceConfig
 from config.run import Run
 
-# What other systems call the tasks of this one.
-TASK_ALIASES = {"math_verifiable": "math"}
+VERL = ("data_source", "reward_model", "extra_info")     # columns; the first two make rows of verl
 FIELD = re.compile(r"\{(\w+)\}")       # of a prompt_template
 
 
@@ -46,8 +47,8 @@ def load_rows(run: Run, source: SourceConfig) -> tuple[list[Row], str]:
                 problems = digit_problems(source.split, source.size)
             except ValueError as error:
                 raise RowError(str(error)) from None
-            return ([_chat_row(run, problem, source_column="messages", verification_column="verification_info",
-                               where=f"problem {index}") for index, problem in enumerate(problems)],
+            return ([_chat_row(run, problem["messages"], problem, where=f"problem {index}")
+                     for index, problem in enumerate(problems)],
                     fingerprint(source.split, source.size))
         case DatasetSource():
             return _dataset_rows(run, source)
@@ -58,7 +59,7 @@ def _dataset_rows(run: Run, source: DatasetSource) -> tuple[list[Row], str]:
     table = _open(run, source)
     if source.limit is not None:
         table = table.select(range(min(source.limit, len(table))))
-    wanted = _columns(source)
+    wanted = _columns(source, table.column_names)
     for column in wanted:
         if column not in table.column_names:
             near = difflib.get_close_matches(column, table.column_names, n=1)
@@ -88,10 +89,27 @@ def _open(run: Run, source: DatasetSource) -> Any:
         raise RowError(f"{source.path} (split {source.split}) can't be read: {error}") from error
 
 
-def _columns(source: DatasetSource) -> list[str]:
-    columns = set(_fields(source.prompt_template)) if source.prompt_template else {source.prompt_column}
-    columns.add(source.answer_column or source.verification_column)
+def _columns(source: DatasetSource, present: Collection[str]) -> list[str]:
+    """The columns that are read, whether or not they are there."""
+    columns = set(_fields(source.prompt_template)) if source.prompt_template else {_prompt_column(source, present)}
+    if source.answer_column is not None:
+        return sorted(columns | {source.answer_column})
+    if _is_verl(present):
+        columns |= {*VERL, source.verification_column} & set(present)
+    else:
+        columns.add(source.verification_column)
+    if source.task_column is not None and source.task_column in present:
+        columns.add(source.task_column)
     return sorted(columns)
+
+
+def _is_verl(present: Collection[str]) -> bool:
+    return set(VERL[:2]) <= set(present)
+
+
+def _prompt_column(source: DatasetSource, present: Collection[str]) -> str:
+    """The one that is set; verl's own where that is not there and the rows are verl's."""
+    return "prompt" if source.prompt_column not in present and _is_verl(present) else source.prompt_column
 
 
 def _fields(template: str) -> list[str]:
@@ -99,7 +117,7 @@ def _fields(template: str) -> list[str]:
 
 
 def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str) -> Row:
-    prompt: Any = record.get(source.prompt_column)
+    prompt: Any = record.get(_prompt_column(source, record))
     if source.prompt_template is not None:
         empty = [column for column in _fields(source.prompt_template) if record[column] is None]
         if empty:
@@ -109,12 +127,21 @@ def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str)
         prompt = [{"role": "user", "content": prompt}]
     if source.system_prompt and isinstance(prompt, list):
         prompt = [{"role": "system", "content": source.system_prompt}, *prompt]
-    if source.answer_column is None:
-        return _chat_row(run, {"messages": prompt, source.verification_column: record[source.verification_column]},
-                         source_column="messages", verification_column=source.verification_column, where=where)
-    answer = _answer(source, record[source.answer_column], where)
-    return _chat_row(run, {"messages": prompt, "info": {"type": source.task, "answer": {"value": answer}}},
-                     source_column="messages", verification_column="info", where=where)
+    if source.answer_column is not None:
+        answer = _answer(source, record[source.answer_column], where)
+        return _chat_row(run, prompt, _of_answer(run, source.task, answer), where=where)
+    column = source.verification_column
+    given = {name: record.get(name) for name in VERL}
+    given |= {"verification_info": record.get(column), "task": record.get(source.task_column or "")}
+    return _chat_row(run, prompt, given, where=where if column == "verification_info" else f"{where}, column {column}")
+
+
+def _of_answer(run: Run, name: str, answer: str) -> dict[str, Any]:
+    """A row of a column map as `route` reads it; `name` is that of a task, or of a type of rows that one takes."""
+    task = run.scorers.tasks.get(name)
+    row_type = name if task is None or task.scorer.type == "custom" or name in TASK_OF_TYPE else task.scorer.type
+    return {"task": None if task is None else name,
+            "verification_info": {"type": row_type, "answer": {"value": answer}}}
 
 
 def _check_pattern(source: DatasetSource) -> None:
@@ -139,35 +166,15 @@ def _answer(source: DatasetSource, value: Any, where: str) -> str:
     return str(value).strip()
 
 
-def _chat_row(run: Run, record: Mapping[str, Any], *, source_column: str, verification_column: str, where: str) -> Row:
-    turns = record[source_column]
+def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str) -> Row:
+    """A row from its chat and from what `route` reads, all checked."""
     if not isinstance(turns, list) or not turns or not all(
             isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str)
             for turn in turns):
         raise RowError(f"{where}: the prompt must be a text or a list of role and content, got {str(turns)[:80]!r}")
-    info = record[verification_column]
-    if isinstance(info, str):
-        try:
-            info = json.loads(info)
-        except json.JSONDecodeError as error:
-            raise RowError(f"{where}: {verification_column} is not JSON: {error}") from None
-    if not isinstance(info, dict):
-        raise RowError(f"{where}: {verification_column} must be an object, got {type(info).__name__}")
-    kind = str(info.get("type", ""))
-    task = TASK_ALIASES.get(kind, kind)
-    if task not in run.scorers.tasks:
-        near = difflib.get_close_matches(task, run.scorers.tasks, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise RowError(f"{where}: no scorer for task {kind!r}; scorers.tasks has {', '.join(run.scorers.tasks)}{hint}")
-    answer = info.get("answer")
-    value = answer.get("value") if isinstance(answer, dict) else answer
-    if value is None or not str(value).strip():
-        raise RowError(f"{where}: no answer to check against in {verification_column}: {str(info)[:120]}")
-    if not isinstance(answer, dict):
-        info = {**info, "answer": {"value": answer}}
     try:
-        json.dumps(info)
-    except (TypeError, ValueError) as error:            # a date, say: it has to travel
-        raise RowError(f"{where}: {verification_column} can't be written as JSON: {error}") from None
+        task, info = route(record, run.scorers.tasks)
+    except BadMessage as error:
+        raise RowError(f"{where}: {error}") from None
     return Row(messages=tuple({"role": turn["role"], "content": turn["content"]} for turn in turns), task=task,
                verification_info=info)

@@ -136,7 +136,7 @@ COLUMNS = {"prompt_template": "{question}", "answer_column": "answer"}
     ({"messages": CHAT, "verification_info": {"type": "math", "answer": {"value": " "}}}, {}, r"row 1: no answer"),
     ({"messages": CHAT, "verification_info": None}, {}, r"row 1: verification_info must be an object, got NoneType"),
     ({"messages": CHAT, "verification_info": {"type": "mathh", "answer": {"value": "5"}}}, {},
-     r"row 1: no scorer for task 'mathh'.*did you mean math\?"),
+     r"row 1: no scorer for rows of type 'mathh'; did you mean math\?"),
     ({"messages": [], "verification_info": INFO}, {}, r"row 1: the prompt must be"),
     ({"messages": [{"role": "user", "content": None}], "verification_info": INFO}, {}, r"row 1: the prompt must be"),
     ({"question": "2 + 3?", "answer": ""}, COLUMNS, r"rows\.jsonl row 1: no answer in column answer"),
