@@ -15,8 +15,9 @@ from typing import Any
 import redis
 
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS, Keys
+from broker.tally import ScorerStats, scorer_stats
+from config.scorers import QUEUES
 
-QUEUE = "math"
 RQ_QUEUE = "rq:queue:"              # RQ's own prefix
 
 
@@ -31,6 +32,7 @@ class Process:
     state: str              # what it does or waits for, in words
     version: str            # of the policy that it holds, or ""
     since: float            # Unix seconds when it came to that state
+    queues: tuple[str, ...] = ()        # that a scorer serves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,8 @@ class Snapshot:
     scored: int
     dead: int
     slots: int              # training groups without an outcome
-    queued_jobs: int        # RQ jobs that no worker has taken
+    queued_jobs: Mapping[str, int]          # RQ jobs that no worker has taken, by queue; queues without any left out
+    scorers: tuple[ScorerStats, ...]        # what each scorer has done so far
     processes: tuple[Process, ...]
 
     def alive(self, role: str) -> int:
@@ -79,13 +82,19 @@ def snapshot(client: redis.Redis, name: str) -> Snapshot:
         for stream in WORK_STREAMS:
             pipe.xlen(keys(stream))
         pipe.zcard(keys("slots"))
-        pipe.llen(RQ_QUEUE + keys.queue(QUEUE))
-        (status, reason, version, steps), *depths, slots, queued = pipe.execute()
-    depth = dict(zip(WORK_STREAMS, depths, strict=True))
+        pipe.hgetall(keys("scorers"))
+        for queue in QUEUES:
+            pipe.llen(RQ_QUEUE + keys.queue(queue))
+        reply = iter(pipe.execute())
+    status, reason, version, steps = next(reply)
+    depth = {stream: next(reply) for stream in WORK_STREAMS}
+    slots, counters = next(reply), next(reply)
+    queued: dict[str, int] = {queue: jobs for queue in QUEUES if (jobs := next(reply))}
     return Snapshot(
         status=_text(status), reason=_text(reason), version=int(version or -1), steps=int(steps or 0),
         prompts=depth[PROMPTS], rollouts=depth[ROLLOUTS], scored=depth[SCORED], dead=depth[DEAD], slots=slots,
-        queued_jobs=queued, processes=_processes(client, keys))
+        queued_jobs=queued, scorers=scorer_stats(counters),
+        processes=_processes(client, keys))
 
 
 def keys_of(client: redis.Redis, prefix: str) -> list[bytes]:
@@ -107,7 +116,8 @@ def _process(place: str, beat: Mapping[bytes, bytes]) -> Process:
     role, _, process = place.partition(":")
     text = {key.decode(): value.decode(errors="replace") for key, value in beat.items()}
     return Process(role=role, id=process, pid=int(text.get("pid") or 0), host=text.get("host", ""),
-                   state=text.get("state", ""), version=text.get("version", ""), since=float(text.get("since") or 0))
+                   state=text.get("state", ""), version=text.get("version", ""), since=float(text.get("since") or 0),
+                   queues=tuple(filter(None, text.get("queues", "").split(","))))
 
 
 def _text(value: Any) -> str:

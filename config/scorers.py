@@ -91,8 +91,9 @@ class ScorersConfig(Section):
 
     workers: int = Field(2, ge=1)
     """RQ workers of one `python -m scorers`."""
-    groups_per_job: int = Field(4, ge=1)
-    """Groups that one RQ job carries at most, each handed over by itself."""
+    groups_per_job: int = Field(16, ge=1)
+    """Groups that one RQ job carries at most, each handed over by itself. Fewer where fewer wait, and where a group
+    takes long."""
     tasks: dict[str, TaskConfig] = {"math": TaskConfig()}
     """Task name to scorer. A row whose task is not here is refused when it is read."""
     min_scored: float = Field(0.5, ge=0, le=1)

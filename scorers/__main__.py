@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 
 from config.logs import set_up_logging
+from config.scorers import QUEUES, QueueName
 from config.versions import versions
 
 log = logging.getLogger("scorers")
@@ -23,13 +24,21 @@ log = logging.getLogger("scorers")
 
 def main(argv: list[str] | None = None) -> int:
     """Parse, join the run, score until it ends. 0: the run is done; 1: it or this process failed; 2: bad arguments."""
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] == ["sandbox"]:        # a service of its own, which belongs to no run
+        from scorers.serving import serve
+        return serve(words[1:])
     parser = argparse.ArgumentParser(prog="python -m scorers", description=__doc__)
     parser.add_argument("--run", required=True, metavar="NAME", help="the run to join")
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="where runs are, if REDIS_URL is not set")
+    parser.add_argument("--queues", type=_queues, metavar="QUEUE,...",
+                        help=f"what the workers serve, in this order, of {','.join(QUEUES)}; default: all that the "
+                             "run's tasks use")
+    parser.add_argument("--workers", type=_number, metavar="N", help="RQ workers; default: scorers.workers of the run")
     parser.add_argument("--part", choices=("all", "dispatcher", "worker"), default="all",
                         help="all: both, until the run ends; the others: that process alone, until stopped")
     parser.add_argument("--version", action="version", version=versions())
-    args = parser.parse_args(argv)
+    args = parser.parse_args(words)
     set_up_logging("scorer")
 
     from broker.errors import PipelineError
@@ -39,13 +48,17 @@ def main(argv: list[str] | None = None) -> int:
     def part(joined: Joined, stop: threading.Event) -> int:
         if args.part == "all":
             from scorers.pool import Pool
-            return Pool(joined, ["--run", args.run, "--runs-dir", str(args.runs_dir)]).run(stop)
+            from scorers.registry import served
+            served(joined.run.scorers, args.queues)         # or raise, before each worker does
+            words = ["--run", args.run, "--runs-dir", str(args.runs_dir)]
+            return Pool(joined, words + (["--queues", ",".join(args.queues)] if args.queues else []),
+                        args.workers).run(stop)
         name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
         if args.part == "dispatcher":
             from scorers.dispatcher import run_dispatcher
             return run_dispatcher(joined, name, stop)
-        from scorers.worker import run_worker  # imports sympy, on purpose before the scoring child is forked
-        return run_worker(joined, name, stop)
+        from scorers.worker import run_worker
+        return run_worker(joined, name, stop, args.queues)
 
     stop = stop_on_signals()
     try:
@@ -57,6 +70,21 @@ def main(argv: list[str] | None = None) -> int:
     except Exception:
         log.exception("ended part=%s by a bug or a broken machine", args.part)
         return 1
+
+
+def _queues(text: str) -> tuple[QueueName, ...]:
+    """Names of queues, in the order given."""
+    names = tuple(dict.fromkeys(text.split(",")))
+    if unknown := [name for name in names if name not in QUEUES]:
+        raise argparse.ArgumentTypeError(f"no queue {', '.join(map(repr, unknown))}; there are {', '.join(QUEUES)}")
+    return tuple(queue for name in names for queue in QUEUES if queue == name)
+
+
+def _number(text: str) -> int:
+    """At least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of workers")
+    return int(text)
 
 
 if __name__ == "__main__":

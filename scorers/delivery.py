@@ -1,4 +1,4 @@
-"""RQ as this project uses it: a queue of entry ids in JSON, and workers whose deadlines are ours.
+"""RQ as this project uses it: queues of entry ids in JSON, one a class of cost, and workers whose deadlines are ours.
 
 The stream is the truth and a job is only its delivery, so a lost or doubled job costs time and nothing else.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,8 @@ from rq.serializers import JSONSerializer
 from rq.timeouts import BaseDeathPenalty
 
 from broker.keys import ROLLOUTS, Keys
-from broker.stats import QUEUE, keys_of
+from broker.stats import keys_of
+from config.scorers import QUEUES, QueueName
 from scorers.jobs import FUNCTION
 
 FAILURE_TTL_S = 300
@@ -54,23 +56,24 @@ class ScoringWorker(SimpleWorker):
 
 
 class Delivery:
-    """The run's queue, and who has which job."""
+    """The run's queues, and who has which job."""
 
     def __init__(self, client: redis.Redis, keys: Keys) -> None:
         self._client = client
         self._keys = keys
-        self.queue = Queue(keys.queue(QUEUE), connection=client, serializer=JSONSerializer, default_timeout=NO_TIMEOUT)
+        self.queues = {name: Queue(keys.queue(name), connection=client, serializer=JSONSerializer,
+                                   default_timeout=NO_TIMEOUT) for name in QUEUES}
 
-    def enqueue(self, entry_ids: Sequence[str], first_group: str) -> str:
-        """Put one job for `entry_ids` on the queue; the hash `jobs` names it before it can start. Returns its id.
+    def enqueue(self, queue: QueueName, entry_ids: Sequence[str], first_group: str) -> str:
+        """Put one job for `entry_ids` on a queue; the hash `jobs` names it before it can start. Returns its id.
 
         An id is new at each enqueue: RQ refuses one that it still knows, and the entry would wait for ever.
         """
         group = re.sub(r"[^A-Za-z0-9_-]", "-", first_group)[:GROUP_CHARS]
         job_id = f"{self._keys.name}_{group}_{time.time_ns() // 1000}"
         self._client.hset(self._keys("jobs"), mapping=dict.fromkeys(entry_ids, job_id))
-        self.queue.enqueue(FUNCTION, list(entry_ids), job_id=job_id, unique=True, result_ttl=0,
-                           failure_ttl=FAILURE_TTL_S, job_timeout=NO_TIMEOUT)
+        self.queues[queue].enqueue(FUNCTION, list(entry_ids), job_id=job_id, unique=True, result_ttl=0,
+                                   failure_ttl=FAILURE_TTL_S, job_timeout=NO_TIMEOUT)
         return job_id
 
     def carriers(self) -> dict[str, str]:
@@ -85,8 +88,14 @@ class Delivery:
             self._client.hdel(self._keys("jobs"), *gone)
 
     def waiting(self) -> set[str]:
-        """Ids of the jobs in the queue's list."""
-        return set(self.queue.get_job_ids())
+        """Ids of the jobs in the queues' lists."""
+        return {job for queue in self.queues.values() for job in queue.get_job_ids()}
+
+    def serving(self) -> Counter[str]:
+        """Living workers of each queue, as their heartbeats say."""
+        found: list[Any] = [self._client.hget(self._keys.alive("scorer", name), "queues")
+                            for name in self.living_workers()]
+        return Counter(queue for queues in found if queues for queue in queues.decode().split(","))
 
     def living_workers(self) -> list[str]:
         """Names of the workers whose heartbeat is there. RQ's own record of a killed worker lies for minutes."""

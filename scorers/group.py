@@ -1,36 +1,50 @@
 """Score one group: every completion alone, equal texts once.
 
-In: a `Rollout`. Out: a `ScoredGroup`. Called by the RQ job in every scorer process. A completion that hangs costs its
-deadline and no other completion anything; one whose machinery breaks is tried again with doubled waits and only then
-called unscorable. What is wrong with the row or the run's config (`BadMessage`, `UnknownTask`) goes to the caller, who
-writes the dead letter.
+In: a `Rollout`. Out: a `ScoredGroup`, and counts for the run's tally. Called by the RQ job in every scorer process. A
+completion that hangs costs its deadline, which begins with its own work, and no other completion anything; one whose
+machinery breaks is tried again with doubled waits and only then called unscorable. What is wrong with the row or the
+run's config (`BadMessage`, `UnknownTask`) goes to the caller, who writes the dead letter.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from broker.errors import Retryable
 from broker.messages import Completion, Rollout, Score, ScoredGroup, ScoreStatus
-from config.scorers import ScorersConfig, TaskConfig
+from broker.tally import FAILED, Tally
+from config.scorers import QUEUES, QueueName, ScorersConfig, TaskConfig
 from scorers.answer_format import AnswerFormat
 from scorers.combine import reward
 from scorers.registry import build_scorer, task_config
-from scorers.scorer import Scorer
+from scorers.scorer import OVER_LIMIT, Scorer
 
 log = logging.getLogger(__name__)
 
+LONGEST_WAIT_S = 30.0       # before a retry
+
 
 class GroupScorer:
-    """Everything that one scorer process needs to score groups of any task of the run."""
+    """Everything that one scorer process needs to score groups of the run's tasks.
 
-    def __init__(self, config: ScorersConfig) -> None:
-        """Nothing is built here: a scorer is made when a group of its task first comes, one for equal sections."""
+    Args:
+        config: the run's section.
+        queues: whose scorers the self-test builds and asks.
+        tally: what has been done is counted here.
+    """
+
+    def __init__(self, config: ScorersConfig, queues: Collection[QueueName] = QUEUES,
+                 tally: Tally | None = None) -> None:
+        """Nothing is built here: a scorer is made when it is first asked, one for equal sections."""
+        self.tally = tally or Tally()
         self._config = config
+        self._queues = queues
         self._scorers: dict[str, Scorer] = {}       # by their section's JSON
+        self._counts: Counter[str] = Counter()      # of the group at hand
 
     def score(self, rollout: Rollout, worker: str) -> ScoredGroup:
         """Score every completion.
@@ -43,6 +57,7 @@ class GroupScorer:
             BadMessage: its row has nothing to score against.
         """
         started = time.monotonic()
+        self._counts.clear()
         prompt = rollout.prompt
         task = task_config(self._config, prompt.task)
         scorer = self._scorer(task)
@@ -56,11 +71,15 @@ class GroupScorer:
         unscorable = sum(score.status is ScoreStatus.UNSCORABLE for score in scores)
         log.info("scored group=%s task=%s scored=%d unscorable=%d distinct=%d took_s=%.3f", prompt.group_id,
                  prompt.task, len(scores) - unscorable, unscorable, len(judged), seconds)
+        self._counts.update(groups=1, completions=len(scores), unscorable=unscorable,
+                            over_limit=sum(score.value == 0.0 and OVER_LIMIT in score.reason for score in scores))
+        self.tally.count(task.scorer.queue, scorer.name, self._counts, seconds=seconds)
         return ScoredGroup(rollout=rollout, scores=scores, rewards=rewards, worker=worker, seconds=seconds)
 
     def self_test(self) -> None:
-        """Have every scorer of the run judge a right, a wrong and a hanging answer. Raises SelfTestFailed."""
-        for scorer in {self._scorer(task): None for task in self._config.tasks.values()}:
+        """Have every scorer of these queues judge a right, a wrong and a hanging answer. Raises SelfTestFailed."""
+        tasks = [task for task in self._config.tasks.values() if task.scorer.queue in self._queues]
+        for scorer in {self._scorer(task): None for task in tasks}:
             scorer.self_test()
 
     def close(self) -> None:
@@ -92,8 +111,10 @@ class GroupScorer:
             except Retryable as error:
                 log.warning("score_failed scorer=%s try=%d of=%d reason=%s", scorer.name, number, tries, error)
                 reason = f"not scored in {tries} tries: {error}"
+                self._counts[FAILED + type(error).__name__] += 1
             if number < tries:
-                time.sleep(wait_s)
+                time.sleep(min(wait_s, LONGEST_WAIT_S))
                 wait_s *= 2
+                self._counts["retries"] += 1
         return Score(status=ScoreStatus.UNSCORABLE, value=None, reason=reason, scorer=scorer.name,
                      version=scorer.version, seconds=time.monotonic() - started)

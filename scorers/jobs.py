@@ -1,13 +1,14 @@
 """Score some groups: the RQ job.
 
-In: entries of the stream `rollouts`, named by the job. Out: each group with its scores on `scored`, by a hand-over of
-its own. Runs in every scorer worker. A crash loses nothing: the entries are still there, the dispatcher's sweep names
-them in a new job, and the hand-over makes a second run harmless.
+In: entries of the stream `rollouts`, named by the job. Out: each group with its scores on `scored`, or on `dead` where
+too few of its completions have one, by a hand-over of its own. Runs in every scorer worker. A crash loses nothing: the
+entries are still there, the dispatcher's sweep names them in a new job, and the hand-over makes a second run harmless.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import traceback
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ from broker.alive import Heartbeat
 from broker.errors import Permanent
 from broker.joining import Joined
 from broker.keys import ROLLOUTS, SCORED
+from broker.messages import ScoredGroup
 from broker.streams import Consumer, Entry, Renewer, entries_of
 from scorers.group import GroupScorer
 
@@ -64,12 +66,28 @@ class Worker:
         except Permanent as error:
             self.rollouts.bury(entry, reason=str(error), attempts=attempts, traceback=traceback.format_exc())
             return
-        self._groups += self.rollouts.hand_over(entry, SCORED, codec.encode_scored(scored))
+        if (problem := too_few_scored(scored, self.joined.run.scorers.min_scored)) is not None:
+            self.rollouts.bury(entry, reason=problem, attempts=attempts)
+        else:
+            self._groups += self.rollouts.hand_over(entry, SCORED, codec.encode_scored(scored))
+        self.scorer.tally.write(self.joined.link.client, self.joined.keys)
 
     def close(self) -> None:
         """Stop renewing, end the children."""
         self._renewer.stop()
         self.scorer.close()
+
+
+def too_few_scored(group: ScoredGroup, share: float) -> str | None:
+    """Why a group can't be used: fewer than `share` of its completions, or none at all, have a score. None: it can."""
+    total = len(group.rewards)
+    scored = sum(reward is not None for reward in group.rewards)
+    wanted = max(1, math.ceil(share * total))
+    if scored >= wanted:
+        return None
+    first = next(score.reason for score, reward in zip(group.scores, group.rewards, strict=True) if reward is None)
+    return (f"too few scored: {scored} of {total}, and scorers.min_scored={share:g} wants {wanted}; the first one "
+            f"without a score: {first}")
 
 
 def bind(worker: Worker) -> None:
@@ -90,4 +108,5 @@ def score_entries(entry_ids: Sequence[str]) -> None:
                 log.exception("score_failed group=%s entry=%s; its lease runs out and it is tried again",
                               entry.group_id, entry_id)
                 _worker.rollouts.release(entry)
+    _worker.scorer.tally.write(_worker.joined.link.client, _worker.joined.keys, is_due=True)
     _worker.heartbeat.say("waiting for rollouts")

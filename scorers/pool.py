@@ -33,10 +33,18 @@ class _Child:
 class Pool:
     """The children of one `python -m scorers`."""
 
-    def __init__(self, joined: Joined, arguments: Sequence[str]) -> None:
+    def __init__(self, joined: Joined, arguments: Sequence[str], workers: int | None = None) -> None:
+        """Nothing is started yet.
+
+        Args:
+            joined: the run.
+            arguments: of every child, before its `--part`.
+            workers: how many; None: `scorers.workers` of the run.
+        """
         self._joined = joined
         self._arguments = arguments
-        self._children = [_Child("dispatcher"), *(_Child("worker") for _ in range(joined.run.scorers.workers))]
+        self._children = [_Child("dispatcher"), *(_Child("worker") for _ in range(workers or
+                                                                                  joined.run.scorers.workers))]
 
     def run(self, stop: threading.Event) -> int:
         """Watch the children until the run ends or `stop` is set. 1: the run failed, or a child can't be kept alive."""

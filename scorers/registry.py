@@ -1,16 +1,32 @@
-"""From config to scorers: a task's name to its section, a section to the class behind it.
+"""From config to scorers: a task's name to its section and its queue, a section to the class behind it.
 
-Called by `scorers.group` in every scorer process. A scorer's libraries are imported here, when a task first needs them.
+Called by `scorers.group` in every scorer process, and by the dispatcher, which builds none. A scorer's libraries are
+imported here, when a task first needs them.
 """
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import assert_never
 
-from broker.errors import UnknownTask
-from config.scorers import CodeConfig, CustomConfig, MathConfig, ScorerConfig, ScorersConfig, SweConfig, TaskConfig
+from broker.errors import Permanent, UnknownTask
+from config.scorers import (
+    QUEUES,
+    CodeConfig,
+    CustomConfig,
+    MathConfig,
+    QueueName,
+    ScorerConfig,
+    ScorersConfig,
+    SweConfig,
+    TaskConfig,
+)
 from scorers.scorer import Scorer
+
+
+class NothingToServe(Permanent):
+    """None of the run's tasks is scored in the queues that were asked for."""
 
 
 def build_scorer(config: ScorerConfig, scorers: ScorersConfig) -> Scorer:
@@ -38,3 +54,28 @@ def task_config(config: ScorersConfig, task: str) -> TaskConfig:
         return config.tasks[task]
     near = difflib.get_close_matches(task, config.tasks, n=3) or sorted(config.tasks)
     raise UnknownTask(f"no task {task!r} in scorers.tasks; did you mean {' or '.join(map(repr, near))}?")
+
+
+def queues_of(config: ScorersConfig) -> tuple[QueueName, ...]:
+    """The queues that the run's tasks use, the cheapest first."""
+    used = {task.scorer.queue for task in config.tasks.values()}
+    return tuple(queue for queue in QUEUES if queue in used)
+
+
+def queue_of(config: ScorersConfig, task: str) -> QueueName:
+    """Where groups of a task wait. Those of an unknown one go with the cheapest: any worker can say that it is."""
+    return config.tasks[task].scorer.queue if task in config.tasks else queues_of(config)[0]
+
+
+def served(config: ScorersConfig, wanted: Sequence[QueueName] | None) -> tuple[QueueName, ...]:
+    """The queues that a worker asked to serve `wanted` has work in, in that order; None: all that the run uses.
+
+    Raises:
+        NothingToServe: none of them.
+    """
+    used = queues_of(config)
+    if wanted is None:
+        return used
+    if serves := tuple(queue for queue in wanted if queue in used):
+        return serves
+    raise NothingToServe(f"no task of this run is scored in {' or '.join(wanted)}; its queues are {', '.join(used)}")

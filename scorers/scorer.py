@@ -9,10 +9,13 @@ that nobody could match is unscorable.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from broker.errors import Permanent
 from broker.messages import Score
+
+# In the reason of every zero that the answer's own limits (time, memory, output) brought about: the pool counts these.
+OVER_LIMIT: Final = "exceeded its"
 
 
 class SelfTestFailed(Permanent):

@@ -9,9 +9,10 @@ import pytest
 from broker.connection import Link
 from broker.keys import Keys
 from broker.stats import Process, Snapshot, snapshot
+from broker.tally import ScorerStats
 
 EMPTY = Snapshot(status="", reason="", version=-1, steps=0, prompts=0, rollouts=0, scored=0, dead=0, slots=0,
-                 queued_jobs=0, processes=())
+                 queued_jobs={}, scorers=(), processes=())
 
 
 def process(role: str) -> Process:
@@ -33,14 +34,24 @@ def test_a_snapshot_counts_what_is_in_the_keys(link: Link, keys: Keys) -> None:
             client.xadd(keys(stream), {"v": "1"})
     client.zadd(keys("slots"), {"0": 0, "1": 0})
     client.rpush("rq:queue:test.math", "job")
+    client.rpush("rq:queue:test.code", "job", "job")
+    client.rpush("rq:queue:test-2.light", "job")
+    client.hset(keys("scorers"), mapping={"math groups math": 3, "math completions math": 24, "math seconds math": 1.5,
+                                          "math failed:ChildDied math": 2, "light groups my own": 1})
+    client.hset(keys.alive("scorer", "s"), mapping={"pid": "14", "queues": "math,light"})
     client.hset(keys.alive("learner", "host:1"), mapping={"pid": "12", "host": "here", "state": "training",
                                                           "version": "3", "since": "1.5"})
     client.hset(Keys("test-2").alive("learner", "other"), mapping={"pid": "13"})        # another run's
     client.xadd(Keys("test-2")("prompts"), {"v": "1"})
     assert snapshot(client, "test") == Snapshot(
         status="running", reason="", version=0, steps=80, prompts=4, rollouts=3, scored=2, dead=1, slots=2,
-        queued_jobs=1, processes=(Process(role="learner", id="host:1", pid=12, host="here", state="training",
-                                          version="3", since=1.5),))
+        queued_jobs={"math": 1, "code": 2},
+        scorers=(ScorerStats(queue="light", scorer="my own", groups=1, failures={}),
+                 ScorerStats(queue="math", scorer="math", groups=3, completions=24, seconds=1.5,
+                             failures={"ChildDied": 2})),
+        processes=(Process(role="learner", id="host:1", pid=12, host="here", state="training", version="3", since=1.5),
+                   Process(role="scorer", id="s", pid=14, host="", state="", version="", since=0.0,
+                           queues=("math", "light"))))
 
 
 @pytest.mark.parametrize(("prompts", "rollouts", "scored", "alive", "said"), [

@@ -17,6 +17,7 @@ from typing import Any
 
 import redis
 from rq.job import Job
+from rq.serializers import JSONSerializer
 
 from broker import codec
 from broker.alive import Heartbeat
@@ -26,6 +27,7 @@ from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus
 from broker.processes import spawn
 from broker.streams import hand_over
+from broker.tally import Tally
 from config.loading import to_yaml
 from config.run import Run
 from scorers import jobs
@@ -71,6 +73,7 @@ class ScriptedScorer:
     def __init__(self, before: Callable[[Rollout], None] = lambda _: None) -> None:
         self.before = before
         self.seen: list[str] = []
+        self.tally = Tally()
 
     def score(self, rollout: Rollout, worker: str) -> ScoredGroup:
         self.seen.append(rollout.prompt.group_id)
@@ -97,12 +100,12 @@ class Station(Board):
         self.delivery = Delivery(link.client, keys)
         link.client.hset(keys("run"), mapping={"config": to_yaml(run), "status": "running"})
 
-    def roll_out(self, *ids: int, text: str = RIGHT) -> list[str]:
-        """Issue the next ordinals and sample them. Returns their entries."""
+    def roll_out(self, *ids: int, text: str = RIGHT, **changes: Any) -> list[str]:
+        """Issue the next ordinals and sample them, `changes` in their prompts. Returns their entries."""
         self.issue(*ids)
         for number in ids:
             entry = self.entry(str(number))
-            rollout = a_rollout(codec.decode_prompt(entry.raw))
+            rollout = a_rollout(replace(codec.decode_prompt(entry.raw), **changes))
             completions = tuple(replace(completion, text=text) for completion in rollout.completions)
             fields = codec.encode_rollout(replace(rollout, completions=completions))
             assert hand_over(self.link, self.keys, entry, ROLLOUTS, fields)
@@ -114,8 +117,8 @@ class Station(Board):
                                 justid=True)
 
     def queued(self) -> list[list[str]]:
-        """Entries of each job in the queue's list, in order."""
-        return [self.entries_of(job_id) for job_id in self.delivery.queue.get_job_ids()]
+        """Entries of each job in the queues' lists, in order."""
+        return [self.entries_of(job_id) for queue in self.delivery.queues.values() for job_id in queue.get_job_ids()]
 
     def queued_entries(self) -> list[str]:
         """Entries of all jobs in the queue's list."""
@@ -123,7 +126,7 @@ class Station(Board):
 
     def entries_of(self, job_id: str) -> list[str]:
         """Entries that a job carries."""
-        job = Job.fetch(job_id, connection=self.link.client, serializer=self.delivery.queue.serializer)
+        job = Job.fetch(job_id, connection=self.link.client, serializer=JSONSerializer)
         return list(job.args[0])
 
     @contextmanager
@@ -138,20 +141,22 @@ class Station(Board):
     def deliver(self) -> None:
         """Have a dispatcher deliver what is new."""
         with self.dispatcher() as dispatcher:
-            dispatcher._deliver(dispatcher.rollouts.read_new(64, block_s=0))
+            dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
+            dispatcher.deliver_all()
 
     def sweep(self) -> None:
         """Have a dispatcher look for lost jobs."""
         with self.dispatcher() as dispatcher:
             dispatcher.sweep()
+            dispatcher.deliver_all()
 
     def work(self, scorer: Any, *, name: str = "w", stop: threading.Event | None = None) -> None:
         """Have a real RQ worker do all jobs that are in the queue; with `stop`, until it ends by itself."""
         connection = redis.Redis.from_url(self.link.url)
         heartbeat = Heartbeat(self.link, self.keys, "scorer", name)
         worker = jobs.Worker(self.joined, scorer, name, heartbeat)
-        rq_worker = _WithoutChannel([self.delivery.queue], name=name, connection=connection,
-                                    serializer=self.delivery.queue.serializer, stop=stop or threading.Event())
+        rq_worker = _WithoutChannel(list(self.delivery.queues.values()), name=name, connection=connection,
+                                    serializer=JSONSerializer, stop=stop or threading.Event())
         handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
         jobs.bind(worker)
         try:

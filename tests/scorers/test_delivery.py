@@ -25,22 +25,22 @@ def station(link: Link, keys: Keys) -> Station:
 @pytest.mark.parametrize(("group", "part"), [
     ("17", "17"), ("eval-3-0", "eval-3-0"), ("?", "-"), ("é 17/{x}:*", "--17--x---"), ("9" * 500, "9" * 80)])
 def test_a_jobs_id_names_its_first_group_in_letters_that_rq_takes(station: Station, group: str, part: str) -> None:
-    job_id = station.delivery.enqueue(["1-0"], group)
+    job_id = station.delivery.enqueue("math", ["1-0"], group)
     assert JOB_ID_PATTERN.fullmatch(job_id)
     assert job_id.startswith(f"test_{part}_")
     assert 0 <= station.delivery.age_s(job_id) < 10
 
 
 def test_an_id_is_new_at_each_enqueue_and_the_last_one_carries_the_entry(station: Station) -> None:
-    first = station.delivery.enqueue(["1-0", "2-0"], "17")
-    second = station.delivery.enqueue(["1-0"], "17")
+    first = station.delivery.enqueue("math", ["1-0", "2-0"], "17")
+    second = station.delivery.enqueue("math", ["1-0"], "17")
     assert first != second
     assert station.delivery.waiting() == {first, second}
     assert station.delivery.carriers() == {"1-0": second, "2-0": first}
 
 
 def test_rq_stores_json_and_no_pickle(station: Station) -> None:
-    job_id = station.delivery.enqueue(["1-0", "2-0"], "17")
+    job_id = station.delivery.enqueue("math", ["1-0", "2-0"], "17")
     stored: Any = station.link.client.hgetall(f"rq:job:{job_id}")
     assert json.loads(zlib.decompress(stored.pop(b"data"))) == ["scorers.jobs.score_entries", None,
                                                                 [["1-0", "2-0"]], {}]
@@ -69,7 +69,7 @@ def test_a_signal_that_came_before_rqs_own_handlers_is_heeded(station: Station) 
 
 
 def test_a_job_that_fails_is_forgotten_by_and_by(station: Station) -> None:
-    job_id = station.delivery.enqueue(["not an entry's id"], "17")
+    job_id = station.delivery.enqueue("math", ["not an entry's id"], "17")
     station.work(ScriptedScorer())
     assert 0 < station.link.client.ttl(f"rq:job:{job_id}") <= 300
 
@@ -87,7 +87,7 @@ def test_only_this_runs_scorers_whose_heart_beats_are_living(station: Station) -
 
 def test_only_carriers_whose_entry_is_gone_are_forgotten(station: Station) -> None:
     here, gone = station.roll_out(0, 1)
-    station.delivery.enqueue([here, gone], "0")
+    station.delivery.enqueue("math", [here, gone], "0")
     station.link.client.xdel(station.keys("rollouts"), gone)
     station.delivery.forget_gone([here, gone])
     assert list(station.delivery.carriers()) == [here]

@@ -14,7 +14,9 @@ from broker.alive import Heartbeat
 from broker.connection import Link
 from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import Rollout
+from broker.tally import Tally
 from scorers import dispatcher as dispatching
+from scorers.dispatcher import job_size
 from tests.broker.test_alive import wait_until
 from tests.scorers.station import ScriptedScorer, Station, make_run
 
@@ -24,24 +26,55 @@ def station(link: Link, keys: Keys) -> Station:
     return Station(link, keys, make_run())
 
 
-@pytest.mark.parametrize(("entries", "pool", "sizes"), [
-    (1, {"workers": 2, "groups_per_job": 4}, [1]),
-    (3, {"workers": 2, "groups_per_job": 4}, [1, 1, 1]),        # nobody is idle
-    (8, {"workers": 2, "groups_per_job": 4}, [4, 4]),
-    (9, {"workers": 2, "groups_per_job": 4}, [4, 4, 1]),
-    (5, {"workers": 1, "groups_per_job": 4}, [4, 1]),
-    (6, {"workers": 1, "groups_per_job": 2}, [2, 2, 2]),
+@pytest.mark.parametrize(("waiting", "workers", "seconds_a_group", "size"), [
+    (100, 2, None, 1),          # nobody knows yet what a group costs
+    (100, 2, 0.005, 16),        # groups_per_job
+    (100, 2, 0.03, 8),          # a quarter of a second
+    (100, 2, 1.0, 1),
+    (9, 2, 0.005, 4),           # the other worker gets as many
+    (3, 8, 0.005, 1),
+    (1, 1, 0.005, 1),
 ])
-def test_new_entries_get_one_job_each_spread_over_the_workers(link: Link, keys: Keys, entries: int,
-                                                              pool: dict[str, int], sizes: list[int]) -> None:
-    station = Station(link, keys, make_run(scorers=pool))
-    ids = station.roll_out(*range(entries))
+def test_a_job_is_worth_its_overhead_and_leaves_work_for_the_other_workers(
+        waiting: int, workers: int, seconds_a_group: float | None, size: int) -> None:
+    assert job_size(waiting, workers, seconds_a_group, most=16) == size
+
+
+def test_a_queues_list_is_kept_short_and_the_rest_is_held_until_it_is_wanted(station: Station) -> None:
+    ids = station.roll_out(*range(20))
+    tally = Tally()
+    tally.count("math", "math", {"groups": 10}, seconds=0.5)        # 50 ms a group: five a job
+    tally.write(station.link.client, station.keys, is_due=True)
+    with station.dispatcher() as dispatcher:
+        dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
+        dispatcher.deliver()
+        dispatcher.deliver()
+        assert station.queued() == [ids[:5], ids[5:10]]
+        station.age(*ids)
+        dispatcher.sweep()
+        assert len(dispatcher.held["math"]) == 10, "what is held is not lost, however long it is"
+        station.link.client.lpop(station.delivery.queues["math"].key)
+        dispatcher.deliver()
+        assert station.queued() == [ids[5:10], ids[10:15]]
+        with station.dispatcher() as other:
+            other.sweep()
+            assert not any(other.held.values()), "another's are leased"
+        stop = threading.Event()
+        stop.set()
+        dispatcher.run(stop)
+    assert station.queued() == [ids[5:10], ids[10:15], ids[15:]], "told to end, it holds nothing back"
+
+
+def test_jobs_never_mix_queues_and_each_task_goes_to_its_own(link: Link, keys: Keys) -> None:
+    custom = {"type": "custom", "import_path": "a.b:C"}
+    station = Station(link, keys, make_run(scorers={"tasks": {
+        "math": {}, "program": {"scorer": {"type": "code"}}, "short": {"scorer": custom}}}))
+    tasks = ["math", "program", "math", "short", "unheard-of", "program"]
+    ids = [station.roll_out(number, task=task)[0] for number, task in enumerate(tasks)]
     station.deliver()
-    assert [len(job) for job in station.queued()] == sizes
-    assert station.queued_entries() == ids
-    station.deliver()
-    station.sweep()
-    assert station.queued_entries() == ids, "nothing is delivered twice"
+    queued = {name: [station.entries_of(job) for job in queue.get_job_ids()]
+              for name, queue in station.delivery.queues.items()}
+    assert queued == {"light": [[ids[3], ids[4]]], "math": [[ids[0], ids[2]]], "code": [[ids[1], ids[5]]], "judge": []}
 
 
 def test_two_dispatchers_at_once_deliver_each_entry_once(station: Station) -> None:
@@ -52,7 +85,8 @@ def test_two_dispatchers_at_once_deliver_each_entry_once(station: Station) -> No
         for thread in threads:
             thread.start()
         ids = [entry for first in range(0, 40, 4) for entry in station.roll_out(*range(first, first + 4))]
-        assert wait_until(lambda: len(station.delivery.carriers()) == 40)
+        assert wait_until(lambda: len(station.delivery.carriers()) + sum(
+            len(line) for dispatcher in both for line in dispatcher.held.values()) == 40)
         stop.set()
         for thread in threads:
             thread.join()
@@ -62,7 +96,7 @@ def test_two_dispatchers_at_once_deliver_each_entry_once(station: Station) -> No
 def lose_the_job(station: Station, entry_id: str) -> None:
     job_id = station.delivery.carriers()[entry_id]
     station.link.client.delete(f"rq:job:{job_id}")
-    station.link.client.lrem(station.delivery.queue.key, 0, job_id)
+    station.link.client.lrem(station.delivery.queues["math"].key, 0, job_id)
 
 
 def lose_all_of_rq(station: Station, entry_id: str) -> None:
@@ -70,7 +104,7 @@ def lose_all_of_rq(station: Station, entry_id: str) -> None:
 
 
 def take_it_and_die(station: Station, entry_id: str) -> None:
-    station.link.client.lpop(station.delivery.queue.key)        # the job is there; nobody is at it
+    station.link.client.lpop(station.delivery.queues["math"].key)        # the job is there; nobody is at it
 
 
 @pytest.mark.parametrize("lose", [lose_the_job, lose_all_of_rq, take_it_and_die])
@@ -155,7 +189,8 @@ def test_what_is_left_of_jobs_whose_entry_was_retired_is_forgotten(station: Stat
     with station.dispatcher() as dispatcher:
         leased = dispatcher.rollouts.read_new(64, block_s=0)
         station.learner.retire(["0"])                           # its deadline was over
-        dispatcher._deliver(leased)
+        dispatcher.hold(leased)
+        dispatcher.deliver_all()
         assert list(station.delivery.carriers()) == [entry]
         station.work(scorer := ScriptedScorer())
         assert scorer.seen == []
@@ -173,21 +208,21 @@ def test_a_foreign_entry_ends_with_the_dead_and_does_not_stop_the_dispatcher(sta
     assert station.ids("dead") == ["?"]
 
 
-@pytest.mark.parametrize("is_alive", [False, True])
-def test_jobs_that_nobody_can_take_are_said_aloud(station: Station, monkeypatch: pytest.MonkeyPatch, is_alive: bool,
+@pytest.mark.parametrize("serves", ["", "light,code", "math", "code,math"])
+def test_jobs_that_nobody_can_take_are_said_aloud(station: Station, monkeypatch: pytest.MonkeyPatch, serves: str,
                                                   caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(dispatching, "SAY_EVERY_S", 0.0)
     station.roll_out(0)
     station.deliver()
-    heart = Heartbeat(station.link, station.keys, "scorer", "w") if is_alive else None
-    assert wait_until(lambda: bool(station.delivery.living_workers()) == is_alive)
+    heart = Heartbeat(station.link, station.keys, "scorer", "w")
+    heart.say("waiting", queues=serves)
+    assert wait_until(lambda: station.delivery.serving().total() == len(serves.split(",")) * bool(serves))
     with station.dispatcher() as dispatcher:
         dispatcher._say_aloud()
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert said == ([] if is_alive else
-                    ["no_worker queue=test.math jobs=1: start some with python -m scorers --run test"])
-    if heart is not None:
-        heart.stop()
+    assert said == ([] if "math" in serves else
+                    ["no_worker queue=test.math jobs=1: start some with python -m scorers --run test --queues math"])
+    heart.stop()
 
 
 def test_the_loop_sweeps_by_itself_and_ends_when_it_is_told(link: Link, keys: Keys) -> None:

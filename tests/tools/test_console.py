@@ -16,7 +16,7 @@ BEATS = (Process(role="generator", id="g", pid=7, host="here", state="sampling",
          Process(role="learner", id="l", pid=8, host="here", state="12 s: 3 of 16 groups", version="", since=0.0),
          Process(role="scorer", id="s", pid=9, host="here", state="scoring", version="", since=0.0))
 MIDWAY = Snapshot(status="running", reason="", version=3, steps=12, prompts=10, rollouts=4, scored=2, dead=1, slots=16,
-                  queued_jobs=0, processes=BEATS)
+                  queued_jobs={}, scorers=(), processes=BEATS)
 
 
 def midway(silent_s: float = 0.0) -> View:
