@@ -55,7 +55,7 @@ class Intake:
         self._last = {SCORED: b"0-0", DEAD: b"0-0"}
         self._bytes = self._sizes = 0               # of all scored entries that were read: their sum and number
         self._rewards: list[float] = []             # of everything that came back since the last step
-        self._last_reason = ""
+        self._last_reason = self._last_death = ""
         self._empty_in_a_row = 0
         self._dead_in_a_row = 0
         self._nowhere: set[str] = set()             # ids that were in no entry at the last look
@@ -192,6 +192,7 @@ class Intake:
                   letter.reason)
         ends[letter.group_id] = Outcome(journal.DEAD, letter.reason)
         self._dead_in_a_row += 1
+        self._last_death = letter.reason
 
     def _accept_scored(self, entry: Entry, ends: dict[str, Outcome]) -> None:
         try:
@@ -220,10 +221,8 @@ class Intake:
 
     def _reason_to_drop(self, group: ScoredGroup) -> str | None:
         scored = [reward for reward in group.rewards if reward is not None]
-        if 2 * len(scored) < len(group.rewards):        # too few to compare an answer with
-            first = next(score.reason for score, reward in zip(group.scores, group.rewards, strict=True)
-                         if reward is None)
-            return f"unscorable: {len(scored)} of {len(group.rewards)} scored; {first}"
+        if not scored:          # the scorers bury such a group, and one of too few scores: scorers.min_scored
+            return f"unscorable: none of {len(group.rewards)} scored; {group.scores[0].reason}"
         if self.run.learner.filters.zero_variance == "replace" and not has_variance(group.rewards):
             return f"zero_variance: every reward is {scored[0]:g}"
         return None
@@ -237,7 +236,8 @@ class Intake:
                             f"learner.filters.max_empty_groups={most}; learner.filters.zero_variance=keep trains on "
                             "such groups")
         if self._dead_in_a_row > 2 * self.run.budget:
-            raise RunFailed(f"{self._dead_in_a_row} groups in a row went to `dead` and none was scored: "
+            raise RunFailed(f"{self._dead_in_a_row} groups in a row went to `dead` and none was scored (the last one: "
+                            f"{self._last_death}): "
                             f"millrace redis-cli {self.run.name} XRANGE '{self.ownership.keys(DEAD)}' - + COUNT 1")
 
     def _fetch(self, stream: str, entry_id: str) -> list[Entry]:

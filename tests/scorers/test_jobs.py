@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from broker.connection import Link
 from broker.errors import UnknownTask
 from broker.keys import ROLLOUTS, Keys
-from broker.messages import Rollout
+from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus, Split
 from scorers import jobs
+from tests.broker.groups import a_rollout
 from tests.scorers.station import ScriptedScorer, Station, make_run
 
 
@@ -104,6 +107,47 @@ def test_what_can_never_be_scored_goes_to_the_dead_at_once_with_its_traceback(st
     assert (letter["reason"], letter["attempts"]) == ("no task 'maths'", "1")
     assert "Traceback" in letter["traceback"]
     assert station.ids("scored") == ["1"]
+
+
+def partly_scored(rollout: Rollout, broken: int) -> ScoredGroup:
+    """The group with no score for its first `broken` completions, each for a reason of its own."""
+    values = [None if i < broken else 1.0 for i in range(len(rollout.completions))]
+    scores = tuple(Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value,
+                         reason=f"reason {i}", scorer="scripted", version="1") for i, value in enumerate(values))
+    return ScoredGroup(rollout=rollout, scores=scores, rewards=tuple(values), worker="w", seconds=0.0)
+
+
+@pytest.mark.parametrize(("min_scored", "broken", "completions", "wanted"), [
+    (0.5, 1, 2, None),
+    (0.5, 2, 3, 2),
+    (0.75, 1, 2, 2),
+    (1.0, 0, 2, None),
+    (0.0, 1, 2, None),
+    (0.0, 2, 2, 1),         # a group without any score is of no use to anybody
+])
+def test_too_few_scores_are_fewer_than_the_share_that_is_wanted(
+        min_scored: float, broken: int, completions: int, wanted: int | None) -> None:
+    rollout = replace(a_rollout(), completions=a_rollout().completions[:1] * completions)
+    assert jobs.too_few_scored(partly_scored(rollout, broken), min_scored) == (
+        None if wanted is None else
+        f"too few scored: {completions - broken} of {completions}, and scorers.min_scored={min_scored:g} wants "
+        f"{wanted}; the first one without a score: reason 0")
+
+
+@pytest.mark.parametrize("split", list(Split))
+def test_a_group_of_which_too_few_have_a_score_goes_to_the_dead_at_once(
+        station: Station, monkeypatch: pytest.MonkeyPatch, split: Split) -> None:
+    station.roll_out(0, 1, split=split)
+    station.deliver()
+    scorer = ScriptedScorer()
+    monkeypatch.setattr(scorer, "score", lambda rollout, _: partly_scored(
+        rollout, broken=2 if rollout.prompt.group_id == "0" else 1))
+    station.work(scorer)
+    assert station.ids("scored") == ["1"]
+    letter = station.letter("0")
+    assert letter["reason"].startswith("too few scored: 0 of 2, ")
+    assert (letter["attempts"], letter["stage"]) == ("1", ROLLOUTS)
+    station.audit()
 
 
 def test_an_undecodable_group_goes_to_the_dead_under_its_own_id(station: Station) -> None:
