@@ -7,6 +7,7 @@ entry point before anything heavy is imported.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import suppress
@@ -20,6 +21,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from config.explanations import explain
 from config.run import Run
+
+log = logging.getLogger(__name__)
 
 ENV_PREFIX = "MILLRACE_"
 # Secrets are read from here and from nowhere else: variable -> key.
@@ -37,13 +40,15 @@ class Leaf(NamedTuple):
 
 
 class Environment(BaseSettings):
-    """What belongs to this process and to no file: its secrets, and where its user's programs keep state."""
+    """What belongs to this process and to no file: secrets, its user's state folder, other systems' names of a key."""
 
     model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True, case_sensitive=True)
 
     redis_url: SecretStr | None = Field(None, validation_alias="REDIS_URL")
     hf_token: SecretStr | None = Field(None, validation_alias="HF_TOKEN")
     state_home: Path | None = Field(None, validation_alias="XDG_STATE_HOME")
+    sandbox_servers: str | None = Field(None, validation_alias="SANDBOX_FUSION_SERVERS")
+    sandbox_url: str | None = Field(None, validation_alias="FUSION_SANDBOX_URL")
 
 
 class ConfigError(Exception):
@@ -92,7 +97,7 @@ def load_run(argv: Sequence[str]) -> Run:
             raise ConfigError(f"{word!r} is neither --config FILE nor key=value")
     if not files:
         raise ConfigError("no configuration: give --config FILE")
-    settings = _from_environment()
+    settings = _from_aliases() + _from_environment()
     for leaf in chain(*files, settings, words):
         _refuse_secret(leaf)
     return _resolve([*files, settings + _secrets(), words])
@@ -138,6 +143,26 @@ def redis_url() -> SecretStr | None:
     return Environment().redis_url
 
 
+def sandbox_urls() -> tuple[str, ...]:
+    """The servers that the environment names as II-Thought and Reasoning360 do; what MILLRACE_… says is stronger.
+
+    FUSION_SANDBOX_URL holds one, SANDBOX_FUSION_SERVERS any number, between commas or spaces.
+
+    Raises:
+        ConfigError: one of them has a password in it, which would travel with the run's configuration.
+    """
+    environment = Environment()
+    servers = tuple((environment.sandbox_servers or "").replace(",", " ").split())
+    single = tuple((environment.sandbox_url or "").split())
+    for url in servers + single:
+        if "@" in url:
+            raise ConfigError("FUSION_SANDBOX_URL, SANDBOX_FUSION_SERVERS: a sandbox's address has no password in it")
+    if servers and not set(single) <= set(servers):
+        log.warning("sandbox_urls_disagree used=SANDBOX_FUSION_SERVERS ignored=FUSION_SANDBOX_URL servers=%s",
+                    ",".join(servers))
+    return servers or single
+
+
 def state_folder() -> Path:
     """Where this user's programs keep state: `$XDG_STATE_HOME/millrace`."""
     return (Environment().state_home or Path.home() / ".local" / "state") / "millrace"
@@ -165,6 +190,14 @@ def _from_word(word: str) -> Iterator[Leaf]:
     except yaml.YAMLError:
         value = text
     return _leaves("the command line", value, tuple(key.split(".")))
+
+
+def _from_aliases() -> list[Leaf]:
+    """What other systems' variables say of our keys."""
+    if not (urls := sandbox_urls()):
+        return []
+    where = "the environment (SANDBOX_FUSION_SERVERS or FUSION_SANDBOX_URL)"
+    return [Leaf(("scorers", "sandbox_urls"), list(urls), where)]
 
 
 def _from_environment() -> list[Leaf]:

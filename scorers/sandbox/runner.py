@@ -1,0 +1,85 @@
+"""One process of the sandbox service that has programs run, one at a time: `python -m scorers.sandbox.runner KIND`.
+
+In: a `RunRequest` as length-prefixed JSON on standard input. Out: a `RunReply`, likewise, on standard output. Started
+by `scorers.sandbox.runner_pool`, which ends it with its program when a client goes away; a process can be ended while
+it waits, a thread can't. SIGTERM unwinds the run that it is at, so that nothing of it stays; it dies with its parent.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import signal
+import struct
+import sys
+from types import FrameType
+from typing import BinaryIO, Final
+
+from config.logs import set_up_logging
+from config.scorers import ScorersConfig
+from scorers.sandbox.choice import build_sandbox
+from scorers.sandbox.program import Ending, Limits, Outcome, Program, Sandbox, SandboxMissing, SandboxUnavailable
+from scorers.sandbox.wire import LANGUAGES, RunReply, RunRequest, to_result
+
+LENGTH: Final = struct.Struct("!I")     # before each JSON text: its length in bytes
+
+
+def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
+    """Run one program. What the machinery does comes back as SandboxError, never as a result."""
+    files = {path: base64.b64decode(content) for path, content in request.files.items() if content is not None}
+    program = Program(language=LANGUAGES[request.language], source=request.code.encode(), files=files,
+                      packages=("pytest",) if request.language == "python" else ())
+    default = Limits()
+    memory_bytes = request.memory_limit_MB << 20 if request.memory_limit_MB > 0 else default.memory_bytes
+    limits = Limits(wall_s=request.run_timeout, memory_bytes=memory_bytes)
+    try:
+        with sandbox.prepare(program) as prepared:
+            if prepared.failure is not None:
+                return RunReply(status="Failed", compile_result=to_result(prepared.failure))
+            outcome = prepared.run((request.stdin or "").encode(), limits)
+    except (SandboxUnavailable, SandboxMissing) as error:
+        return RunReply(status="SandboxError", message=str(error))
+    return RunReply(status="Success" if _succeeded(outcome) else "Failed", run_result=to_result(outcome))
+
+
+def _succeeded(outcome: Outcome) -> bool:
+    return outcome.ending is Ending.EXITED and outcome.exit_code == 0
+
+
+def main() -> int:
+    """Answer requests until standard input ends."""
+    source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)                    # the two pipes belong to the service, whatever a library prints
+    os.dup2(2, 1)
+    set_up_logging("sandbox-runner", level=logging.ERROR)       # the service has said what it has to say
+    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sandbox = build_sandbox(ScorersConfig.model_validate({"sandbox": sys.argv[1]}))
+    try:
+        while (request := _read(source)) is not None:
+            reply = run_request(sandbox, request).model_dump_json().encode()
+            sink.write(LENGTH.pack(len(reply)) + reply)
+            sink.flush()
+    finally:
+        sandbox.close()
+    return 0
+
+
+def _read(source: BinaryIO) -> RunRequest | None:
+    head = source.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    (length,) = LENGTH.unpack(head)
+    return RunRequest.model_validate(json.loads(source.read(length)))
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)       # once: the way out is not interrupted
+    sys.exit(128 + signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""This machine's sandbox as a service that speaks SandboxFusion's HTTP API: `python -m scorers sandbox`.
+
+In: `POST /run_code`. Out: how the program ended. Whoever reaches the port may have programs run, so it listens on
+loopback unless told otherwise. Also `GET /v1/ping`, and `GET /health`: whether its walls held when last tried.
+
+What it answers when something is wrong: a request that can't be read 422, naming the field; too large 413; no room 503
+with `Retry-After`; its own machinery 200 with `SandboxError`, as SandboxFusion does. `/submit` and `/run_jupyter` are
+not offered (501): extracting and comparing are the scorers' part. A client that goes away ends its program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from scorers.sandbox.probe import Probe
+from scorers.sandbox.program import Language, Sandbox
+from scorers.sandbox.runner_pool import Full, RunnerLost, RunnerPool
+from scorers.sandbox.wire import LANGUAGE_NAMES, RunReply, RunRequest
+
+log = logging.getLogger(__name__)
+
+BODY_BYTES: Final = 32 << 20
+OVERHEAD_S: Final = 4.0                 # of the machinery, beyond the program's own limits
+PROBE_EVERY_S: Final = 30.0
+RETRY_AFTER_S: Final = 1
+NOT_OFFERED: Final = "this sandbox runs programs (POST /run_code); it does not extract, compare or run notebooks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walls:
+    """What is served."""
+
+    kind: str                           # `scorers.sandbox` of the config
+    name: str
+    version: str
+    languages: frozenset[Language]
+
+    @classmethod
+    def of(cls, sandbox: Sandbox, kind: str) -> Walls:
+        """What a sandbox says of itself."""
+        return cls(kind=kind, name=sandbox.name, version=sandbox.version, languages=sandbox.languages)
+
+
+class Service:
+    """The application: its routes and what they share."""
+
+    def __init__(self, walls: Walls, workers: int) -> None:
+        self._walls = walls
+        self._languages = sorted(LANGUAGE_NAMES[language] for language in walls.languages)
+        self._pool = RunnerPool(walls.kind, workers)
+        self._trouble: str | None = "not probed yet"
+        self._probed = 0.0                      # monotonic
+        self.app = Starlette(lifespan=self._lifespan, routes=[
+            Route("/run_code", self._run_code, methods=["POST"]),
+            Route("/v1/ping", self._ping),
+            Route("/health", self._health),
+            *(Route(path, self._not_offered, methods=["POST"]) for path in ("/submit", "/run_jupyter")),
+        ])
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        watch = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watch
+            await self._pool.close()
+
+    async def _run_code(self, request: Request) -> Response:
+        body = bytearray()
+        try:
+            async for piece in request.stream():
+                body += piece
+                if len(body) > BODY_BYTES:
+                    return _error(413, f"more than {BODY_BYTES >> 20} MiB of request", connection="close")
+        except ClientDisconnect:
+            return Response(status_code=499)
+        try:
+            asked = RunRequest.model_validate_json(bytes(body))
+        except ValidationError as error:
+            details = [{"type": one["type"], "loc": ["body", *one["loc"]], "msg": one["msg"]}
+                       for one in error.errors(include_url=False, include_context=False, include_input=False)]
+            return JSONResponse({"detail": details}, status_code=422)
+        if asked.language not in self._languages:
+            detail = {"type": "missing", "loc": ["body", "language"],
+                      "msg": f"no {asked.language} on this machine; there are {', '.join(self._languages)}"}
+            return JSONResponse({"detail": [detail]}, status_code=422)
+        return await self._answer(request, asked)
+
+    async def _answer(self, request: Request, asked: RunRequest) -> Response:
+        """Run it, unless the client goes away first."""
+        work = asyncio.create_task(self._run(asked))
+        gone = asyncio.create_task(_disconnected(request))
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                log.info("client_gone language=%s", asked.language)
+                return Response(status_code=499)
+            return Response(await work, media_type="application/json")
+        except Full:
+            return _error(503, "no room: try again, or another server", **{"retry-after": str(RETRY_AFTER_S)})
+        except RunnerLost as error:
+            log.warning("run_failed language=%s reason=%s", asked.language, error)
+            reply = RunReply(status="SandboxError", message=str(error))
+            return Response(reply.model_dump_json(), media_type="application/json")
+        finally:
+            for task in (work, gone):
+                task.cancel()
+            await asyncio.gather(work, gone, return_exceptions=True)
+
+    async def _run(self, asked: RunRequest) -> bytes:
+        compile_s = asked.compile_timeout if asked.language == "cpp" else 0.0
+        return await self._pool.run(asked.model_dump_json().encode(), asked.run_timeout + compile_s + OVERHEAD_S)
+
+    async def _watch(self) -> None:
+        """Try the walls now and then; what they answered last is the service's health."""
+        while True:
+            probe = Probe()
+            try:
+                self._trouble = probe.trouble(RunReply.model_validate_json(await self._run(probe.request)))
+            except Full:                # its own clients keep it busy: what it said last still holds
+                pass
+            except RunnerLost as error:
+                self._trouble = str(error)
+            else:
+                self._probed = time.monotonic()
+            if self._trouble is not None:
+                log.warning("sandbox_not_ready reason=%s", self._trouble)
+            await asyncio.sleep(PROBE_EVERY_S)
+
+    async def _health(self, _request: Request) -> Response:
+        walls = self._walls
+        ready = self._trouble is None
+        return JSONResponse({
+            "status": "ready" if ready else "not ready", "reason": self._trouble, "sandbox": walls.name,
+            "version": walls.version, "languages": self._languages, "workers": self._pool.size,
+            "running": self._pool.running, "waiting": self._pool.waiting,
+            "probed_s_ago": round(time.monotonic() - self._probed, 1) if self._probed else None,
+        }, status_code=200 if ready else 503)
+
+    async def _ping(self, _request: Request) -> Response:
+        return JSONResponse("pong")
+
+    async def _not_offered(self, _request: Request) -> Response:
+        return _error(501, NOT_OFFERED)
+
+
+async def _disconnected(request: Request) -> None:
+    """Return when the client has gone; the request's body has been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _error(status: int, detail: str, **headers: str) -> Response:
+    return JSONResponse({"detail": detail}, status_code=status, headers=headers)
