@@ -120,7 +120,7 @@ def test_a_held_group_that_dies_is_not_trained(chain: Chain) -> None:
 
 
 def test_nothing_but_deaths_end_the_run(chain: Chain) -> None:
-    with pytest.raises(RunFailed, match="to `dead` and none was scored .the last one: it failed"):      # noqa: PT012
+    with pytest.raises(RunFailed, match=r"to `dead` and none was scored .the last one: it failed"):      # noqa: PT012
         for _ in range(2 * chain.run.budget + 1):
             bury(chain.link, chain.keys, chain.entry(chain.issue()[0]), reason="it failed")
             chain.read()
