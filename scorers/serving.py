@@ -53,7 +53,7 @@ def serve(words: list[str]) -> int:
              args.host, args.port)
     server = uvicorn.Server(uvicorn.Config(
         Service(walls, args.workers).app, host=args.host, port=args.port, log_config=None, access_log=False,
-        loop="asyncio", ws="none", server_header=False, date_header=False))
+        log_level="warning", loop="asyncio", ws="none", server_header=False, date_header=False))
     for number in (signal.SIGTERM, signal.SIGINT):      # uvicorn takes them, and sends them on once it has ended
         signal.signal(number, lambda _number, _frame: None)
     try:

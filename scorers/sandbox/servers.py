@@ -163,7 +163,7 @@ class ServerPool:
 
 def normalised(address: str) -> str:
     """`h` -> `http://h:8080`, `h:81` -> `http://h:81`; a URL stays what it is. SandboxMissing for what is neither."""
-    text = address.strip().rstrip("/")
+    text = address.strip()
     is_url = "://" in text
     try:
         parts = urlsplit(text if is_url else f"http://{text}")
@@ -175,5 +175,5 @@ def normalised(address: str) -> str:
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or " " in text:
         raise SandboxMissing(f"the sandbox server {address!r} is neither http://HOST:PORT nor HOST[:PORT]")
     if is_url or port is not None:
-        return f"{parts.scheme}://{parts.netloc}{parts.path}"
-    return f"http://{parts.netloc}:{DEFAULT_PORT}{parts.path}"
+        return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    return f"http://{parts.netloc}:{DEFAULT_PORT}{parts.path.rstrip('/')}"

@@ -1,0 +1,154 @@
+"""Servers for tests that speak SandboxFusion's API over real sockets: an honest one, and every way to misbehave."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+Request = dict[str, Any]
+Reply = dict[str, Any]
+
+
+def honest(request: Request) -> Reply:
+    """Run a Python program as SandboxFusion's `none` isolation does: plainly, in a folder with its files."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path, content in request["files"].items():
+            file = Path(folder, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(base64.b64decode(content))
+        main = Path(folder, "main.py")
+        main.write_text(request["code"])
+        try:
+            done = subprocess.run([sys.executable, "-S", main], cwd=folder, input=(request["stdin"] or "").encode(),
+                                  capture_output=True, timeout=request["run_timeout"], check=False)
+        except subprocess.TimeoutExpired as error:
+            return run(status="TimeLimitExceeded", return_code=None, stdout=(error.stdout or b"").decode())
+    return run(return_code=done.returncode, stdout=done.stdout.decode(), stderr=done.stderr.decode())
+
+
+def run(*, status: str = "Finished", return_code: int | None = 0, stdout: str = "", stderr: str = "") -> Reply:
+    return {"status": "Success" if (status, return_code) == ("Finished", 0) else "Failed", "message": "",
+            "compile_result": None, "executor_pod_name": None, "files": {}, "a_newer_field": 1,
+            "run_result": {"status": status, "execution_time": 0.01, "return_code": return_code, "stdout": stdout,
+                           "stderr": stderr}}
+
+
+class FakeServer:
+    """One server. `behave` may be replaced at any time: a reply, bytes for the socket, or an HTTP status."""
+
+    def __init__(self) -> None:
+        self.behave: Callable[[Request], Reply | bytes | int | None] = honest
+        self.requests: list[Request] = []
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:      # noqa: N802 - the base class's name
+                request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                fake.requests.append(request)
+                reply = fake.behave(request)
+                self.close_connection = not isinstance(reply, dict)
+                if isinstance(reply, dict):
+                    self.answer(200, json.dumps(reply).encode())
+                elif isinstance(reply, bytes):
+                    self.wfile.write(reply)
+                elif reply is not None:
+                    self.answer(reply, b'{"detail": "told to"}')
+
+            def answer(self, status: int, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("content-length", str(len(body)))
+                if status == 503:
+                    self.send_header("retry-after", "0.1")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        class Quiet(ThreadingHTTPServer):
+            daemon_threads = True
+            block_on_close = False
+
+            def handle_error(self, *_: Any) -> None:
+                pass        # a client that gave up
+
+        self._server = Quiet(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+
+    @property
+    def runs(self) -> list[Request]:
+        """What it was asked beside probes."""
+        return [request for request in self.requests if "platform" not in request["code"]]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@contextmanager
+def fake_servers(number: int) -> Iterator[list[FakeServer]]:
+    fakes = [FakeServer() for _ in range(number)]
+    try:
+        yield fakes
+    finally:
+        for fake in fakes:
+            fake.close()
+
+
+def http(body: bytes, *, length: int | None = None) -> bytes:
+    """A whole response, or the beginning of one with a larger `length`."""
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(body) if length is None else length) + body
+
+
+def hang(_request: Request) -> None:
+    time.sleep(1.8)         # longer than its tests' client waits
+
+
+def made_up(_request: Request) -> Reply:
+    return run(stdout="42\n")
+
+
+def without_result(_request: Request) -> Reply:
+    return {"status": "Success", "message": ""}
+
+
+def sandbox_error(_request: Request) -> Reply:
+    return {"status": "SandboxError", "message": "no space left on device"}
+
+
+def error_in_run(request: Request) -> Reply:
+    reply = honest(request)
+    return {**reply, "status": "Failed", "run_result": {**reply["run_result"], "status": "Error", "stderr": "fork"}}
+
+
+def all_succeed(request: Request) -> Reply:
+    return {**honest(request), "status": "Success"}
+
+
+def contradiction(_request: Request) -> Reply:
+    return {**run(return_code=0), "status": "Failed"}
+
+
+def no_code(_request: Request) -> Reply:
+    return {**run(return_code=0), "run_result": {"status": "Finished", "return_code": None}}
+
+
+def wrong_product(request: Request) -> Reply:
+    """Right in form, wrong in content: an answer of another call."""
+    reply = honest(request)
+    reply["run_result"]["stdout"] = re.sub(r"\d", "7", reply["run_result"]["stdout"])
+    return reply

@@ -1,0 +1,283 @@
+"""SandboxFusion's API as a client: several servers, each of which may fail in any way, and never a wrong verdict."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from scorers.sandbox.fusion import FusionSandbox
+from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxMissing, SandboxUnavailable
+from scorers.sandbox.servers import normalised
+from tests.scorers.sandbox import fusion_fakes as fake
+from tests.scorers.sandbox.fusion_fakes import FakeServer, Reply, Request, fake_servers
+
+ECHO = b"print(input())"
+SHORT = Limits(wall_s=0.8)
+
+
+@pytest.fixture
+def servers() -> Iterator[list[FakeServer]]:
+    with fake_servers(3) as three:
+        yield three
+
+
+@pytest.fixture
+def fusion(servers: list[FakeServer]) -> Iterator[FusionSandbox]:
+    sandbox = FusionSandbox([server.url for server in servers], patience_s=1.0, margin_s=0.4)
+    yield sandbox
+    sandbox.close()
+
+
+def run(sandbox: FusionSandbox, source: bytes = ECHO, stdin: bytes = b"hello\n", limits: Limits = SHORT,
+        language: Language = Language.PYTHON, **files: bytes) -> Outcome:
+    with sandbox.prepare(Program(language=language, source=source, files=files)) as prepared:
+        assert prepared.failure is None
+        return prepared.run(stdin, limits)
+
+
+@pytest.mark.parametrize(("source", "ending", "code", "stdout"), [
+    ("print(input())", Ending.EXITED, 0, b"hello\n"),
+    ("print(1); raise SystemExit(7)", Ending.EXITED, 7, b"1\n"),
+    ("import sys; print(1, flush=True); sys.exit('no')", Ending.EXITED, 1, b"1\n"),
+    ("import os; print(1, flush=True); os.abort()", Ending.SIGNALLED, -signal.SIGABRT, b"1\n"),
+    ("print('so far', flush=True)\nwhile True: pass", Ending.TIME, None, b"so far\n"),
+    ("print('x' * 3000)", Ending.OUTPUT, None, b"x" * 1000),
+])
+def test_how_a_program_ended_arrives_as_it_was(
+        fusion: FusionSandbox, source: str, ending: Ending, code: int | None, stdout: bytes) -> None:
+    outcome = run(fusion, source.encode(), limits=Limits(wall_s=0.5, output_bytes=1000))
+    assert (outcome.ending, outcome.exit_code, outcome.stdout) == (ending, code, stdout)
+
+
+def test_a_request_says_all_that_the_seam_says(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    outcome = run(fusion, b"import near; print(near.WORD)", b"in", Limits(wall_s=2.5, memory_bytes=300 << 20),
+                  **{"near.py": b"WORD = 'here'"})
+    assert outcome.stdout == b"here\n"
+    (request,) = [request for server in servers for request in server.runs]
+    assert request == {
+        "code": "import near; print(near.WORD)", "language": "python", "stdin": "in", "run_timeout": 2.5,
+        "compile_timeout": 30.0, "memory_limit_MB": 300, "fetch_files": [],
+        "files": {"near.py": base64.b64encode(b"WORD = 'here'").decode()}}
+
+
+MISBEHAVIOURS: dict[str, Callable[[Request], Reply | bytes | int | None]] = {
+    "500": lambda _: 500,
+    "502": lambda _: 502,
+    "404": lambda _: 404,
+    "503 without end": lambda _: 503,
+    "hangs": fake.hang,
+    "closes": lambda _: None,
+    "dies in the middle": lambda _: fake.http(b'{"status": "Success"', length=4000),
+    "garbage": lambda _: b"\0\1\2 what?\r\n\r\n",
+    "no JSON": lambda _: fake.http(b"<html>welcome to nginx</html>"),
+    "JSON of something else": lambda _: fake.http(b'{"status": "ok"}'),
+    "a list": lambda _: fake.http(b"[]"),
+    "wrong types": lambda _: {**fake.run(), "run_result": {"status": "Finished", "return_code": "zero"}},
+    "no result": fake.without_result,
+    "SandboxError": fake.sandbox_error,
+    "Error of the run": fake.error_in_run,
+    "a contradiction": fake.contradiction,
+    "no return code": fake.no_code,
+}
+LIES = {"always the same answer": fake.made_up, "everything succeeds": fake.all_succeed,
+        "another's answer": fake.wrong_product}
+
+
+@pytest.mark.parametrize("kind", MISBEHAVIOURS)
+def test_a_server_that_begins_to_misbehave_costs_no_call(
+        fusion: FusionSandbox, servers: list[FakeServer], kind: str) -> None:
+    fusion.self_test()
+    servers[0].behave = servers[1].behave = MISBEHAVIOURS[kind]
+    assert [run(fusion).stdout for _ in range(4)] == [b"hello\n"] * 4
+    assert len(servers[2].runs) == 4
+
+
+@pytest.mark.parametrize("kind", [*MISBEHAVIOURS, *LIES])
+def test_a_server_that_fails_its_probe_gets_no_program(
+        fusion: FusionSandbox, servers: list[FakeServer], kind: str) -> None:
+    servers[1].behave = {**MISBEHAVIOURS, **LIES}[kind]
+    fusion.self_test()
+    assert [run(fusion).stdout for _ in range(4)] == [b"hello\n"] * 4
+    assert [len(server.runs) for server in servers] == [2, 0, 2]
+    assert servers[1].requests
+
+
+@pytest.mark.parametrize("kind", MISBEHAVIOURS)
+def test_with_none_left_the_call_is_retryable_and_names_them_all(
+        fusion: FusionSandbox, servers: list[FakeServer], kind: str) -> None:
+    fusion.self_test()
+    for server in servers:
+        server.behave = MISBEHAVIOURS[kind]
+    with pytest.raises(SandboxUnavailable) as caught:
+        run(fusion)
+    for server in servers:
+        assert server.url in str(caught.value)
+
+
+def test_refused_connections_are_named_too_and_a_self_test_says_so_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    started = time.monotonic()
+    with pytest.raises(SandboxUnavailable, match=f"{url}: ConnectError"):
+        FusionSandbox([url], patience_s=30.0).self_test()
+    assert time.monotonic() - started < 5
+
+
+def test_a_server_comes_back_once_it_passes_its_probe_again(servers: list[FakeServer]) -> None:
+    sandbox = FusionSandbox([servers[0].url], patience_s=5.0)
+    assert run(sandbox).stdout == b"hello\n"
+    servers[0].behave = fake.sandbox_error
+    with pytest.raises(SandboxUnavailable, match="no space left on device"):
+        run(sandbox)
+    mended = threading.Timer(0.6, setattr, [servers[0], "behave", fake.honest])
+    mended.start()
+    assert run(sandbox).stdout == b"hello\n"            # waits for it, as long as its patience lasts
+    mended.join()
+    assert 3 <= len(servers[0].requests) - len(servers[0].runs) <= 6       # probes, with waits between them
+
+
+def test_calls_are_spread_over_the_servers(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    fusion.self_test()
+    for _ in range(9):
+        run(fusion)
+    assert [len(server.runs) for server in servers] == [3, 3, 3]
+
+
+def test_a_slow_server_gets_fewer_calls(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    fusion.self_test()
+
+    def slow(_request: Request) -> Reply:
+        time.sleep(0.6)
+        return fake.run(stdout="hello\n")
+    servers[0].behave = slow
+    with ThreadPoolExecutor(3) as threads:
+        done = list(threads.map(lambda _: run(fusion).stdout, range(12)))
+    assert done == [b"hello\n"] * 12
+    assert len(servers[0].runs) < min(len(servers[1].runs), len(servers[2].runs))
+
+
+def test_a_busy_server_is_no_failure(servers: list[FakeServer]) -> None:
+    sandbox = FusionSandbox([servers[0].url], patience_s=5.0)
+    sandbox.self_test()
+    turns = iter([503, 503])
+    servers[0].behave = lambda request: next(turns, None) or fake.honest(request)
+    assert run(sandbox).stdout == b"hello\n"
+    assert len(servers[0].requests) == 4                # one probe, three calls: it was never in doubt
+
+
+def killed(request: Request) -> Reply:
+    return fake.run(return_code=-9) if "platform" not in request["code"] else fake.honest(request)
+
+
+def test_a_kill_that_another_server_does_not_see_was_not_the_programs_doing(
+        fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    fusion.self_test()
+    servers[0].behave = killed
+    assert [run(fusion).stdout for _ in range(3)] == [b"hello\n"] * 3
+    assert len(servers[0].runs) >= 1
+
+
+@pytest.mark.parametrize(("code", "ending"), [(-9, Ending.SIGNALLED), (137, Ending.EXITED), (-15, Ending.SIGNALLED)])
+def test_a_kill_that_happens_twice_is_the_programs_doing(
+        fusion: FusionSandbox, servers: list[FakeServer], code: int, ending: Ending) -> None:
+    fusion.self_test()
+    for server in servers:
+        server.behave = lambda _: fake.run(return_code=code)
+    outcome = run(fusion)
+    assert (outcome.ending, outcome.exit_code) == (ending, code)
+    assert sorted(len(server.runs) for server in servers) == [0, 1, 1]
+
+
+def test_a_program_that_the_memory_limit_keeps_from_threads_runs_again_without_it(
+        fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    fusion.self_test()
+    for server in servers:
+        server.behave = lambda request: fake.run(stdout="done") if request["memory_limit_MB"] < 0 else fake.run(
+            return_code=1, stderr="RuntimeError: can't start new thread")
+    assert run(fusion).stdout == b"done"
+
+
+def test_node_is_asked_for_without_a_memory_limit(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    fusion.self_test()
+    for server in servers:
+        server.behave = lambda request: fake.run(stdout=json.dumps([request["language"], request["memory_limit_MB"]]))
+    assert run(fusion, language=Language.JAVASCRIPT).stdout == b'["nodejs", -1]'
+
+
+def test_an_output_that_may_have_been_cut_is_no_verdict(fusion: FusionSandbox) -> None:
+    with pytest.raises(SandboxUnavailable, match="200001 bytes of output"):
+        run(fusion, b"print('x' * 200000)", limits=Limits(wall_s=5.0))
+    assert run(fusion, b"print('x' * 100000)", limits=Limits(wall_s=5.0)).stdout == b"x" * 100000 + b"\n"
+
+
+@pytest.mark.parametrize(("compiler", "ending"), [
+    ({"status": "Finished", "return_code": 1, "stderr": "main.cpp:1: error"}, Ending.EXITED),
+    ({"status": "TimeLimitExceeded", "return_code": None, "stderr": ""}, Ending.TIME),
+])
+def test_a_program_that_does_not_compile_can_not_be_run(
+        fusion: FusionSandbox, servers: list[FakeServer], compiler: dict[str, object], ending: Ending) -> None:
+    fusion.self_test()
+    for server in servers:
+        server.behave = lambda _: {**fake.run(), "status": "Failed", "run_result": None, "compile_result": compiler}
+    with fusion.prepare(Program(language=Language.CPP, source=b"int main( {}")) as prepared:
+        assert prepared.failure is not None
+        assert prepared.failure.ending is ending
+        assert prepared.failure.stderr.decode() == compiler["stderr"]
+
+
+def test_what_every_server_refuses_is_missing_and_says_why(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    fusion.self_test()
+    for server in servers:
+        server.behave = lambda _: 422
+    with pytest.raises(SandboxMissing, match="HTTP 422: .*told to"):
+        run(fusion, language=Language.JAVASCRIPT)
+
+
+def test_what_the_api_can_not_carry_is_said(fusion: FusionSandbox) -> None:
+    with pytest.raises(SandboxMissing, match="UTF-8"):
+        run(fusion, stdin=b"\xff")
+    with pytest.raises(SandboxMissing, match="120 s at most"):
+        run(fusion, limits=Limits(wall_s=500))
+
+
+def test_the_version_is_that_of_the_servers_python(fusion: FusionSandbox) -> None:
+    assert fusion.version.startswith("python=3.")
+
+
+def test_a_closed_sandbox_can_be_used_again(fusion: FusionSandbox) -> None:
+    assert run(fusion).stdout == b"hello\n"
+    fusion.close()
+    assert run(fusion).stdout == b"hello\n"
+
+
+@pytest.mark.parametrize(("address", "url"), [
+    ("sandbox", "http://sandbox:8080"),
+    ("10.0.0.1", "http://10.0.0.1:8080"),
+    ("sandbox:81", "http://sandbox:81"),
+    ("[::1]", "http://[::1]:8080"),
+    ("[::1]:81", "http://[::1]:81"),
+    (" http://sandbox:8080/ ", "http://sandbox:8080"),
+    ("https://sandbox.example/fusion/", "https://sandbox.example/fusion"),
+])
+def test_an_address_is_a_url_or_a_host(address: str, url: str) -> None:
+    assert normalised(address) == url
+
+
+@pytest.mark.parametrize("address", ["", "ftp://x", "http://", "h:port", "h:99999", "a b", "http://user:planted@h:1"])
+def test_an_address_that_is_none_is_refused_without_its_password(address: str) -> None:
+    with pytest.raises(SandboxMissing, match="sandbox server") as caught:
+        FusionSandbox([address])
+    assert "planted" not in str(caught.value)
+
+
+def test_no_address_at_all_is_refused() -> None:
+    with pytest.raises(SandboxMissing, match="SANDBOX_FUSION_SERVERS"):
+        FusionSandbox([])
