@@ -40,13 +40,25 @@ class CodeConfig(Section):
 
 
 class SweConfig(Section):
-    """Patches: how near an edit comes to the reference's, or what the patched files' own tests say."""
+    """Patches: how near an edit comes to the reference's."""
 
     type: Literal["swe"] = "swe"
     queue: QueueName = "light"
-    """Class of cost: which workers take this scorer's groups. Rows with tests belong to `code`."""
+    """Class of cost: which workers take this scorer's groups."""
     deadline_s: float = Field(60.0, gt=0)
-    """Seconds that one completion may cost."""
+    """Seconds that one completion may cost: half for the first try, half for the second one alone in a fresh child."""
+    think: Literal["required", "optional"] = "required"
+    """Whether SEARCH/REPLACE edits need a closed and filled thinking span before them, as SWE-RL's do."""
+    subtract_floor: bool = False
+    """Pay only for what is above the value of an edit that touches the reference's lines and does nothing to them (one
+    space at the end of each): max(0, (value - floor) / (1 - floor))."""
+    syntax_gate: bool = False
+    """A Python file that can be parsed before the edit and not after it makes the score 0. A unified diff is without
+    its files and passes."""
+    format_penalty: bool = False
+    """SWE-RL's reward of -1 for an answer without an edit that can be read and made; its score stays 0."""
+    compatible: bool = False
+    """SWE-RL's empty SEARCH: it inserts at every line break of its file. Off: only a new file is made with it."""
 
 
 class CustomConfig(Section):
