@@ -2,7 +2,8 @@
 
 In: a `RunRequest` as length-prefixed JSON on standard input. Out: a `RunReply`, likewise, on standard output. Started
 by `scorers.sandbox.runner_pool`, which ends it with its program when a client goes away; a process can be ended while
-it waits, a thread can't. SIGTERM unwinds the run that it is at, so that nothing of it stays; it dies with its parent.
+it waits, a thread can't. SIGUSR1 unwinds the run that it is at, so that nothing of it stays; SIGTERM, which a service
+manager sends to all processes of a service, does not: the service decides. It dies with its parent.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import os
 import signal
 import struct
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import BinaryIO, Final
 
@@ -21,9 +24,10 @@ from config.logs import set_up_logging
 from config.scorers import ScorersConfig
 from scorers.sandbox.choice import build_sandbox
 from scorers.sandbox.program import Ending, Limits, Outcome, Program, Sandbox, SandboxMissing, SandboxUnavailable
-from scorers.sandbox.wire import LANGUAGES, RunReply, RunRequest, to_result
+from scorers.sandbox.wire import LANGUAGES, CommandResult, RunReply, RunRequest, to_result
 
 LENGTH: Final = struct.Struct("!I")     # before each JSON text: its length in bytes
+END: Final = signal.SIGUSR1             # give up the run, and leave
 
 
 def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
@@ -35,13 +39,41 @@ def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
     memory_bytes = request.memory_limit_MB << 20 if request.memory_limit_MB > 0 else default.memory_bytes
     limits = Limits(wall_s=request.run_timeout, memory_bytes=memory_bytes)
     try:
-        with sandbox.prepare(program) as prepared:
-            if prepared.failure is not None:
-                return RunReply(status="Failed", compile_result=to_result(prepared.failure))
+        with ExitStack() as stack:
+            with _deadline(request.compile_timeout if request.language == "cpp" else None):
+                prepared = stack.enter_context(sandbox.prepare(program))
+                failure = prepared.failure
+            if failure is not None:
+                return RunReply(status="Failed", compile_result=to_result(failure))
             outcome = prepared.run((request.stdin or "").encode(), limits)
+    except _TooLong:
+        late = CommandResult(status="TimeLimitExceeded", execution_time=request.compile_timeout, stdout="", stderr="",
+                             ending=Ending.TIME, detail=f"{request.compile_timeout:g} s of the compiler's time")
+        return RunReply(status="Failed", compile_result=late)
     except (SandboxUnavailable, SandboxMissing) as error:
         return RunReply(status="SandboxError", message=str(error))
     return RunReply(status="Success" if _succeeded(outcome) else "Failed", run_result=to_result(outcome))
+
+
+class _TooLong(Exception):
+    """The compiler's time is over."""
+
+
+@contextmanager
+def _deadline(seconds: float | None) -> Iterator[None]:
+    """Raise _TooLong here, in the main thread, when the time is over; None: never."""
+    if seconds is None:
+        yield
+        return
+
+    def ring(_number: int, _frame: FrameType | None) -> None:
+        raise _TooLong
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _succeeded(outcome: Outcome) -> bool:
@@ -55,8 +87,9 @@ def main() -> int:
     os.dup2(null, 0)                    # the two pipes belong to the service, whatever a library prints
     os.dup2(2, 1)
     set_up_logging("sandbox-runner", level=logging.ERROR)       # the service has said what it has to say
-    signal.signal(signal.SIGTERM, _leave)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(END, _leave)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
     sandbox = build_sandbox(ScorersConfig.model_validate({"sandbox": sys.argv[1]}))
     try:
         while (request := _read(source)) is not None:
@@ -77,8 +110,8 @@ def _read(source: BinaryIO) -> RunRequest | None:
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)       # once: the way out is not interrupted
-    sys.exit(128 + signal.SIGTERM)
+    signal.signal(END, signal.SIG_IGN)          # once: the way out is not interrupted
+    sys.exit(128 + END)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Final
 
 from broker.errors import Retryable
 from broker.processes import die_with_parent
-from scorers.sandbox.runner import LENGTH
+from scorers.sandbox.runner import END, LENGTH
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ class _Runner:
         if process is None:
             return
         with contextlib.suppress(ProcessLookupError):
-            process.terminate()
+            process.send_signal(END)
         try:
             async with asyncio.timeout(GRACE_S):
                 await process.wait()

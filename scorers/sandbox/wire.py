@@ -29,19 +29,11 @@ CommandStatus = Literal["Finished", "Error", "TimeLimitExceeded"]
 RunStatus = Literal["Success", "Failed", "SandboxError"]
 
 
-def _encodable(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"not Unicode text: a lone surrogate at {error.start}") from None
-    return text
-
-
 def _relative(path: str) -> str:
     parts = path.split("/")
     if not path or path.startswith("/") or ".." in parts or "\0" in path:
         raise ValueError(f"{path!r} is no relative path beside the program")
-    return _encodable(path)
+    return path
 
 
 def _base64(text: str | None) -> str | None:
@@ -52,7 +44,6 @@ def _base64(text: str | None) -> str | None:
     return text
 
 
-Text = Annotated[str, AfterValidator(_encodable)]
 Seconds = Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S, allow_inf_nan=False)]
 
 
@@ -61,9 +52,9 @@ class RunRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    code: Text
+    code: str
     language: Literal["python", "cpp", "nodejs"]
-    stdin: Text | None = None
+    stdin: str | None = None
     compile_timeout: Seconds = 10.0
     run_timeout: Seconds = 10.0
     memory_limit_MB: int = Field(-1, ge=-1, le=1 << 20)

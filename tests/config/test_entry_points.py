@@ -72,6 +72,12 @@ def test_print_config_shows_the_whole_run_with_its_secrets_masked(monkeypatch: p
     assert shown["broker"]["url"] == shown["model"]["hf_token"] == "**********"
 
 
+def test_print_config_shows_where_the_sandbox_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUSION_SANDBOX_URL", "http://one:8080")
+    done = learner("--config", DEMO, "--print-config")
+    assert yaml.safe_load(done.stdout)["scorers"]["sandbox_urls"] == ["http://one:8080"]
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_every_recipe_is_shown_whole(recipe: str) -> None:
     done = learner("--config", recipe, "--print-config")

@@ -71,6 +71,36 @@ def test_of_two_files_the_later_one_wins(tmp_path: Path) -> None:
     assert (run.name, run.learner.steps) == ("other", 1)
 
 
+@pytest.mark.parametrize(("environment", "urls"), [
+    ({"FUSION_SANDBOX_URL": "http://one:8080"}, ("http://one:8080",)),
+    ({"SANDBOX_FUSION_SERVERS": "one,two, three:81  http://four:82"}, ("one", "two", "three:81", "http://four:82")),
+    ({"SANDBOX_FUSION_SERVERS": "one,two", "FUSION_SANDBOX_URL": "http://three"}, ("one", "two")),
+    ({"SANDBOX_FUSION_SERVERS": " , ", "FUSION_SANDBOX_URL": "one"}, ("one",)),
+    ({"SANDBOX_FUSION_SERVERS": "", "FUSION_SANDBOX_URL": ""}, ("file",)),
+    ({"FUSION_SANDBOX_URL": "one", "MILLRACE_SCORERS__SANDBOX_URLS": "[two]"}, ("two",)),
+    ({}, ("file",)),
+])
+def test_other_systems_names_of_the_sandbox_are_the_weakest_of_the_environment(
+        load: Load, environment: dict[str, str], urls: tuple[str, ...]) -> None:
+    text = BASE + "scorers: {sandbox_urls: [file]}\n"
+    assert load(text=text, **environment).scorers.sandbox_urls == urls
+    assert load("scorers.sandbox_urls=[word]", text=text, **environment).scorers.sandbox_urls == ("word",)
+
+
+@pytest.mark.parametrize(("single", "said"), [("three", True), ("two", False)])
+def test_two_names_of_the_sandbox_that_disagree_are_told(
+        load: Load, caplog: pytest.LogCaptureFixture, single: str, said: bool) -> None:
+    load(SANDBOX_FUSION_SERVERS="one,two", FUSION_SANDBOX_URL=single)
+    assert ("used=SANDBOX_FUSION_SERVERS ignored=FUSION_SANDBOX_URL" in caplog.text) is said
+
+
+@pytest.mark.parametrize("variable", ["SANDBOX_FUSION_SERVERS", "FUSION_SANDBOX_URL"])
+def test_a_password_in_the_address_of_a_sandbox_is_refused_and_not_shown(load: Load, variable: str) -> None:
+    said = message_of(load, **{variable: "http://user:planted@one:8080"})
+    assert variable in said
+    assert "planted" not in said
+
+
 @pytest.mark.parametrize(("words", "text", "environment"), [
     ([], BASE + "  optimizer: {lr: 1e-6}\n", {}),
     ([], BASE, {"MILLRACE_LEARNER__OPTIMIZER__LR": "1e-6"}),

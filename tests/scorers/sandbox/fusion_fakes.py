@@ -55,7 +55,7 @@ class FakeServer:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def do_POST(self) -> None:      # noqa: N802 - the base class's name
+            def do_POST(self) -> None:
                 request = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 fake.requests.append(request)
                 reply = fake.behave(request)

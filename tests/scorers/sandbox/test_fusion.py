@@ -237,7 +237,7 @@ def test_what_every_server_refuses_is_missing_and_says_why(fusion: FusionSandbox
     fusion.self_test()
     for server in servers:
         server.behave = lambda _: 422
-    with pytest.raises(SandboxMissing, match="HTTP 422: .*told to"):
+    with pytest.raises(SandboxMissing, match=r"HTTP 422: .*told to"):
         run(fusion, language=Language.JAVASCRIPT)
 
 
