@@ -1,0 +1,57 @@
+"""Bubblewrap: namespaces without root. A program sees a file system of its own, no network, and no other process.
+
+In: an `Order`. Out: bwrap's command line. Started by `scorers.sandbox.launch`; bwrap loads the filter itself, and tells
+over `--json-status-fd` which process is the inner one, and at the end the program's exit code: without it the program
+was never started, or somebody killed it.
+
+There is no /proc inside. Nothing of ours needs it, a container in which it can't be mounted stays usable, and there is
+no /proc/PID/mem to find. What programs do use of it, /dev/stdin, is a file.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from scorers.sandbox.orders import Order
+
+SCRATCH = "/tmp"                # inside: the only folder that can be written, beside /dev/shm    # noqa: S108
+SHARED_MEMORY_BYTES = 16 << 20  # of /dev/shm: for semaphores
+DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/full")
+
+
+def find_bwrap() -> str | None:
+    """The system's, else the one that `make setup` put into the environment."""
+    own = Path(sys.prefix) / "bin" / "bwrap"
+    return shutil.which("bwrap") or (str(own) if own.exists() else None)
+
+
+def command_line(bwrap: str, order: Order, *, filter_fd: int, status_fd: int, block_fd: int,
+                 stdin_fd: int | None) -> list[str]:
+    """bwrap's arguments.
+
+    Args:
+        block_fd: bwrap waits until something can be read from it, before it starts the program.
+        stdin_fd: of a file with the standard input, read to its end by bwrap for /dev/stdin.
+    """
+    args = [bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
+    args += ["--perms", "0700", "--size", str(order.limits.scratch_bytes), "--tmpfs", SCRATCH]
+    for device in DEVICES:
+        args += ["--dev-bind", device, device]
+    args += ["--perms", "0700", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]       # noqa: S108
+    if stdin_fd is None:
+        args += ["--symlink", "/dev/null", "/dev/stdin"]
+    else:
+        args += ["--perms", "0400", "--ro-bind-data", str(stdin_fd), "/dev/stdin"]
+    for here, inside in order.readable:
+        if os.path.islink(here):                # /lib -> usr/lib                 # noqa: PTH114 -- two dozen a run
+            args += ["--symlink", os.readlink(here), inside]                    # noqa: PTH115
+        elif os.path.exists(here):                                              # noqa: PTH110
+            args += ["--ro-bind", here, inside]
+    if order.writable:
+        args += ["--bind", *order.writable]
+    args += ["--remount-ro", "/", "--chdir", SCRATCH]
+    args += ["--seccomp", str(filter_fd), "--json-status-fd", str(status_fd), "--block-fd", str(block_fd)]
+    return [*args, "--", *order.argv]

@@ -1,0 +1,103 @@
+"""Which sandbox a pool of scorers uses: what the config says, else the best that works on this machine.
+
+In: `scorers.sandbox` and `scorers.sandbox_urls` of the config. Out: a `Sandbox` that has passed its self test. Called
+once a scoring process. What works is found out by really running a program that tries to get out, not by asking for
+versions. Raises `SandboxMissing`, which names what is missing and what to do; nothing falls back to no walls.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from config.scorers import ScorersConfig
+from scorers.sandbox import bubblewrap, landlock
+from scorers.sandbox.local import LocalSandbox
+from scorers.sandbox.program import Sandbox, SandboxMissing, SandboxUnavailable
+from scorers.sandbox.seccomp import Walls, supported
+
+log = logging.getLogger(__name__)
+
+REMEDY = ("install bubblewrap 0.8 or newer (sudo apt-get install bubblewrap, or make setup) where user namespaces are "
+          "allowed (sysctl kernel.apparmor_restrict_unprivileged_userns=0, kernel.unprivileged_userns_clone=1), or "
+          "use a kernel with Landlock (Linux 5.13 or newer, booted with lsm=landlock,...), or name a server in "
+          "scorers.sandbox_urls; to run programs without any protection: scorers.sandbox=unsafe")
+
+
+def build_sandbox(config: ScorersConfig) -> Sandbox:
+    """The one to use.
+
+    Raises:
+        SandboxMissing: none works here, or not the one that was asked for.
+        SandboxUnavailable: a server of `sandbox_urls` does not answer.
+    """
+    match config.sandbox:
+        case "fusion":
+            return fusion(config)
+        case "auto" if config.sandbox_urls:
+            return fusion(config)
+        case "auto":
+            return best_local()
+        case name:
+            walls = Walls(name)
+            reason = obstacle(walls)
+            if reason:
+                raise SandboxMissing(f"no sandbox: {reason}. What to do: {REMEDY}")
+            return tried(walls)
+
+
+def fusion(config: ScorersConfig) -> Sandbox:
+    """Servers that speak SandboxFusion's API."""
+    if not config.sandbox_urls:
+        raise SandboxMissing("scorers.sandbox=fusion needs the servers' addresses in scorers.sandbox_urls")
+    from scorers.sandbox.fusion import FusionSandbox
+    log.info("sandbox walls=fusion servers=%d", len(config.sandbox_urls))
+    return FusionSandbox(config.sandbox_urls)
+
+
+def best_local() -> Sandbox:
+    """Bubblewrap, else Landlock."""
+    reasons = []
+    for walls in (Walls.BUBBLEWRAP, Walls.LANDLOCK):
+        reason = obstacle(walls)
+        if not reason:
+            try:
+                sandbox = tried(walls)
+            except SandboxMissing as error:
+                reason = str(error)
+            else:
+                for passed_over in reasons:
+                    log.info("sandbox not_used=%r", passed_over)
+                return sandbox
+        reasons.append(reason)
+    raise SandboxMissing(f"no sandbox: {'; '.join(reasons)}. What to do: {REMEDY}")
+
+
+def obstacle(walls: Walls) -> str:
+    """What rules these walls out without a trial; empty: nothing."""
+    if walls is Walls.UNSAFE:
+        return ""
+    if not supported():
+        return f"{walls.value}: no filter of system calls is known for this processor"
+    if walls is Walls.BUBBLEWRAP and bubblewrap.find_bwrap() is None:
+        return "bubblewrap: bwrap is not installed"
+    if walls is Walls.LANDLOCK and landlock.abi_version() == 0:
+        return "landlock: the kernel has none"
+    return ""
+
+
+def tried(walls: Walls) -> LocalSandbox:
+    """These walls, after their self test. Raises SandboxMissing."""
+    sandbox = LocalSandbox(walls)
+    try:
+        sandbox.self_test()
+    except (SandboxMissing, SandboxUnavailable) as error:
+        sandbox.close()
+        raise SandboxMissing(str(error)) from error
+    except BaseException:
+        sandbox.close()
+        raise
+    if walls is Walls.UNSAFE:
+        log.warning("sandbox walls=none: what a model writes runs here WITHOUT PROTECTION, with this user's rights, "
+                    "files and network, because scorers.sandbox=unsafe asks for it")
+    log.info("sandbox walls=%s %s", sandbox.name, sandbox.version)
+    return sandbox

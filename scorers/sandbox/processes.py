@@ -1,0 +1,81 @@
+"""What the kernel says about the processes of one run: which there are, and how much memory they hold together.
+
+In: /proc, seen from outside the sandbox. Used by `scorers.sandbox.execution` between two looks at its pipes. A process
+that ends while it is looked at is no longer counted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from contextlib import suppress
+
+HELD = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)     # not files: interpreters are shared
+THREADS = re.compile(rb"^Threads:\s+(\d+)", re.MULTILINE)
+
+
+def read(pid: int | str, name: str) -> bytes:
+    """A file of a process; empty where it has ended."""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:        # noqa: PTH123 -- fifty times a second
+            return file.read(4096)
+    except OSError:
+        return b""
+
+
+def stat_fields(pid: int | str) -> list[bytes]:
+    """Of /proc/PID/stat, from the state on: [0] state, [1] parent, [2] group, [3] session."""
+    return read(pid, "stat").rpartition(b")")[2].split()
+
+
+def all_pids() -> set[str]:
+    """Every process of the machine."""
+    return {name for name in os.listdir("/proc") if name.isdigit()}         # noqa: PTH208 -- as above
+
+
+def threads_of_user(uid: int) -> int:
+    """How many tasks a user has: what RLIMIT_NPROC compares with."""
+    tasks = 0
+    for pid in all_pids():
+        with suppress(OSError):
+            if os.stat(f"/proc/{pid}").st_uid == uid:                       # noqa: PTH116 -- as above
+                found = THREADS.search(read(pid, "status"))
+                tasks += int(found[1]) if found else 0
+    return tasks
+
+
+def kill_children() -> None:
+    """End every child of this process, also those that it was given because their own parents have ended."""
+    own = str(os.getpid()).encode()
+    for pid in all_pids():
+        fields = stat_fields(pid)
+        if len(fields) > 1 and fields[1] == own:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+class Tree:
+    """The processes of one run, known by their sessions: no program can leave its own."""
+
+    def __init__(self, main_pid: int) -> None:
+        self._sessions = {str(main_pid).encode()}
+        self._others = all_pids() - {str(main_pid)}     # of the machine: looked at once, not at every look
+
+    def add_session(self, leader: int) -> None:
+        """Bubblewrap's inner process leads a session of its own."""
+        self._sessions.add(str(leader).encode())
+        self._others.discard(str(leader))
+
+    def memory_bytes(self) -> int:
+        """What all of them hold: their own pages and shared memory, each counted once a process."""
+        now = all_pids()
+        self._others &= now
+        total = 0
+        for pid in now - self._others:
+            fields = stat_fields(pid)
+            if len(fields) > 3 and fields[3] in self._sessions:
+                total += sum(int(kilobytes) for kilobytes in HELD.findall(read(pid, "status")))
+            else:
+                self._others.add(pid)
+        return total * 1024

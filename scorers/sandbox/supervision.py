@@ -1,0 +1,132 @@
+"""The scorer's end of its supervisors: starting them, handing them orders, letting go of them.
+
+In: an `Order`. Out: an `Outcome`, or `SandboxUnavailable`. `scorers.sandbox.local` keeps one `Supervisors` a sandbox;
+as many of them live as orders were given at the same time. A fork of the scorer starts its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from scorers.sandbox.execution import SETUP_S
+from scorers.sandbox.launch import Identity
+from scorers.sandbox.orders import Order, receive_report, send_order
+from scorers.sandbox.program import Outcome, SandboxUnavailable
+
+GRACE_S = 10.0          # beyond the run's own deadline and its walls' setup: then the supervisor itself is stuck
+
+
+class Supervisor:
+    """One supervising process; one order at a time."""
+
+    def __init__(self, base: Path) -> None:
+        self._connection, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "scorers.sandbox.supervisor", str(base), str(os.getpid())],
+                stdin=theirs, stdout=subprocess.DEVNULL, start_new_session=True, cwd=source_root(), env=own_environment())
+
+    def run(self, order: Order) -> Outcome:
+        """Have it run. Raises SandboxUnavailable; this supervisor is of no use then, if `is_alive` says so."""
+        self._connection.settimeout(order.limits.wall_s + SETUP_S + GRACE_S)
+        try:
+            send_order(self._connection, order)
+            report = receive_report(self._connection)
+        except (EOFError, OSError) as error:
+            self.end()
+            raise SandboxUnavailable(f"the sandbox's supervisor {self._process.pid} is gone: {error}") from error
+        except BaseException:           # a deadline of the scorer's own: what is under way must not be taken for the next
+            self.end()
+            raise
+        if report.outcome is None:
+            raise SandboxUnavailable(report.broken)
+        return report.outcome
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can take an order."""
+        return self._connection.fileno() >= 0
+
+    def end(self) -> None:
+        """Close the connection: it ends what it runs and itself. Kills it where it does not."""
+        self._connection.close()
+        try:
+            self._process.wait(timeout=GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def forget(self) -> None:
+        """In a fork of the scorer: it belongs to the parent."""
+        self._connection.close()
+        self._process.returncode = 0    # nobody to wait for
+
+
+class Supervisors:
+    """Those of one sandbox, and the folder in which it prepares programs."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[Supervisor] = []
+        self._base: Path | None = None
+        self._owner = 0
+
+    def base(self) -> Path:
+        """The folder, reachable by us and by the user that programs run as; removed when we end, however we end."""
+        with self._lock:
+            if self._owner != os.getpid():
+                for supervisor in self._idle:
+                    supervisor.forget()
+                self._idle, self._base, self._owner = [], None, os.getpid()
+            if self._base is None:
+                self._base = Path(tempfile.mkdtemp(prefix="millrace-sandbox-"))
+                gid = Identity.choose().gid
+                if gid is not None:
+                    os.chown(self._base, -1, gid)
+                    self._base.chmod(0o710)
+                self._idle.append(Supervisor(self._base))       # watches over the folder from now on
+            return self._base
+
+    def run(self, order: Order) -> Outcome:
+        """Have one that is idle do it, or a new one. Raises SandboxUnavailable."""
+        base = self.base()
+        with self._lock:
+            supervisor = self._idle.pop() if self._idle else None
+        try:
+            supervisor = supervisor or Supervisor(base)
+        except OSError as error:
+            raise SandboxUnavailable(f"no process for the sandbox's supervisor: {error}") from error
+        try:
+            return supervisor.run(order)
+        finally:
+            if supervisor.is_alive:
+                with self._lock:
+                    self._idle.append(supervisor)
+
+    def close(self) -> None:
+        """End those that are idle, and remove the folder. The next order starts anew."""
+        with self._lock:
+            if self._owner != os.getpid():
+                return
+            for supervisor in self._idle:
+                supervisor.end()
+            if self._base is not None:
+                shutil.rmtree(self._base, ignore_errors=True)
+            self._idle, self._base = [], None
+
+
+def source_root() -> Path:
+    """Where `scorers` is imported from: `-m` finds it there, whatever the scorer's own working folder is."""
+    return Path(__file__).resolve().parents[2]
+
+
+def own_environment() -> dict[str, str]:
+    """The supervisor needs none of the scorer's secrets."""
+    return {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR", "PYTHONPATH") if name in os.environ}
