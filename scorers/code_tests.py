@@ -1,0 +1,290 @@
+"""Programs against their tests: the scorer of the tasks `code` and `code_verifiable`.
+
+In: the text of a completion and a row (`scorers.code_rows` has its shapes). Out: the share of cases that passed, or all
+or nothing. Called in a scorer's process by `scorers.group`, one completion at a time. The program is taken out of the
+text here (the last closed code block in the row's language) and runs in the sandbox only.
+
+A stdin/stdout case is one run of the program, alone; what it must print never enters the sandbox. Everything else is
+judged by the harness (`scorers.sandbox.inside`) in a process of its own beside the answer's, and counts only where its
+line carries the run's nonce. A case that exceeds a limit is tried once more, alone in a fresh sandbox, and then is
+wrong with that reason; a deadline that is used up fails what is left. What the sandbox itself could not do raises
+`SandboxUnavailable`, a `Retryable`; a language that it lacks makes the completion unscorable, naming it. Never a zero.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from broker.messages import Score, ScoreStatus
+from config.scorers import CodeConfig, ScorersConfig
+from scorers.code_harness import Job, Verdict, harness, new_nonce, verdict_of
+from scorers.code_output import difference
+from scorers.code_rows import ALIASES, Harnessed, StdioCase, Suite, suite_of
+from scorers.extract import last_block, response_part
+from scorers.sandbox.program import Ending, Language, Limits, Outcome, Prepared, Program, Sandbox
+from scorers.scorer import SelfTestFailed
+
+log = logging.getLogger(__name__)
+
+RULES: Final = 1                    # raise it with any change here or in what this imports that can change a score
+_OVERTIME_S: Final = 1.0            # after the deadline, for the harness to say what it knows
+_HARNESS_BYTES: Final = 128 << 20   # of a run's memory, kept from the answer for the process that judges it
+_SHOWN_CHARS: Final = 200           # of a reason
+_LIMITS: Final = frozenset({Ending.TIME, Ending.MEMORY, Ending.OUTPUT})
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The cases of one completion, as they become known."""
+
+    total: int | None               # None until the tests themselves say how many they are
+    is_all: bool                    # whether one failure decides
+    results: list[bool] = field(default_factory=list)
+    first_failure: str = ""
+
+    def add(self, reason: str | None) -> None:
+        """The next case: None where it passed, else why not."""
+        self.results.append(reason is None)
+        if reason is not None and not self.first_failure:
+            self.first_failure = f"case {len(self.results)}: {reason}"
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether nothing that is still open can change the score."""
+        return len(self.results) == self.total or (self.is_all and not all(self.results))
+
+    def fail_rest(self, reason: str) -> None:
+        """No further case can pass."""
+        self.total = self.total or len(self.results) + 1
+        while len(self.results) < self.total:
+            self.add(reason)
+
+    def verdict(self) -> tuple[float, float, str]:
+        """Value, share of passed cases, reason."""
+        total, passed = self.total or len(self.results), sum(self.results)
+        if passed == total > 0:
+            return 1.0, 1.0, f"all {total} cases passed" if total > 1 else "the case passed"
+        ran = "" if len(self.results) == total else f" ({len(self.results)} ran)"
+        reason = f"{passed} of {total} cases passed{ran}; {self.first_failure}"
+        return 0.0 if self.is_all else passed / total, passed / total, reason[:_SHOWN_CHARS]
+
+
+class CodeTests:
+    """Scorer of programs. Holds the sandbox."""
+
+    name = "code"
+
+    def __init__(self, config: CodeConfig, scorers: ScorersConfig, sandbox: Sandbox | None = None) -> None:
+        """Nothing is started here: the sandbox, unless it is given, is built when it is first needed."""
+        self._config = config
+        self._scorers = scorers
+        self._built = sandbox
+        self._suite: tuple[Mapping[str, Any], Suite] | None = None      # of the last row: a group shares it
+
+    @property
+    def version(self) -> str:
+        """The rules, and the sandbox with its interpreters."""
+        return f"{RULES} {self._sandbox.version}"
+
+    def check_row(self, verification_info: Mapping[str, Any]) -> None:
+        """Raises BadMessage naming what the row lacks."""
+        self._suite_of(verification_info)
+
+    def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
+        """Run the completion's program against the row's tests.
+
+        Raises:
+            Retryable: the sandbox failed.
+            BadMessage: as `check_row`.
+        """
+        started = time.monotonic()
+        suite = self._suite_of(verification_info)
+        if suite.language not in self._sandbox.languages:
+            reason = f"the sandbox here ({self._sandbox.name}) has no {suite.language.value}"
+            return self._score(started, None, reason, {})
+        source = program_of(text, suite.language)
+        if source.text is None:
+            return self._score(started, 0.0, f"no answer: {source.problem}", {"passed": 0.0})
+        tally = self._judge(source.text, suite, started + self._config.deadline_s)
+        value, share, reason = tally.verdict()
+        return self._score(started, value, reason, {"passed": share})
+
+    def self_test(self) -> None:
+        """Raises SelfTestFailed unless right is 1, and wrong, hanging and ending with success are 0."""
+        self._sandbox.self_test()
+        brief = self._config.model_copy(update={"deadline_s": 4.0, "case_timeout_s": 1.0})
+        scorer = CodeTests(brief, self._scorers, self._sandbox)
+        row = {"type": "code", "answer": {"tests": ["assert double(2) == 4", "assert double([]) == []"]}}
+        echo = {"type": "code", "answer": {"test_cases": [{"input": "4\n", "output": "8\n"}]}}
+        for what, program, info, expected in (
+            ("a right answer", "def double(x): return x + x", row, 1.0),
+            ("a wrong answer", "def double(x): return 2", row, 0.0),
+            ("an answer that hangs", "def double(x):\n    while True: pass", row, 0.0),
+            ("an answer that ends with success", "import os\ndef double(x): os._exit(0)", row, 0.0),
+            ("a right program", "print(2 * int(input()))", echo, 1.0),
+            ("a wrong program", "print(4)", echo, 0.0),
+        ):
+            score = scorer.score(f"```python\n{program}\n```", info)
+            if score.value != expected:
+                raise SelfTestFailed(f"the code scorer's self-test failed: {what} gave {score.value} ({score.reason}), "
+                                     f"expected {expected}; versions: {self.version}")
+
+    def close(self) -> None:
+        """Let go of the sandbox."""
+        if self._built is not None:
+            self._built.close()
+
+    @property
+    def _sandbox(self) -> Sandbox:
+        if self._built is None:
+            from scorers.sandbox.choice import build_sandbox
+            self._built = build_sandbox(self._scorers)
+        return self._built
+
+    def _suite_of(self, verification_info: Mapping[str, Any]) -> Suite:
+        if self._suite is None or self._suite[0] is not verification_info:
+            split = self._scorers.credit == "fraction" or (
+                self._scorers.credit is None and verification_info.get("type") == "code_verifiable")
+            suite = suite_of(verification_info, split=split, max_cases=self._config.max_cases)
+            self._suite = (verification_info, suite)
+        return self._suite[1]
+
+    def _score(self, started: float, value: float | None, reason: str, components: Mapping[str, float]) -> Score:
+        return Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value, reason=reason,
+                     scorer=self.name, version=self.version, seconds=time.monotonic() - started, components=components)
+
+    def _judge(self, source: str, suite: Suite, deadline: float) -> _Tally:
+        """Every case, as far as the deadline and the first failure allow."""
+        is_all = self._scorers.credit == "all" or (self._scorers.credit is None and not suite.is_fraction)
+        if isinstance(suite.tests, Harnessed):
+            total = None if suite.tests.pytest is not None else len(suite.tests.cases)
+            tally = _Tally(total, is_all)
+            self._run_harness(source, suite.tests, tally, deadline)
+        else:
+            tally = _Tally(len(suite.tests), is_all)
+            program = Program(language=suite.language, source=source.encode("utf-8", "surrogatepass"))
+            with self._sandbox.prepare(program) as prepared:
+                self._run_cases(prepared, suite.tests, tally, deadline)
+        return tally
+
+    def _run_cases(self, prepared: Prepared, cases: tuple[StdioCase, ...], tally: _Tally, deadline: float) -> None:
+        """Cases of standard input and output, each a run of its own."""
+        if prepared.failure is not None:
+            detail = _first_line(prepared.failure.stderr) or prepared.failure.detail
+            tally.fail_rest(f"the program does not compile: {detail}")
+        for case in cases:
+            if tally.is_decided:
+                return
+            outcome = None
+            for _ in range(2):          # over a limit: once more
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    tally.fail_rest(self._over_deadline())
+                    return
+                outcome = prepared.run(case.stdin.encode("utf-8", "surrogatepass"), self._limits(left_s))
+                if outcome.ending not in _LIMITS:
+                    break
+            assert outcome is not None
+            tally.add(self._stdio_problem(outcome, case))
+
+    def _stdio_problem(self, outcome: Outcome, case: StdioCase) -> str | None:
+        if outcome.ending in _LIMITS:
+            return f"exceeded its limit: {outcome.detail}, and again alone"
+        if outcome.ending is Ending.SIGNALLED or outcome.exit_code != 0:
+            return " ".join(f"{outcome.detail} {_last_line(outcome.stderr)}".split())
+        return difference(outcome.stdout.decode("utf-8", "replace"), case.expected, self._config.output)
+
+    def _run_harness(self, source: str, tests: Harnessed, tally: _Tally, deadline: float) -> None:
+        """Cases of Python tests, as many a run as there are; a run ends early at a case that does not end."""
+        with self._sandbox.prepare(harness(("pytest",) if tests.pytest is not None else ())) as prepared:
+            if tests.pytest is not None:
+                self._run_pytest(prepared, source, tests, tally, deadline)
+                return
+            while not tally.is_decided:
+                done = len(tally.results)
+                verdict = self._run(prepared, source, tests, tests.cases[done:], tally, deadline)
+                _take(verdict, tally)
+                if verdict.stopped is None or tally.is_decided:
+                    continue
+                if verdict.is_limit:
+                    alone = tests.cases[len(tally.results):][:1] if verdict.is_loaded else tests.cases[done:]
+                    again = self._run(prepared, source, tests, alone, tally, deadline)
+                    _take(again, tally)
+                    if again.stopped is None:
+                        continue
+                    verdict = again
+                reason = f"exceeded its limit: {verdict.stopped}, and again alone" if verdict.is_limit else verdict.stopped
+                if time.monotonic() >= deadline:
+                    tally.fail_rest(self._over_deadline())
+                elif verdict.is_loaded:
+                    tally.add(reason)
+                else:
+                    tally.fail_rest(f"while it was loaded: {reason}")
+
+    def _run_pytest(self, prepared: Prepared, source: str, tests: Harnessed, tally: _Tally, deadline: float) -> None:
+        """A whole file: how many tests it has is known when it has run."""
+        verdict = self._run(prepared, source, tests, (), tally, deadline)
+        if verdict.is_limit:
+            verdict = self._run(prepared, source, tests, (), tally, deadline)
+        _take(verdict, tally)
+        if verdict.stopped is not None:
+            tally.add(verdict.stopped)
+        tally.total = len(tally.results)
+
+    def _run(self, prepared: Prepared, source: str, tests: Harnessed, cases: Any, tally: _Tally,
+             deadline: float) -> Verdict:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            return Verdict(cases=(), stopped=self._over_deadline(), is_limit=True)
+        limits = self._limits(left_s + _OVERTIME_S, of_case=False)
+        memory_bytes = max(limits.memory_bytes // 2, limits.memory_bytes - _HARNESS_BYTES)
+        job = Job(source=source, tests=tests, cases=cases, case_s=self._config.case_timeout_s, total_s=left_s,
+                  memory_bytes=memory_bytes, stop=tally.is_all)
+        nonce = new_nonce()
+        outcome = prepared.run(job.payload(nonce), limits)
+        return verdict_of(outcome, nonce, None if tests.pytest is not None else len(cases))
+
+    def _limits(self, left_s: float, *, of_case: bool = True) -> Limits:
+        wall_s = min(left_s, self._config.case_timeout_s) if of_case else left_s
+        return Limits(wall_s=wall_s, memory_bytes=self._config.memory_mb << 20)
+
+    def _over_deadline(self) -> str:
+        return f"the deadline of {self._config.deadline_s:g} s for all cases is over"
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    text: str | None
+    problem: str = ""
+
+
+def program_of(text: str, language: Language) -> _Source:
+    """The program of a completion: its last closed code block in that language, else the last without one."""
+    response = response_part(text)
+    if response is None:
+        return _Source(None, "the thinking was never closed")
+    tags = {alias for alias, named in ALIASES.items() if named is language}
+    block = last_block(response, tags)
+    if block is None:
+        return _Source(None, "no closed code block after the thinking")
+    return _Source(block) if block.strip() else _Source(None, "the code block is empty")
+
+
+def _take(verdict: Verdict, tally: _Tally) -> None:
+    """Enter a run's cases."""
+    for passed, reason in verdict.cases:
+        tally.add(None if passed else reason)
+    if verdict.broken is not None:
+        tally.fail_rest(verdict.broken)
+
+
+def _first_line(output: bytes) -> str:
+    return output.decode("utf-8", "replace").strip().partition("\n")[0]
+
+
+def _last_line(output: bytes) -> str:
+    return output.decode("utf-8", "replace").strip().rpartition("\n")[2]

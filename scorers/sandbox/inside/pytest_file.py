@@ -1,0 +1,108 @@
+"""A pytest file against the answer: the tests run in T, and `import solution` gives stand-ins.
+
+In: the text of the file. Out: passed or failed, with a reason, for every test that was not skipped. Nothing of it is
+ever written to disk, where C could change it: the module is made in memory. pytest runs without configuration, conftest
+files, plugins and cache, and is imported before the first line of the answer runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from scorers.sandbox.inside.cases import Failed, Run, Stopped
+from scorers.sandbox.inside.checks import parsed
+from scorers.sandbox.inside.remote import MODULE
+
+if False:
+    from typing import Any
+
+
+class Answer(MODULE):  # type: ignore[misc,valid-type]
+    """The module that the tests import; its names are looked up in C when they are used."""
+
+    def __init__(self, name: str, state: Run) -> None:
+        super().__init__(name)
+        self.__dict__["_ask"] = state.tests.link.ask
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return self._ask("names")
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return self._ask("global", name)
+        except NameError as error:
+            raise AttributeError(str(error)) from None
+
+
+class Plugin:
+    """Makes the one module, keeps every test's time, and remembers what came out."""
+
+    def __init__(self, state: Run, text: str) -> None:
+        self.state, self.text = state, text
+        self.outcomes: dict[str, list[Any]] = {}
+        self.stopped: Stopped | None = None
+
+    def pytest_collect_file(self, file_path: Any, parent: Any) -> Any:
+        """The module, in place of the file that pytest was pointed at."""
+        import pytest
+
+        plugin = self
+
+        class InMemory(pytest.Module):
+            def _getobj(self) -> Any:
+                module: Any = sys.modules["__main__"]
+                module.__name__ = "tests"
+                exec(compile(plugin.text, "tests.py", "exec", dont_inherit=True), vars(module))
+                return module
+
+        return InMemory.from_parent(parent, path=file_path)
+
+    def pytest_runtest_protocol(self, item: Any, nextitem: Any) -> bool:
+        """One test with its set-up and clean-up, within a case's time."""
+        from _pytest.runner import runtestprotocol
+        import pytest
+
+        try:
+            self.state.timed(lambda: runtestprotocol(item, nextitem=nextitem))
+        except Failed as failure:
+            self.outcomes[item.nodeid] = [False, str(failure)]
+        except Stopped as stopped:
+            self.stopped = stopped
+            raise pytest.exit.Exception(str(stopped)) from None
+        return True
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """A test has passed where each of its phases did, and something was not skipped."""
+        if report.failed:
+            reason = str(getattr(report.longrepr, "reprcrash", None) or report.longrepr)
+            self.outcomes[report.nodeid] = [False, f"{report.nodeid.rpartition('::')[2]}: {' '.join(reason.split())[:160]}"]
+        elif report.passed and report.when == "call":
+            self.outcomes.setdefault(report.nodeid, [True, ""])
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """A file that can't be imported, since the answer lacks a name, is one failed case."""
+        if report.failed:
+            self.outcomes[report.nodeid] = [False, " ".join(str(report.longrepr).split())[-160:]]
+
+
+def run_file(state: Run, text: str) -> list[list[Any]]:
+    """Every test of the file, [passed, reason]. Raises Stopped, Failed where there was none."""
+    import pytest
+
+    name = state.payload["module"]
+    sys.modules[name] = Answer(name, state)
+    sys.path.insert(0, os.devnull)      # some plugins look at it; nothing can be imported from there
+    parsed(text)
+    plugin = Plugin(state, text)
+    os.environ.update(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", HOME=os.getcwd())
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")       # noqa: PTH123, SIM115
+    pytest.main(["-q", "--noconftest", "-c", os.devnull, "--rootdir", "/", "--import-mode=importlib", "-p",
+                 "no:cacheprovider", "-p", "no:terminal", "-p", "no:faulthandler", os.path.abspath(sys.executable)],
+                plugins=[plugin])
+    if plugin.stopped is not None:
+        raise plugin.stopped
+    if not plugin.outcomes:
+        raise Failed("no test ran")
+    return list(plugin.outcomes.values())

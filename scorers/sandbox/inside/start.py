@@ -1,0 +1,136 @@
+"""Start of the harness: make two processes of one, and let the tests into only one of them.
+
+In, on standard input and never in a file: the nonce, the answer, the tests with what they expect. Out, on standard
+output, as the last thing: one line with the nonce and the verdict on every case. Run as one program in the sandbox.
+
+The process makes itself unreadable for others of its user (no ptrace, no /proc/PID/mem, no /proc/PID/fd), forks C, and
+only then reads its input, whole, before C is sent a line of the answer. So C never held the nonce or a test, can't read
+them from T, and finds nothing left in the pipe. C's standard input, output and error are /dev/null. T writes its
+line after C has been killed. Without it nothing has passed, whatever the exit code says.
+
+An exit code of BROKEN is the machinery's; C can't bring it about.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if False:
+    from typing import Any
+
+BROKEN = 70
+PACKAGE = "scorers.sandbox.inside"
+_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
+
+
+class Unfit(Exception):
+    """This machine can't keep T's secrets; the message says why."""
+
+
+def load(sources: dict[str, str], name: str) -> Any:
+    """Make one of the harness's modules from its text, under the name that the others import it by."""
+    parent = ""
+    for part in PACKAGE.split("."):
+        parent = f"{parent}.{part}" if parent else part
+        sys.modules.setdefault(parent, type(sys)(parent))
+    full = f"{PACKAGE}.{name}"
+    module: Any = type(sys)(full)
+    sys.modules[full] = module
+    exec(compile(sources[name], f"{name}.py", "exec", dont_inherit=True), module.__dict__)
+    return module
+
+
+def _control(option: int, value: int) -> None:
+    """prctl(2), without ctypes' Python module, which costs 3 ms. Raises Unfit."""
+    import _ctypes
+    call = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")
+    if _ctypes.call_function(call, (option, value, 0, 0, 0)) != 0:
+        raise Unfit(f"prctl({option}, {value}) was refused")
+
+
+def hide() -> None:
+    """No other process of this user may look into this one. Root's powers over that are dropped for C, in `_confine`."""
+    try:
+        _control(_PR_SET_DUMPABLE, 0)
+    except (ImportError, OSError, AttributeError) as error:
+        raise Unfit(f"prctl can't be called: {error}") from None
+
+
+def _drop_capabilities() -> None:
+    """Without them not even root may look into T; `no_new_privs` keeps a program that C starts from getting them back."""
+    import _ctypes
+    _control(_PR_SET_NO_NEW_PRIVS, 1)
+    header = (0x20080522).to_bytes(4, sys.byteorder) + bytes(4)     # capabilities of version 3, of this process
+    call = _ctypes.dlsym(_ctypes.dlopen(None, 0), "capset")
+    if _ctypes.call_function(call, (header, bytes(24))) != 0:
+        raise Unfit("capset was refused")
+
+
+def _confine(keep: tuple[int, int]) -> None:
+    """In C: nothing of T's stays open, and no signal to its group reaches T."""
+    os.setsid()
+    _drop_capabilities()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    low, high = sorted(keep)
+    os.closerange(3, low)
+    os.closerange(low + 1, high)
+    os.closerange(high + 1, 4096)
+    _control(_PR_SET_DUMPABLE, 1)       # its own /proc/self is its own again
+
+
+def _read_all() -> bytes:
+    """Standard input up to its end; afterwards nobody can read it again. Raises Unfit."""
+    parts = []
+    while True:
+        part = os.read(0, 1 << 20)
+        if not part:
+            break
+        parts.append(part)
+    if os.fstat(0).st_mode & 0o170000 == 0o100000:
+        try:
+            os.ftruncate(0, 0)          # a file could be read again through /proc
+        except OSError as error:
+            raise Unfit(f"standard input is a file that can't be emptied: {error}") from None
+    return b"".join(parts)
+
+
+def main(sources: dict[str, str]) -> None:
+    """Be T, and make C. Never returns."""
+    try:
+        here = {"", os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0]))}
+        sys.path[:] = [folder for folder in sys.path if folder not in here]     # C may write there what T would import
+        hide()
+        down, up = os.pipe(), os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                _confine((down[0], up[1]))
+                codec = load(sources, "codec")
+                load(sources, "link")
+                load(sources, "candidate").serve(codec.Pipe(down[0], up[1]))
+            finally:
+                os._exit(1)
+        os.close(down[0])
+        os.close(up[1])
+        payload = _read_all()
+        output = os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1):
+            os.dup2(nothing, descriptor)        # what tests print is not for the line's reader
+        os.environ.clear()
+        codec = load(sources, "codec")
+        for name in ("link", "remote", "checks", "pytest_file"):
+            if name != "pytest_file" or b'"pytest"' in payload:
+                load(sources, name)
+        cases = load(sources, "cases")
+        line = cases.run(codec.json_value(payload.decode("ascii")), codec.Pipe(up[0], down[1]), child)
+        data = memoryview(line)
+        while data:
+            data = data[os.write(output, data):]
+        os._exit(0)
+    except BaseException as error:      # noqa: BLE001 - whatever it is, it is not the answer's verdict
+        os.write(2, f"harness: {type(error).__name__}: {error}\n".encode("utf-8", "replace"))
+        os._exit(BROKEN)
