@@ -145,7 +145,7 @@ def _type_of_source(source: str, extra: Mapping[str, Any]) -> str:
     if row_type is None:
         raise BadMessage(f"rows of data_source {source!r} are not scored by this version")
     if not row_type:
-        known = [pattern for pattern, _ in DATA_SOURCES]
+        known = [pattern for pattern, row_type in DATA_SOURCES if row_type]
         raise BadMessage(f"unknown data_source {source!r}{_hint(source, known)}; known are {_listed(known)}. With "
                          "`verification_info` in its rows, data of any name can be scored")
     if source.startswith("math__"):

@@ -1,1 +1,36 @@
-"""Completion in, score out. No torch."""
+"""Completion in, score out. No torch.
+
+`from scorers import score` is the whole Python interface; it loads what it needs when it is first called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from broker.messages import Score
+
+__all__ = ["score"]
+
+
+def score(llm_output: str, verification_info: str | Mapping[str, Any], judge_url: str | None = None) -> Score:
+    """Judge one response: `.status`, `.value`, `.reason`.
+
+    Args:
+        llm_output: the response of a model, without its prompt. Nothing in it is taken for the end of a prompt.
+        verification_info: what it is checked against, an object or its JSON text: `{"type": ..., "answer": {...}}`, a
+            row that holds it, or a row of verl (`data_source`, `reward_model`, `extra_info`). All: docs/scorers.md.
+        judge_url: where a judge answers, for rows that one scores; of the rows that this version knows, none is.
+
+    Returns:
+        A value in [0, 1], or unscorable, with the reason, where what should have judged it broke down.
+
+    Raises:
+        ValueError: no row of a known shape; the message names the known ones.
+        scorers.scoring.ScoringFailed: this machine can't score such rows (no sandbox, say), or a scorer has a bug.
+
+    It may be called from any thread and in any process; calls of one process are scored one after the other.
+    """
+    from scorers.scoring import score_row
+    return score_row(llm_output, verification_info, judge_url)

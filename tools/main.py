@@ -7,6 +7,7 @@ what it needs when it is called, so that `--help` and a typo are answered at onc
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -91,11 +92,37 @@ def _audit(words: Sequence[str]) -> int:
     return audit(words)
 
 
+def _score(words: Sequence[str]) -> int:
+    parser = _parser("score", "FILE [--config CONFIG [key=value ...]]")
+    parser.epilog = ("A line of FILE is a JSON object with the response in `llm_output`, beside `verification_info` or "
+                     "verl's `data_source`, `reward_model` and `extra_info`. Empty lines are passed over. Exit code: 0 "
+                     "every line has a result, whatever it says; 1 nothing could be scored here; 2 bad usage; 130 "
+                     "interrupted.")
+    parser.add_argument("file", metavar="FILE", help="JSON lines; - reads standard input")
+    parser.add_argument("values", nargs="*", metavar="key=value", help="settings over CONFIG's: scorers.credit=all")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), metavar="N",
+                        help="processes that score (as many as CPUs)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where the results go (standard output)")
+    parser.add_argument("--config", metavar="CONFIG", help="a run's YAML file: score as its `scorers` section says")
+    args = parser.parse_intermixed_args(words)
+    if args.workers < 1:
+        parser.error("--workers must be at least 1")
+    if args.values and args.config is None:
+        parser.error(f"{args.values[0]!r} sets a key of a configuration: give --config too")
+    config = None
+    if args.config is not None:
+        from config.loading import load_run
+        config = load_run(["--config", args.config, *args.values]).scorers
+    from tools.score import score_file
+    return score_file(args.file, args.out, config, args.workers)
+
+
 VERBS: Mapping[str, tuple[str, Callable[[Sequence[str]], int]]] = {
     "up": ("run a configuration on this machine, start to end", _up),
     "runs": ("list the runs that are here", _runs),
     "rm": ("remove a run: its folder and its keys in Redis", _rm),
     "redis-cli": ("open a run's Redis, or ask it something", _redis_cli),
+    "score": ("score a file of responses, without a run", _score),
     "audit": ("count every group that was ever issued: trained, dropped, dead, in flight, lost", _audit),
 }
 

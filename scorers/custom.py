@@ -1,0 +1,128 @@
+"""One's own scorer: `scorers.tasks.NAME: {scorer: {type: custom, import_path: "my_scorer:MyScorer"}}`.
+
+In: the section. Out: a `Scorer`, made of the class at `import_path` and the section's options, imported in the process
+that scores and nowhere else. What it lacks is named when it is loaded, before it takes a job, and what it returns is
+checked each time. docs/scorers.md is the page for authors; `SimpleScorer` is the shortest way to one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from broker.errors import Permanent
+from broker.messages import Score, ScoreStatus
+from config.scorers import CustomConfig
+from scorers.scorer import Scorer
+
+_TEXTS: Final = ("name", "version")
+_METHODS: Final = ("check_row", "score", "self_test", "close")
+
+
+class CustomScorerError(Permanent):
+    """A custom scorer can't be loaded, or does not keep to the contract; the message names it and what is wrong."""
+
+
+class SimpleScorer:
+    """What a scorer without a machinery of its own leaves out: a name, a version and `score` make it whole."""
+
+    name: str
+    version: str
+
+    def check_row(self, verification_info: Mapping[str, Any]) -> None:
+        """Raise `BadMessage` for a row that could never be scored; here, every row is fine."""
+
+    def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
+        """Yours: see `scorers.scorer.Scorer`."""
+        raise NotImplementedError
+
+    def self_test(self) -> None:
+        """Raise `SelfTestFailed` where it does not work on this machine; here, nothing can be missing."""
+
+    def close(self) -> None:
+        """End what it has started; here, nothing."""
+
+    def scored(self, value: float, reason: str) -> Score:
+        """A score of `value`, in [0, 1]. 0 says that the answer is wrong, and nothing else."""
+        return Score(status=ScoreStatus.SCORED, value=float(value), reason=reason, scorer=self.name,
+                     version=self.version)
+
+    def unscorable(self, reason: str) -> Score:
+        """No score: the row's reference is broken, say. The completion then counts for nothing in training."""
+        return Score(status=ScoreStatus.UNSCORABLE, value=None, reason=reason, scorer=self.name, version=self.version)
+
+
+def load_scorer(config: CustomConfig) -> Scorer:
+    """The scorer that the section names, behind a check of what it returns.
+
+    Raises:
+        CustomScorerError: it can't be imported or built, or lacks a part of the contract.
+    """
+    scorer = _build(config)
+    lacks = [f"{name}: text" for name in _TEXTS if not isinstance(getattr(scorer, name, None), str)]
+    lacks += [f"{name}()" for name in _METHODS if not callable(getattr(scorer, name, None))]
+    if isinstance(scorer, SimpleScorer) and type(scorer).score is SimpleScorer.score:
+        lacks.append("score()")
+    if lacks:
+        raise CustomScorerError(f"{config.import_path} is no scorer, it lacks {', '.join(lacks)}; derive it from "
+                                "scorers.custom.SimpleScorer, or see scorers/scorer.py")
+    return _CheckedScorer(config.import_path, scorer)
+
+
+def _build(config: CustomConfig) -> Any:
+    module_name, _, class_name = config.import_path.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ImportError as error:
+        raise CustomScorerError(
+            f"import_path {config.import_path}: {error}. It must be importable where the scorers run: installed, in "
+            "PYTHONPATH, or in the folder that they are started in") from error
+    except Exception as error:
+        raise CustomScorerError(f"import_path {config.import_path}: importing it failed: {error!r}") from error
+    for part in class_name.split("."):
+        if not hasattr(found, part):
+            near = difflib.get_close_matches(part, dir(found), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise CustomScorerError(f"import_path {config.import_path}: {module_name} has no {class_name}{hint}")
+        found = getattr(found, part)
+    if not isinstance(found, type):
+        raise CustomScorerError(f"import_path {config.import_path}: a class is wanted, got {type(found).__name__}")
+    try:
+        return found(**config.options)
+    except TypeError as error:
+        raise CustomScorerError(f"{config.import_path} can't be built from the options "
+                                f"{', '.join(config.options) or '(none)'}: {error}") from error
+
+
+class _CheckedScorer:
+    """A user's scorer, whose scores are looked at."""
+
+    def __init__(self, import_path: str, scorer: Scorer) -> None:
+        self._import_path = import_path
+        self._scorer = scorer
+
+    @property
+    def name(self) -> str:
+        return self._scorer.name
+
+    @property
+    def version(self) -> str:
+        return self._scorer.version
+
+    def check_row(self, verification_info: Mapping[str, Any]) -> None:
+        self._scorer.check_row(verification_info)
+
+    def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
+        score: object = self._scorer.score(text, verification_info)
+        if not isinstance(score, Score):
+            raise CustomScorerError(f"{self._import_path}: score() must return a Score, got {type(score).__name__}; a "
+                                    "SimpleScorer makes one by self.scored(value, reason)")
+        return score
+
+    def self_test(self) -> None:
+        self._scorer.self_test()
+
+    def close(self) -> None:
+        self._scorer.close()

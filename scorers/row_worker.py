@@ -1,0 +1,151 @@
+"""One process that scores single rows, for whoever holds the other end of its socket.
+
+In: frames, the first one the `scorers` section as JSON, each later one a line: `{"llm_output": ..., ...}` beside a row
+of any shape that `broker.row_shapes` knows. Out: a frame for each, a JSON object that is always there: a line that is
+broken, a row that nobody scores, a scorer with a bug are results with a reason. `scorers.scoring` starts it and asks;
+it ends when the other end of the socket is closed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import struct
+import sys
+import traceback
+from pathlib import Path
+from typing import Any, Final
+
+from broker.errors import BadMessage, Permanent
+from broker.messages import Score
+from broker.row_shapes import route
+from config.scorers import ScorersConfig, TaskConfig
+from scorers.combine import reward
+from scorers.registry import build_scorer
+from scorers.retries import score_with_retries
+from scorers.scorer import Scorer
+
+TEXT_KEY: Final = "llm_output"
+READY: Final = b"{}"                        # its first frame
+_LENGTH: Final = struct.Struct("!Q")        # before each frame: its length in bytes
+
+Result = dict[str, Any]
+
+
+class RowScorer:
+    """The scorers of all tasks, each built when its first row comes."""
+
+    def __init__(self, config: ScorersConfig) -> None:
+        self._config = config
+        self._scorers: dict[str, Scorer] = {}       # by their section's JSON
+
+    def result(self, line: bytes) -> Result:
+        """What becomes of one line. `fault` says whose fault an error is: the row's, the machine's or a scorer's."""
+        task = None
+        try:
+            text, record = parse_line(line)
+            task, info = route(record, self._config.tasks)
+            return result_of(self._score(self._config.tasks[task], text, info), task)
+        except BadMessage as error:
+            return failure(str(error), task, fault="row")
+        except Permanent as error:
+            return failure(str(error), task, fault="machine")
+        except Exception as error:      # noqa: BLE001 - a scorer's bug is this line's result; the next line goes on
+            return failure(_bug(error), task, fault="scorer")
+
+    def close(self) -> None:
+        """End every child process."""
+        for scorer in self._scorers.values():
+            scorer.close()
+
+    def _score(self, task: TaskConfig, text: str, info: dict[str, Any]) -> Score:
+        key = task.scorer.model_dump_json()
+        if key not in self._scorers:
+            self._scorers[key] = build_scorer(task.scorer, self._config)
+        scorer = self._scorers[key]
+        scorer.check_row(info)
+        content = score_with_retries(scorer, text, info, self._config)
+        return reward(content, None, task.model_copy(update={"format": None}))[0]
+
+
+def parse_line(line: bytes) -> tuple[str, dict[str, Any]]:
+    """A response and its row. Raises BadMessage that names what is wrong with the line."""
+    try:
+        record = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise BadMessage(f"not UTF-8: byte {error.start} is {line[error.start]:#04x}") from None
+    except json.JSONDecodeError as error:
+        raise BadMessage(f"not JSON: {error.msg} at character {error.pos + 1}") from None
+    except (ValueError, RecursionError) as error:       # a number of 5,000 digits, brackets in brackets in brackets
+        raise BadMessage(f"not JSON: {error}") from None
+    if not isinstance(record, dict):
+        raise BadMessage(f"a line must be an object, got {type(record).__name__}")
+    if TEXT_KEY not in record:
+        raise BadMessage(f"no key {TEXT_KEY!r} with the response among {', '.join(record) or 'no keys at all'}")
+    text = record[TEXT_KEY]
+    if not isinstance(text, str):
+        raise BadMessage(f"{TEXT_KEY} must be text, got {type(text).__name__}")
+    # Half of a surrogate pair is no character; it can't be written anywhere, so nobody's answer depends on it.
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"), record
+
+
+def result_of(score: Score, task: str) -> Result:
+    """A score as JSON."""
+    return {"status": score.status.value, "value": score.value, "reason": score.reason,
+            "components": dict(score.components), "seconds": round(score.seconds, 6), "scorer": score.scorer,
+            "version": score.version, "task": task}
+
+
+def failure(reason: str, task: str | None = None, *, status: str = "error", fault: str) -> Result:
+    """The result of a line without a score."""
+    return {"status": status, "value": None, "reason": reason, "components": {}, "seconds": 0.0, "scorer": None,
+            "version": None, "task": task, "fault": fault}
+
+
+def send_frame(link: socket.socket, data: bytes) -> None:
+    """Write one frame. OSError where the other side is gone."""
+    link.sendall(_LENGTH.pack(len(data)) + data)
+
+
+def receive_frame(link: socket.socket) -> bytes | None:
+    """Read one frame; None where the other side has closed."""
+    head = _receive(link, _LENGTH.size)
+    return None if head is None else _receive(link, _LENGTH.unpack(head)[0])
+
+
+def _receive(link: socket.socket, size: int) -> bytes | None:
+    data = bytearray(size)
+    view = memoryview(data)
+    while view:
+        count = link.recv_into(view)
+        if count == 0:
+            return None
+        view = view[count:]
+    return bytes(data)
+
+
+def _bug(error: Exception) -> str:
+    """Where and what, in one line."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    said = traceback.format_exception_only(error)[-1].strip()
+    return f"the scorer failed: {said} ({Path(frame.filename).name}:{frame.lineno} in {frame.name})"
+
+
+def main() -> None:
+    """Serve until the other end of the socket, whose descriptor is the first argument, is closed."""
+    logging.basicConfig(level=logging.ERROR)
+    with socket.socket(fileno=int(sys.argv[1])) as link:
+        link.set_inheritable(False)
+        section = receive_frame(link)
+        if section is None:
+            return
+        scorer = RowScorer(ScorersConfig.model_validate_json(section))
+        try:
+            send_frame(link, READY)
+            while (line := receive_frame(link)) is not None:
+                send_frame(link, json.dumps(scorer.result(line)).encode("ascii"))
+        except ConnectionError:         # nobody waits for the result any more
+            pass
+        finally:
+            scorer.close()

@@ -1,0 +1,173 @@
+"""Score single rows from any program: `from scorers import score`, and `millrace score`.
+
+In: a response and a row of any known shape. Out: its score. The work is done by a process of its own
+(`scorers.row_worker`), so that the caller's is never forked, needs no sympy, and may have threads, signals and a GPU of
+its own. A worker that is killed is started again and gets its row again; one that dies of every try of a row leaves it
+unscorable. It ends with the caller, however that ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from broker import processes
+from broker.errors import BadMessage, Permanent
+from broker.messages import Score, ScoreStatus
+from broker.row_shapes import route
+from config.scorers import CodeConfig, MathConfig, ScorersConfig, SweConfig, TaskConfig
+from scorers.row_worker import TEXT_KEY, Result, failure, receive_frame, send_frame
+
+TRIES: Final = 3                    # of a row whose worker died
+GRACE_S: Final = 5.0                # for a worker to end its children
+ALL_TASKS: Final = ScorersConfig(tasks={
+    "math": TaskConfig(scorer=MathConfig()), "code": TaskConfig(scorer=CodeConfig()),
+    "swe": TaskConfig(scorer=SweConfig())})
+# It finds modules where its caller does, and after them in the working folder: one's own scorers may lie there.
+_START: Final = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from scorers.row_worker import main; main()"
+
+
+class ScoringFailed(Permanent):
+    """This machine can't score such a row, or the row's scorer has a bug; the message says what it is."""
+
+
+class RowProcess:
+    """A `scorers.row_worker`, started with its first row. One caller at a time."""
+
+    def __init__(self, config: ScorersConfig) -> None:
+        self._config = config
+        self._process: subprocess.Popen[bytes] | None = None
+        self._link: socket.socket | None = None
+        self._is_stopped = False
+
+    @property
+    def pid(self) -> int | None:
+        """Of the worker; None where none runs."""
+        return None if self._process is None else self._process.pid
+
+    def result(self, line: bytes) -> Result:
+        """What becomes of a line of JSON, see `scorers.row_worker`.
+
+        Raises:
+            ScoringFailed: no worker can be started, or `stop` was called.
+        """
+        for _ in range(TRIES):
+            if self._is_stopped:
+                raise ScoringFailed("stopped")
+            link = self._link or self._start()
+            try:
+                send_frame(link, line)
+                answer = receive_frame(link)
+            except OSError:
+                answer = None
+            except BaseException:       # interrupted: its answer must never be taken for that of another row
+                self.close(grace_s=0.0)
+                raise
+            if answer is not None:
+                result: Result = json.loads(answer)
+                return result
+            ending = _said(self.close())
+        return failure(f"not scored in {TRIES} tries: its process ended each time, the last time {ending}",
+                       status=ScoreStatus.UNSCORABLE.value, fault="machine")
+
+    def close(self, grace_s: float = GRACE_S) -> int:
+        """End the worker with all its children; the exit code, negative for a signal."""
+        process = self._process
+        self.forget()
+        if process is None:
+            return 0
+        processes.wait(process, grace_s)
+        return processes.stop(process, 0)
+
+    def stop(self) -> None:
+        """Kill the worker, from any thread; a call of `result` that waits for it ends with ScoringFailed."""
+        self._is_stopped = True
+        if (process := self._process) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def forget(self) -> None:
+        """Let go of the worker, which then ends by itself unless another process holds it too."""
+        if self._link is not None:
+            self._link.close()
+        self._process = self._link = None
+
+    def _start(self) -> socket.socket:
+        """A fresh worker in a process group of its own: the terminal's Ctrl-C is its caller's alone."""
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-P", "-c", _START, str(theirs.fileno()), json.dumps([*sys.path, str(Path.cwd())])]
+        with theirs:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()],
+                                             process_group=0)
+        self._link = ours
+        try:
+            send_frame(ours, self._config.model_dump_json().encode())
+            is_ready = receive_frame(ours) is not None
+        except OSError:
+            is_ready = False
+        except BaseException:
+            self.close(grace_s=0.0)
+            raise
+        if not is_ready:
+            raise ScoringFailed(f"the process that scores rows did not start, it ended {_said(self.close())}; standard "
+                                "error says why")
+        return ours
+
+
+def score_row(llm_output: str, verification_info: str | Mapping[str, Any], judge_url: str | None = None) -> Score:
+    """See `scorers.score`."""
+    del judge_url       # for rows that a judge scores: none yet
+    if not isinstance(llm_output, str):
+        raise TypeError(f"llm_output must be text, got {type(llm_output).__name__}")
+    try:
+        task, info = route(_record(verification_info), ALL_TASKS.tasks)
+    except BadMessage as error:
+        raise ValueError(str(error)) from None
+    line = json.dumps({TEXT_KEY: llm_output, "task": task, "verification_info": info}).encode("ascii")
+    with _lock:
+        result = _process.result(line)
+    if result["status"] == "error":
+        raise ValueError(result["reason"]) if result["fault"] == "row" else ScoringFailed(result["reason"])
+    return Score(status=ScoreStatus(result["status"]), value=result["value"], reason=result["reason"],
+                 scorer=result["scorer"] or task, version=result["version"] or "", seconds=result["seconds"],
+                 components=result["components"])
+
+
+def _record(verification_info: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row around a bare verification_info, the row itself where it is one. Raises BadMessage."""
+    info: Any = verification_info
+    if isinstance(info, str):
+        try:
+            info = json.loads(info)
+        except (ValueError, RecursionError) as error:
+            raise BadMessage(f"verification_info is not JSON: {error}") from None
+    if not isinstance(info, Mapping) or "type" in info:
+        return {"verification_info": info}
+    return info
+
+
+def _said(code: int) -> str:
+    return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+
+
+def _after_fork() -> None:
+    """A forked child has the parent's end of the socket and, perhaps, its lock held: it gets its own of both."""
+    global _lock        # noqa: PLW0603
+    _lock = threading.Lock()
+    _process.forget()
+
+
+_lock = threading.Lock()
+_process = RowProcess(ALL_TASKS)
+atexit.register(_process.close)
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,136 @@
+"""One's own scorers: what is asked of them, and what is said to their authors."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.errors import Permanent
+from broker.messages import Rollout, ScoreStatus
+from config.scorers import CustomConfig, ScorersConfig, TaskConfig
+from scorers.custom import CustomScorerError, SimpleScorer, load_scorer
+from scorers.group import GroupScorer
+
+SOURCE = '''
+from broker.messages import Score, ScoreStatus
+from scorers.custom import SimpleScorer
+
+class Parity(SimpleScorer):
+    name = "parity"
+    version = "1"
+
+    def __init__(self, even: float = 1.0) -> None:
+        self.even = even
+
+    def score(self, text, verification_info):
+        if verification_info["answer"]["value"] == "broken":
+            return self.unscorable("the row is broken")
+        return self.scored(self.even if int(text) % 2 == 0 else 0.0, f"{text} of {verification_info['type']}")
+
+class Bare(SimpleScorer):
+    name = "bare"
+
+class Nothing:
+    name = "nothing"
+    version = 3
+
+class Whole:
+    """Without the base class."""
+    name = "whole"
+    version = "1"
+    def check_row(self, verification_info): pass
+    def score(self, text, verification_info):
+        return Score(status=ScoreStatus.SCORED, value=1.0, reason="", scorer="whole", version="1")
+    def self_test(self): pass
+    def close(self): pass
+
+class Float(Parity):
+    def score(self, text, verification_info): return 1.0
+
+class TooMuch(Parity):
+    def score(self, text, verification_info): return self.scored(1.5, "")
+
+class Outer:
+    class Inner(Parity): pass
+
+an_instance = Parity()
+'''
+
+
+@pytest.fixture(autouse=True)
+def _modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "one_of_ours.py").write_text(SOURCE)
+    (tmp_path / "broken_on_import.py").write_text("raise RuntimeError('no GPU')\n")
+    (tmp_path / "broken_syntax.py").write_text("def\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def config(name: str, module: str = "one_of_ours", **options: Any) -> CustomConfig:
+    return CustomConfig(import_path=f"{module}:{name}", options=options)
+
+
+def test_a_name_a_version_and_one_function_make_a_scorer() -> None:
+    scorer = load_scorer(config("Parity"))
+    assert (scorer.name, scorer.version) == ("parity", "1")
+    info = {"type": "parity", "answer": {"value": "even"}}
+    scorer.check_row(info)
+    scorer.self_test()
+    assert [(score.value, score.reason, score.scorer, score.version) for score in
+            (scorer.score("4", info), scorer.score("5", info))] == [
+                (1.0, "4 of parity", "parity", "1"), (0.0, "5 of parity", "parity", "1")]
+    broken = scorer.score("4", {"type": "parity", "answer": {"value": "broken"}})
+    assert (broken.status, broken.value) == (ScoreStatus.UNSCORABLE, None)
+    scorer.close()
+
+
+@pytest.mark.parametrize(("name", "expected"), [("Whole", "whole"), ("Outer.Inner", "parity")])
+def test_any_class_that_keeps_to_the_contract_will_do(name: str, expected: str) -> None:
+    assert load_scorer(config(name)).name == expected
+
+
+def test_options_are_the_arguments_of_the_class() -> None:
+    assert load_scorer(config("Parity", even=0.5)).score("4", {"type": "t", "answer": {"value": ""}}).value == 0.5
+
+
+@pytest.mark.parametrize(("section", "message"), [
+    (config("Parity", "no_such_module"), "no_such_module:Parity: No module named 'no_such_module'.*importable where"),
+    (config("Parity", "broken_on_import"), r"importing it failed: RuntimeError\('no GPU'\)"),
+    (config("Parity", "broken_syntax"), "importing it failed: SyntaxError"),
+    (config("Party"), "one_of_ours has no Party; did you mean Parity?"),
+    (config("Outer.Iner"), "has no Outer.Iner; did you mean Inner?"),
+    (config("an_instance"), "a class is wanted, got Parity"),
+    (config("Parity", odd=1.0), "can't be built from the options odd: .*unexpected keyword argument 'odd'"),
+    (config("Bare"), r"one_of_ours:Bare is no scorer, it lacks version: text, score\(\); derive it from"),
+    (config("Nothing"), r"lacks version: text, check_row\(\), score\(\), self_test\(\), close\(\)"),
+])
+def test_what_is_wrong_with_a_scorer_is_named_when_it_is_loaded(section: CustomConfig, message: str) -> None:
+    with pytest.raises(CustomScorerError, match=message):
+        load_scorer(section)
+
+
+def test_what_is_no_score_is_refused_for_good() -> None:
+    with pytest.raises(Permanent, match=r"one_of_ours:Float: score\(\) must return a Score, got float; .*self.scored"):
+        load_scorer(config("Float")).score("4", {})
+
+
+def test_a_value_outside_0_to_1_is_a_bug_that_surfaces() -> None:
+    with pytest.raises(ValueError, match=r"a score lies in \[0, 1\], got 1.5"):
+        load_scorer(config("TooMuch")).score("4", {})
+
+
+def test_the_base_class_scores_nothing_by_itself() -> None:
+    with pytest.raises(NotImplementedError):
+        SimpleScorer().score("", {})
+
+
+def test_a_group_is_scored_by_a_custom_scorer(group: Callable[..., Rollout]) -> None:
+    scorer = GroupScorer(ScorersConfig(tasks={"parity": TaskConfig(scorer=config("Parity"))}))
+    scorer.self_test()
+    scored = scorer.score(group("4", "5", task="parity", verification_info={"type": "parity", "answer": {"value": ""}}),
+                          worker="w")
+    assert scored.rewards == (1.0, 0.0)
+    assert textwrap.shorten(scored.scores[0].reason, 20) == "4 of parity"

@@ -1,0 +1,171 @@
+"""Single rows, scored for any program by a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.messages import ScoreStatus
+from config.scorers import CustomConfig, ScorersConfig, TaskConfig
+from scorers import score, scoring
+from scorers.scoring import ALL_TASKS, TRIES, RowProcess, ScoringFailed
+from tests.conftest import ROOT
+
+INFO = {"type": "math", "answer": {"value": "72"}}
+RIGHT = "so it is \\boxed{72}"
+
+
+@pytest.fixture
+def row_process() -> Iterator[RowProcess]:
+    process = RowProcess(ALL_TASKS)
+    yield process
+    process.close()
+
+
+def line(text: str = RIGHT, info: Any = None) -> bytes:
+    return json.dumps({"llm_output": text, "verification_info": info or INFO}).encode()
+
+
+def verl(source: str, truth: Any) -> dict[str, Any]:
+    return {"data_source": source, "reward_model": {"style": "rule", "ground_truth": truth}, "extra_info": {"index": 0}}
+
+
+@pytest.mark.parametrize(("text", "row", "value"), [
+    (RIGHT, INFO, 1.0), (RIGHT, json.dumps(INFO), 1.0), ("\\boxed{71}", INFO, 0.0), ("", INFO, 0.0),
+    (RIGHT, {"verification_info": json.dumps(INFO), "data_source": "ours"}, 1.0),
+    (RIGHT, verl("math_mathverify", "72"), 1.0), (RIGHT, json.dumps(verl("polaris_mathverify", ["72"])), 1.0),
+    ("\ud800 \\boxed{72}", INFO, 1.0),
+])
+def test_a_row_of_any_shape_is_scored(text: str, row: str | Mapping[str, Any], value: float) -> None:
+    found = score(text, row, judge_url="http://judge.test")
+    assert (found.status, found.value, found.scorer, found.components) == (
+        ScoreStatus.SCORED, value, "math", {"math": value})
+    assert "72" in found.reason or not text
+    assert found.version
+
+
+@pytest.mark.parametrize(("row", "message"), [
+    ({"question": "?"}, r'known are \{"verification_info": .*, or \{"data_source"'),
+    ({"type": "mat", "answer": {"value": "72"}}, "no scorer for rows of type 'mat'; did you mean math?"),
+    ({"type": "math", "answer": {}}, "no answer to check against"),
+    ("nope", "verification_info is not JSON"), ("[1]", "must be an object, got list"),
+    (verl("openai/gsm8", "72"), "unknown data_source 'openai/gsm8'"),
+    (verl("polaris_tinyv", "72"), "not scored by this version"),
+])
+def test_an_unknown_shape_is_a_value_error_that_names_the_known_ones(row: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        score(RIGHT, row)
+
+
+def test_a_text_that_is_none_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="llm_output must be text, got NoneType"):
+        score(None, INFO)       # type: ignore[arg-type]
+
+
+def test_importing_it_loads_nothing_heavy_and_calling_it_loads_it_elsewhere(tmp_path: Path) -> None:
+    """Also from a folder whose own packages are called like ours."""
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "__init__.py").write_text("raise RuntimeError('the wrong package')")
+    program = ("import sys; from scorers import score; before = set(sys.modules)\n"
+               f"value = score({RIGHT!r}, {INFO!r}).value\n"
+               "print(value, {'sympy', 'numpy', 'pydantic'} & before, 'sympy' in sys.modules)")
+    done = subprocess.run([sys.executable, "-P", "-c", program], cwd=tmp_path, text=True, capture_output=True,
+                          check=False, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1.0 set() False\n", "")
+
+
+def test_threads_and_forks_get_their_own_answers() -> None:
+    """One worker, many threads; and a fork that has the parent's socket must not read the parent's answers."""
+    found: dict[int, float | None] = {}
+
+    def ask(number: int) -> None:
+        found[number] = score(f"\\boxed{{{number}}}", {"type": "math", "answer": {"value": "3"}}).value
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {number: float(number == 3) for number in range(6)}
+    before = scoring._process.pid
+    if (child := os.fork()) == 0:
+        ask(3)
+        own = scoring._process.pid
+        scoring._process.close()
+        os._exit(0 if found[3] == 1.0 and own != before else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    ask(4)
+    assert (found[4], scoring._process.pid) == (0.0, before)
+
+
+def test_a_killed_worker_is_started_again_and_its_row_tried_again(row_process: RowProcess) -> None:
+    assert row_process.result(line())["value"] == 1.0
+    first = row_process.pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    assert row_process.result(line("\\boxed{71}"))["value"] == 0.0
+    assert row_process.pid not in {first, None}
+
+
+def test_a_row_that_kills_its_worker_each_time_is_unscorable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "deadly.py").write_text(
+        "import os, signal\nfrom scorers.custom import SimpleScorer\n"
+        "class Deadly(SimpleScorer):\n    name = version = 'deadly'\n"
+        "    def score(self, text, verification_info):\n"
+        "        open(verification_info['answer'], 'a').write('x')\n"
+        "        if text == 'die': os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        if text == 'bug': return 1 / 0\n"
+        "        return self.scored(1.0, 'lived')\n")
+    monkeypatch.chdir(tmp_path)         # where one's own scorers are looked for last
+    process = RowProcess(ScorersConfig(tasks={"deadly": TaskConfig(scorer=CustomConfig(import_path="deadly:Deadly"))}))
+    info = {"type": "deadly", "answer": str(tmp_path / "tries")}
+    found = process.result(line("die", info))
+    assert (found["status"], found["value"]) == ("unscorable", None)
+    assert found["reason"] == f"not scored in {TRIES} tries: its process ended each time, the last time by SIGKILL"
+    assert (tmp_path / "tries").read_text() == "x" * TRIES
+    bug = process.result(line("bug", info))
+    assert (bug["status"], bug["fault"]) == ("error", "scorer")
+    assert bug["reason"] == "the scorer failed: ZeroDivisionError: division by zero (deadly.py:8 in score)"
+    assert process.result(line("live", info))["value"] == 1.0
+    assert process.close() == 0
+
+
+def test_the_worker_and_its_child_end_with_the_program_that_asked(tmp_path: Path) -> None:
+    program = (f"import os, signal; from scorers import score, scoring; score({RIGHT!r}, {INFO!r})\n"
+               "print(scoring._process.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)")
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, text=True, capture_output=True, check=False,
+                          timeout=60)
+    group = int(done.stdout)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail(f"process group {group} is alive 20 s after the program was killed")
+
+
+def test_a_worker_that_can_not_start_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    process = RowProcess(ALL_TASKS)
+    monkeypatch.setattr(scoring, "_START", "import sys; sys.exit(3)")
+    with pytest.raises(ScoringFailed, match="did not start, it ended with exit code 3"):
+        process.result(line())
+
+
+def test_a_scorer_that_this_machine_lacks_is_no_value_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    process = RowProcess(ScorersConfig(tasks={"mine": TaskConfig(scorer=CustomConfig(import_path="no_such:Thing"))}))
+    found = process.result(line(info={"type": "mine", "answer": 1}))
+    assert (found["status"], found["fault"]) == ("error", "machine")
+    assert "import_path no_such:Thing: No module named 'no_such'" in found["reason"]
+    process.close()
