@@ -6,6 +6,9 @@ loopback unless told otherwise. Also `GET /v1/ping`, and `GET /health`: whether 
 What it answers when something is wrong: a request that can't be read 422, naming the field; too large 413; no room 503
 with `Retry-After`; its own machinery 200 with `SandboxError`, as SandboxFusion does. `/submit` and `/run_jupyter` are
 not offered (501): extracting and comparing are the scorers' part. A client that goes away ends its program.
+
+Not as SandboxFusion: `files` stand beside the program, read-only, and its working folder is another one, empty; what a
+run writes is gone with it, so `fetch_files` is refused.
 """
 
 from __future__ import annotations
@@ -42,15 +45,14 @@ NOT_OFFERED: Final = "this sandbox runs programs (POST /run_code); it does not e
 class Walls:
     """What is served."""
 
-    kind: str                           # `scorers.sandbox` of the config
-    name: str
+    name: str                           # as `scorers.sandbox` of the config has it
     version: str
     languages: frozenset[Language]
 
     @classmethod
-    def of(cls, sandbox: Sandbox, kind: str) -> Walls:
+    def of(cls, sandbox: Sandbox) -> Walls:
         """What a sandbox says of itself."""
-        return cls(kind=kind, name=sandbox.name, version=sandbox.version, languages=sandbox.languages)
+        return cls(name=sandbox.name, version=sandbox.version, languages=sandbox.languages)
 
 
 class Service:
@@ -59,7 +61,7 @@ class Service:
     def __init__(self, walls: Walls, workers: int) -> None:
         self._walls = walls
         self._languages = sorted(LANGUAGE_NAMES[language] for language in walls.languages)
-        self._pool = RunnerPool(walls.kind, workers)
+        self._pool = RunnerPool(walls.name, workers)
         self._trouble: str | None = "not probed yet"
         self._probed = 0.0                      # monotonic
         self.app = Starlette(lifespan=self._lifespan, routes=[

@@ -161,8 +161,8 @@ def test_our_client_learns_from_our_server_exactly_how_a_program_ended(
 
 
 def test_files_stand_beside_the_program(fusion: FusionSandbox) -> None:
-    outcome = run(fusion, "import near; print(near.A, open('folder/data.bin', 'rb').read())",
-                  **{"near.py": b"A = 1", "folder/data.bin": b"\xff"})
+    outcome = run(fusion, "import near, os; print(near.A, "
+                  "open(os.path.join(os.path.dirname(__file__), 'folder/data.bin'), 'rb').read())", **{"near.py": b"A = 1", "folder/data.bin": b"\xff"})
     assert outcome.stdout == b"1 b'\\xff'\n", outcome.stderr
 
 
