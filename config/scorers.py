@@ -18,11 +18,15 @@ class MathConfig(Section):
     type: Literal["math"] = "math"
     queue: QueueName = "math"
     """Class of cost: which workers take this scorer's groups."""
-    deadline_s: float = Field(10.0, gt=0)
+    deadline_s: float = Field(6.0, gt=0)
     """Seconds that one completion may cost: half for the first try, half for the second one alone in a fresh child.
     Both used up is a zero: the answer itself did that."""
     require_box: bool = True
-    """Only a boxed answer counts. Off: the last expression that math-verify finds does."""
+    """Only a boxed answer counts. Off: the last expression that math-verify finds does. `gsm8k` and `prime_math` rows
+    have rules of their own."""
+    compatible: bool = False
+    """Score as the systems do that the rows come from, mistakes included, so that numbers can be compared with theirs.
+    What would run a model's text, or pay for an empty answer or an unfinished thought, stays refused."""
 
 
 class CodeConfig(Section):
@@ -37,6 +41,12 @@ class CodeConfig(Section):
     """Seconds that one case may run; one that takes longer gets a second try alone in a fresh sandbox."""
     memory_mb: int = Field(1024, ge=64)
     """Memory of one run with all its processes."""
+    max_cases: int | None = Field(None, ge=1)
+    """Most cases of one row that are run; of a row with more, the same ones for every completion, drawn by a seed.
+    Unset: all of them."""
+    compatible: bool = False
+    """Compare standard output as II-Thought's verifier does, so that numbers can be compared with its: upper and lower
+    case the same, floats within 1e-5. Off: to the letter, but for space at the ends of lines and floats within 1e-6."""
 
 
 class SweConfig(Section):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Final, Literal
+from typing import Final
 
 STRICT_TOLERANCE: Final = 1e-6
 COMPATIBLE_TOLERANCE: Final = 1e-5
@@ -22,14 +22,12 @@ _FLOAT: Final = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?")
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _MAX_NUMBER_CHARS: Final = 400      # longer ones are compared as text
 
-Rule = Literal["strict", "compatible"]
 
-
-def difference(printed: str, expected: str, rule: Rule = "strict") -> str | None:
+def difference(printed: str, expected: str, *, compatible: bool = False) -> str | None:
     """Why the output is wrong; None where it is right."""
-    got, wanted = _lines(printed, rule), _lines(expected, rule)
+    got, wanted = _lines(printed, compatible), _lines(expected, compatible)
     for number, (mine, theirs) in enumerate(zip(got, wanted, strict=False), start=1):
-        if mine != theirs and not _same_line(mine, theirs, rule):
+        if mine != theirs and not _same_line(mine, theirs, compatible):
             place = f"line {number}: " if len(wanted) > 1 else ""
             return f"{place}expected {_shown(theirs)}, got {_shown(mine)}"
     if len(got) < len(wanted):
@@ -39,26 +37,26 @@ def difference(printed: str, expected: str, rule: Rule = "strict") -> str | None
     return None
 
 
-def _lines(text: str, rule: Rule) -> list[str]:
+def _lines(text: str, compatible: bool) -> list[str]:
     unified = text.replace("\r\n", "\n")
-    lines = [line.strip().lower() if rule == "compatible" else line.rstrip() for line in unified.split("\n")]
+    lines = [line.strip().lower() if compatible else line.rstrip() for line in unified.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
     return lines
 
 
-def _same_line(got: str, expected: str, rule: Rule) -> bool:
+def _same_line(got: str, expected: str, compatible: bool) -> bool:
     """Token by token, where the expected one is a float; the space between tokens as it is."""
     mine, theirs = re.split(r"(\s+)", got), re.split(r"(\s+)", expected)
     return len(mine) == len(theirs) and all(
-        token == wanted or _near(token, wanted, rule) for token, wanted in zip(mine, theirs, strict=True))
+        token == wanted or _near(token, wanted, compatible) for token, wanted in zip(mine, theirs, strict=True))
 
 
-def _near(got: str, expected: str, rule: Rule) -> bool:
-    wanted = _NUMBER if rule == "compatible" else _FLOAT
+def _near(got: str, expected: str, compatible: bool) -> bool:
+    wanted = _NUMBER if compatible else _FLOAT
     if max(len(got), len(expected)) > _MAX_NUMBER_CHARS or not (wanted.fullmatch(expected) and _NUMBER.fullmatch(got)):
         return False
-    if rule == "compatible":
+    if compatible:
         return math.isclose(float(got), float(expected), rel_tol=COMPATIBLE_TOLERANCE)
     return abs(float(got) - float(expected)) <= STRICT_TOLERANCE * max(1.0, abs(float(expected)))
 

@@ -196,7 +196,8 @@ class CodeTests:
             return f"exceeded its limit: {outcome.detail}, and again alone"
         if outcome.ending is Ending.SIGNALLED or outcome.exit_code != 0:
             return " ".join(f"{outcome.detail} {_last_line(outcome.stderr)}".split())
-        return difference(outcome.stdout.decode("utf-8", "replace"), case.expected, self._config.output)
+        return difference(outcome.stdout.decode("utf-8", "replace"), case.expected,
+                          compatible=self._config.compatible)
 
     def _run_harness(self, source: str, tests: Harnessed, tally: _Tally, deadline: float) -> None:
         """Cases of Python tests, as many a run as there are; a run ends early at a case that does not end."""
