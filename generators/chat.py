@@ -1,13 +1,14 @@
 """From token ids to text: what a completion says, and which tokens end one.
 
-In: the run's model section and sampled ids. Out: text for scorers and people. Used by the engines, in the generator's
-process; prompts arrive as ids, so nothing here tokenizes. A tokenizer that can't be loaded stops the generator.
+In: the run's model section, a prompt's ids and sampled ids. Out: text for scorers and people. Used by the engines, in
+the generator's process; prompts arrive as ids, so nothing here tokenizes. A tokenizer that can't be loaded stops the
+generator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.errors import RunFailed
 from broker.messages import FinishReason
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
+THINK_OPEN: Final = "<think>"
+_TAIL_TOKENS: Final = 16        # of a prompt, looked at for an opening tag: one a byte of it, and some white space
+
+
 class Chat:
     """A model's tokenizer and stop tokens."""
 
@@ -24,13 +29,24 @@ class Chat:
         self.stop_token_ids = stop_token_ids
         self._tokenizer = tokenizer
 
-    def text(self, token_ids: Sequence[int], finish_reason: FinishReason) -> str:
+    def text(self, prompt_ids: Sequence[int], token_ids: Sequence[int], finish_reason: FinishReason) -> str:
         """Decode one completion.
 
         The stop token that ended it is left out. Special tokens inside are kept: a scorer of formats has to see them.
+        Where the chat template ends the prompt with an opening thinking tag, the text begins with it: without it, a
+        thought that was cut off would look like an answer.
         """
         spoken = token_ids[:-1] if finish_reason is FinishReason.STOP else token_ids
-        return str(self._tokenizer.decode(list(spoken), skip_special_tokens=False, clean_up_tokenization_spaces=False))
+        return self._opened_thought(prompt_ids) + self._decode(spoken)
+
+    def _opened_thought(self, prompt_ids: Sequence[int]) -> str:
+        """The tag that the prompt ends with, and the white space after it; nothing where it ends otherwise."""
+        tail = self._decode(prompt_ids[-_TAIL_TOKENS:])
+        return tail[tail.rindex(THINK_OPEN):] if tail.rstrip().endswith(THINK_OPEN) else ""
+
+    def _decode(self, token_ids: Sequence[int]) -> str:
+        return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=False,
+                                          clean_up_tokenization_spaces=False))
 
 
 def load_chat(model: ModelConfig) -> Chat:

@@ -177,16 +177,17 @@ class HfEngineRunner:
             groups = sample_groups(model, prompts, chat.stop_token_ids, self._closing.is_set)
         except SamplingStopped:
             raise Retryable("the engine was closed while it sampled this group") from None
-        completions = [tuple(self._completion(row, chat) for row in group) for group in groups]
+        completions = [tuple(self._completion(prompt, row, chat) for row in group)
+                       for prompt, group in zip(prompts, groups, strict=True)]
         tokens = sum(len(row.token_ids) for group in groups for row in group)
         took_s = time.monotonic() - started
         log.debug("batch_sampled groups=%d tokens=%d took_s=%.3f tokens_per_s=%.0f", len(prompts), tokens, took_s,
                   tokens / took_s)
         return completions
 
-    def _completion(self, row: SampledRow, chat: Chat) -> Completion:
+    def _completion(self, prompt: Prompt, row: SampledRow, chat: Chat) -> Completion:
         reason = FinishReason.STOP if row.stopped else FinishReason.LENGTH
         return Completion(
             token_ids=row.token_ids, logprobs=row.logprobs,
             policy_spans=(Span(version=self._version, first=0, count=len(row.token_ids)),),
-            finish_reason=reason, text=chat.text(row.token_ids.tolist(), reason))
+            finish_reason=reason, text=chat.text(prompt.token_ids.tolist(), row.token_ids.tolist(), reason))

@@ -190,7 +190,7 @@ class VllmEngineRunner:
             raise BadMessage(f"group {prompt.group_id}: vLLM refuses its prompt: {error}") from error
         if final is None or len(final.outputs) != prompt.n:
             raise Retryable(f"group {prompt.group_id}: vLLM ended it without {prompt.n} completions")
-        return tuple(_completion(output, parts.chat) for output in sorted(final.outputs, key=lambda o: o.index))
+        return tuple(_completion(prompt, output, parts.chat) for output in sorted(final.outputs, key=lambda o: o.index))
 
 
 @dataclass
@@ -272,7 +272,7 @@ async def _replace_weights(parts: _Parts, file: Path, version: int, *, workers: 
         raise parts.line.cut(f"loading {file} failed half-way: {error}") from error
 
 
-def _completion(output: CompletionOutput, chat: Chat) -> Completion:
+def _completion(prompt: Prompt, output: CompletionOutput, chat: Chat) -> Completion:
     """Translate one finished completion.
 
     Raises:
@@ -291,4 +291,4 @@ def _completion(output: CompletionOutput, chat: Chat) -> Completion:
         logprobs=np.array(output.logprobs.logprobs, dtype=np.float32),
         policy_spans=tuple(Span(version=int(span.version), first=span.start, count=span.end - span.start)
                            for span in output.weight_versions or ()),
-        finish_reason=reason, text=chat.text(token_ids, reason))
+        finish_reason=reason, text=chat.text(prompt.token_ids.tolist(), token_ids, reason))

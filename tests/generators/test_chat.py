@@ -33,7 +33,24 @@ def folder(tiny_model: Path, tmp_path: Path) -> Path:
 ])
 def test_text_is_what_was_said_before_the_stop(folder: Path, ids: list[str], reason: FinishReason, text: str) -> None:
     chat = load_chat(ModelConfig(path=str(folder)))
-    assert chat.text([VOCABULARY[token] for token in ids], reason) == text
+    assert chat.text([VOCABULARY["5"]], [VOCABULARY[token] for token in ids], reason) == text
+
+
+@pytest.mark.parametrize(("ending", "opened"), [
+    ("assistant\n", ""), ("assistant\n<think>", "<think>"), ("assistant\n<think>\n", "<think>\n"),
+    ("assistant\n<think>\n\n</think>\n\n", ""),       # thinking is switched off
+    ("think", ""),
+])
+def test_a_thought_that_the_chat_template_opens_is_part_of_the_text(folder: Path, ending: str, opened: str) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    template = "{% for message in messages %}{{ message.content }}{% endfor %}" + ending.replace("\n", "{{ '\\n' }}")
+    rendered = tokenizer.apply_chat_template([{"role": "user", "content": "say <think>"}], chat_template=template,
+                                             tokenize=False)
+    assert rendered == f"say <think>{ending}"
+    prompt_ids = tokenizer.encode(str(rendered))
+    chat = load_chat(ModelConfig(path=str(folder)))
+    assert chat.text(prompt_ids, [VOCABULARY["7"], STOP_ID], FinishReason.STOP) == f"{opened}7"
+    assert chat.text(prompt_ids, [STOP_ID], FinishReason.STOP) == opened
 
 
 @pytest.mark.parametrize(("eos_token_id", "expected"), [

@@ -134,15 +134,17 @@ def test_a_row_ends_at_its_first_stop_token_or_at_the_limit(started: Started) ->
     assert_agrees(random_model(seed=0), prompt, group)
 
 
-def test_text_is_the_bytes_of_the_ids(started: Started) -> None:
+@pytest.mark.parametrize(("prompt", "opened"), [("1+2=", ""), ("1+2=<think>", "<think>")])
+def test_text_is_the_bytes_of_the_ids_after_the_thought_that_the_prompt_opened(started: Started, prompt: str,
+                                                                              opened: str) -> None:
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]     # GPT-2's alphabet: these are themselves
     others = [code for code in range(256) if code not in printable]       # and these come from 256 on
     byte_of = {VOCABULARY[chr(code)]: code for code in printable}
     byte_of |= {VOCABULARY[chr(256 + i)]: code for i, code in enumerate(others)}
-    [group] = started.sample(make_prompt("1+2=", n=64, max_tokens=48))
+    [group] = started.sample(make_prompt(prompt, n=64, max_tokens=48))
     for completion in group:
         spoken = bytes(byte_of[token] for token in completion.token_ids.tolist() if token != STOP_ID)
-        assert completion.text == spoken.decode(errors="replace")
+        assert completion.text == opened + spoken.decode(errors="replace")
 
 
 @pytest.mark.parametrize("tied", [True, False])

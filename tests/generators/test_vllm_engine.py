@@ -133,6 +133,9 @@ def test_a_completion_ends_at_a_stop_token_or_at_the_limit(served: Served) -> No
         assert (last == STOP_ID) == (completion.finish_reason is FinishReason.STOP)
         assert last == STOP_ID or len(completion.token_ids) == MAX_TOKENS
         assert "<|endoftext|>" not in completion.text
+        assert "<think>" not in completion.text
+    [thinking] = served.sample(make_prompt("1+2=<think>", n=2, max_tokens=4))
+    assert all(completion.text.startswith("<think>") for completion in thinking)
 
 
 @pytest.mark.timeout(300)
