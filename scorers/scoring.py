@@ -25,14 +25,12 @@ from broker import processes
 from broker.errors import BadMessage, Permanent
 from broker.messages import Score, ScoreStatus
 from broker.row_shapes import route
+from config.loading import sandbox_urls
 from config.scorers import CodeConfig, MathConfig, ScorersConfig, SweConfig, TaskConfig
 from scorers.row_worker import TEXT_KEY, Result, failure, receive_frame, send_frame
 
 TRIES: Final = 3                    # of a row whose worker died
 GRACE_S: Final = 5.0                # for a worker to end its children
-ALL_TASKS: Final = ScorersConfig(tasks={
-    "math": TaskConfig(scorer=MathConfig()), "code": TaskConfig(scorer=CodeConfig()),
-    "swe": TaskConfig(scorer=SweConfig())})
 # It finds modules where its caller does, and after them in the working folder: one's own scorers may lie there.
 _START: Final = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from scorers.row_worker import main; main()"
 
@@ -41,11 +39,18 @@ class ScoringFailed(Permanent):
     """This machine can't score such a row, or the row's scorer has a bug; the message says what it is."""
 
 
+def all_tasks() -> ScorersConfig:
+    """What rows are scored with where no run says it: every scorer of this version, at the environment's sandboxes."""
+    return ScorersConfig(sandbox_urls=sandbox_urls(), tasks={
+        "math": TaskConfig(scorer=MathConfig()), "code": TaskConfig(scorer=CodeConfig()),
+        "swe": TaskConfig(scorer=SweConfig())})
+
+
 class RowProcess:
     """A `scorers.row_worker`, started with its first row. One caller at a time."""
 
     def __init__(self, config: ScorersConfig) -> None:
-        self._config = config
+        self.config = config
         self._process: subprocess.Popen[bytes] | None = None
         self._link: socket.socket | None = None
         self._is_stopped = False
@@ -111,7 +116,7 @@ class RowProcess:
                                              process_group=0)
         self._link = ours
         try:
-            send_frame(ours, self._config.model_dump_json().encode())
+            send_frame(ours, self.config.model_dump_json().encode())
             is_ready = receive_frame(ours) is not None
         except OSError:
             is_ready = False
@@ -129,12 +134,14 @@ def score_row(llm_output: str, verification_info: str | Mapping[str, Any], judge
     del judge_url       # for rows that a judge scores: none yet
     if not isinstance(llm_output, str):
         raise TypeError(f"llm_output must be text, got {type(llm_output).__name__}")
-    try:
-        task, info = route(_record(verification_info), ALL_TASKS.tasks)
-    except BadMessage as error:
-        raise ValueError(str(error)) from None
-    line = json.dumps({TEXT_KEY: llm_output, "task": task, "verification_info": info}).encode("ascii")
+    global _process     # noqa: PLW0603 - one for this process, started when it is first wanted
     with _lock:
+        _process = _process or RowProcess(all_tasks())
+        try:
+            task, info = route(_record(verification_info), _process.config.tasks)
+        except BadMessage as error:
+            raise ValueError(str(error)) from None
+        line = json.dumps({TEXT_KEY: llm_output, "task": task, "verification_info": info}).encode("ascii")
         result = _process.result(line)
     if result["status"] == "error":
         raise ValueError(result["reason"]) if result["fault"] == "row" else ScoringFailed(result["reason"])
@@ -160,14 +167,20 @@ def _said(code: int) -> str:
     return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
 
 
+@atexit.register
+def _close() -> None:
+    if _process is not None:
+        _process.close()
+
+
 def _after_fork() -> None:
     """A forked child has the parent's end of the socket and, perhaps, its lock held: it gets its own of both."""
     global _lock        # noqa: PLW0603
     _lock = threading.Lock()
-    _process.forget()
+    if _process is not None:
+        _process.forget()
 
 
 _lock = threading.Lock()
-_process = RowProcess(ALL_TASKS)
-atexit.register(_process.close)
+_process: RowProcess | None = None
 os.register_at_fork(after_in_child=_after_fork)

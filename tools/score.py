@@ -28,7 +28,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from config.loading import ConfigError
 from config.scorers import ScorersConfig
 from scorers.row_worker import Result, failure
-from scorers.scoring import ALL_TASKS, RowProcess
+from scorers.scoring import RowProcess, all_tasks
 
 MAX_LINE_BYTES: Final = 64 << 20        # a longer line is an error, and is not held
 WAITING_RESULTS: Final = 4096           # that an earlier line holds up, before reading waits too
@@ -182,7 +182,7 @@ def score_file(source: str, out: Path | None, config: ScorersConfig | None, work
         stream = _open(source, out, stack)
         target: IO[bytes] = stack.enter_context(out.open("wb")) if out is not None else sys.stdout.buffer
         summary = Summary()
-        scoring = Scoring(config or ALL_TASKS, workers)
+        scoring = Scoring(config or all_tasks(), workers)
         code = INTERRUPTED
         try:
             code = _run(scoring, stream, target, summary, shows_bar=out is not None or not sys.stdout.isatty())

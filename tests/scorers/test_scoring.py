@@ -18,7 +18,7 @@ import pytest
 from broker.messages import ScoreStatus
 from config.scorers import CustomConfig, ScorersConfig, TaskConfig
 from scorers import score, scoring
-from scorers.scoring import ALL_TASKS, TRIES, RowProcess, ScoringFailed
+from scorers.scoring import TRIES, RowProcess, ScoringFailed, all_tasks
 from tests.conftest import ROOT
 
 INFO = {"type": "math", "answer": {"value": "72"}}
@@ -27,7 +27,7 @@ RIGHT = "so it is \\boxed{72}"
 
 @pytest.fixture
 def row_process() -> Iterator[RowProcess]:
-    process = RowProcess(ALL_TASKS)
+    process = RowProcess(all_tasks())
     yield process
     process.close()
 
@@ -97,15 +97,17 @@ def test_threads_and_forks_get_their_own_answers() -> None:
     for thread in threads:
         thread.join()
     assert found == {number: float(number == 3) for number in range(6)}
-    before = scoring._process.pid
+    process = scoring._process
+    assert process is not None
+    before = process.pid
     if (child := os.fork()) == 0:
         ask(3)
-        own = scoring._process.pid
-        scoring._process.close()
+        own = process.pid
+        process.close()
         os._exit(0 if found[3] == 1.0 and own != before else 1)
     assert os.waitpid(child, 0)[1] == 0
     ask(4)
-    assert (found[4], scoring._process.pid) == (0.0, before)
+    assert (found[4], process.pid) == (0.0, before)
 
 
 def test_a_killed_worker_is_started_again_and_its_row_tried_again(row_process: RowProcess) -> None:
@@ -157,7 +159,7 @@ def test_the_worker_and_its_child_end_with_the_program_that_asked(tmp_path: Path
 
 
 def test_a_worker_that_can_not_start_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    process = RowProcess(ALL_TASKS)
+    process = RowProcess(all_tasks())
     monkeypatch.setattr(scoring, "_START", "import sys; sys.exit(3)")
     with pytest.raises(ScoringFailed, match="did not start, it ended with exit code 3"):
         process.result(line())
@@ -169,3 +171,8 @@ def test_a_scorer_that_this_machine_lacks_is_no_value_error(monkeypatch: pytest.
     assert (found["status"], found["fault"]) == ("error", "machine")
     assert "import_path no_such:Thing: No module named 'no_such'" in found["reason"]
     process.close()
+
+
+def test_the_environments_sandboxes_are_used_without_a_run_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SANDBOX_FUSION_SERVERS", "http://one.test:8080, http://two.test:8080")
+    assert all_tasks().sandbox_urls == ("http://one.test:8080", "http://two.test:8080")
