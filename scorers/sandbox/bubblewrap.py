@@ -5,7 +5,7 @@ over `--json-status-fd` which process is the inner one, and at the end the progr
 was never started, or somebody killed it.
 
 There is no /proc inside. Nothing of ours needs it, a container in which it can't be mounted stays usable, and there is
-no /proc/PID/mem to find. What programs do use of it, /dev/stdin, is a file.
+no /proc/PID/mem to find. What programs do use of it, /dev/stdin, is the very file that is their standard input.
 """
 
 from __future__ import annotations
@@ -29,22 +29,19 @@ def find_bwrap() -> str | None:
 
 
 def command_line(bwrap: str, order: Order, *, filter_fd: int, status_fd: int, block_fd: int,
-                 stdin_fd: int | None) -> list[str]:
-    """bwrap's arguments.
+                 stdin_file: str) -> list[str]:
+    """The arguments of bwrap.
 
     Args:
         block_fd: bwrap waits until something can be read from it, before it starts the program.
-        stdin_fd: of a file with the standard input, read to its end by bwrap for /dev/stdin.
+        stdin_file: what is shown as /dev/stdin.
     """
     args = [bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
     args += ["--perms", "0700", "--size", str(order.limits.scratch_bytes), "--tmpfs", SCRATCH]
     for device in DEVICES:
         args += ["--dev-bind", device, device]
     args += ["--perms", "0700", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]       # noqa: S108
-    if stdin_fd is None:
-        args += ["--symlink", "/dev/null", "/dev/stdin"]
-    else:
-        args += ["--perms", "0400", "--ro-bind-data", str(stdin_fd), "/dev/stdin"]
+    args += ["--dev-bind" if stdin_file == os.devnull else "--ro-bind", stdin_file, "/dev/stdin"]
     for here, inside in order.readable:
         if os.path.islink(here):                # /lib -> usr/lib                 # noqa: PTH114 -- two dozen a run
             args += ["--symlink", os.readlink(here), inside]                    # noqa: PTH115

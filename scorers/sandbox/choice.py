@@ -56,7 +56,7 @@ def fusion(config: ScorersConfig) -> Sandbox:
 
 def best_local() -> Sandbox:
     """Bubblewrap, else Landlock."""
-    reasons = []
+    reasons: list[str] = []
     for walls in (Walls.BUBBLEWRAP, Walls.LANDLOCK):
         reason = obstacle(walls)
         if not reason:

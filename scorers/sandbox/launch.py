@@ -87,7 +87,7 @@ def become(launch: Launch) -> None:
         if launch.ruleset is not None:
             landlock.enter(launch.ruleset,
                            build_filter(Walls.LANDLOCK, os.getpid() if launch.own_signals else None))
-        os.execve(launch.argv[0], launch.argv, dict(launch.env))
+        os.execve(launch.argv[0], launch.argv, dict(launch.env))            # noqa: S606 -- that is the point
     except BaseException as error:      # noqa: BLE001 -- whatever it is, this process must not go on as a supervisor
         with suppress(OSError):
             os.write(launch.error_fd, f"{launch.argv[0]}: {error}".encode()[:4096])

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from scorers.sandbox import toolchain
-from scorers.sandbox.execution import remove_folder
 from scorers.sandbox.orders import Order
+from scorers.sandbox.preparation import remove_folder
 from scorers.sandbox.program import (
     Ending,
     Language,
@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 ENVIRONMENT = {"PATH": toolchain.PATH, "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 EXTRA_ENVIRONMENT = {Language.JAVASCRIPT: {"OPENSSL_CONF": "/dev/null"}}      # the system's is hidden: node would stop
 INSIDE = {"program": "/program", "build": "/build", "packages": "/packages"}      # as bubblewrap's programs see them
+ASK_VERSION = "import platform; print(platform.python_version())"
 PROBE = Limits(wall_s=10.0)
 
 
@@ -149,8 +150,7 @@ class LocalSandbox:
         reasons = []
         for candidate in toolchain.interpreters():
             try:
-                said = self._ask((candidate.path, "-s", "-B", "-c", "import platform; print(platform.python_version())"),
-                                 Language.PYTHON, candidate)
+                said = self._ask((candidate.path, "-s", "-B", "-c", ASK_VERSION), Language.PYTHON, candidate)
             except SandboxUnavailable as error:
                 reasons.append(f"{candidate.path}: {error}")
                 continue

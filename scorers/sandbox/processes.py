@@ -12,7 +12,7 @@ import signal
 from contextlib import suppress
 
 HELD = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)     # not files: interpreters are shared
-THREADS = re.compile(rb"^Threads:\s+(\d+)", re.MULTILINE)
+TASKS = re.compile(rb"^Uid:\s+(\d+).*^Threads:\s+(\d+)", re.MULTILINE | re.DOTALL)
 
 
 def read(pid: int | str, name: str) -> bytes:
@@ -36,13 +36,8 @@ def all_pids() -> set[str]:
 
 def threads_of_user(uid: int) -> int:
     """How many tasks a user has: what RLIMIT_NPROC compares with."""
-    tasks = 0
-    for pid in all_pids():
-        with suppress(OSError):
-            if os.stat(f"/proc/{pid}").st_uid == uid:                       # noqa: PTH116 -- as above
-                found = THREADS.search(read(pid, "status"))
-                tasks += int(found[1]) if found else 0
-    return tasks
+    found = (TASKS.search(read(pid, "status")) for pid in all_pids())
+    return sum(int(match[2]) for match in found if match and int(match[1]) == uid)
 
 
 def kill_children() -> None:

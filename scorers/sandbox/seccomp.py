@@ -1,14 +1,14 @@
 """The system calls that a sandboxed program may not make, as a filter for the kernel.
 
 In: which walls the filter goes with. Out: its bytes (classic BPF), loaded by bubblewrap (`--seccomp`) or by
-`scorers.sandbox.landlock`; nothing here makes a system call. Written by hand instead of through libseccomp, which a bare
-machine need not have: the program is a list of "this call, with these arguments: that answer".
+`scorers.sandbox.landlock`; nothing here makes a system call. Written by hand instead of through libseccomp, which a
+bare machine need not have: the program is a list of "this call, with these arguments: that answer".
 
 A filter of denials: what it does not name is allowed, up to the newest call known to `syscalls`; calls that came later
 answer ENOSYS, as they would on an older kernel. One thing is unusual: no signal may be SIGKILL. A program that could
 kill itself so would look like one that was killed from outside, and that is the one ending that must not be its own
-doing: it is tried again, and never scored 0. All roads to it are closed: the kill family, a clone's exit signal, timers,
-F_SETSIG, seccomp's strict mode, and a lower RLIMIT_CPU.
+doing: it is tried again, and never scored 0. All roads to it are closed: the kill family, a clone's exit signal,
+timers, F_SETSIG, seccomp's strict mode, and a lower RLIMIT_CPU.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ALLOW, ERRNO, KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000                #
 NEW_NAMESPACES = 0x7E020000                     # CLONE_NEW* but CLONE_NEWTIME, which clone can't be given
 AF_UNIX, SOCK_DGRAM = 1, 2
 O_ACCMODE, O_TRUNC = 0o3, 0o1000
-PR_SET_DUMPABLE, PR_SET_SECCOMP = 4, 22
+PR_SET_SECCOMP = 22
 F_SETOWN, F_SETSIG, F_SETOWN_EX = 8, 10, 15
 FIOSETOWN, SIOCSPGRP = 0x8901, 0x8902
 FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
@@ -85,8 +85,7 @@ def common_rules() -> Iterator[Rule]:
         yield denied("fcntl", Where(1, command))
     for command in (FIOSETOWN, SIOCSPGRP):
         yield denied("ioctl", Where(1, command))
-    for option in (PR_SET_DUMPABLE, PR_SET_SECCOMP):
-        yield denied("prctl", Where(0, option))
+    yield denied("prctl", Where(0, PR_SET_SECCOMP))
     yield denied("setrlimit", Where(0, 0))              # RLIMIT_CPU is 0
     yield denied("prlimit64", Where(0, 0, equal=False))             # another process
     yield denied("prlimit64", Where(1, 0), Where(2, 0, equal=False))            # a new RLIMIT_CPU: its address is
@@ -146,8 +145,8 @@ def instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> b
 def assemble(rules: Iterable[Rule], machine: str) -> bytes:
     """The rules, one after the other, as BPF over `struct seccomp_data` {nr, arch, instruction pointer, args[6]}."""
     column = list(ARCHITECTURES).index(machine)
-    program = [instruction(LOAD, 4), instruction(EQUAL, ARCHITECTURES[machine], 1, 0), instruction(RETURN, KILL_PROCESS),
-               instruction(LOAD, 0)]
+    program = [instruction(LOAD, 4), instruction(EQUAL, ARCHITECTURES[machine], 1, 0),
+               instruction(RETURN, KILL_PROCESS), instruction(LOAD, 0)]
     if machine == "x86_64":
         program += [instruction(GREATER_OR_EQUAL, X32_BIT, 0, 1), instruction(RETURN, KILL_PROCESS)]
     program += [instruction(GREATER_OR_EQUAL, HIGHEST + 1, 0, 1), instruction(RETURN, ERRNO | errno.ENOSYS)]

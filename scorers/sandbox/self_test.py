@@ -60,7 +60,8 @@ def self_test(sandbox: LocalSandbox, walls: Walls) -> None:
                              f"{outcome.stdout[:80]!r}; standard error: {outcome.stderr[-300:]!r}")
     if walls is Walls.UNSAFE:
         return
-    with tempfile.TemporaryDirectory(prefix="millrace-secret-") as folder, socket.create_server(("127.0.0.1", 0)) as server:
+    with (tempfile.TemporaryDirectory(prefix="millrace-secret-") as folder,
+          socket.create_server(("127.0.0.1", 0)) as server):
         Path(folder).chmod(0o777)               # nothing but the walls keeps the program out
         secret = Path(folder) / "secret"
         secret.write_text("a secret", encoding="utf-8")

@@ -31,7 +31,8 @@ class Supervisor:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "scorers.sandbox.supervisor", str(base), str(os.getpid())],
-                stdin=theirs, stdout=subprocess.DEVNULL, start_new_session=True, cwd=source_root(), env=own_environment())
+                stdin=theirs.fileno(), stdout=subprocess.DEVNULL, start_new_session=True,
+                cwd=source_root(), env=own_environment())
 
     def run(self, order: Order) -> Outcome:
         """Have it run. Raises SandboxUnavailable; this supervisor is of no use then, if `is_alive` says so."""
@@ -42,7 +43,7 @@ class Supervisor:
         except (EOFError, OSError) as error:
             self.end()
             raise SandboxUnavailable(f"the sandbox's supervisor {self._process.pid} is gone: {error}") from error
-        except BaseException:           # a deadline of the scorer's own: what is under way must not be taken for the next
+        except BaseException:           # the scorer's own deadline: this report must not be taken for the next one
             self.end()
             raise
         if report.outcome is None:

@@ -2,9 +2,9 @@
 
 In: orders, on the socket that is its standard input. Out: a report each. Started once by `scorers.sandbox.local` and
 used for many runs. It exists because forks should come from a small process with one thread, and because somebody must
-be left to clean up when the scorer is killed with -9: then the socket closes, and this process ends the run, removes the
-folder of all prepared programs and is gone. When it is killed itself, the kernel ends the program (PR_SET_PDEATHSIG,
-and bubblewrap's inner process with all in its namespace), and the scorer sees a broken connection.
+be left to clean up when the scorer is killed with -9: then the socket closes, and this process ends the run, removes
+the folder of all prepared programs and is gone. When it is killed itself, the kernel ends the program
+(PR_SET_PDEATHSIG, and with bubblewrap's inner process all in its namespace), and the scorer sees a broken connection.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import socket
 import sys
 from pathlib import Path
 
-from scorers.sandbox.execution import Execution, ScorerGone, remove_folder
-from scorers.sandbox.launch import Identity
+from scorers.sandbox.execution import Execution, ScorerGone
 from scorers.sandbox.landlock import libc
+from scorers.sandbox.launch import Identity
 from scorers.sandbox.orders import Report, receive_order, send_report
+from scorers.sandbox.preparation import remove_folder
 
 PR_SET_CHILD_SUBREAPER = 36
 

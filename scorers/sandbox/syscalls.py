@@ -1,4 +1,4 @@
-"""Numbers of the system calls that the filter speaks of, as (x86_64, aarch64); None where an architecture has no such call.
+"""Numbers of the system calls that the filter speaks of, as (x86_64, aarch64); None where one has no such call.
 
 Data for `scorers.sandbox.seccomp`. Source: Linux' `unistd_64.h` and `asm-generic/unistd.h`; numbers never change.
 """
