@@ -22,6 +22,7 @@ if False:
 BROKEN = 70
 PACKAGE = "scorers.sandbox.inside"
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
+_SAMPLE = bytes(range(8))       # of T's memory, at the same address in C, its fork: can C read T's?
 
 
 class Unfit(Exception):
@@ -41,36 +42,66 @@ def load(sources: dict[str, str], name: str) -> Any:
     return module
 
 
+def _call(name: str, *arguments: Any) -> int:
+    """A function of the C library, without ctypes' Python module, which costs 3 ms. Raises Unfit."""
+    try:
+        import _ctypes
+        result: int = _ctypes.call_function(_ctypes.dlsym(_ctypes.dlopen(None, 0), name), arguments)
+    except (ImportError, OSError, AttributeError) as error:
+        raise Unfit(f"{name} can't be called: {error}") from None
+    return result
+
+
 def _control(option: int, value: int) -> None:
-    """prctl(2), without ctypes' Python module, which costs 3 ms. Raises Unfit."""
-    import _ctypes
-    call = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")
-    if _ctypes.call_function(call, (option, value, 0, 0, 0)) != 0:
+    """prctl(2). Raises Unfit."""
+    if _call("prctl", option, value, 0, 0, 0) != 0:
         raise Unfit(f"prctl({option}, {value}) was refused")
 
 
 def hide() -> None:
-    """No other process of this user may look into this one. Root's powers over that are dropped for C, in `_confine`."""
+    """Ask that no other process of this user may look into this one. Whether it holds is found out by `_can_look_into`.
+
+    Where the walls already forbid all ways to look, the kernel may refuse this, and need not grant it.
+    """
     try:
         _control(_PR_SET_DUMPABLE, 0)
-    except (ImportError, OSError, AttributeError) as error:
-        raise Unfit(f"prctl can't be called: {error}") from None
+    except Unfit:
+        pass
 
 
 def _drop_capabilities() -> None:
-    """Without them not even root may look into T; `no_new_privs` keeps a program that C starts from getting them back."""
-    import _ctypes
+    """Without them not even root may look into T; `no_new_privs` keeps what C starts from getting them back."""
     _control(_PR_SET_NO_NEW_PRIVS, 1)
     header = (0x20080522).to_bytes(4, sys.byteorder) + bytes(4)     # capabilities of version 3, of this process
-    call = _ctypes.dlsym(_ctypes.dlopen(None, 0), "capset")
-    if _ctypes.call_function(call, (header, bytes(24))) != 0:
+    if _call("capset", header, bytes(24)) != 0:
         raise Unfit("capset was refused")
 
 
+def _can_look_into(pid: int) -> bool:
+    """In C: whether it could read T's memory."""
+    try:
+        os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY))
+        return True
+    except OSError:
+        pass
+    size = len(_SAMPLE)
+    mine = bytes(size)
+    first = bytes.__basicsize__ - 1         # where a bytes object has its bytes
+    local, remote = [(id(value) + first).to_bytes(8, sys.byteorder) + size.to_bytes(8, sys.byteorder)
+                     for value in (mine, _SAMPLE)]
+    return _call("process_vm_readv", pid, local, 1, remote, 1, 0) > 0
+
+
 def _confine(keep: tuple[int, int]) -> None:
-    """In C: nothing of T's stays open, and no signal to its group reaches T."""
-    os.setsid()
+    """In C: nothing of T's stays open, and where the walls let it, no signal to its group reaches T."""
+    parent = os.getppid()
+    try:
+        os.setsid()
+    except OSError:
+        pass
     _drop_capabilities()
+    if _can_look_into(parent):
+        raise Unfit("the program could read the memory of the process that checks it")
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
@@ -78,7 +109,10 @@ def _confine(keep: tuple[int, int]) -> None:
     os.closerange(3, low)
     os.closerange(low + 1, high)
     os.closerange(high + 1, 4096)
-    _control(_PR_SET_DUMPABLE, 1)       # its own /proc/self is its own again
+    try:
+        _control(_PR_SET_DUMPABLE, 1)       # its own /proc/self is its own again
+    except Unfit:
+        pass
 
 
 def _read_all() -> bytes:
@@ -89,9 +123,15 @@ def _read_all() -> bytes:
         if not part:
             break
         parts.append(part)
-    if os.fstat(0).st_mode & 0o170000 == 0o100000:
+    for again in (0, "/dev/stdin"):
         try:
-            os.ftruncate(0, 0)          # a file could be read again through /proc
+            status = os.stat(again)
+            if status.st_mode & 0o170000 == 0o100000 and status.st_size:
+                os.ftruncate(0, 0)          # a file could be read again
+                if os.stat(again).st_size:
+                    raise Unfit("standard input can be read again at /dev/stdin")
+        except FileNotFoundError:
+            pass
         except OSError as error:
             raise Unfit(f"standard input is a file that can't be emptied: {error}") from None
     return b"".join(parts)
@@ -108,13 +148,18 @@ def main(sources: dict[str, str]) -> None:
         if child == 0:
             try:
                 _confine((down[0], up[1]))
+                os.write(up[1], b"x")
                 codec = load(sources, "codec")
                 load(sources, "link")
                 load(sources, "candidate").serve(codec.Pipe(down[0], up[1]))
+            except Unfit as error:
+                os.write(2, f"harness: {error}\n".encode())
             finally:
                 os._exit(1)
         os.close(down[0])
         os.close(up[1])
+        if os.read(up[0], 1) != b"x":
+            raise Unfit("the program's process could not be set up: it says why above")
         payload = _read_all()
         output = os.dup(1)
         nothing = os.open(os.devnull, os.O_RDWR)
