@@ -16,7 +16,8 @@ from benchmarks.comparison import Comparison, Turn, take_turns, timed
 from benchmarks.groups import spoken_rollout
 from config.scorers import ScorersConfig
 from scorers.group import GroupScorer
-from scorers.math_answer import judge, tidy
+from scorers.math_equality import judge
+from scorers.math_text import tidy
 
 LIMIT = "limit: the child's function called in this process"
 

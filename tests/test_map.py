@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
 HOMES = {
     "vllm": "generators/vllm_*.py",
     "deepspeed": "learner/policy.py",
-    "math_verify": "scorers/math_answer.py",
+    "math_verify": "scorers/math_equality.py",
 }
 
 # What these packages do without, so that their images and their start stay small.

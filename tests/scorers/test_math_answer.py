@@ -6,13 +6,13 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from broker.errors import BadMessage, Retryable
-from broker.messages import Completion, ScoreStatus
+from broker.messages import ScoreStatus
 from config.scorers import MathConfig
 from scorers.math_answer import HANGING, MathAnswer, reference_of
 
@@ -24,24 +24,6 @@ def hasty() -> Iterator[MathAnswer]:
     yield scorer
     scorer.close()
 
-
-# II-Thought's verifier on the same pairs, where it is right. Its two interval rows come out the other way round, since
-# it passes reference and answer in the wrong order; a box in the prompt can't be seen here at all.
-GOLDEN = [
-    ("The answer is \\boxed{152}", "152", 1.0),
-    ("\\boxed{7 + 8}", "15", 1.0),
-    ("\\boxed{0.5}", "\\frac{1}{2}", 1.0),
-    ("\\boxed{0.333333}", "\\frac13", 1.0),
-    ("\\boxed{0.33}", "\\frac13", 0.0),
-    ("\\boxed{50\\%}", "0.5", 1.0),
-    ("\\boxed{50\\%}", "50", 1.0),
-    ("\\boxed{1} then \\boxed{2}", "1", 0.0),
-    ("\\boxed{15} and so \\boxed{1", "15", 0.0),
-    ("The answer is 152", "152", 0.0),
-    ("\\boxed{(1,2)}", "1<x<2", 1.0),
-    ("\\boxed{1<x<2}", "(1,2)", 0.0),
-    ("<think>\\boxed{15}</think> I do not know", "15", 0.0),
-]
 
 HONEST = [
     ("\\boxed{1000}", "1,000", 1.0),
@@ -80,7 +62,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "reference", "value"), GOLDEN + HONEST + WRONG)
+@pytest.mark.parametrize(("text", "reference", "value"), HONEST + WRONG)
 def test_an_answer_scores_1_where_it_equals_the_reference(math_scorer: MathAnswer, text: str, reference: str,
                                                           value: float) -> None:
     score = math_scorer.score_text(text, reference)
@@ -166,7 +148,7 @@ def test_a_child_that_is_killed_at_work_is_retryable_and_never_a_zero() -> None:
 
 
 def test_the_same_text_gets_the_same_value_from_every_child_and_in_any_order(hasty: MathAnswer) -> None:
-    pairs = [(text, reference) for text, reference, _ in GOLDEN + HONEST]
+    pairs = [(text, reference) for text, reference, _ in HONEST + WRONG]
     forwards = [hasty.score_text(*pair).value for pair in pairs]
     hasty.close()
     assert [hasty.score_text(*pair).value for pair in reversed(pairs)] == forwards[::-1]
@@ -176,6 +158,9 @@ def test_the_same_text_gets_the_same_value_from_every_child_and_in_any_order(has
     ({"type": "math", "answer": {"value": "72"}}, "72"),
     ({"type": "math_verifiable", "answer": {"value": "72"}}, "72"),
     ({"type": "math", "answer": {"value": 72}}, "72"),
+    ({"type": "gsm8k", "answer": {"value": "-1,072.5"}}, "-1,072.5"),
+    ({"type": "hendrycks_math", "answer": {"value": "\\frac12"}}, "\\frac12"),
+    ({"type": "prime_math", "answer": {"value": "Evelyn"}}, "Evelyn"),
 ])
 def test_a_row_holds_its_reference_under_answer_value(info: dict[str, object], value: str) -> None:
     assert reference_of(info) == value
@@ -185,14 +170,14 @@ def test_a_row_holds_its_reference_under_answer_value(info: dict[str, object], v
     {}, {"type": "math"}, {"type": "math", "answer": {}}, {"type": "math", "answer": "72"},
     {"type": "math", "answer": {"value": None}}, {"type": "math", "answer": {"value": " "}},
     {"type": "math", "answer": {"value": ["2"]}}, {"type": "math", "answer": {"value": True}},
-    {"type": "code_verifiable", "answer": {"value": "72"}},
+    {"type": "code_verifiable", "answer": {"value": "72"}}, {"type": ["math"], "answer": {"value": "72"}},
+    {"type": "gsm8k", "answer": {"value": "seventy"}}, {"type": "prime_math", "answer": {"value": ""}},
 ])
-def test_a_row_without_an_answer_is_refused(math_scorer: MathAnswer, complete: Callable[[str], Completion],
-                                            info: dict[str, object]) -> None:
+def test_a_row_without_an_answer_is_refused(math_scorer: MathAnswer, info: dict[str, object]) -> None:
     with pytest.raises(BadMessage, match="the math scorer needs verification_info"):
         math_scorer.check_row(info)
     with pytest.raises(BadMessage):
-        math_scorer.score(complete("\\boxed{5}"), info)
+        math_scorer.score("\\boxed{5}", info)
 
 
 def test_a_score_names_the_libraries_that_decided(math_scorer: MathAnswer) -> None:

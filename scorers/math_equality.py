@@ -1,0 +1,157 @@
+r"""Whether two mathematical texts are equal: the only home of math_verify, and what the scoring child runs.
+
+In: a request of `scorers.math_answer`, JSON, with texts that may hang or crash sympy. Out: a reply, JSON. math_verify's
+own timeouts are off: they use SIGALRM, which belongs to RQ, and turn a hang into a plain "not equal". Nothing here
+evaluates a text: math_verify reads LaTeX by a grammar, and its plain-expression reader is given digits and operators.
+
+math_verify decides, and its "equal" is then looked at again, since it compares decimals after rounding to six places:
+10^{-20} would equal 10^{-21}, and 0.0000001 would equal 0.0000002. Decimals stand for a value that they round to
+(0.333333 for 1/3, but not 0.33), an integer equals nothing but itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import metadata
+from typing import Any, Final
+
+import sympy
+import sympy.core.random
+from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
+
+from scorers.child import Reply, Request
+from scorers.math_text import difference, elements, has_percent, normalised, plain_number, without_base
+
+LIBRARIES: Final = " ".join(
+    f"{library}={metadata.version(library)}" for library in ("math-verify", "latex2sympy2_extended", "sympy"))
+
+# Inside a box: the content as LaTeX, whole or not at all, so that no number is scraped out of prose.
+_BOXED: Final = (LatexExtractionConfig(boxed_match_priority=0, try_extract_without_anchor=False),)
+_FREE: Final = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
+
+_EXACT: Final = 1e-12           # relative difference of two values that are both exact, or of an integer and anything
+_ROUNDED: Final = 1e-4          # of a decimal and what it rounds; math_verify has compared six places already
+_PRIME: Final = 1e-4            # the relative tolerance of prime's graders, in the compatible mode
+_DIGITS: Final = 30             # of two values before they are compared
+
+logging.getLogger("math_verify").setLevel(logging.ERROR)      # it warns that its timeouts are off; they are, on purpose
+
+
+def judge(request: Request) -> Reply:
+    """Compare an answer with a reference. Runs in the child, since it may hang or die.
+
+    Args:
+        request: `reference`, text; `answer`, text, or None to examine the reference alone; `boxed`, whether the answer
+            is the content of a box or a text to find something in; `rule`, "math" (the default) or "prime";
+            `compatible`, whether the mistakes of the systems that the rule comes from are wanted.
+    Returns: `equal`, whether the answer, or the reference itself, equals the reference; of a reference alone also
+        `parsed`, whether it is mathematics.
+    """
+    sympy.core.random.seed(0)       # sympy tries random points: the same text must get the same verdict everywhere
+    reference, answer, is_compatible = request["reference"], request["answer"], request.get("compatible", False)
+    if answer is None:
+        return _examination(_gold(reference))
+    if request.get("rule") == "prime":
+        return {"equal": _prime(reference, answer, _prime_part_compatibly if is_compatible else _prime_part)}
+    target = _expressions(answer, is_boxed=request["boxed"])
+    if is_compatible:               # II-Thought's verifier hands them over in the wrong order
+        return {"equal": bool(verify(gold=target, target=_gold(reference), timeout_seconds=None))}
+    return {"equal": _equal(reference, target)}
+
+
+def _examination(gold: list[Any]) -> Reply:
+    # Equal to itself is seen by the text. Against a number it has to be evaluated: one that hangs then is found out
+    # here, before an honest answer is blamed for it.
+    verify(gold=gold, target=_gold("1"), timeout_seconds=None)
+    return {"equal": bool(verify(gold=gold, target=gold, timeout_seconds=None)),
+            "parsed": any(not isinstance(expression, str) for expression in gold)}
+
+
+def _expressions(text: str, *, is_boxed: bool) -> list[Any]:
+    """What math_verify makes of it: a sympy expression where it is mathematics, and the normalised text itself."""
+    expressions: list[Any] = parse(f"\\boxed{{{text}}}" if is_boxed else text,
+                                   extraction_config=_BOXED if is_boxed else _FREE, parsing_timeout=None)
+    return expressions
+
+
+@lru_cache(maxsize=8)
+def _gold(reference: str) -> list[Any]:
+    """A reference's expressions, parsed once for all answers of its group. Nobody changes them."""
+    return _expressions(reference, is_boxed=True)
+
+
+def _equal(reference: str, target: list[Any]) -> bool:
+    gold = _gold(reference)
+    return (bool(verify(gold=gold, target=target, timeout_seconds=None))
+            and (has_percent(reference) or _stands(gold[0], target[0])))
+
+
+def _stands(gold: Any, target: Any) -> bool:
+    """Whether math_verify's "equal" holds between values: no false equation, nothing lost by rounding."""
+    if isinstance(gold, str) or isinstance(target, str) or gold == target:
+        return True
+    sides = _sides(target)
+    if sides and not _sides(gold):
+        numbers = [side for side in sides if _is_number(side)]
+        if not all(_near(number, numbers[-1], _ROUNDED) for number in numbers):
+            return False            # `3 = 5` is no way to say 5
+    wanted, given = [(_sides(expression) or [expression])[-1] for expression in (gold, target)]
+    if not _is_number(wanted) or not _is_number(given):
+        return True
+    is_exact = _is_whole(wanted) or not (wanted.has(sympy.Float) or given.has(sympy.Float))
+    return _near(given, wanted, _EXACT if is_exact else _ROUNDED)
+
+
+def _sides(expression: Any) -> list[Any]:
+    """The sides of an equation or of a chain of them, from left to right; none of anything else."""
+    if isinstance(expression, sympy.Eq):
+        return [expression.lhs, expression.rhs]
+    relations = getattr(expression, "_unsorted_args", ())
+    if relations and all(isinstance(relation, sympy.Eq) for relation in relations):
+        return [side for relation in relations for side in (relation.lhs, relation.rhs)]
+    return []
+
+
+def _is_number(expression: Any) -> bool:
+    return isinstance(expression, sympy.Expr) and bool(expression.is_number)
+
+
+def _is_whole(number: Any) -> bool:
+    return bool(number.is_Integer or (number.is_Float and number == number.round()))
+
+
+def _near(given: Any, wanted: Any, tolerance: float) -> bool:
+    """Whether two numbers, complex ones too, differ by at most a share of the second."""
+    return bool(abs((given - wanted).evalf(_DIGITS)) <= tolerance * abs(wanted.evalf(_DIGITS)))
+
+
+def _prime(reference: str, answer: str, is_same: Callable[[str, str], bool]) -> bool:
+    """As prime's grader: of tuples the brackets, the number of parts and each part, in order."""
+    wanted, given = elements(reference), elements(answer)
+    return ((wanted.opening, wanted.closing, len(wanted.parts)) == (given.opening, given.closing, len(given.parts))
+            and all(map(is_same, wanted.parts, given.parts)))
+
+
+def _prime_part(reference: str, answer: str) -> bool:
+    if not answer or difference(answer, reference) is not None:
+        return False
+    wanted, given = plain_number(reference), plain_number(answer)
+    if wanted is not None and given is not None and wanted == given:
+        return True
+    return (normalised(answer) == normalised(reference) != "") or _equal(reference, _expressions(answer, is_boxed=True))
+
+
+def _prime_part_compatibly(reference: str, answer: str) -> bool:
+    """With what prime's graders let pass: a hundredth and a hundredfold, a tolerance of 1e-4, a base, 3.14 for pi."""
+    reference, answer = without_base(normalised(reference)), without_base(normalised(answer))
+    if not reference or not answer:
+        return False
+    gold, target = _gold(reference), _expressions(answer, is_boxed=True)
+    if reference == answer or verify(gold=gold, target=target, timeout_seconds=None):
+        return True
+    if not _is_number(gold[0]) or not _is_number(target[0]):
+        return False
+    return any(_near(target[0].subs(sympy.pi, pi), gold[0].subs(sympy.pi, pi) * factor, _PRIME)
+               for pi in (sympy.pi, sympy.Float("3.14")) for factor in (1, sympy.Rational(1, 100), 100))

@@ -1,0 +1,149 @@
+r"""Mathematical answers as text: what can be said of them without reading them as mathematics.
+
+In: an answer and a reference, each the content of a box or the like. Out: normal forms, numbers, and what makes two
+texts differ whatever a computer algebra system says. Pure functions on texts of at most MAX_CHARS characters, called in
+the scorer's process and in its child.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+_FULL_STOP: Final = re.compile(r"(?<=[\w})\]$%])(?<!\\right)\s*\.$")
+_NUMBER: Final = re.compile(r"([-+]?)((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)")
+_PERCENT: Final = re.compile(r"%|percent|\bpct\b", re.IGNORECASE)
+_SUBSCRIPTED: Final = re.compile(r"[0-9})\]]\s*_")
+_BASED: Final = re.compile(r"0*([0-9A-Za-z]+)_(?:\{(?:\\text\{)?([0-9]+)\}{1,2}|([0-9]+))")
+_WORD: Final = re.compile(r"[A-Za-z]{3,}")
+_REMARK: Final = re.compile(r"\\(?:text\w*|mathrm|mbox)\s*\{([^{}]*)\}")
+_ALTERNATIVE: Final = re.compile(r"\b(?:or|and)\b.*[0-9]|[0-9].*\b(?:or|and)\b", re.DOTALL)
+
+
+def tidy(answer: str) -> str:
+    r"""The text without the space around it and the full stop of its sentence (`72.`, and not that of `\right.`)."""
+    return _FULL_STOP.sub("", answer.strip())
+
+
+def has_percent(text: str) -> bool:
+    """Whether the text is a percentage."""
+    return _PERCENT.search(text) is not None
+
+
+def difference(answer: str, reference: str) -> str | None:
+    r"""What makes the answer another one than the reference before any of the two is computed; None: nothing.
+
+    math_verify drops all of these. A percentage answers a reference that is one, and no other: `50\%` would equal both
+    50 and 0.5. A number of another base is another number, and one without its base is unfinished (base ten is none). A
+    word is no product of its letters, so an anagram is another word. An alternative in a remark is a second answer.
+    """
+    if has_percent(answer) and not has_percent(reference):
+        return "a percentage, which the reference is not"
+    if _base(answer) != _base(reference):
+        return "the base of the number differs"
+    if _WORD.fullmatch(answer) and _WORD.fullmatch(reference) and answer.casefold() != reference.casefold():
+        return "another word"
+    if _has_alternative(answer) and not _has_alternative(reference):
+        return "more than one answer"
+    return None
+
+
+def _has_alternative(text: str) -> bool:
+    return any(_ALTERNATIVE.search(remark) for remark in _REMARK.findall(text))
+
+
+def _base(text: str) -> str:
+    """Digits and base of a number that names its base, whatever its layout; "" for all else and for base ten."""
+    if not _SUBSCRIPTED.search(text):
+        return ""
+    bare = "".join(text.split()).strip("$")
+    if (based := _BASED.fullmatch(bare)) is None:
+        return bare.replace("(", "").replace(")", "")
+    base = based[2] or based[3]
+    return "" if base == "10" else f"{based[1]}_{base}"
+
+
+def without_base(text: str) -> str:
+    """The digits alone of a number that names its base."""
+    based = _BASED.fullmatch(text)
+    return text if based is None else based[1]
+
+
+def plain_number(text: str) -> Decimal | None:
+    r"""The value of a decimal number, `$` and thousands' commas allowed; None where the text is anything else."""
+    bare = text.replace("\\$", "").replace("$", "").replace(" ", "")
+    found = _NUMBER.fullmatch(bare)
+    return None if found is None else Decimal(found[1] + found[2].replace(",", ""))
+
+
+_STRUCK: Final = ("\n", "\\!", "\\left", "\\right", "\\$", "$", "\\%", "%")
+_DEGREES: Final = re.compile(r"\^\{?\\circ\}?")
+_BARE_POINT: Final = re.compile(r"(^|[ {])\.(?=[0-9])")
+_ROOT: Final = re.compile(r"\\sqrt\s*(\w)")
+_FRACTION_OF_TWO: Final = re.compile(r"\\frac\s*(\w)\s*(\w)")
+_FRACTION_OF_ONE: Final = re.compile(r"\\frac\s*(\w)\s*\{")
+_HALF_FRACTION: Final = re.compile(r"(\\frac\{[^{}]*\})(\w)")
+_CONJUNCTION: Final = re.compile(r"\b(?:or|and)\b")
+_NAME: Final = re.compile(r"[A-Za-z]\w?")
+_SLASHED: Final = re.compile(r"(-?[0-9]+)/(-?[0-9]+)")
+
+
+def normalised(text: str) -> str:
+    r"""The spelling that Hendrycks' grader of MATH compares: `\frac12`, `1/2` and `0.5` are one, `0.50` is another.
+
+    Source: its published behaviour (arXiv:2103.03874, the authors' `is_equiv`), written anew.
+    """
+    for struck in _STRUCK:
+        text = text.replace(struck, "")
+    text = text.replace("\\\\", "\\").replace("tfrac", "frac").replace("dfrac", "frac")
+    text = _DEGREES.sub("", text)
+    quantity, unit, rest = text.partition("\\text{ ")
+    if unit and not _CONJUNCTION.search(rest):
+        text = quantity
+    text = _BARE_POINT.sub(r"\g<1>0.", text)
+    head, equals, tail = text.partition("=")
+    if equals and "=" not in tail and _NAME.fullmatch(head.strip()):        # `k = 5`
+        text = tail
+    text = _ROOT.sub(r"\\sqrt{\1}", text)
+    text = _FRACTION_OF_ONE.sub(r"\\frac{\1}{", _FRACTION_OF_TWO.sub(r"\\frac{\1}{\2}", text)).replace(" ", "")
+    text = _HALF_FRACTION.sub(r"\1{\2}", text)
+    if text == "0.5":
+        return "\\frac{1}{2}"
+    return _SLASHED.sub(r"\\frac{\1}{\2}", text) if _SLASHED.fullmatch(text) else text
+
+
+class Elements(NamedTuple):
+    """A tuple as written: one part and no brackets where the text is none."""
+
+    opening: str
+    parts: tuple[str, ...]
+    closing: str
+
+
+def elements(text: str) -> Elements:
+    r"""Split at the commas that stand in no inner bracket. A number with thousands' commas is one part.
+
+    So is a set (`\{1, 2\}`), whose order does not matter.
+    """
+    bare = text.replace("\\left", "").replace("\\right", "").strip().strip("$").strip()
+    whole = Elements("", (text,), "")
+    if plain_number(bare) is not None or bare.startswith("\\{"):
+        return whole
+    opening, closing, parts = "", "", _split(bare)
+    if bare[:1] in ("(", "[") and bare[-1:] in (")", "]") and (inner := _split(bare[1:-1])) is not None:
+        opening, closing, parts = bare[0], bare[-1], inner
+    return whole if parts is None or len(parts) == 1 else Elements(opening, tuple(parts), closing)
+
+
+def _split(text: str) -> list[str] | None:
+    """The parts between the outer commas; None where a bracket closes that was never opened."""
+    parts, start, depth = [], 0, 0
+    for position, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if depth < 0:
+            return None
+        if character == "," and depth == 0:
+            parts.append(text[start:position].strip())
+            start = position + 1
+    return [*parts, text[start:].strip()]
