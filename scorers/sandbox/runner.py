@@ -47,6 +47,7 @@ def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
                 return RunReply(status="Failed", compile_result=to_result(failure))
             outcome = prepared.run((request.stdin or "").encode(), limits)
     except _TooLong:
+        sandbox.close()             # it was interrupted somewhere: what it holds is not to be trusted
         late = CommandResult(status="TimeLimitExceeded", execution_time=request.compile_timeout, stdout="", stderr="",
                              ending=Ending.TIME, detail=f"{request.compile_timeout:g} s of the compiler's time")
         return RunReply(status="Failed", compile_result=late)

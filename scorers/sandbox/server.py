@@ -1,11 +1,12 @@
 """This machine's sandbox as a service that speaks SandboxFusion's HTTP API: `python -m scorers sandbox`.
 
-In: `POST /run_code`. Out: how the program ended. Whoever reaches the port may have programs run, so it listens on
-loopback unless told otherwise. Also `GET /v1/ping`, and `GET /health`: whether its walls held when last tried.
+In: `POST /run_code`, or `/submit` with stdin/stdout cases. Out: how the program ended, or which cases it passed. Also
+`GET /v1/ping`, and `GET /health`: whether its walls held when last tried. Whoever reaches the port may have programs
+run, so it listens on loopback unless told otherwise.
 
 What it answers when something is wrong: a request that can't be read 422, naming the field; too large 413; no room 503
-with `Retry-After`; its own machinery 200 with `SandboxError`, as SandboxFusion does. `/submit` and `/run_jupyter` are
-not offered (501): extracting and comparing are the scorers' part. A client that goes away ends its program.
+with `Retry-After`; its own machinery 200 with `SandboxError`, as SandboxFusion does, and 503 at `/submit`, which has
+no word for it. `/run_jupyter` is not offered (501). A client that goes away ends its program.
 
 Not as SandboxFusion: `files` stand beside the program, read-only, and its working folder is another one, empty; what a
 run writes is gone with it, so `fetch_files` is refused.
@@ -17,11 +18,11 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -30,6 +31,7 @@ from starlette.routing import Route
 from scorers.sandbox.probe import Probe
 from scorers.sandbox.program import Language, Sandbox
 from scorers.sandbox.runner_pool import Full, RunnerLost, RunnerPool
+from scorers.sandbox.submit import SubmitRequest, evaluate
 from scorers.sandbox.wire import LANGUAGE_NAMES, RunReply, RunRequest
 
 log = logging.getLogger(__name__)
@@ -38,7 +40,10 @@ BODY_BYTES: Final = 32 << 20
 OVERHEAD_S: Final = 4.0                 # of the machinery, beyond the program's own limits
 PROBE_EVERY_S: Final = 30.0
 RETRY_AFTER_S: Final = 1
-NOT_OFFERED: Final = "this sandbox runs programs (POST /run_code); it does not extract, compare or run notebooks"
+GONE: Final = 499                       # what nobody reads
+NOT_OFFERED: Final = "this sandbox runs programs (POST /run_code, /submit); it does not run notebooks"
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +73,8 @@ class Service:
             Route("/run_code", self._run_code, methods=["POST"]),
             Route("/v1/ping", self._ping),
             Route("/health", self._health),
-            *(Route(path, self._not_offered, methods=["POST"]) for path in ("/submit", "/run_jupyter")),
+            Route("/submit", self._submit, methods=["POST"]),
+            Route("/run_jupyter", self._not_offered, methods=["POST"]),
         ])
 
     @contextlib.asynccontextmanager
@@ -83,46 +89,43 @@ class Service:
             await self._pool.close()
 
     async def _run_code(self, request: Request) -> Response:
-        body = bytearray()
-        try:
-            async for piece in request.stream():
-                body += piece
-                if len(body) > BODY_BYTES:
-                    return _error(413, f"more than {BODY_BYTES >> 20} MiB of request", connection="close")
-        except ClientDisconnect:
-            return Response(status_code=499)
-        try:
-            asked = RunRequest.model_validate_json(bytes(body))
-        except ValidationError as error:
-            details = [{"type": one["type"], "loc": ["body", *one["loc"]], "msg": one["msg"]}
-                       for one in error.errors(include_url=False, include_context=False, include_input=False)]
-            return JSONResponse({"detail": details}, status_code=422)
+        asked = await _read(request, RunRequest)
+        if isinstance(asked, Response):
+            return asked
         if asked.language not in self._languages:
-            detail = {"type": "missing", "loc": ["body", "language"],
-                      "msg": f"no {asked.language} on this machine; there are {', '.join(self._languages)}"}
-            return JSONResponse({"detail": [detail]}, status_code=422)
-        return await self._answer(request, asked)
+            return self._no_such_language(asked.language, "language")
+        return await _unless_gone(request, self._reply(asked))
 
-    async def _answer(self, request: Request, asked: RunRequest) -> Response:
-        """Run it, unless the client goes away first."""
-        work = asyncio.create_task(self._run(asked))
-        gone = asyncio.create_task(_disconnected(request))
+    async def _submit(self, request: Request) -> Response:
+        asked = await _read(request, SubmitRequest)
+        if isinstance(asked, Response):
+            return asked
+        if asked.config.language not in self._languages:
+            return self._no_such_language(asked.config.language, "config", "language")
+        return await _unless_gone(request, self._evaluation(asked))
+
+    async def _reply(self, asked: RunRequest) -> Response:
         try:
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                log.info("client_gone language=%s", asked.language)
-                return Response(status_code=499)
-            return Response(await work, media_type="application/json")
+            return Response(await self._run(asked), media_type="application/json")
         except Full:
-            return _error(503, "no room: try again, or another server", **{"retry-after": str(RETRY_AFTER_S)})
+            return _no_room()
         except RunnerLost as error:
             log.warning("run_failed language=%s reason=%s", asked.language, error)
             reply = RunReply(status="SandboxError", message=str(error))
             return Response(reply.model_dump_json(), media_type="application/json")
-        finally:
-            for task in (work, gone):
-                task.cancel()
-            await asyncio.gather(work, gone, return_exceptions=True)
+
+    async def _evaluation(self, asked: SubmitRequest) -> Response:
+        try:
+            return JSONResponse(await evaluate(asked, self._run))
+        except Full:
+            return _no_room()
+        except RunnerLost as error:
+            log.warning("submit_failed language=%s reason=%s", asked.config.language, error)
+            return _error(503, f"the sandbox failed, not the program: {error}")
+
+    def _no_such_language(self, name: str, *where: str) -> Response:
+        message = f"no {name} on this machine; there are {', '.join(self._languages)}"
+        return JSONResponse({"detail": [{"type": "missing", "loc": ["body", *where], "msg": message}]}, status_code=422)
 
     async def _run(self, asked: RunRequest) -> bytes:
         compile_s = asked.compile_timeout if asked.language == "cpp" else 0.0
@@ -161,6 +164,39 @@ class Service:
         return _error(501, NOT_OFFERED)
 
 
+async def _read(request: Request, model: type[_Model]) -> _Model | Response:
+    """The request's body, checked, or what is wrong with it."""
+    body = bytearray()
+    try:
+        async for piece in request.stream():
+            body += piece
+            if len(body) > BODY_BYTES:
+                return _error(413, f"more than {BODY_BYTES >> 20} MiB of request", connection="close")
+        return model.model_validate_json(bytes(body))
+    except ClientDisconnect:
+        return Response(status_code=GONE)
+    except ValidationError as error:
+        details = [{"type": one["type"], "loc": ["body", *one["loc"]], "msg": one["msg"]}
+                   for one in error.errors(include_url=False, include_context=False, include_input=False)]
+        return JSONResponse({"detail": details}, status_code=422)
+
+
+async def _unless_gone(request: Request, answer: Coroutine[None, None, Response]) -> Response:
+    """Await the answer, unless the client goes away first: then whatever runs for it is ended."""
+    work = asyncio.create_task(answer)
+    gone = asyncio.create_task(_disconnected(request))
+    try:
+        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            return work.result()
+        log.info("client_gone path=%s", request.url.path)
+        return Response(status_code=GONE)
+    finally:
+        for task in (work, gone):
+            task.cancel()
+        await asyncio.gather(work, gone, return_exceptions=True)
+
+
 async def _disconnected(request: Request) -> None:
     """Return when the client has gone; the request's body has been read."""
     while (await request.receive())["type"] != "http.disconnect":
@@ -169,3 +205,7 @@ async def _disconnected(request: Request) -> None:
 
 def _error(status: int, detail: str, **headers: str) -> Response:
     return JSONResponse({"detail": detail}, status_code=status, headers=headers)
+
+
+def _no_room() -> Response:
+    return _error(503, "no room: try again, or another server", **{"retry-after": str(RETRY_AFTER_S)})
