@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from broker.errors import Permanent
@@ -115,11 +117,12 @@ class _CheckedScorer:
         self._scorer.check_row(verification_info)
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
+        started = time.monotonic()
         score: object = self._scorer.score(text, verification_info)
         if not isinstance(score, Score):
             raise CustomScorerError(f"{self._import_path}: score() must return a Score, got {type(score).__name__}; a "
                                     "SimpleScorer makes one by self.scored(value, reason)")
-        return score
+        return score if score.seconds else replace(score, seconds=time.monotonic() - started)
 
     def self_test(self) -> None:
         self._scorer.self_test()
