@@ -60,7 +60,7 @@ def changes_of(patch: str) -> dict[str, str]:
     """
     files: list[_File] = []
     source: str | None = None           # of a `---` line whose `+++` is still to come
-    lines = iter(patch.replace("\r\n", "\n").split("\n"))
+    lines = iter(patch.replace("\r\n", "\n").removesuffix("\n").split("\n"))
     for line in lines:
         current = files[-1] if files else None
         if named := _GIT.fullmatch(line):

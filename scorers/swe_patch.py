@@ -47,6 +47,11 @@ class SwePatch:
         self._scorers = scorers
         self._child = Child(compare)
 
+    @property
+    def child_pid(self) -> int | None:
+        """Process id of the scoring child; None before the first comparison and after a kill."""
+        return self._child.pid
+
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
         """Raises BadMessage naming what the row lacks."""
         read_row(verification_info)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from broker.messages import Completion, FinishReason, Prompt, Rollout, Span, Split
-from config.scorers import MathConfig
+from config.scorers import MathConfig, ScorersConfig, SweConfig
 from scorers.math_answer import MathAnswer
+from scorers.swe_patch import SwePatch
 
 Complete = Callable[[str], Completion]
 Group = Callable[..., Rollout]
@@ -43,5 +44,21 @@ def group(complete: Complete) -> Group:
 def math_scorer() -> Iterator[MathAnswer]:
     """The math scorer with its defaults, one child for the session."""
     scorer = MathAnswer(MathConfig())
+    yield scorer
+    scorer.close()
+
+
+@pytest.fixture(scope="session")
+def swe_scorer() -> Iterator[SwePatch]:
+    """The swe scorer with its defaults, one child for the session."""
+    scorer = SwePatch(SweConfig(), ScorersConfig())
+    yield scorer
+    scorer.close()
+
+
+@pytest.fixture(scope="session")
+def strict_swe_scorer() -> Iterator[SwePatch]:
+    """The same with every option that is off by default."""
+    scorer = SwePatch(SweConfig(subtract_floor=True, syntax_gate=True, format_penalty=True), ScorersConfig())
     yield scorer
     scorer.close()
