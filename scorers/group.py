@@ -21,11 +21,10 @@ from config.scorers import QUEUES, QueueName, ScorersConfig, TaskConfig
 from scorers.answer_format import AnswerFormat
 from scorers.combine import reward
 from scorers.registry import build_scorer, task_config
+from scorers.retries import score_with_retries
 from scorers.scorer import OVER_LIMIT, Scorer
 
 log = logging.getLogger(__name__)
-
-LONGEST_WAIT_S = 30.0       # before a retry
 
 
 class GroupScorer:
@@ -96,25 +95,9 @@ class GroupScorer:
     def _judge(self, scorer: Scorer, task: TaskConfig, completion: Completion,
                verification_info: Mapping[str, Any]) -> tuple[Score, float | None]:
         """Content and format of one completion, and the reward that they make."""
-        content = self._content(scorer, completion, verification_info)
+        failures: list[Retryable] = []
+        content = score_with_retries(scorer, completion.text, verification_info, self._config, failures.append)
+        self._counts["retries"] += min(len(failures), self._config.retries)
+        self._counts.update(FAILED + type(error).__name__ for error in failures)
         shape = None if task.format is None else AnswerFormat(task.format).score(completion)
         return reward(content, shape, task)
-
-    def _content(self, scorer: Scorer, completion: Completion, verification_info: Mapping[str, Any]) -> Score:
-        """The content's score; unscorable once the machinery has failed `retries` times after the first try."""
-        started = time.monotonic()
-        wait_s = self._config.retry_backoff_s
-        tries = self._config.retries + 1
-        for number in range(1, tries + 1):
-            try:
-                return scorer.score(completion.text, verification_info)
-            except Retryable as error:
-                log.warning("score_failed scorer=%s try=%d of=%d reason=%s", scorer.name, number, tries, error)
-                reason = f"not scored in {tries} tries: {error}"
-                self._counts[FAILED + type(error).__name__] += 1
-            if number < tries:
-                time.sleep(min(wait_s, LONGEST_WAIT_S))
-                wait_s *= 2
-                self._counts["retries"] += 1
-        return Score(status=ScoreStatus.UNSCORABLE, value=None, reason=reason, scorer=scorer.name,
-                     version=scorer.version, seconds=time.monotonic() - started)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from broker.errors import Retryable
@@ -21,9 +21,16 @@ log = logging.getLogger(__name__)
 LONGEST_WAIT_S: Final = 30.0        # before a retry
 
 
-def score_with_retries(scorer: Scorer, text: str, verification_info: Mapping[str, Any], config: ScorersConfig) -> Score:
+def score_with_retries(scorer: Scorer, text: str, verification_info: Mapping[str, Any], config: ScorersConfig,
+                       on_failure: Callable[[Retryable], None] = lambda _: None) -> Score:
     """The scorer's score, or unscorable after `retries` more tries, with doubled waits before them.
 
+    Args:
+        scorer: who judges.
+        text: the response.
+        verification_info: its row.
+        config: `retries` and `retry_backoff_s`.
+        on_failure: told of every try that failed.
     Raises:
         BadMessage: the row is none that it scores.
     """
@@ -35,6 +42,7 @@ def score_with_retries(scorer: Scorer, text: str, verification_info: Mapping[str
             return scorer.score(text, verification_info)
         except Retryable as error:
             log.warning("score_failed scorer=%s try=%d of=%d reason=%s", scorer.name, number, tries, error)
+            on_failure(error)
             reason = f"not scored in {tries} tries: {error}"
         if number < tries:
             time.sleep(min(wait_s, LONGEST_WAIT_S))

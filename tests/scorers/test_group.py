@@ -6,17 +6,21 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from broker.connection import Link
 from broker.errors import BadMessage, Retryable, UnknownTask
+from broker.keys import Keys
 from broker.messages import Rollout, Score, ScoreStatus
-from config.scorers import FormatConfig, MathConfig, ScorersConfig, TaskConfig
+from broker.tally import ScorerStats, read_stats
+from config.scorers import CodeConfig, FormatConfig, MathConfig, ScorerConfig, ScorersConfig, SweConfig, TaskConfig
 from scorers import group as group_module
 from scorers.group import GroupScorer
 from scorers.math_answer import HANGING, MathAnswer
-from scorers.scorer import SelfTestFailed
+from scorers.scorer import OVER_LIMIT, SelfTestFailed
 
 Group = Callable[..., Rollout]
 CONFIG = ScorersConfig(retries=2, retry_backoff_s=0.05, tasks={
@@ -109,6 +113,48 @@ def test_broken_machinery_is_tried_again_with_doubled_waits(monkeypatch: pytest.
     assert third - second >= 0.1
 
 
+def test_waits_before_retries_are_capped(monkeypatch: pytest.MonkeyPatch, group: Group) -> None:
+    flaky = FlakyScorer(failures=8)
+    monkeypatch.setattr(group_module, "build_scorer", lambda *_: flaky)
+    waits: list[float] = []
+    monkeypatch.setattr("scorers.retries.time.sleep", waits.append)
+    scorer = GroupScorer(CONFIG.model_copy(update={"retries": 8, "retry_backoff_s": 1.0}))
+    assert scorer.score(group("a"), worker="w").rewards == (1.0,)
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+
+
+def test_what_was_done_is_counted_by_queue_and_scorer(monkeypatch: pytest.MonkeyPatch, group: Group, link: Link,
+                                                      keys: Keys) -> None:
+    flaky = FlakyScorer(failures=4)
+    monkeypatch.setattr(group_module, "build_scorer", lambda *_: flaky)
+    scorer = GroupScorer(CONFIG)
+    scorer.score(group("a", "b", "c", "c"), worker="w")         # a fails three times, b once
+    monkeypatch.setattr(flaky, "score", lambda *_: Score(
+        status=ScoreStatus.SCORED, value=0.0, reason=f"it {OVER_LIMIT} deadline", scorer="flaky", version="1"))
+    scorer.score(group("d"), worker="w")
+    scorer.tally.write(link.client, keys, is_due=True)
+    (stats,) = read_stats(link.client, keys)
+    assert stats.seconds > 0.15
+    assert replace(stats, seconds=0.0) == ScorerStats(
+        queue="math", scorer="flaky", groups=2, completions=5, unscorable=1, over_limit=1, retries=3,
+        failures={"Retryable": 4})
+    assert stats.scored == 4
+
+
+def test_only_the_scorers_of_the_served_queues_are_built_and_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+
+    def build(section: ScorerConfig, _: ScorersConfig) -> FlakyScorer:
+        built.append(section.type)
+        return FlakyScorer(failures=0)
+
+    monkeypatch.setattr(group_module, "build_scorer", build)
+    config = ScorersConfig(tasks={"math": TaskConfig(), "again": TaskConfig(), "patch": TaskConfig(scorer=SweConfig()),
+                                  "program": TaskConfig(scorer=CodeConfig())})
+    GroupScorer(config, queues=("math", "light")).self_test()
+    assert built == ["math", "swe"]
+
+
 def test_machinery_that_stays_broken_is_unscorable_and_never_a_zero(monkeypatch: pytest.MonkeyPatch,
                                                                     group: Group) -> None:
     scorer, _ = flaky_group_scorer(monkeypatch, failures=3)
@@ -121,12 +167,12 @@ def test_machinery_that_stays_broken_is_unscorable_and_never_a_zero(monkeypatch:
 def test_a_child_killed_between_two_groups_costs_a_try_and_no_score(group: Group) -> None:
     scorer = GroupScorer(CONFIG)
     try:
-        scorer.score(group("\\boxed{5}"), worker="w")
+        scorer.score(group("\\boxed{2 + 3}"), worker="w")
         math_answer = next(iter(scorer._scorers.values()))
         assert isinstance(math_answer, MathAnswer)
         assert math_answer.child_pid is not None
         os.kill(math_answer.child_pid, signal.SIGKILL)
-        assert scorer.score(group("\\boxed{5}", "\\boxed{6}"), worker="w").rewards == (1.0, 0.0)
+        assert scorer.score(group("\\boxed{4 + 1}", "\\boxed{6}"), worker="w").rewards == (1.0, 0.0)
     finally:
         scorer.close()
 
