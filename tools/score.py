@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import stat
 import sys
 import textwrap
 import threading
@@ -185,7 +186,7 @@ def score_file(source: str, out: Path | None, config: ScorersConfig | None, work
         scoring = Scoring(config or all_tasks(), workers)
         code = INTERRUPTED
         try:
-            code = _run(scoring, stream, target, summary, shows_bar=out is not None or not sys.stdout.isatty())
+            code = _run(scoring, stream, target, summary, shows_bar=stat.S_ISREG(os.fstat(target.fileno()).st_mode))
         except KeyboardInterrupt:
             for line, result in scoring.finished():
                 _write(target, line, result, summary)
@@ -211,7 +212,7 @@ def _open(source: str, out: Path | None, stack: ExitStack) -> IO[bytes]:
 
 
 def _run(scoring: Scoring, stream: IO[bytes], target: IO[bytes], summary: Summary, *, shows_bar: bool) -> int:
-    """Write every result. On a terminal, a bar says how far it is."""
+    """Write every result. A bar on the terminal says how far it is, unless results may go to the same terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("scored"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
                TextColumn("{task.fields[said]}"), TimeElapsedColumn(), TimeRemainingColumn())

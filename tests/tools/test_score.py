@@ -35,6 +35,8 @@ class Sleeper(SimpleScorer):
 
     def score(self, text, verification_info):
         time.sleep(float(text))
+        with open("slept", "a") as file:
+            file.write("x")
         return self.scored(1.0, "slept")
 """
 
@@ -153,7 +155,10 @@ def test_ctrl_c_prints_what_is_done(tmp_path: Path, sleepers: Sequence[str | Pat
         assert process.stdout is not None
         assert process.stderr is not None
         first = process.stdout.readline()
-        time.sleep(2.0)             # for lines 3 and 4, behind the one that sleeps
+        deadline = time.monotonic() + 30
+        while len((tmp_path / "slept").read_bytes()) < 3 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)             # for the results of lines 3 and 4, behind the one that sleeps, to come back
         process.send_signal(signal.SIGINT)
         rest, said = process.stdout.read(), process.stderr.read()
         assert process.wait(20) == 130
