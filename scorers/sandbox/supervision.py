@@ -56,7 +56,8 @@ class Supervisor:
         return self._connection.fileno() >= 0
 
     def end(self) -> None:
-        """Close the connection: it ends what it runs and itself. Kills it where it does not."""
+        """Dismiss it: it ends what it runs and itself. Kills it where it does not."""
+        self._process.terminate()           # only noted: the folder is not its to remove
         self._connection.close()
         try:
             self._process.wait(timeout=GRACE_S)
@@ -67,7 +68,7 @@ class Supervisor:
     def forget(self) -> None:
         """In a fork of the scorer: it belongs to the parent."""
         self._connection.close()
-        self._process.returncode = 0    # nobody to wait for
+        self._process.returncode = 0    # not our child: nobody to wait for
 
 
 class Supervisors:

@@ -3,8 +3,9 @@
 In: orders, on the socket that is its standard input. Out: a report each. Started once by `scorers.sandbox.local` and
 used for many runs. It exists because forks should come from a small process with one thread, and because somebody must
 be left to clean up when the scorer is killed with -9: then the socket closes, and this process ends the run, removes
-the folder of all prepared programs and is gone. When it is killed itself, the kernel ends the program
-(PR_SET_PDEATHSIG, and with bubblewrap's inner process all in its namespace), and the scorer sees a broken connection.
+the folder of all prepared programs and is gone. SIGTERM before that says that the scorer lives on and needs the folder.
+When this process is killed itself, the kernel ends the program (PR_SET_PDEATHSIG, and with bubblewrap's inner process
+all in its namespace), and the scorer sees a broken connection.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ def main(argv: list[str]) -> int:
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)          # orphans of a run become ours, to be waited for
     signal.signal(signal.SIGINT, signal.SIG_IGN)            # of a terminal: the scorer decides
     identity = Identity.choose()
+    dismissals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: dismissals.append(number))
     try:
         scorer_fd = os.pidfd_open(scorer)
         while True:
@@ -44,7 +47,8 @@ def main(argv: list[str]) -> int:
                 report = Report(outcome=None, broken=f"the sandbox could not be set up: {error}")
             send_report(connection, report)
     except (EOFError, ConnectionError, ProcessLookupError, ScorerGone):
-        remove_folder(base)
+        if not dismissals:                                  # killed, or forgetful: what it prepared is nobody's
+            remove_folder(base)
     return 0
 
 

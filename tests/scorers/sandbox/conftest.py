@@ -1,0 +1,60 @@
+"""One local sandbox for each kind of walls that this machine has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from scorers.sandbox import processes
+from scorers.sandbox.choice import tried
+from scorers.sandbox.local import LocalSandbox
+from scorers.sandbox.program import Language, Limits, Outcome, Program, SandboxMissing
+from scorers.sandbox.seccomp import Walls
+
+LIMITS = Limits(wall_s=1.0, memory_bytes=256 << 20, processes=16, file_bytes=4 << 20, scratch_bytes=8 << 20,
+                output_bytes=6 << 20)
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="session", params=[Walls.BUBBLEWRAP, Walls.LANDLOCK])
+def sandbox(request: pytest.FixtureRequest) -> Iterator[LocalSandbox]:
+    """Behind these walls; skipped where this machine does not have them."""
+    try:
+        sandbox = tried(request.param)
+    except SandboxMissing as error:
+        pytest.skip(str(error))
+    yield sandbox
+    sandbox.close()
+
+
+@pytest.fixture(scope="session")
+def run(sandbox: LocalSandbox) -> Run:
+    """Run a Python program with small limits."""
+    def run(source: str, stdin: str | bytes = b"", limits: Limits = LIMITS, **files: str) -> Outcome:
+        program = Program(language=Language.PYTHON, source=source.encode(),
+                          files={f"{name}.py": text.encode() for name, text in files.items()})
+        with sandbox.prepare(program) as prepared:
+            return prepared.run(stdin.encode() if isinstance(stdin, str) else stdin, limits)
+    return run
+
+
+def processes_below(pid: int) -> list[str]:
+    """Command lines of all descendants of a process, zombies included."""
+    parents = {other: fields[1] for other in processes.all_pids() if len(fields := processes.stat_fields(other)) > 1}
+    found, waiting = [], [str(pid)]
+    while waiting:
+        parent = waiting.pop().encode()
+        children = [other for other, its_parent in parents.items() if its_parent == parent]
+        waiting += children
+        found += [processes.read(child, "cmdline").decode(errors="replace") or child for child in children]
+    return found
+
+
+def programs_left(sandbox: LocalSandbox) -> list[str]:
+    """Processes of programs that are still there. Orphans are given to the supervisor, so none can hide."""
+    supervisors = [supervisor._process.pid for supervisor in sandbox._supervisors._idle]
+    assert supervisors, "the supervisor survived the run"
+    assert all(os.path.exists(f"/proc/{pid}") for pid in supervisors)
+    return [left for pid in supervisors for left in processes_below(pid)]

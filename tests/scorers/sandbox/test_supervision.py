@@ -1,0 +1,180 @@
+"""What is killed from outside is the machinery's failure, and nothing of a run outlives those who wanted it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scorers.sandbox.local import LocalSandbox
+from scorers.sandbox.program import Language, Limits, Program, SandboxUnavailable
+from tests.scorers.sandbox.conftest import Run, processes_below, programs_left
+
+ROOT = Path(__file__).resolve().parents[3]
+LONG = Limits(wall_s=30.0)
+FAMILY = "import os, time\nos.fork()\nos.fork()\ntime.sleep(60)"
+NEXT = "print(42)"
+
+
+def descendants(pid: int) -> list[int]:
+    """From the top: every process below this one."""
+    found = [int(child) for child in children(pid)]
+    for child in list(found):
+        found += descendants(child)
+    return found
+
+
+def children(pid: int) -> list[str]:
+    from scorers.sandbox import processes
+    return [other for other in processes.all_pids()
+            if len(fields := processes.stat_fields(other)) > 1 and fields[1] == str(pid).encode()]
+
+
+def wait_until(happened: Callable[[], object], within_s: float = 5.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def is_program(pid: int) -> bool:
+    try:
+        return b"main.py" in Path(f"/proc/{pid}/cmdline").read_bytes() and os.readlink(f"/proc/{pid}/exe") != ""
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("which", ["the first process", "the program"])
+def test_a_run_that_is_killed_from_outside_is_unavailable(which: str, sandbox: LocalSandbox, run: Run) -> None:
+    run(NEXT)
+    (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
+    seen: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            run("import time; time.sleep(60)", limits=LONG)
+        except SandboxUnavailable as error:
+            seen.append(error)
+
+    thread = threading.Thread(target=target)
+    thread.start()
+    wait_until(lambda: any("python" in os.path.basename(name.partition("\0")[0]) for name in processes_below(supervisor)))
+    time.sleep(0.2)
+    below = descendants(supervisor)
+    os.kill(below[0] if which == "the first process" else below[-1], signal.SIGKILL)
+    thread.join(timeout=10)
+    assert "killed from outside" in str(seen[0])
+    assert programs_left(sandbox) == []
+    assert run(NEXT).stdout == b"42\n"
+
+
+def test_a_supervisor_that_is_killed_is_replaced(sandbox: LocalSandbox, run: Run) -> None:
+    run(NEXT)
+    (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
+    base = sandbox._supervisors.base()
+    killer = threading.Timer(0.3, os.kill, (supervisor, signal.SIGKILL))
+    killer.start()
+    with pytest.raises(SandboxUnavailable, match="supervisor"):
+        run("import time; time.sleep(60)", limits=LONG)
+    wait_until(lambda: str(base) not in commands() and "time.sleep(60)" not in commands())
+    assert run(NEXT).stdout == b"42\n"
+
+
+def commands() -> str:
+    from scorers.sandbox import processes
+    return "\n".join(processes.read(pid, "cmdline").decode(errors="replace") for pid in processes.all_pids()
+                     if processes.stat_fields(pid)[:1] != [b"Z"])
+
+
+WORKER = """
+import sys
+from scorers.sandbox.local import LocalSandbox
+from scorers.sandbox.program import Language, Limits, Program
+from scorers.sandbox.seccomp import Walls
+sandbox = LocalSandbox(Walls(sys.argv[1]))
+with sandbox.prepare(Program(language=Language.PYTHON, source=sys.argv[2].encode())) as prepared:
+    print(sandbox._supervisors._idle[0]._process.pid, sandbox._supervisors.base(), flush=True)
+    prepared.run(limits=Limits(wall_s=30.0))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_outlives_a_scorer_that_is_killed(number: signal.Signals, sandbox: LocalSandbox) -> None:
+    with subprocess.Popen([sys.executable, "-c", WORKER, sandbox.name, FAMILY], stdout=subprocess.PIPE, cwd=ROOT,
+                          text=True) as worker:
+        assert worker.stdout is not None
+        pid, base = worker.stdout.readline().split()
+        wait_until(lambda: len(descendants(int(pid))) >= 4)
+        family = descendants(int(pid))
+        worker.send_signal(number)
+    wait_until(lambda: not any(Path(f"/proc/{one}").exists() for one in [int(pid), *family]), within_s=2.0)
+    wait_until(lambda: not Path(base).exists(), within_s=2.0)
+
+
+def test_a_run_that_its_scorer_gives_up_is_ended(sandbox: LocalSandbox, run: Run) -> None:
+    class GivenUp(Exception):
+        pass
+
+    def give_up(*_: object) -> None:
+        raise GivenUp
+
+    run(NEXT)
+    (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(GivenUp):
+            run(FAMILY, limits=LONG)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert not Path(f"/proc/{supervisor}").exists()
+    assert run(NEXT).stdout == b"42\n"
+    assert programs_left(sandbox) == []
+
+
+def test_a_fork_of_the_scorer_has_supervisors_of_its_own(sandbox: LocalSandbox, run: Run) -> None:
+    run(NEXT)
+    base = sandbox._supervisors.base()
+    child = os.fork()
+    if child == 0:
+        try:
+            own = sandbox._supervisors.base() != base and run(NEXT).stdout == b"42\n"
+            sandbox.close()
+            os._exit(0 if own else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert base.exists()
+    assert run(NEXT).stdout == b"42\n"
+
+
+def test_two_runs_at_a_time_do_not_meet(sandbox: LocalSandbox) -> None:
+    program = Program(language=Language.PYTHON, source=b"import os, time; print(input(), os.listdir('.')); "
+                                                       b"open('x', 'w').close(); time.sleep(.2)")
+    printed: list[bytes] = []
+    with sandbox.prepare(program) as prepared:
+        threads = [threading.Thread(target=lambda i=i: printed.append(prepared.run(str(i).encode(), LONG).stdout))
+                   for i in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(printed) == [b"0 []\n", b"1 []\n", b"2 []\n"]
+    sandbox.close()                 # one supervisor again, for the tests that ask which it is
+
+
+def test_a_closed_sandbox_leaves_nothing_and_can_be_used_again(sandbox: LocalSandbox, run: Run) -> None:
+    run(NEXT)
+    (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
+    base = sandbox._supervisors.base()
+    sandbox.close()
+    assert not base.exists()
+    assert not Path(f"/proc/{supervisor}").exists()
+    assert run(NEXT).stdout == b"42\n"
