@@ -63,14 +63,19 @@ class FusionSandbox:
         self._margin_s = margin_s
         self._pool = ServerPool(urls, self._probe, patience_s=patience_s)
         self._http: httpx.Client | None = None
+        self._version: str | None = None        # asked once, so that it is the same in every score
         self._lock = threading.Lock()
 
     @property
     def version(self) -> str:
-        """What the servers run Python with: `python=3.11.2`; several where they differ. Probes them the first time."""
-        if not any(server.version for server in self._pool.servers):
-            self._pool.probe_all()
-        return "python=" + ",".join(sorted({server.version for server in self._pool.servers if server.version}))
+        """What the servers run Python with: `python=3.11.2`; several where they differ, unknown while none answers."""
+        if self._version is None:
+            try:
+                self._pool.probe_all()
+            except SandboxUnavailable:
+                return "python=unknown"
+            self._version = "python=" + ",".join(sorted({one.version for one in self._pool.servers if one.version}))
+        return self._version
 
     @contextmanager
     def prepare(self, program: Program) -> Iterator[FusionProgram]:
