@@ -98,11 +98,13 @@ def run_file(state: Run, text: str) -> list[list[Any]]:
     plugin = Plugin(state, text)
     os.environ.update(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", HOME=os.getcwd())
     sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")       # noqa: PTH123, SIM115
-    pytest.main(["-q", "--noconftest", "-c", os.devnull, "--rootdir", "/", "--import-mode=importlib", "-p",
+    code = pytest.main(["--noconftest", "-c", os.devnull, "--rootdir", "/", "--import-mode=importlib", "-p",
                  "no:cacheprovider", "-p", "no:terminal", "-p", "no:faulthandler", os.path.abspath(sys.executable)],
                 plugins=[plugin])
     if plugin.stopped is not None:
         raise plugin.stopped
+    if code == pytest.ExitCode.USAGE_ERROR:
+        raise RuntimeError("this pytest does not know our options")
     if not plugin.outcomes:
         raise Failed("no test ran")
     return list(plugin.outcomes.values())

@@ -167,11 +167,13 @@ def main(sources: dict[str, str]) -> None:
             os.dup2(nothing, descriptor)        # what tests print is not for the line's reader
         os.environ.clear()
         codec = load(sources, "codec")
-        for name in ("link", "remote", "checks", "pytest_file"):
-            if name != "pytest_file" or b'"pytest"' in payload:
-                load(sources, name)
+        for name in ("link", "remote", "checks"):
+            load(sources, name)
         cases = load(sources, "cases")
-        line = cases.run(codec.json_value(payload.decode("ascii")), codec.Pipe(up[0], down[1]), child)
+        task = codec.json_value(payload.decode("ascii"))
+        if "pytest" in task:
+            load(sources, "pytest_file")
+        line = cases.run(task, codec.Pipe(up[0], down[1]), child)
         data = memoryview(line)
         while data:
             data = data[os.write(output, data):]
