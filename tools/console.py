@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from broker.stats import Snapshot
+from broker.tally import ScorerStats
 from tools.progress import View
 
 PLAIN_EVERY_S = 5.0
@@ -160,6 +161,9 @@ def progress_line(view: View, running: int) -> str:
     parts += [f"prompts={found.prompts}", f"rollouts={found.rollouts}", f"scored={found.scored}", f"dead={found.dead}",
               f"generators={found.alive('generator')}", f"scorers={found.alive('scorer')}",
               f"bottleneck={found.bottleneck!r}"]
+    for counter in ("unscorable", "over_limit", "retries"):
+        if number := sum(getattr(stats, counter) for stats in found.scorers):
+            parts.append(f"{counter}={number}")
     if view.age_s > STALE_S:
         parts.append(f"redis_silent_s={view.age_s:.0f}")
     return " ".join(parts)
@@ -175,6 +179,8 @@ def panel(name: str, view: View, running: int, seconds: float) -> RenderableType
                      subtitle=clock, border_style="dim")
     parts: list[RenderableType] = [_headline(view, found), Text(), _streams(found),
                                    Text(found.bottleneck, "yellow"), Text(), _processes(found)]
+    if len(found.scorers) > 1 or any(_troubles(stats) for stats in found.scorers):
+        parts += [Text(), _scorers(view, found)]
     if view.age_s > STALE_S:
         parts.append(Text(f"Redis has not answered for {view.age_s:.0f} s; this is what was seen last", "bold red"))
     return Panel(Group(*parts), title=title, subtitle=clock, border_style="dim", padding=(0, 1))
@@ -219,6 +225,27 @@ def _processes(found: Snapshot) -> RenderableType:
         table.add_row(Text(process.role, COLOURS.get(process.role, "white")), str(process.pid), version,
                       Text(process.state))
     return table
+
+
+def _scorers(view: View, found: Snapshot) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table.add_column("scorer", no_wrap=True, overflow="ellipsis")
+    table.add_column("queue")
+    for column in ("jobs", "scored", "/s", "ms each"):
+        table.add_column(column, justify="right")
+    table.add_column("trouble", no_wrap=True, overflow="ellipsis")
+    for stats in found.scorers:
+        rate = view.rates.get((stats.queue, stats.scorer), 0.0)
+        table.add_row(Text(stats.scorer, COLOURS["scorer"]), stats.queue, str(found.queued_jobs.get(stats.queue, 0)),
+                      str(stats.scored), f"{rate:.1f}", f"{1000 * stats.seconds_a_completion:.1f}",
+                      Text(_troubles(stats) or "-", "yellow" if _troubles(stats) else ""))
+    return table
+
+
+def _troubles(stats: ScorerStats) -> str:
+    """What went wrong, in words; "" where nothing did."""
+    counts = {"unscorable": stats.unscorable, "over their limits": stats.over_limit, "retries": stats.retries}
+    return ", ".join(f"{number} {what}" for what, number in {**counts, **stats.failures}.items() if number)
 
 
 def sparkline(values: list[float], width: int = 20) -> str:

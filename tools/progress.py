@@ -10,6 +10,8 @@ import contextlib
 import json
 import threading
 import time
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from broker.stats import Snapshot, snapshot
 from tools.log_tail import LogTail
 
 LOOK_EVERY_S = 1.0
+RATE_LOOKS = 10             # that a rate is a mean of
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,6 +33,7 @@ class View:
 
     snapshot: Snapshot | None = None        # None before the first answer of Redis
     seen_at: float = 0.0                    # monotonic seconds of it
+    rates: dict[tuple[str, str], float] = field(default_factory=dict)   # completions/s lately, by queue and scorer
     last_step: dict[str, Any] = field(default_factory=dict)
     rewards: list[float] = field(default_factory=list)              # mean of each step
     pass_rates: list[tuple[int, float]] = field(default_factory=list)   # (version, rate)
@@ -49,6 +53,7 @@ class Progress:
         self._client = redis.Redis.from_url(redis_url, socket_timeout=2.0, socket_connect_timeout=2.0,
                                             retry=Retry(NoBackoff(), 0))
         self._metrics = LogTail(folder / "metrics.jsonl")
+        self._looks: deque[tuple[float, Snapshot]] = deque(maxlen=RATE_LOOKS)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="progress", daemon=True)
         self._thread.start()
@@ -65,11 +70,23 @@ class Progress:
                 with contextlib.suppress(ValueError):
                     self._count(json.loads(line))
             with contextlib.suppress(redis.RedisError):
-                self.view.snapshot = snapshot(self._client, self._name)
-                self.view.seen_at = time.monotonic()
+                found = snapshot(self._client, self._name)
+                self.view.snapshot, self.view.seen_at = found, time.monotonic()
+                self._looks.append((self.view.seen_at, found))
+                self.view.rates = rates(self._looks)
 
     def _count(self, step: dict[str, Any]) -> None:
         self.view.last_step = step
         self.view.rewards.append(float(step["reward_mean"]))
         if step.get("eval_pass_rate") is not None:
             self.view.pass_rates.append((int(step["eval_version"]), float(step["eval_pass_rate"])))
+
+
+def rates(looks: Sequence[tuple[float, Snapshot]]) -> dict[tuple[str, str], float]:
+    """Completions a second of each queue and scorer between the first of `looks` (monotonic seconds) and the last."""
+    (began_at, before), (ended_at, now) = looks[0], looks[-1]
+    if ended_at <= began_at:
+        return {}
+    known = {(stats.queue, stats.scorer): stats.completions for stats in before.scorers}
+    return {place: (stats.completions - known.get(place, 0)) / (ended_at - began_at)
+            for stats in now.scorers for place in [(stats.queue, stats.scorer)]}

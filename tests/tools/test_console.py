@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import re
 import time
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from broker.stats import Process, Snapshot
+from broker.tally import ScorerStats
 from tools.console import LiveConsole, PlainConsole, is_shown, panel, progress_line, sparkline
-from tools.progress import View
+from tools.progress import View, rates
 
 BEATS = (Process(role="generator", id="g", pid=7, host="here", state="sampling", version="2", since=0.0),
          Process(role="learner", id="l", pid=8, host="here", state="12 s: 3 of 16 groups", version="", since=0.0),
@@ -58,6 +61,40 @@ def test_the_table_shows_the_run() -> None:
     assert "Redis has not answered" not in table
     assert "Redis has not answered for 20 s" in drawn(midway(silent_s=20))
     assert "the learner has not begun" in drawn(View())
+
+
+FINE = ScorerStats(queue="math", scorer="math", groups=3, completions=24, seconds=1.2, failures={})
+BROKEN = ScorerStats(queue="code", scorer="code", groups=2, completions=16, unscorable=1, over_limit=2, retries=3,
+                     failures={"SandboxUnavailable": 4}, seconds=32.0)
+
+
+@pytest.mark.parametrize(("scorers", "rows"), [
+    ((), []),
+    ((FINE,), []),                                              # nothing to add to what is there
+    ((FINE, replace(FINE, queue="light", scorer="mine")), ["math", "mine"]),
+    ((BROKEN,), ["code"]),
+])
+def test_scorers_have_a_table_where_there_are_several_or_one_had_trouble(
+        scorers: tuple[ScorerStats, ...], rows: list[str]) -> None:
+    table = drawn(replace(midway(), snapshot=replace(MIDWAY, scorers=scorers)))
+    assert ("ms each" in table) is bool(rows)
+    for row in rows:
+        assert re.search(rf"^│ {row} .* {50 if row != 'code' else 2000}.0 ", table, re.MULTILINE), table
+
+
+def test_the_troubles_of_a_scorer_are_named_with_their_numbers() -> None:
+    view = replace(midway(), rates={("code", "code"): 1.25},
+                   snapshot=replace(MIDWAY, scorers=(BROKEN,), queued_jobs={"code": 5}))
+    assert re.search(r"code +code +5 +15 +1\.2 +2000\.0 +1 unscorable, 2 over their limits, 3 retries, "
+                     r"4 SandboxUnavailable", drawn(view))
+    assert progress_line(view, 3).endswith(" unscorable=1 over_limit=2 retries=3")
+
+
+def test_a_rate_is_of_the_completions_between_two_looks() -> None:
+    later = replace(MIDWAY, scorers=(BROKEN, replace(FINE, completions=64)))
+    looks = [(100.0, replace(MIDWAY, scorers=(FINE,))), (101.0, MIDWAY), (110.0, later)]
+    assert rates(looks) == {("math", "math"): 4.0, ("code", "code"): 1.6}
+    assert rates(looks[:1]) == {}
 
 
 @pytest.mark.parametrize(("values", "bars"), [
