@@ -78,5 +78,6 @@ case $flavour in
     *) die "cpu or gpu, not $flavour" ;;
 esac
 install --no-build-isolation --editable .
+scripts/bubblewrap.sh
 touch ".venv/installed-$flavour"
 say "done"

@@ -23,9 +23,9 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/full")
 
 
 def find_bwrap() -> str | None:
-    """The system's, else the one that `make setup` put into the environment."""
+    """The one that `make setup` brought where the system's is missing or too old, else the system's."""
     own = Path(sys.prefix) / "bin" / "bwrap"
-    return shutil.which("bwrap") or (str(own) if own.exists() else None)
+    return str(own) if own.exists() else shutil.which("bwrap")
 
 
 def command_line(bwrap: str, order: Order, *, filter_fd: int, status_fd: int, block_fd: int,

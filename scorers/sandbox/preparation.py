@@ -1,7 +1,7 @@
 """What one run needs before its fork: pipes, standard input, a scratch folder, the walls' rules.
 
-In: an `Order`. Out: a `Launch` for `scorers.sandbox.launch`, and on an `ExitStack` whatever has to be closed and removed
-after the run. Called by `scorers.sandbox.execution`. Raises OSError where the machine has no room for one more run.
+In: an `Order`. Out: a `Launch` for `scorers.sandbox.launch`, and on an `ExitStack` whatever has to be closed and
+removed after the run. Called by `scorers.sandbox.execution`. Raises OSError where the machine has no room for it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -56,5 +56,5 @@ def programs_left(sandbox: LocalSandbox) -> list[str]:
     """Processes of programs that are still there. Orphans are given to the supervisor, so none can hide."""
     supervisors = [supervisor._process.pid for supervisor in sandbox._supervisors._idle]
     assert supervisors, "the supervisor survived the run"
-    assert all(os.path.exists(f"/proc/{pid}") for pid in supervisors)
+    assert all(Path(f"/proc/{pid}").exists() for pid in supervisors)
     return [left for pid in supervisors for left in processes_below(pid)]

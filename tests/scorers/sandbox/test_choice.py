@@ -76,6 +76,8 @@ def test_a_python_that_the_programs_user_can_t_run_is_passed_over(
     other = LocalSandbox(Walls(sandbox.name))
     assert other.interpreter == system
     monkeypatch.setattr(toolchain, "interpreters", lambda: iter([hidden]))
+    third = LocalSandbox(Walls(sandbox.name))
     with pytest.raises(SandboxMissing, match=str(tmp_path)):
-        _ = LocalSandbox(Walls(sandbox.name)).version
-    other.close()
+        _ = third.version
+    for used in (other, third):
+        used.close()

@@ -42,34 +42,43 @@ ATTACKS = {
     "reads the home folder": "attempt(os.listdir, home); attempt(lambda: open(home + '/secret').read())",
     "reads the repository": f"attempt(lambda: open({str(ROOT / 'pyproject.toml')!r}).read())",
     "reads accounts": "attempt(lambda: open('/etc/passwd').read()); attempt(os.listdir, '/etc/ssh')",
-    "walks through /proc": "attempt(lambda: [open(f'/proc/{p}/environ').read() for p in os.listdir('/proc') if p.isdigit()])",
+    "walks through /proc":
+        "attempt(lambda: [open(f'/proc/{p}/environ').read() for p in os.listdir('/proc') if p.isdigit()])",
     "reads the scorer's environment": "attempt(lambda: open(f'/proc/{scorer}/environ').read())",
     "reads the scorer's memory": "attempt(lambda: open(f'/proc/{scorer}/mem', 'rb').seek(4096))",
     "walks through /sys": "attempt(os.listdir, '/sys')",
     "follows a link to a secret": "os.symlink(folder + '/secret', 'link'); attempt(lambda: open('link').read())",
     "makes a hard link to a secret": "attempt(os.link, folder + '/secret', 'hard')",
     "writes beside its scratch": "attempt(lambda: open(folder + '/planted', 'w').write('x'))",
-    "writes into its program": "attempt(lambda: open(os.path.dirname(os.path.abspath(__file__)) + '/planted.py', 'w').write('x'))",
+    "writes into its program":
+        "attempt(lambda: open(os.path.dirname(os.path.abspath(__file__)) + '/planted.py', 'w').write('x'))",
     "overwrites its interpreter": "attempt(lambda: open(os.path.realpath(sys.executable), 'ab').close())",
-    "removes a file": "attempt(os.unlink, folder + '/secret'); attempt(os.rename, folder + '/secret', folder + '/gone')",
-    "empties a file": "attempt(os.truncate, folder + '/secret', 0); attempt(os.open, folder + '/secret', os.O_RDONLY | os.O_TRUNC)",
-    "changes a file's rights": "attempt(os.chmod, folder + '/secret', 0); attempt(os.utime, folder + '/secret', (0, 0))",
+    "removes a file":
+        "attempt(os.unlink, folder + '/secret'); attempt(os.rename, folder + '/secret', folder + '/gone')",
+    "empties a file":
+        "attempt(os.truncate, folder + '/secret', 0); attempt(os.open, folder + '/secret', os.O_RDONLY | os.O_TRUNC)",
+    "changes a file's rights":
+        "attempt(os.chmod, folder + '/secret', 0); attempt(os.utime, folder + '/secret', (0, 0))",
     "mounts": "attempt(call, 165, b'none', folder.encode(), b'tmpfs', 0, 0)",
     "leaves by chroot": "attempt(os.chroot, '/tmp')",
     # Network
     "connects to the machine": "attempt(lambda: socket.create_connection(('127.0.0.1', int(port)), timeout=1))",
-    "sends a datagram": "attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', int(port))))",
+    "sends a datagram":
+        "attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', int(port))))",
     "asks for a name": "attempt(socket.getaddrinfo, 'example.com', 80)",
     "opens a raw socket": "attempt(socket.socket, socket.AF_PACKET, socket.SOCK_RAW)",
     "talks to the kernel": "attempt(socket.socket, socket.AF_NETLINK, socket.SOCK_RAW)",
     "connects to a named socket": "attempt(lambda: socket.socket(socket.AF_UNIX).connect(folder + '/socket'))",
-    "connects a pair to a named socket": "attempt(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].connect(folder + '/datagrams'))",
+    "connects a pair to a named socket":
+        "attempt(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].connect(folder + '/datagrams'))",
     # Processes
-    "signals the scorer": "attempt(os.kill, int(scorer), signal.SIGUSR1); attempt(os.kill, int(supervisor), signal.SIGTERM)",
+    "signals the scorer":
+        "attempt(os.kill, int(scorer), signal.SIGUSR1); attempt(os.kill, int(supervisor), signal.SIGTERM)",
     "traces the scorer": "attempt(call, 101, 16, int(scorer), 0, 0)",
     "reads another's memory": "attempt(call, 310, int(scorer), 0, 0, 0, 0, 0)",
     "stops the scorer by a limit": "attempt(resource.prlimit, int(scorer), resource.RLIMIT_CPU, (1, 1))",
-    "stops the scorer by an owner's signal": "import fcntl; r, w = os.pipe(); attempt(fcntl.fcntl, r, fcntl.F_SETOWN, int(scorer))",
+    "stops the scorer by an owner's signal":
+        "import fcntl; r, w = os.pipe(); attempt(fcntl.fcntl, r, fcntl.F_SETOWN, int(scorer))",
     "leaves its group": "attempt(os.setsid); attempt(os.setpgid, 0, 0)",
     "makes namespaces": "attempt(call, 272, 0x10000000); attempt(call, 56, 0x10000011, 0, 0, 0, 0)",
     "makes a namespace by clone3": "attempt(call, 435, bytes(88), 88)",
@@ -80,9 +89,11 @@ ATTACKS = {
     "uses the calls of another ABI": "attempt(call, 0x40000000 + 39)",
     # Limits
     "raises its limits": "for n in ('AS', 'NPROC', 'FSIZE', 'CORE', 'NOFILE', 'CPU'):\n"
-                         "  k = getattr(resource, 'RLIMIT_' + n); attempt(resource.setrlimit, k, (resource.RLIM_INFINITY,) * 2)",
+                         "  k = getattr(resource, 'RLIMIT_' + n)\n"
+                         "  attempt(resource.setrlimit, k, (resource.RLIM_INFINITY,) * 2)",
     "lowers its time to look as if it was killed": "attempt(resource.setrlimit, resource.RLIMIT_CPU, (0, 0))",
-    "kills itself by SIGKILL": "attempt(os.kill, os.getpid(), 9); attempt(os.kill, 0, 9); attempt(os.killpg, os.getpgrp(), 9)",
+    "kills itself by SIGKILL":
+        "attempt(os.kill, os.getpid(), 9); attempt(os.kill, 0, 9); attempt(os.killpg, os.getpgrp(), 9)",
     "kills itself by a thread's SIGKILL": "attempt(signal.pthread_kill, threading.get_ident(), 9)",
     "kills itself through a child's end": "attempt(call, 56, 9, 0, 0, 0, 0)",
     "kills itself by a timer": "attempt(call, 222, 0, bytes(8) + (9).to_bytes(4, 'little') + bytes(52), bytes(8))",
@@ -165,14 +176,17 @@ HARD_TO_END = {
     "closes its output and goes on": ("import os, time; os.closerange(0, 9); time.sleep(60)", Ending.TIME),
     "leaves a child that holds the output": ("import os, time\nif os.fork() == 0: time.sleep(60)", Ending.EXITED),
     "leaves a grandchild that ignores signals": (
-        STUBBORN + "if os.fork() == 0:\n  try: os.setsid()\n  except OSError: pass\n  if os.fork() == 0: time.sleep(60)",
+        STUBBORN + "if os.fork() == 0:\n  try: os.setsid()\n  except OSError: pass\n"
+                   "  if os.fork() == 0: time.sleep(60)",
         Ending.EXITED),
     "is a fork bomb": ("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass", Ending.TIME),
-    "is a bomb of threads": ("import threading, time\nwhile True:\n  try: threading.Thread(target=time.sleep, args=(60,)).start()"
-                             "\n  except RuntimeError: time.sleep(.1)", Ending.TIME),
+    "is a bomb of threads": (("import threading, time\nwhile True:\n"
+                              "  try: threading.Thread(target=time.sleep, args=(60,)).start()"
+                             "\n  except RuntimeError: time.sleep(.1)"), Ending.TIME),
     "is a bomb of memory in many processes": (
         "import os, time\nfor _ in range(3): os.fork()\nx = bytearray(200 << 20)\ntime.sleep(60)", Ending.MEMORY),
-    "holds shared memory": ("import mmap, time\nm = mmap.mmap(-1, 300 << 20)\nm.write(b'x' * (300 << 20))\ntime.sleep(60)", Ending.MEMORY),
+    "holds shared memory": (
+        "import mmap, time\nm = mmap.mmap(-1, 300 << 20)\nm.write(b'x' * (300 << 20))\ntime.sleep(60)", Ending.MEMORY),
     "writes without end": ("while True: print('x' * 65536)", Ending.OUTPUT),
     "writes errors without end": ("import sys\nwhile True: sys.stderr.write('x' * 65536)", Ending.OUTPUT),
 }

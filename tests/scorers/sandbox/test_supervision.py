@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from scorers.sandbox import processes
 from scorers.sandbox.local import LocalSandbox
 from scorers.sandbox.program import Language, Limits, Program, SandboxUnavailable
 from tests.scorers.sandbox.conftest import Run, processes_below, programs_left
@@ -32,7 +33,6 @@ def descendants(pid: int) -> list[int]:
 
 
 def children(pid: int) -> list[str]:
-    from scorers.sandbox import processes
     return [other for other in processes.all_pids()
             if len(fields := processes.stat_fields(other)) > 1 and fields[1] == str(pid).encode()]
 
@@ -42,13 +42,6 @@ def wait_until(happened: Callable[[], object], within_s: float = 5.0) -> None:
     while not happened():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.01)
-
-
-def is_program(pid: int) -> bool:
-    try:
-        return b"main.py" in Path(f"/proc/{pid}/cmdline").read_bytes() and os.readlink(f"/proc/{pid}/exe") != ""
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("which", ["the first process", "the program"])
@@ -65,8 +58,7 @@ def test_a_run_that_is_killed_from_outside_is_unavailable(which: str, sandbox: L
 
     thread = threading.Thread(target=target)
     thread.start()
-    wait_until(lambda: any("python" in os.path.basename(name.partition("\0")[0]) for name in processes_below(supervisor)))
-    time.sleep(0.2)
+    wait_until(lambda: any(name.endswith("main.py\0") and "bwrap" not in name for name in processes_below(supervisor)))
     below = descendants(supervisor)
     os.kill(below[0] if which == "the first process" else below[-1], signal.SIGKILL)
     thread.join(timeout=10)
@@ -88,13 +80,13 @@ def test_a_supervisor_that_is_killed_is_replaced(sandbox: LocalSandbox, run: Run
 
 
 def commands() -> str:
-    from scorers.sandbox import processes
     return "\n".join(processes.read(pid, "cmdline").decode(errors="replace") for pid in processes.all_pids()
                      if processes.stat_fields(pid)[:1] != [b"Z"])
 
 
 WORKER = """
 import sys
+from scorers.sandbox import processes
 from scorers.sandbox.local import LocalSandbox
 from scorers.sandbox.program import Language, Limits, Program
 from scorers.sandbox.seccomp import Walls
