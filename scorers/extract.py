@@ -22,6 +22,7 @@ END_MARKS: Final = ("<|im_end|>", "<|endoftext|>", "</s>", "<\uff5cend\u2581of\u
                     "<turn|>", "<eos>")
 
 _BOX_OPEN: Final = re.compile(r"\\boxed\s*\{")
+_BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)      # an escaped character, brace or not, is no structure
 _ANSWER_OPEN: Final = "<answer>"
 _ANSWER_CLOSE: Final = "</answer>"
 _LINE_WITH_RUN: Final = re.compile(r"^[^\n]*?(?:```|~~~)[^\n]*$", re.MULTILINE)
@@ -54,20 +55,16 @@ def last_box(response: str) -> str | None:
     A last box that is never closed is no answer, and an earlier one does not stand in for it: the text was cut off
     while it stated its result. Escaped braces (`\{`) are content, not structure. Of boxes in boxes it is the innermost.
     """
-    openings = [opening.end() for opening in _BOX_OPEN.finditer(response)]
-    if not openings:
+    start = None
+    for opening in _BOX_OPEN.finditer(response):
+        start = opening.end()
+    if start is None:
         return None
-    start = position = openings[-1]
     depth = 1
-    while position < len(response):
-        character = response[position]
-        if character == "\\":
-            position += 2           # an escaped character, brace or not, never opens or closes a group
-            continue
-        depth += (character == "{") - (character == "}")
+    for brace in _BRACE.finditer(response, start):
+        depth += (brace.group() == "{") - (brace.group() == "}")
         if depth == 0:
-            return response[start:position]
-        position += 1
+            return response[start:brace.start()]
     return None
 
 

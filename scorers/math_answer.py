@@ -21,8 +21,8 @@ from broker.messages import Score, ScoreStatus
 from config.scorers import MathConfig
 from scorers.child import Child, LimitExceeded, Reply, Request
 from scorers.extract import response_part
-from scorers.math_equality import LIBRARIES, judge
-from scorers.math_text import difference, plain_number, tidy
+from scorers.math_equality import LIBRARIES, judge, warm_up
+from scorers.math_text import difference, is_integer, plain_number, tidy
 from scorers.math_variants import MAX_CHARS, VARIANTS, Answer, NoAnswer, Variant
 from scorers.scorer import SelfTestFailed
 
@@ -44,7 +44,7 @@ class MathAnswer:
         self._config = config
         self._child = Child(judge, memory_bytes=MEMORY_BYTES)
         self._checked: tuple[tuple[str, str], str | None] | None = None     # the last reference, what is wrong with it
-        judge({"reference": "1", "answer": None})       # ours, so harmless: children inherit the warm parser
+        warm_up()
 
     @property
     def child_pid(self) -> int | None:
@@ -125,6 +125,8 @@ class MathAnswer:
         if variant.rule == "math" and answer.boxed:
             if answer.text == reference:            # which has been found to equal itself
                 return True, ""
+            if is_integer(answer.text) and is_integer(reference):
+                return False, ""                    # what the child would say, without the way to it and back
             if not is_compatible and (because := difference(answer.text, reference)) is not None:
                 return False, f"answer {_shown(answer.text)}, expected {_shown(reference)}: {because}"
         reply = self._ask({"reference": reference, "answer": answer.text, "boxed": answer.boxed, "rule": variant.rule,
@@ -137,7 +139,7 @@ class MathAnswer:
         """Why no answer could ever equal this reference; None where one could. Asked of the child once a group."""
         if len(reference) > MAX_CHARS:
             return f"the reference has {len(reference)} characters; {MAX_CHARS} is the limit"
-        if variant.rule is None:
+        if variant.rule is None or is_integer(reference):
             return None
         if self._checked is None or self._checked[0] != (reference, variant.rule):
             self._checked = ((reference, variant.rule), self._examine(reference, variant))

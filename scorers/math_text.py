@@ -11,8 +11,8 @@ import re
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-_FULL_STOP: Final = re.compile(r"(?<=[\w})\]$%])(?<!\\right)\s*\.$")
 _NUMBER: Final = re.compile(r"([-+]?)((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)")
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,999}")
 _PERCENT: Final = re.compile(r"%|percent|\bpct\b", re.IGNORECASE)
 _SUBSCRIPTED: Final = re.compile(r"[0-9})\]]\s*_")
 _BASED: Final = re.compile(r"0*([0-9A-Za-z]+)_(?:\{(?:\\text\{)?([0-9]+)\}{1,2}|([0-9]+))")
@@ -23,7 +23,15 @@ _ALTERNATIVE: Final = re.compile(r"\b(?:or|and)\b.*[0-9]|[0-9].*\b(?:or|and)\b",
 
 def tidy(answer: str) -> str:
     r"""The text without the space around it and the full stop of its sentence (`72.`, and not that of `\right.`)."""
-    return _FULL_STOP.sub("", answer.strip())
+    answer = answer.strip()
+    sentence = answer.removesuffix(".").rstrip()
+    is_ended = sentence and len(sentence) < len(answer) and (sentence[-1].isalnum() or sentence[-1] in "_})]$%")
+    return sentence if is_ended and not sentence.endswith("\\right") else answer
+
+
+def is_integer(text: str) -> bool:
+    """Whether the text is a plain integer of no more than a thousand digits: two of these are equal as texts are."""
+    return _INTEGER.fullmatch(text) is not None
 
 
 def has_percent(text: str) -> bool:

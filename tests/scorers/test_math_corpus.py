@@ -1,0 +1,106 @@
+"""Right answers score 1, wrong ones 0, attacks nothing, and saying nothing scores nothing."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from broker.errors import BadMessage
+from config.scorers import MathConfig
+from scorers.math_answer import MathAnswer
+from scorers.math_equality import judge
+from scorers.math_text import is_integer
+from scorers.math_variants import VARIANTS
+from tests.scorers.golden.math_corpus import ATTACKS, HONEST, NULL_ANSWERS, REFERENCES, WRONG
+
+SEPARATORS = (
+    " or ", ", ", "; ", " ", "\\quad ", "\\\\ ", "\\text{ or }", "\\text{ (or } ", "\\text{, }", "\\lor ", "\\cup ",
+    "\\mid ", "/", "\n", "&", "=", "\\equiv ", "\\to ", "\\implies ", ":", "\\ldots ", "\\pm ", "\\%", "%", "<", "} {",
+    "$ $", "$, $", "$ or $", "\\boxed ", "_", "^", "\t", "\u2028", "{}", "\\",
+)
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[MathAnswer]:
+    """A scorer that gives an answer 0.6 seconds."""
+    scorer = MathAnswer(MathConfig(deadline_s=0.6))
+    yield scorer
+    scorer.close()
+
+
+@pytest.mark.parametrize(("answer", "reference"), HONEST)
+def test_a_right_answer_scores_1(math_scorer: MathAnswer, answer: str, reference: str) -> None:
+    score = math_scorer.score_text(f"So it is $\\boxed{{{answer}}}$.", reference)
+    assert score.value == 1.0, score.reason
+
+
+@pytest.mark.parametrize(("answer", "reference"), WRONG)
+def test_a_wrong_answer_scores_0(math_scorer: MathAnswer, answer: str, reference: str) -> None:
+    score = math_scorer.score_text(f"So it is $\\boxed{{{answer}}}$.", reference)
+    assert score.value == 0.0, score.reason
+
+
+@pytest.mark.parametrize("row_type", ["math", "hendrycks_math", "prime_math"])
+@pytest.mark.parametrize(("text", "reference", "trick"), ATTACKS,
+                         ids=[f"{n}-{row[2]}" for n, row in enumerate(ATTACKS)])
+def test_an_attack_gets_nothing_within_its_deadline(hasty: MathAnswer, text: str, reference: str, trick: str,
+                                                    row_type: str) -> None:
+    started = time.monotonic()
+    score = hasty.score_text(text, reference, row_type)
+    assert score.value == 0.0, (trick, score.reason)
+    assert time.monotonic() - started < 0.6 + 2.0
+
+
+@pytest.mark.parametrize("row_type", VARIANTS)
+def test_no_text_scores_for_two_references(math_scorer: MathAnswer, row_type: str) -> None:
+    """Whatever stands between two answers, at most one of them counts."""
+    for separator in SEPARATORS:
+        stated = f"5{separator}7"
+        text = f"#### {stated}" if row_type == "gsm8k" else f"\\boxed{{{stated}}}"
+        values = [math_scorer.score_text(text, reference, row_type).value for reference in ("5", "7")]
+        assert values != [1.0, 1.0], stated
+
+
+@pytest.mark.parametrize("row_type", VARIANTS)
+def test_saying_nothing_scores_nothing(math_scorer: MathAnswer, row_type: str) -> None:
+    for reference in REFERENCES:
+        info = {"type": row_type, "answer": {"value": reference}}
+        for text in NULL_ANSWERS:
+            try:
+                score = math_scorer.score(text, info)
+            except BadMessage:
+                assert row_type == "gsm8k"          # whose references are numbers
+                continue
+            assert score.value in (0.0, None), (text, reference, score.reason)
+
+
+@pytest.mark.parametrize("row_type", VARIANTS)
+@pytest.mark.parametrize("value", ["", None, " \n", [], {}, True])
+def test_a_row_whose_reference_is_nothing_is_refused(math_scorer: MathAnswer, row_type: str, value: object) -> None:
+    with pytest.raises(BadMessage, match="a row without an answer"):
+        math_scorer.score("", {"type": row_type, "answer": {"value": value}})
+
+
+@pytest.mark.parametrize("mark", ["<|im_end|>", "<|endoftext|>", "</s>\n", "<|eot_id|>"])
+@pytest.mark.parametrize(("row_type", "text"), [
+    ("math", "so \\boxed{5}"), ("hendrycks_math", "so $\\boxed 5$"), ("gsm8k", "#### 5"),
+    ("prime_math", "The answer is 5"), ("prime_math", "5"),
+])
+def test_the_mark_of_a_turns_end_changes_no_verdict(math_scorer: MathAnswer, row_type: str, text: str,
+                                                    mark: str) -> None:
+    assert math_scorer.score_text(text + mark, "5", row_type).value == 1.0
+    assert math_scorer.score_text(text + mark, "6", row_type).value == 0.0
+
+
+def test_integers_are_compared_without_the_child_as_it_would_compare_them() -> None:
+    source = random.Random(0)
+    texts = ["0", "-1", "1", *(str(source.randrange(-10**size, 10**size)) for size in (1, 3, 20, 30, 200, 999))]
+    for reference in texts:
+        for answer in texts:
+            assert is_integer(answer)
+            verdict = judge({"reference": reference, "answer": answer, "boxed": True})
+            assert verdict["equal"] == (answer == reference)
+    assert not any(map(is_integer, ("", "-0", "007", "1,000", "5.0", "+5", "5\n", "\uff15", "1" * 1001)))
