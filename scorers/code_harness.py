@@ -81,7 +81,7 @@ def verdict_of(outcome: Outcome, nonce: str, expected: int | None) -> Verdict:
         SandboxUnavailable: the harness could not do its work on this machine.
     """
     last = outcome.stdout.rstrip(b"\n").rpartition(b"\n")[2].decode("ascii", "replace")
-    if outcome.ending is Ending.EXITED and last.startswith(f"{nonce} "):
+    if last.startswith(f"{nonce} ") and outcome.stdout.endswith(b"\n"):       # whole
         return _proven(json.loads(last.removeprefix(f"{nonce} ")), expected)
     if outcome.exit_code == BROKEN:
         raise SandboxUnavailable(f"the harness failed: {outcome.stderr.decode('utf-8', 'replace').strip()[-300:]}")

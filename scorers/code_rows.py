@@ -29,7 +29,8 @@ ALIASES: Final[Mapping[str, Language]] = {
     "javascript": Language.JAVASCRIPT, "js": Language.JAVASCRIPT, "node": Language.JAVASCRIPT,
     "nodejs": Language.JAVASCRIPT}
 CONSTANTS: Final = frozenset({"true", "false", "null"})     # of JSON, in tests that were made from it
-CHECKERS: Final[Mapping[str, str]] = {      # names that decide a check: the standard library's, whatever the answer says
+CHECKERS: Final[Mapping[str, str]] = {      # names that decide a check: a library's, whatever the answer says
+    "np": "import numpy as np", "pd": "import pandas as pd", "pytest": "import pytest",
     "isclose": "from math import isclose", "Counter": "from collections import Counter",
     "OrderedDict": "from collections import OrderedDict", "approx": "from pytest import approx"}
 
@@ -78,7 +79,8 @@ def suite_of(verification_info: Mapping[str, Any], *, split: bool, max_cases: in
     """
     row_type = verification_info.get("type")
     if row_type not in ROW_TYPES:
-        raise BadMessage(f"the code scorer needs verification_info of type 'code' or 'code_verifiable', got {row_type!r}")
+        raise BadMessage(f"the code scorer needs verification_info of type {' or '.join(sorted(ROW_TYPES))}, "
+                         f"got {row_type!r}")
     answer = verification_info.get("answer")
     if not isinstance(answer, Mapping):
         raise BadMessage(f"a code row's answer is one of {', '.join(SHAPES)}; got {type(answer).__name__}")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -179,17 +179,13 @@ class CodeTests:
         for case in cases:
             if tally.is_decided:
                 return
-            outcome = None
-            for _ in range(2):          # over a limit: once more
-                left_s = deadline - time.monotonic()
-                if left_s <= 0:
-                    tally.fail_rest(self._over_deadline())
-                    return
-                outcome = prepared.run(case.stdin.encode("utf-8", "surrogatepass"), self._limits(left_s))
-                if outcome.ending not in _LIMITS:
-                    break
-            assert outcome is not None
+            stdin = case.stdin.encode("utf-8", "surrogatepass")
+            outcome = prepared.run(stdin, self._limits(deadline - time.monotonic()))
+            if outcome.ending in _LIMITS and time.monotonic() < deadline:
+                outcome = prepared.run(stdin, self._limits(deadline - time.monotonic()))
             tally.add(self._stdio_problem(outcome, case))
+            if time.monotonic() >= deadline:
+                tally.fail_rest(self._over_deadline())
 
     def _stdio_problem(self, outcome: Outcome, case: StdioCase) -> str | None:
         if outcome.ending in _LIMITS:
@@ -207,18 +203,21 @@ class CodeTests:
                 return
             while not tally.is_decided:
                 done = len(tally.results)
-                verdict = self._run(prepared, source, tests, tests.cases[done:], tally, deadline)
+                verdict = self._run(prepared, source, tests, tests.cases[done:], stop=tally.is_all,
+                                    deadline=deadline)
                 _take(verdict, tally)
                 if verdict.stopped is None or tally.is_decided:
                     continue
                 if verdict.is_limit:
                     alone = tests.cases[len(tally.results):][:1] if verdict.is_loaded else tests.cases[done:]
-                    again = self._run(prepared, source, tests, alone, tally, deadline)
+                    again = self._run(prepared, source, tests, alone, stop=tally.is_all, deadline=deadline)
                     _take(again, tally)
                     if again.stopped is None:
                         continue
                     verdict = again
-                reason = f"exceeded its limit: {verdict.stopped}, and again alone" if verdict.is_limit else verdict.stopped
+                reason = verdict.stopped
+                if verdict.is_limit:
+                    reason = f"exceeded its limit: {reason}, and again alone"
                 if time.monotonic() >= deadline:
                     tally.fail_rest(self._over_deadline())
                 elif verdict.is_loaded:
@@ -228,23 +227,23 @@ class CodeTests:
 
     def _run_pytest(self, prepared: Prepared, source: str, tests: Harnessed, tally: _Tally, deadline: float) -> None:
         """A whole file: how many tests it has is known when it has run."""
-        verdict = self._run(prepared, source, tests, (), tally, deadline)
+        verdict = self._run(prepared, source, tests, (), stop=tally.is_all, deadline=deadline)
         if verdict.is_limit:
-            verdict = self._run(prepared, source, tests, (), tally, deadline)
+            verdict = self._run(prepared, source, tests, (), stop=tally.is_all, deadline=deadline)
         _take(verdict, tally)
         if verdict.stopped is not None:
             tally.add(verdict.stopped)
         tally.total = len(tally.results)
 
-    def _run(self, prepared: Prepared, source: str, tests: Harnessed, cases: Any, tally: _Tally,
-             deadline: float) -> Verdict:
+    def _run(self, prepared: Prepared, source: str, tests: Harnessed, cases: Sequence[Mapping[str, Any]],
+             *, stop: bool, deadline: float) -> Verdict:
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             return Verdict(cases=(), stopped=self._over_deadline(), is_limit=True)
         limits = self._limits(left_s + _OVERTIME_S, of_case=False)
         memory_bytes = max(limits.memory_bytes // 2, limits.memory_bytes - _HARNESS_BYTES)
         job = Job(source=source, tests=tests, cases=cases, case_s=self._config.case_timeout_s, total_s=left_s,
-                  memory_bytes=memory_bytes, stop=tally.is_all)
+                  memory_bytes=memory_bytes, stop=stop)
         nonce = new_nonce()
         outcome = prepared.run(job.payload(nonce), limits)
         return verdict_of(outcome, nonce, None if tests.pytest is not None else len(cases))

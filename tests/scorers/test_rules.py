@@ -65,8 +65,8 @@ def test_what_runs_inside_the_sandbox_is_run_nowhere_else() -> None:
     """Only its files' text is read; nothing outside imports its modules, so its `exec` can't run in a scorer."""
     inside = INSIDE.rstrip("/").replace("/", ".")
     importers = {path for path, tree in trees() if not path.startswith(INSIDE) for node in ast.walk(tree)
-                 if isinstance(node, ast.ImportFrom) and str(node.module).startswith(inside)
-                 or isinstance(node, ast.Import) and any(alias.name.startswith(f"{inside}.") for alias in node.names)}
+                 if (isinstance(node, ast.ImportFrom) and str(node.module).startswith(inside))
+                 or (isinstance(node, ast.Import) and any(alias.name.startswith(f"{inside}.") for alias in node.names))}
     assert importers == set()
 
 

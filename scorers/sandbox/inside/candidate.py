@@ -6,6 +6,8 @@ a process that ends itself: T sees data, the name of an exception, or a closed p
 itself is believed.
 """
 
+# ruff: noqa: S102 -- executing the answer is what this process is for
+
 from __future__ import annotations
 
 import builtins
@@ -19,7 +21,7 @@ from scorers.sandbox.inside.link import EXCEPTIONS, Link, Side, lineage_of
 if False:
     from typing import Any
 
-OPERATIONS = {
+OPERATIONS: dict[str, Any] = {
     "len": len, "iter": iter, "next": next, "str": str, "repr": repr, "int": int, "float": float, "abs": abs,
     "round": round, "format": format, "dir": dir, "reversed": reversed,
     "get": operator.getitem, "put": operator.setitem, "drop": operator.delitem,
@@ -39,7 +41,7 @@ class Callback:
     def __init__(self, answer: Answer, reference: int) -> None:
         self.__answer, self.__reference = answer, reference
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, *arguments: Any, **named: Any) -> Any:       # noqa: D102
         return self.__answer.link.ask("back", self.__reference, arguments, named)
 
 

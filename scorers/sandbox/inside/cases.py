@@ -5,12 +5,14 @@ case that runs out of time, or during which C ends, is the last one of this run:
 scorer goes on with the others in a fresh sandbox.
 """
 
+# ruff: noqa: S102, S307, SIM105 -- tests are run here; contextlib costs 3 ms
+
 from __future__ import annotations
 
-import _signal
 import os
 import sys
 import time
+from _signal import ITIMER_REAL, SIGALRM, SIGKILL, SIGSTOP, setitimer, signal  # type: ignore[import-not-found]
 
 from scorers.sandbox.inside.checks import CHECKED, compiled, parsed, same, shown, sides
 from scorers.sandbox.inside.codec import Gone, Pipe, ProtocolError, json_text
@@ -53,7 +55,7 @@ class Run:
         sys.argv[:] = ["tests.py"]
         self.namespace: dict[str, Any] = vars(main)
         self.namespace[CHECKED] = self._count
-        _signal.signal(_signal.SIGALRM, self._on_alarm)
+        signal(SIGALRM, self._on_alarm)
 
     def _count(self) -> None:
         self.checks += 1
@@ -65,7 +67,7 @@ class Run:
 
     def kill(self) -> None:
         """End C, or at least halt it: walls may forbid SIGKILL. What is left of it ends with the sandbox."""
-        for end, number in ((os.killpg, _signal.SIGKILL), (os.kill, _signal.SIGKILL), (os.kill, _signal.SIGSTOP)):
+        for end, number in ((os.killpg, SIGKILL), (os.kill, SIGKILL), (os.kill, SIGSTOP)):
             try:
                 end(self.child, number)
             except OSError:
@@ -79,10 +81,10 @@ class Run:
             raise Stopped("the deadline", is_limit=True)
         try:
             try:
-                _signal.setitimer(_signal.ITIMER_REAL, limit_s, 0.1)       # again and again, should it be swallowed
+                setitimer(ITIMER_REAL, limit_s, 0.1)       # again and again, should it be swallowed
                 work()
             finally:
-                _signal.setitimer(_signal.ITIMER_REAL, 0)
+                setitimer(ITIMER_REAL, 0)
         except BaseException as error:      # noqa: BLE001 - tests may raise anything
             self._judge(error)
         if self.is_late:
@@ -97,7 +99,7 @@ class Run:
         if isinstance(error, Gone) or isinstance(self.tests.link.broken, Gone):
             raise Stopped(self._end_of_child(), is_limit=False) from None
         if isinstance(error, ProtocolError) or self.tests.link.broken is not None:
-            raise Stopped(f"the program's data can't be read: {self.tests.link.broken or error}", is_limit=False) from None
+            raise Stopped(f"the program sent no data: {self.tests.link.broken or error}", is_limit=False) from None
         if isinstance(error, SystemExit) and not error.code:
             return                          # of the tests themselves: an answer's never gets here
         if isinstance(error, Failed):
@@ -168,7 +170,7 @@ class Run:
     def _compare(self, left: Any, right: Any) -> None:
         got = eval(left, self.namespace)
         expected = eval(right, self.namespace)
-        if not got == expected:             # noqa: SIM201 - what `assert` asks
+        if not got == expected:
             raise Failed(f"expected {shown(expected)}, got {shown(got)}")
 
     def _call(self, case: dict[str, Any]) -> None:

@@ -5,14 +5,17 @@ ever written to disk, where C could change it: the module is made in memory. pyt
 files, plugins and cache, and is imported before the first line of the answer runs.
 """
 
+# ruff: noqa: PTH100, PTH109, S102 -- tests are run here
+
 from __future__ import annotations
 
+import builtins
 import os
 import sys
 
 from scorers.sandbox.inside.cases import Failed, Run, Stopped
 from scorers.sandbox.inside.checks import parsed
-from scorers.sandbox.inside.remote import MODULE
+from scorers.sandbox.inside.remote import MODULE, TEST_TOOLS, is_standard
 
 if False:
     from typing import Any
@@ -27,13 +30,19 @@ class Answer(MODULE):  # type: ignore[misc,valid-type]
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
-            return self._ask("names")
+            return [name for name in self._ask("names") if self._is_free(name)]
         if name.startswith("__"):
             raise AttributeError(name)
         try:
             return self._ask("global", name)
         except NameError as error:
             raise AttributeError(str(error)) from None
+
+
+    def _is_free(self, name: Any) -> bool:
+        """Whether `from solution import *` may bring this name: not where it means something to the tests already."""
+        return (isinstance(name, str) and not hasattr(builtins, name) and not is_standard(name)
+                and name not in TEST_TOOLS and name not in vars(sys.modules["__main__"]))
 
 
 class Plugin:
@@ -61,8 +70,8 @@ class Plugin:
 
     def pytest_runtest_protocol(self, item: Any, nextitem: Any) -> bool:
         """One test with its set-up and clean-up, within a case's time."""
-        from _pytest.runner import runtestprotocol
         import pytest
+        from _pytest.runner import runtestprotocol
 
         try:
             self.state.timed(lambda: runtestprotocol(item, nextitem=nextitem))
@@ -76,8 +85,8 @@ class Plugin:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """A test has passed where each of its phases did, and something was not skipped."""
         if report.failed:
-            reason = str(getattr(report.longrepr, "reprcrash", None) or report.longrepr)
-            self.outcomes[report.nodeid] = [False, f"{report.nodeid.rpartition('::')[2]}: {' '.join(reason.split())[:160]}"]
+            reason = " ".join(str(getattr(report.longrepr, "reprcrash", None) or report.longrepr).split())
+            self.outcomes[report.nodeid] = [False, f"{report.nodeid.rpartition('::')[2]}: {reason[:160]}"]
         elif report.passed and report.when == "call":
             self.outcomes.setdefault(report.nodeid, [True, ""])
 

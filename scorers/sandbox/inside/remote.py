@@ -2,9 +2,12 @@
 
 In: what the tests do with the answer's names. Out: data that C sent, as built-in types, or further stand-ins. Using
 one asks C, except for what decides a check: comparison is identity here, the truth of a stand-in is an error, and `in`
-goes through its items and compares them here. So no object of an answer can declare itself equal, true or contained.
+goes through its items and compares them here. So no object of an answer can declare itself equal, true or contained,
+and none can through an operator, `weighed` says how.
 Of exceptions only those under `Exception` are raised here, so that no answer ends T or skips a test.
 """
+
+# ruff: noqa: SLF001 -- a stand-in has no public name of its own: all of them are the object's
 
 from __future__ import annotations
 
@@ -20,18 +23,17 @@ if False:
 MODULE = type(sys)
 TEST_TOOLS = {"unittest", "doctest", "pytest", "_pytest", "antigravity", "this"}     # no modules or exceptions of these
 FORWARDED = {       # special method -> operation in C
-    "len": "len", "next": "next", "iter": "iter", "reversed": "reversed", "getitem": "get", "setitem": "put",
-    "delitem": "drop", "str": "str", "repr": "repr", "format": "format", "int": "int", "float": "float",
-    "abs": "abs", "round": "round", "neg": "neg", "pos": "pos", "invert": "invert",
-    **{name: name for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor",
-                               "lshift", "rshift")},
+    "next": "next", "iter": "iter", "reversed": "reversed", "getitem": "get", "setitem": "put", "delitem": "drop",
+    "str": "str", "repr": "repr", "format": "format",
 }
+MEASURES = ("len", "int", "float", "abs", "round", "neg", "pos", "invert")
+OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
 
 
 class Remote:
     """An object of the answer."""
 
-    __slots__ = ("_link", "_reference", "_kinds")
+    __slots__ = ("_kinds", "_link", "_reference")
 
     def __init__(self, link: Link, reference: int, kinds: tuple[int, ...]) -> None:
         object.__setattr__(self, "_link", link)
@@ -59,7 +61,7 @@ class Remote:
     def __enter__(self) -> Any:
         return self.__getattr__("__enter__")()
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
+    def __exit__(self, *_: object) -> None:
         self.__getattr__("__exit__")(None, None, None)
 
     def __instancecheck__(self, instance: Any) -> bool:
@@ -82,17 +84,31 @@ def _forward(operation: str) -> Any:
     return special
 
 
-def _forward_reflected(operation: str) -> Any:
+def _measure(operation: str) -> Any:
+    def special(self: Remote, *operands: Any) -> Any:
+        return self._link.side.weighed(self._link.ask("op", operation, self, *operands), self)
+    return special
+
+
+def _operator(operation: str) -> Any:
     def special(self: Remote, other: Any) -> Any:
-        return self._link.ask("op", operation, other, self)
+        return self._link.side.weighed(self._link.ask("op", operation, self, other), self, other)
+    return special
+
+
+def _reflected(operation: str) -> Any:
+    def special(self: Remote, other: Any) -> Any:
+        return self._link.side.weighed(self._link.ask("op", operation, other, self), other, self)
     return special
 
 
 for _name, _operation in FORWARDED.items():
     setattr(Remote, f"__{_name}__", _forward(_operation))
-    if _name == _operation and _name not in ("len", "next", "iter", "reversed", "str", "repr", "format", "int", "float",
-                                             "abs", "round", "neg", "pos", "invert"):
-        setattr(Remote, f"__r{_name}__", _forward_reflected(_operation))
+for _name in MEASURES:
+    setattr(Remote, f"__{_name}__", _measure(_name))
+for _name in OPERATORS:
+    setattr(Remote, f"__{_name}__", _operator(_name))
+    setattr(Remote, f"__r{_name}__", _reflected(_name))
 
 
 class Tests(Side):
@@ -106,6 +122,20 @@ class Tests(Side):
         self._exceptions: dict[int, type[BaseException]] = {}
         self._callbacks: list[Any] = []
         self._callback_ids: dict[int, int] = {}
+        self._informed: set[int] = set()                # references of objects made from what a test compares with
+
+    def weighed(self, result: Any, *operands: Any) -> Any:
+        """What an operator gave, unless it could be a verdict: `abs(f(2) - 1.5) < 1e-6` shows the answer the 1.5.
+
+        An operator that joins an object of the answer with data of the tests may give another object, and no length or
+        size of that one counts. Raises TypeError.
+        """
+        if all(isinstance(operand, Remote) and operand._reference not in self._informed for operand in operands):
+            return result
+        if not isinstance(result, Remote):
+            raise TypeError("an operator of the program's own class has seen what the check compares with")
+        self._informed.add(result._reference)
+        return result
 
     def perform(self, operation: str, arguments: Any) -> Any:
         """C may only call what the tests gave it."""
@@ -129,7 +159,7 @@ class Tests(Side):
             return ["it", self._callback(value, pulling(value))]
         if callable(value):
             return ["cb", self._callback(value, value)]
-        raise TypeError(f"the tests pass an object of class {type(value).__name__}, which can't be given to the program")
+        raise TypeError(f"the tests pass a {type(value).__name__}, which can't be given to the program")
 
     def _callback(self, value: Any, function: Any) -> int:
         if id(value) not in self._callback_ids:

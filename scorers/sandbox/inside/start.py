@@ -11,6 +11,8 @@ line after C has been killed. Without it nothing has passed, whatever the exit c
 An exit code of BROKEN is the machinery's; C can't bring it about.
 """
 
+# ruff: noqa: PTH100, PTH109, PTH116, PTH120, S102, SIM105 -- pathlib and contextlib cost 8 ms of every run; executing is what this is for
+
 from __future__ import annotations
 
 import os
@@ -46,7 +48,8 @@ def _call(name: str, *arguments: Any) -> int:
     """A function of the C library, without ctypes' Python module, which costs 3 ms. Raises Unfit."""
     try:
         import _ctypes
-        result: int = _ctypes.call_function(_ctypes.dlsym(_ctypes.dlopen(None, 0), name), arguments)
+        library: Any = _ctypes.dlopen
+        result: int = _ctypes.call_function(_ctypes.dlsym(library(None, 0), name), arguments)
     except (ImportError, OSError, AttributeError) as error:
         raise Unfit(f"{name} can't be called: {error}") from None
     return result
