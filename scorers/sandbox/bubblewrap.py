@@ -36,7 +36,7 @@ def command_line(bwrap: str, order: Order, *, filter_fd: int, status_fd: int, bl
         block_fd: bwrap waits until something can be read from it, before it starts the program.
         stdin_file: what is shown as /dev/stdin.
     """
-    args = [bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
+    args = [bwrap, "--unshare-all", "--die-with-parent", "--new-session"]
     args += ["--perms", "0700", "--size", str(order.limits.scratch_bytes), "--tmpfs", SCRATCH]
     for device in DEVICES:
         args += ["--dev-bind", device, device]
