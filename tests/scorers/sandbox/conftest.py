@@ -13,7 +13,7 @@ from scorers.sandbox.local import LocalSandbox
 from scorers.sandbox.program import Language, Limits, Outcome, Program, SandboxMissing
 from scorers.sandbox.seccomp import Walls
 
-LIMITS = Limits(wall_s=1.0, memory_bytes=256 << 20, processes=16, file_bytes=4 << 20, scratch_bytes=8 << 20,
+LIMITS = Limits(wall_s=15.0, memory_bytes=256 << 20, processes=16, file_bytes=4 << 20, scratch_bytes=8 << 20,
                 output_bytes=6 << 20)
 Run = Callable[..., Outcome]
 
