@@ -101,19 +101,31 @@ def _gold(reference: str) -> list[Any]:
 def _equal(reference: str, target: list[Any]) -> bool:
     gold = _gold(reference)
     return (bool(verify(gold=gold, target=target, timeout_seconds=None))
-            and (has_percent(reference) or _stands(gold[0], target[0])))
+            and (has_percent(reference) or _holds(lambda: _stands(gold[0], target[0]))))
+
+
+def _holds(check: Callable[[], bool]) -> bool:
+    """What a look at an expression of a model's says. One that sympy can't look at is nobody's answer."""
+    try:
+        return check()
+    except MemoryError:
+        raise
+    except Exception:       # noqa: BLE001 - sympy raises what it likes at odd expressions, a RecursionError at deep ones
+        return False
 
 
 def _stands(gold: Any, target: Any) -> bool:
     """Whether math_verify's "equal" holds between values: no false equation, nothing lost by rounding."""
     if isinstance(gold, str) or isinstance(target, str) or gold == target:
         return True
-    sides = _sides(target)
-    if sides and not _sides(gold):
+    sides, gold_sides = _sides(target), _sides(gold)
+    if sides and gold_sides and sides[0] != gold_sides[0]:
+        return True                 # equations of one line, not of one value
+    if sides and not gold_sides:
         numbers = [side for side in sides if _is_number(side)]
         if not all(_near(number, numbers[-1], _ROUNDED) for number in numbers):
             return False            # `3 = 5` is no way to say 5
-    wanted, given = [(_sides(expression) or [expression])[-1] for expression in (gold, target)]
+    wanted, given = (gold_sides or [gold])[-1], (sides or [target])[-1]
     if not _is_number(wanted) or not _is_number(given):
         return True
     is_exact = _is_whole(wanted) or not (wanted.has(sympy.Float) or given.has(sympy.Float))
@@ -131,7 +143,8 @@ def _sides(expression: Any) -> list[Any]:
 
 
 def _is_number(expression: Any) -> bool:
-    return isinstance(expression, sympy.Expr) and bool(expression.is_number)
+    return (isinstance(expression, sympy.Expr) and not isinstance(expression, sympy.MatrixExpr)
+            and bool(expression.is_number))
 
 
 def _is_whole(number: Any) -> bool:
@@ -139,8 +152,9 @@ def _is_whole(number: Any) -> bool:
 
 
 def _near(given: Any, wanted: Any, tolerance: float) -> bool:
-    """Whether two numbers, complex ones too, differ by at most a share of the second."""
-    return bool(abs((given - wanted).evalf(_DIGITS)) <= tolerance * abs(wanted.evalf(_DIGITS)))
+    """Whether two numbers, complex ones too, differ by at most a share of the second; infinities by nothing."""
+    return bool(given == wanted
+                or abs((given - wanted).evalf(_DIGITS)) <= tolerance * abs(wanted.evalf(_DIGITS)))
 
 
 def _prime(reference: str, answer: str, is_same: Callable[[str, str], bool]) -> bool:
@@ -167,7 +181,11 @@ def _prime_part_compatibly(reference: str, answer: str) -> bool:
     gold, target = _gold(reference), _expressions(answer, is_boxed=True)
     if reference == answer or verify(gold=gold, target=target, timeout_seconds=None):
         return True
-    if not _is_number(gold[0]) or not _is_number(target[0]):
+    return _holds(lambda: _is_about(target[0], gold[0]))
+
+
+def _is_about(given: Any, wanted: Any) -> bool:
+    if not _is_number(wanted) or not _is_number(given):
         return False
-    return any(_near(target[0].subs(sympy.pi, pi), gold[0].subs(sympy.pi, pi) * factor, _PRIME)
+    return any(_near(given.subs(sympy.pi, pi), wanted.subs(sympy.pi, pi) * factor, _PRIME)
                for pi in (sympy.pi, sympy.Float("3.14")) for factor in (1, sympy.Rational(1, 100), 100))

@@ -18,7 +18,8 @@ _SUBSCRIPTED: Final = re.compile(r"[0-9})\]]\s*_")
 _BASED: Final = re.compile(r"0*([0-9A-Za-z]+)_(?:\{(?:\\text\{)?([0-9]+)\}{1,2}|([0-9]+))")
 _WORD: Final = re.compile(r"[A-Za-z]{3,}")
 _REMARK: Final = re.compile(r"\\(?:text\w*|mathrm|mbox)\s*\{([^{}]*)\}")
-_ALTERNATIVE: Final = re.compile(r"\b(?:or|and)\b.*[0-9]|[0-9].*\b(?:or|and)\b", re.DOTALL)
+_CONJUNCTION: Final = re.compile(r"\b(?:or|and)\b")
+_DIGIT: Final = re.compile(r"[0-9]")
 
 
 def tidy(answer: str) -> str:
@@ -58,7 +59,8 @@ def difference(answer: str, reference: str) -> str | None:
 
 
 def _has_alternative(text: str) -> bool:
-    return any(_ALTERNATIVE.search(remark) for remark in _REMARK.findall(text))
+    r"""Whether a remark in the text names a number besides, as `5 \text{ (or 6)}` does."""
+    return any(_CONJUNCTION.search(remark) and _DIGIT.search(remark) for remark in _REMARK.findall(text))
 
 
 def _base(text: str) -> str:
@@ -92,7 +94,6 @@ _ROOT: Final = re.compile(r"\\sqrt\s*(\w)")
 _FRACTION_OF_TWO: Final = re.compile(r"\\frac\s*(\w)\s*(\w)")
 _FRACTION_OF_ONE: Final = re.compile(r"\\frac\s*(\w)\s*\{")
 _HALF_FRACTION: Final = re.compile(r"(\\frac\{[^{}]*\})(\w)")
-_CONJUNCTION: Final = re.compile(r"\b(?:or|and)\b")
 _NAME: Final = re.compile(r"[A-Za-z]\w?")
 _SLASHED: Final = re.compile(r"(-?[0-9]+)/(-?[0-9]+)")
 
