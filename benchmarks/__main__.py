@@ -22,6 +22,7 @@ TITLES = {
     "hand_over": "The atomic hand-over, from `prompts` to `rollouts`",
     "codec": "The payload of a scored group",
     "scorers": "Math answers through the scoring child",
+    "pool": "The pool of scorers",
     "hf_engine": "The demo's engine",
     "learner_step": "One optimizer step",
 }

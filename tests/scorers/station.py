@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -26,7 +26,7 @@ from broker.joining import Joined
 from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus
 from broker.processes import spawn
-from broker.streams import hand_over
+from broker.streams import entries_of, hand_over
 from broker.tally import Tally
 from config.loading import to_yaml
 from config.run import Run
@@ -100,13 +100,17 @@ class Station(Board):
         self.delivery = Delivery(link.client, keys)
         link.client.hset(keys("run"), mapping={"config": to_yaml(run), "status": "running"})
 
-    def roll_out(self, *ids: int, text: str = RIGHT, **changes: Any) -> list[str]:
-        """Issue the next ordinals and sample them, `changes` in their prompts. Returns their entries."""
+    def roll_out(self, *ids: int, text: str = RIGHT, texts: Sequence[str] = (), **changes: Any) -> list[str]:
+        """Issue the next ordinals and sample them: `texts`, or twice `text`. Returns their entries.
+
+        `changes` are in their prompts.
+        """
+        texts = texts or (text, text)
         self.issue(*ids)
         for number in ids:
             entry = self.entry(str(number))
-            rollout = a_rollout(replace(codec.decode_prompt(entry.raw), **changes))
-            completions = tuple(replace(completion, text=text) for completion in rollout.completions)
+            rollout = a_rollout(replace(codec.decode_prompt(entry.raw), n=len(texts), **changes))
+            completions = tuple(replace(rollout.completions[0], text=text) for text in texts)
             fields = codec.encode_rollout(replace(rollout, completions=completions))
             assert hand_over(self.link, self.keys, entry, ROLLOUTS, fields)
         return [self.entry(str(number)).entry_id for number in ids]
@@ -137,6 +141,14 @@ class Station(Board):
             yield Dispatcher(self.joined, heartbeat)
         finally:
             heartbeat.stop()
+
+    def begun(self) -> dict[str, int]:
+        """How often work began on each group that has been delivered and not handed over."""
+        key = self.keys(ROLLOUTS)
+        names = {entry.entry_id: entry.group_id for entry in entries_of(ROLLOUTS, self.client.xrange(key))}
+        pending: Any = self.client.xpending_range(key, GROUP, "-", "+", 100)
+        found = [(item["message_id"].decode(), item["times_delivered"]) for item in pending]
+        return {names[entry_id]: times - 1 for entry_id, times in found if entry_id in names}   # the dispatcher's own
 
     def deliver(self) -> None:
         """Have a dispatcher deliver what is new."""

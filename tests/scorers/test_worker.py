@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,22 @@ from broker import codec
 from broker.connection import Link
 from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.processes import stop
-from tests.scorers.station import HANGING, Scorers, Station, make_run
+from scorers.dispatcher import Dispatcher
+from tests.scorers.station import HANGING, RIGHT, Scorers, Station, make_run
 
 PACE = {"workers": 1, "groups_per_job": 1}
+MINE = """
+import sys
+from scorers.custom import SimpleScorer
+
+HEAVY = {"torch", "vllm", "deepspeed", "transformers", "sympy", "math_verify"}
+
+class Mine(SimpleScorer):
+    name, version = "mine", "1"
+
+    def score(self, text, verification_info):
+        return self.scored(1.0, f"imported {sorted(HEAVY & set(sys.modules))}")
+"""
 
 
 @contextmanager
@@ -66,27 +80,95 @@ def test_sigterm_finishes_the_job_at_hand_and_leaves_the_next(link: Link, keys: 
     assert station.delivery.living_workers() == []
 
 
-def test_kill_9_in_the_middle_of_a_job_loses_nothing(link: Link, keys: Keys, tmp_path: Path) -> None:
-    station = Station(link, keys, make_run(scorers=PACE | hanging_for(2.0), broker={"lease_s": 0.6}))
-    ended = threading.Event()
+def test_kill_9_costs_the_groups_not_yet_handed_over_one_try_at_most(link: Link, keys: Keys, tmp_path: Path) -> None:
+    station = Station(link, keys, make_run(scorers=hanging_for(2.0), broker={"lease_s": 0.6}))
     with station.dispatcher() as dispatcher, workers(station, tmp_path, 2) as both:
-        delivering = threading.Thread(target=dispatcher.run, args=(ended,))
-        delivering.start()
-        try:
-            both[0].until(lambda: len(station.delivery.living_workers()) == 2)
-            station.roll_out(0, text=HANGING)
-            both[0].until(lambda: len(station.jobs_at_work()) == 1)
-            victim, = (worker for worker in both for name in station.delivery.living_workers()
-                       if f"-{worker.process.pid}-" in name and station.delivery.current([name]))
-            victim.process.kill()
-            survivor, = (worker for worker in both if worker is not victim)
-            survivor.until(lambda: station.ids("scored") == ["0"])
-        finally:
-            ended.set()
-            delivering.join()
-    assert f"-{survivor.process.pid}-" in codec.decode_scored(station.entry("0").raw).worker
+        both[0].until(lambda: station.delivery.serving()["math"] == 2)
+        entries = [*station.roll_out(0, 1), *station.roll_out(2, text=HANGING), *station.roll_out(3)]
+        dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
+        dispatcher.deliver_all()
+        assert station.queued() in ([entries], []), "one job"
+        both[0].until(lambda: station.ids("scored") == ["0", "1"] and station.begun() == {"2": 1, "3": 0})
+        victim, = (worker for worker in both for name in station.delivery.living_workers()
+                   if f"-{worker.process.pid}-" in name and station.delivery.current([name]))
+        victim.process.kill()
+        survivor, = (worker for worker in both if worker is not victim)
+        with running(dispatcher):
+            survivor.until(lambda: station.begun().get("2") == 2)
+            survivor.until(lambda: sorted(station.ids("scored")) == ["0", "1", "2", "3"])
+    done_by = {group_id: codec.decode_scored(station.entry(group_id).raw).worker for group_id in "0123"}
+    assert [f"-{victim.process.pid}-" in done_by[group_id] for group_id in "0123"] == [True, True, False, False]
     assert station.ids(ROLLOUTS) == station.ids("dead") == []
+    assert survivor.log.read_text().count("scored group=") == 2
     station.audit()
+
+
+@contextmanager
+def running(dispatcher: Dispatcher) -> Iterator[None]:
+    """The dispatcher's own loop, in a thread."""
+    ended = threading.Event()
+    thread = threading.Thread(target=dispatcher.run, args=(ended,))
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_every_worker_gives_the_same_result_at_every_repeat(link: Link, keys: Keys, tmp_path: Path) -> None:
+    station = Station(link, keys, make_run(scorers=hanging_for(1.0)))
+    texts = [RIGHT, HANGING, "\\boxed{\\sqrt{16} + 0.5}", "no box", "\\boxed{2 \\cdot 2.0}", "\\boxed{3.99999999}"]
+    with workers(station, tmp_path, 2) as both:
+        both[0].until(lambda: station.delivery.serving()["math"] == 2)
+        entries = station.roll_out(*range(4), texts=texts)
+        with station.dispatcher() as dispatcher:
+            assert dispatcher.rollouts.read_new(64, block_s=0)
+            for entry in entries:
+                dispatcher.delivery.enqueue("math", [entry], "0")       # while one is at the first, the other takes one
+        both[0].until(lambda: len(station.ids("scored")) == 4)
+    groups = [codec.decode_scored(station.entry(str(number)).raw) for number in range(4)]
+    assert len({group.worker for group in groups}) == 2
+    results = [[replace(score, seconds=0.0) for score in group.scores] for group in groups]
+    assert results == [results[0]] * 4
+    assert {group.rewards for group in groups} == {(1.0, 0.0, 0.0, 0.0, 1.0, 0.0)}
+
+
+@dataclass(frozen=True)
+class Served:
+    """A worker's options and what comes of them."""
+
+    options: tuple[str, ...]
+    scored: list[str]           # groups, in order
+    left: list[str]
+    queues: set[str]            # as its heartbeat says
+    imported: list[str]         # of the heavy libraries
+
+
+@pytest.mark.parametrize("case", [
+    Served(("--queues", "judge,light"), ["3", "1", "2"], ["0"], {"judge", "light"}, []),
+    Served((), ["1", "2", "0", "3"], [], {"judge", "light", "math"}, ["math_verify", "sympy"]),
+], ids=["two queues", "all queues"])
+def test_a_worker_serves_its_queues_in_their_order_and_imports_what_they_need(
+        link: Link, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Served) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    custom = {"type": "custom", "import_path": "mine:Mine"}
+    tasks = {"math": {}, "slow": {"scorer": custom | {"queue": "judge"}}, "quick": {"scorer": custom}}
+    station = Station(link, keys, make_run(scorers=PACE | {"tasks": tasks}))
+    station.roll_out(0, task="math")
+    station.roll_out(1, 2, task="quick")
+    station.roll_out(3, task="slow")
+    station.deliver()
+    worker = station.start(tmp_path, "--part", "worker", *case.options)
+    try:
+        worker.until(lambda: station.ids("scored") == case.scored)
+        assert station.ids(ROLLOUTS) == case.left, "nobody serves them"
+        worker.until(lambda: set(station.delivery.serving()) == case.queues)
+        reason = codec.decode_scored(station.entry("3").raw).scores[0].reason
+        assert reason == f"imported {case.imported}"
+    finally:
+        stop(worker.process, 0)
 
 
 @pytest.mark.parametrize("part", ["worker", "dispatcher"])
