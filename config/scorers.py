@@ -50,11 +50,11 @@ class CodeConfig(Section):
 
 
 class SweConfig(Section):
-    """Patches: how near an edit comes to the reference's."""
+    """Patches: how near an edit comes to the reference's, or whether a row's own tests pass with it."""
 
     type: Literal["swe"] = "swe"
     queue: QueueName = "light"
-    """Class of cost: which workers take this scorer's groups."""
+    """Class of cost: which workers take this scorer's groups. Where rows have tests, `code` fits."""
     deadline_s: float = Field(60.0, gt=0)
     """Seconds that one completion may cost: half for the first try, half for the second one alone in a fresh child."""
     think: Literal["required", "optional"] = "required"

@@ -14,6 +14,7 @@ from typing import Any, Final
 from broker.errors import BadMessage
 from scorers.swe_diff import BadPatch, changes_of
 from scorers.swe_edits import MAX_CHARS, is_inside
+from scorers.swe_tests import RepoTests, tests_of
 
 ROW_TYPES: Final = frozenset({"swe", "swe_verifiable"})
 SHAPES: Final = ('{"input", "ground_truth"}, {"code_context", "oracle_new_content"} or {"oracle_patches"}')
@@ -45,8 +46,17 @@ class Patches:
 Reference = WholeFile | Edits | Patches
 
 
-def read_row(verification_info: Mapping[str, Any]) -> Reference:
-    """The row's reference. Raises BadMessage that names what it lacks."""
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What an answer is compared with, and the tests that decide instead where the row has some."""
+
+    reference: Reference
+    tests: RepoTests | None
+    path: str                           # of the one file of a WholeFile with tests; "" elsewhere
+
+
+def read_row(verification_info: Mapping[str, Any]) -> Row:
+    """The row. Raises BadMessage that names what it lacks."""
     row_type = verification_info.get("type")
     if row_type not in ROW_TYPES:
         raise BadMessage(f"the swe scorer needs verification_info of type 'swe' or 'swe_verifiable', got {row_type!r}")
@@ -54,8 +64,23 @@ def read_row(verification_info: Mapping[str, Any]) -> Reference:
     if not isinstance(answer, Mapping):
         raise BadMessage(f"a row without an answer: the swe scorer needs an object with {SHAPES}, got "
                          f"{type(answer).__name__}")
-    if answer.keys() & {"files", "test_command"}:
-        raise BadMessage("a swe row with `files` and `test_command`: running a patch's tests is not supported")
+    reference = _reference(answer)
+    if not answer.keys() & {"files", "test_command"}:
+        return Row(reference, None, "")
+    if not answer.keys() >= {"files", "test_command"}:
+        raise BadMessage("a swe row with one of `files` and `test_command`: tests need both")
+    files = _texts(answer, "files")
+    match reference:
+        case WholeFile():
+            path = _path_of(reference.before, files, answer.get("path"))
+        case Edits():
+            path, files = "", {**files, **reference.before}
+        case Patches():
+            raise BadMessage("a swe row with `oracle_patches` can't run tests: a diff is without its files")
+    return Row(reference, tests_of(files, answer["test_command"]), path)
+
+
+def _reference(answer: Mapping[str, Any]) -> Reference:
     if answer.keys() >= {"input", "ground_truth"}:
         return WholeFile(_text(answer, "input").strip(), _text(answer, "ground_truth").strip())
     if answer.keys() >= {"code_context", "oracle_new_content"}:
@@ -63,6 +88,17 @@ def read_row(verification_info: Mapping[str, Any]) -> Reference:
     if "oracle_patches" in answer:
         return Patches(_changes(answer["oracle_patches"]))
     raise BadMessage(f"a swe row whose answer has neither of {SHAPES}; it has {sorted(map(str, answer))}")
+
+
+def _path_of(before: str, files: Mapping[str, str], path: Any) -> str:
+    """Which of the files `input` is: the one that the row names, else the only one with its text."""
+    if path is None:
+        same = [name for name, text in files.items() if text.strip() == before]
+        if len(same) == 1:
+            return same[0]
+    elif path in files:
+        return str(path)
+    raise BadMessage("a swe row with `input` and `files` must name input's file as `path`, or hold its text once")
 
 
 def _text(answer: Mapping[str, Any], name: str) -> str:

@@ -1,7 +1,7 @@
 """C's side of a whole package: the files as the answer leaves them, on disk and importable.
 
-In: path -> text. Out: `load_module`, by which T comes to the package's modules. Runs as the answer does, in C, after the
-tests and the nonce are out of its reach; the row's tests are not among the files.
+In: path -> text. Out: `load_module`, by which T comes to the package's modules. Runs as the answer does, in C, where
+neither the tests nor the nonce are; the row's tests are not among the files.
 """
 
 from __future__ import annotations
