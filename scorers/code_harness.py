@@ -19,7 +19,7 @@ import scorers.sandbox.inside
 from scorers.code_rows import Harnessed
 from scorers.sandbox.program import Ending, Language, Outcome, Program, SandboxUnavailable
 
-MODULES: Final = ("codec", "link", "candidate", "remote", "checks", "cases", "pytest_file")
+MODULES: Final = ("pipe", "codec", "link", "candidate", "remote", "checks", "cases", "pytest_file")
 BROKEN: Final = 70      # exit code of scorers.sandbox.inside.start where the machinery failed
 
 

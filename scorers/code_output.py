@@ -18,8 +18,8 @@ from typing import Final
 STRICT_TOLERANCE: Final = 1e-6
 COMPATIBLE_TOLERANCE: Final = 1e-5
 _SHOWN_CHARS: Final = 60
-_FLOAT: Final = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?")
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_FLOAT: Final = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _MAX_NUMBER_CHARS: Final = 400      # longer ones are compared as text
 
 

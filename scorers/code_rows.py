@@ -213,6 +213,8 @@ def _pytest(text: str, module: str) -> Harnessed:
         raise BadMessage(f"'module' must be a module's name, and none of the standard library's, got {module!r}")
     tree = _parsed(text, "pytest")
     imports = tuple(name for name in _imports(tree) if name.partition(".")[0] != module)
+    if len(imports) == len(_imports(tree)):
+        raise BadMessage(f"a pytest file that imports nothing from {module!r}, the module that the answer becomes")
     return Harnessed(cases=(), pytest=text, module=module, imports=("pytest", *imports))
 
 
@@ -246,6 +248,8 @@ def _using(tree: ast.Module, prefix: str, harnessed: Harnessed) -> Harnessed:
     own = free - modules - checkers - CONSTANTS - built_in
     if not own:
         own = {name for name in built_in if not isinstance(getattr(builtins, name), type)}
+    if not own:
+        raise BadMessage("a code row whose tests use nothing of the answer: they would pass or fail without it")
     header = "\n".join(CHECKERS[name] for name in sorted(checkers))
     setup = f"{header}\n{harnessed.setup}" if header else harnessed.setup
     return replace(harnessed, setup=setup, names=tuple(sorted(own)), modules=tuple(sorted(modules)),

@@ -15,8 +15,8 @@ import operator
 import os
 import sys
 
-from scorers.sandbox.inside.codec import Gone, Pipe
 from scorers.sandbox.inside.link import EXCEPTIONS, Link, Side, lineage_of
+from scorers.sandbox.inside.pipe import Gone, Pipe
 
 if False:
     from typing import Any

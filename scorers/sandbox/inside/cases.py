@@ -15,7 +15,7 @@ import time
 from _signal import ITIMER_REAL, SIGALRM, SIGKILL, SIGSTOP, setitimer, signal  # type: ignore[import-not-found]
 
 from scorers.sandbox.inside.checks import CHECKED, compiled, parsed, same, shown, sides
-from scorers.sandbox.inside.codec import Gone, Pipe, ProtocolError, json_text
+from scorers.sandbox.inside.pipe import Gone, Pipe, ProtocolError, json_text
 from scorers.sandbox.inside.remote import MODULE, Tests, is_standard
 
 if False:

@@ -1,4 +1,4 @@
-"""Plain data over a pipe, between the process that checks (T) and the one that runs the answer (C).
+"""Values as plain data, between the process that checks (T) and the one that runs the answer (C).
 
 In: Python values. Out: the same values, rebuilt from nothing but built-in types, so that no class of the answer, no
 overridden `__eq__` and no subclass of `int` ever reaches T. What is no data (functions, objects, iterators) travels as
@@ -7,120 +7,25 @@ raises `ProtocolError`.
 
 A value is JSON. Scalars stand for themselves; whatever JSON lacks is a list that begins with a tag; mutable containers
 lie in a table beside the value and are referred to by index, which keeps sharing, cycles and deep chains. No pickle.
-The interpreter's own accelerators (`_json`) are used without their Python modules, whose import costs 8 ms.
 """
 
 from __future__ import annotations
 
-import _json
-import os
+from scorers.sandbox.inside.pipe import ProtocolError
 
 if False:  # TYPE_CHECKING without importing typing: 5 ms
     from typing import Any
 
-MAX_MESSAGE_BYTES = 64 << 20    # of one message; more is refused, so that an answer can't fill T's memory
 EXACT = 1 << 53                 # integers below it are JSON numbers; larger ones are hexadecimal text
 DATES = ("date", "datetime", "time", "timedelta")
-BUILTIN_TYPES = {kind.__name__: kind for kind in (
+BUILTIN_TYPES: dict[str, Any] = {kind.__name__: kind for kind in (
     bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, object, type, slice)}
-
-
-class ProtocolError(BaseException):
-    """Bytes that are no message, or a value that can't travel. No `Exception`: tests must not swallow it."""
-
-
-class Gone(BaseException):
-    """The other process has closed the pipe."""
-
-
-class _Syntax:
-    """What the scanner asks of its context."""
-
-    strict = False
-    object_hook = None
-    object_pairs_hook = None
-    parse_float = float
-    memo: dict[str, str] = {}       # noqa: RUF012 - read by C code
-
-    @staticmethod
-    def parse_int(digits: str) -> int:
-        """Those of C are below EXACT; those of a row may be longer, up to what the interpreter itself allows."""
-        if len(digits) > 4300:
-            raise ProtocolError("an integer that is too long")
-        return int(digits)
-
-    @staticmethod
-    def parse_constant(name: str) -> float:
-        """NaN and the infinities, in the payload only."""
-        return float(name)
-
-
-def _refuse(value: object) -> object:
-    raise ProtocolError(f"{type(value).__name__} is no JSON")
-
-
-_c: Any = _json
-_scan = _c.make_scanner(_Syntax)
-
-
-def json_text(value: Any) -> str:
-    """JSON in ASCII, lone surrogates escaped."""
-    encode = _c.make_encoder(None, _refuse, _c.encode_basestring_ascii, None, ":", ",", False, False, True)
-    return "".join(encode(value, 0))
-
-
-def json_value(text: str) -> Any:
-    """The value of a JSON text. Raises ProtocolError."""
-    try:
-        value, end = _scan(text, 0)
-    except (ValueError, StopIteration, RecursionError) as error:
-        raise ProtocolError(f"no JSON: {error!r}") from None
-    if end != len(text):
-        raise ProtocolError("more than one JSON value")
-    return value
-
-
-class Pipe:
-    """Messages, each with its length before it, over two file descriptors."""
-
-    def __init__(self, source: int, sink: int) -> None:
-        self.source, self.sink = source, sink
-
-    def send(self, message: Any) -> None:
-        """Write one message. Raises Gone."""
-        body = json_text(message).encode("ascii")
-        view = memoryview(len(body).to_bytes(8, "big") + body)
-        try:
-            while view:
-                view = view[os.write(self.sink, view):]
-        except OSError:
-            raise Gone from None
-
-    def receive(self) -> Any:
-        """Wait for one message. Raises Gone or ProtocolError."""
-        size = int.from_bytes(self._take(8), "big")
-        if size > MAX_MESSAGE_BYTES:
-            raise ProtocolError(f"a message of {size} bytes; {MAX_MESSAGE_BYTES} is the limit")
-        return json_value(self._take(size).decode("ascii", "replace"))
-
-    def _take(self, size: int) -> bytes:
-        parts = []
-        while size:
-            try:
-                part = os.read(self.source, min(size, 1 << 20))
-            except OSError:
-                raise Gone from None
-            if not part:
-                raise Gone
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
 
 
 class Extern:
     """What is no data, to be overridden by each side."""
 
-    records: dict[str, type] = {}       # noqa: RUF012 - classes that both sides know, by name: travel as name and attributes
+    records: dict[str, type] = {}       # noqa: RUF012 - classes that both sides know: name and attributes travel
 
     def refer(self, value: Any) -> list[Any]:
         """A node for a value that is no data."""
@@ -211,8 +116,8 @@ class Encoder:
             return ["k", *[self.node(part) for part in (value.start, value.stop, value.step)]]
         if value is Ellipsis:
             return ["e"]
-        if kind is type and BUILTIN_TYPES.get(str(value.__name__)) is value:
-            return ["T", str(value.__name__)]
+        if kind is type and value in BUILTIN_TYPES.values():
+            return ["T", value.__name__]
         if name == "Fraction" and module == "fractions":
             return ["F", self.node(value.numerator), self.node(value.denominator)]
         if name == "Decimal" and module == "decimal":
@@ -322,7 +227,7 @@ class Decoder:
         else:
             mapping, items = (value.__dict__, items[1:]) if tag == "o" else (value, items)
             parts = [self.value(item) for item in items]
-            pairs = zip(parts[::2], parts[1::2])                # noqa: B905 - Python 3.9
+            pairs = list(zip(parts[::2], parts[1::2]))          # noqa: B905 - Python 3.9
             mapping.clear()
             if tag == "o":      # an attribute must not hide a method of the tests' own class
                 pairs = [(name, part) for name, part in pairs if not callable(getattr(type(value), name, None))]

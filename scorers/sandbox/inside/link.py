@@ -9,7 +9,8 @@ from __future__ import annotations
 import builtins
 from _thread import RLock
 
-from scorers.sandbox.inside.codec import Decoder, Encoder, Extern, Gone, Pipe, ProtocolError
+from scorers.sandbox.inside.codec import Decoder, Encoder, Extern
+from scorers.sandbox.inside.pipe import Gone, Pipe, ProtocolError
 
 if False:
     from typing import Any

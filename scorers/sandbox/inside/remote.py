@@ -5,6 +5,13 @@ one asks C, except for what decides a check: comparison is identity here, the tr
 goes through its items and compares them here. So no object of an answer can declare itself equal, true or contained,
 and none can through an operator, `weighed` says how.
 Of exceptions only those under `Exception` are raised here, so that no answer ends T or skips a test.
+
+What an honest answer can't do through this, and the tests of a row should not ask for: be compared, ordered or tested
+for truth as an object with methods of its own (`assert Vector(1) == Vector(1)`; compare its attributes or its text);
+contain without being iterable; have tests see what it prints, patch its modules, or set its standard input; raise
+SystemExit or StopIteration and be caught as such. Containers that come back are copies of the program's, and what a
+test does to them does not reach it; those that a test passes are changed in place as the program changed its copies.
+A named tuple is a tuple, a Counter a dictionary, a numpy array a list.
 """
 
 # ruff: noqa: SLF001 -- a stand-in has no public name of its own: all of them are the object's
@@ -14,8 +21,8 @@ from __future__ import annotations
 import builtins
 import sys
 
-from scorers.sandbox.inside.codec import Pipe
-from scorers.sandbox.inside.link import EXCEPTIONS, Link, Side, lineage_of
+from scorers.sandbox.inside.link import EXCEPTIONS, Link, Side
+from scorers.sandbox.inside.pipe import Pipe
 
 if False:
     from typing import Any
@@ -41,6 +48,7 @@ class Remote:
         object.__setattr__(self, "_kinds", kinds)
 
     def __getattr__(self, name: str) -> Any:
+        """Of the object; data, or another stand-in."""
         return self._link.ask("op", "attr", self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -73,7 +81,7 @@ class RemoteCallable(Remote):
 
     __slots__ = ()
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, *arguments: Any, **named: Any) -> Any:       # noqa: D102
         self._link.side.calls += 1
         return self._link.ask("call", self, arguments, named)
 
@@ -242,5 +250,3 @@ def standard_exception(module: Any, name: Any) -> type[BaseException] | None:
     found = getattr(sys.modules.get(module), name, None)
     return found if isinstance(found, type) and issubclass(found, Exception) else None
 
-
-__all__ = ["Remote", "Tests", "is_standard", "lineage_of"]

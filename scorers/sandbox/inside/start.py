@@ -126,18 +126,54 @@ def _read_all() -> bytes:
         if not part:
             break
         parts.append(part)
-    for again in (0, "/dev/stdin"):
+    if _is_file_with_content(0) or _is_file_with_content("/dev/stdin"):
         try:
-            status = os.stat(again)
-            if status.st_mode & 0o170000 == 0o100000 and status.st_size:
-                os.ftruncate(0, 0)          # a file could be read again
-                if os.stat(again).st_size:
-                    raise Unfit("standard input can be read again at /dev/stdin")
-        except FileNotFoundError:
-            pass
+            os.ftruncate(0, 0)          # a file could be read again
         except OSError as error:
             raise Unfit(f"standard input is a file that can't be emptied: {error}") from None
+        if _is_file_with_content("/dev/stdin"):
+            raise Unfit("standard input can be read again at /dev/stdin")
     return b"".join(parts)
+
+
+def _is_file_with_content(place: int | str) -> bool:
+    try:
+        status = os.stat(place)
+    except OSError:
+        return False
+    return status.st_mode & 0o170000 == 0o100000 and status.st_size > 0
+
+
+def _run_answer(sources: dict[str, str], pipe: tuple[int, int]) -> None:
+    """Be C. Never returns."""
+    try:
+        _confine(pipe)
+        os.write(pipe[1], b"x")
+        end = load(sources, "pipe").Pipe(*pipe)
+        for name in ("codec", "link"):
+            load(sources, name)
+        load(sources, "candidate").serve(end)
+    except Unfit as error:
+        os.write(2, f"harness: {error}\n".encode())
+    finally:
+        os._exit(1)
+
+
+def _run_tests(sources: dict[str, str], pipe: tuple[int, int], child: int) -> bytes:
+    """Be T, from the moment that C lies in its own memory. The proof."""
+    if os.read(pipe[0], 1) != b"x":
+        raise Unfit("the program's process could not be set up: it says why above")
+    payload = _read_all()
+    os.environ.clear()
+    end = load(sources, "pipe")
+    for name in ("codec", "link", "remote", "checks"):
+        load(sources, name)
+    cases = load(sources, "cases")
+    task = end.json_value(payload.decode("ascii"))
+    if "pytest" in task:
+        load(sources, "pytest_file")
+    proof: bytes = cases.run(task, end.Pipe(*pipe), child)
+    return proof
 
 
 def main(sources: dict[str, str]) -> None:
@@ -149,37 +185,14 @@ def main(sources: dict[str, str]) -> None:
         down, up = os.pipe(), os.pipe()
         child = os.fork()
         if child == 0:
-            try:
-                _confine((down[0], up[1]))
-                os.write(up[1], b"x")
-                codec = load(sources, "codec")
-                load(sources, "link")
-                load(sources, "candidate").serve(codec.Pipe(down[0], up[1]))
-            except Unfit as error:
-                os.write(2, f"harness: {error}\n".encode())
-            finally:
-                os._exit(1)
+            _run_answer(sources, (down[0], up[1]))
         os.close(down[0])
         os.close(up[1])
-        if os.read(up[0], 1) != b"x":
-            raise Unfit("the program's process could not be set up: it says why above")
-        payload = _read_all()
         output = os.dup(1)
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for descriptor in (0, 1):
-            os.dup2(nothing, descriptor)        # what tests print is not for the line's reader
-        os.environ.clear()
-        codec = load(sources, "codec")
-        for name in ("link", "remote", "checks"):
-            load(sources, name)
-        cases = load(sources, "cases")
-        task = codec.json_value(payload.decode("ascii"))
-        if "pytest" in task:
-            load(sources, "pytest_file")
-        line = cases.run(task, codec.Pipe(up[0], down[1]), child)
-        data = memoryview(line)
-        while data:
-            data = data[os.write(output, data):]
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)        # what tests print does not belong to the proof
+        left = memoryview(_run_tests(sources, (up[0], down[1]), child))
+        while left:
+            left = left[os.write(output, left):]
         os._exit(0)
     except BaseException as error:      # noqa: BLE001 - whatever it is, it is not the answer's verdict
         os.write(2, f"harness: {type(error).__name__}: {error}\n".encode("utf-8", "replace"))

@@ -81,7 +81,7 @@ unittest.main()
     ("def check(g):\n    assert g(1) == 1\n    assert g(2) == 2\ncheck(f)", 1.0),
     ("if f(1) != 2: raise Exception", 0.0), ("if f(1) != 1: raise Exception", 1.0),
     ("for x in g():\n    assert x == 1", 0.0),                  # no check ran
-    (UNITTEST, 1.0), (UNITTEST.replace("1)", "2)"), 0.0), (UNITTEST.replace("f(1)", "f(2)"), 0.0),
+    (UNITTEST, 1.0), (UNITTEST.replace(", 1)", ", 2)"), 0.0), (UNITTEST.replace("f(1)", "f(2)"), 0.0),
     ("import sys\nassert f(1) == 1\nsys.exit(0)", 1.0), ("import sys\nassert f(1) == 1\nsys.exit(1)", 0.0),
     ("assert t() == true and f(None) == null", 1.0),
 ])
@@ -146,8 +146,8 @@ def test_an_exception_ends_no_loop_of_the_tests(scorer: CodeTests, tests: str) -
 
 
 def test_a_name_of_the_answer_does_not_replace_one_of_the_tests(scorer: CodeTests) -> None:
-    program = ("class pytest:\n    approx = staticmethod(lambda x: 1)\n    raises = None\nsorted = approx = lambda x: 1\n"
-               "def f(): return 1")
+    program = ("class pytest:\n    approx = staticmethod(lambda x: 1)\n    raises = None\n"
+               "sorted = approx = lambda x: 1\ndef f(): return 1")
     tests = ("import pytest\nfrom pytest import approx\nfrom solution import *\n"
              "def test_f(): assert f() == pytest.approx(5)\ndef test_g(): assert f() == sorted([5])\n"
              "def test_h(): assert f() == approx(5)")
