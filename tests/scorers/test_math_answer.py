@@ -109,13 +109,13 @@ def test_an_answer_that_hangs_is_wrong_after_one_deadline_and_says_so(hasty: Mat
 @pytest.mark.parametrize("compatible", [False, True])
 def test_text_of_a_model_is_never_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compatible: bool) -> None:
     monkeypatch.chdir(tmp_path)
-    scorer = MathAnswer(MathConfig(deadline_s=1.0, compatible=compatible))
+    scorer = MathAnswer(MathConfig(deadline_s=0.6, compatible=compatible))
     call = "open('p','w')"
     spelled = "+".join(f"chr({ord(character)})" for character in call)
     for payload in (call, f"\\pi+len(str(exec({spelled})))", f"exec({spelled})", f"1+eval({spelled})", f"{call}#\\pi"):
         for row_type in ("math", "prime_math"):
             assert scorer.score_text(f"\\boxed{{{payload}}}", "\\pi", row_type).value == 0.0
-            assert scorer.score_text("\\boxed{5}", payload, row_type).value in (0.0, None)
+    assert scorer.score_text("\\boxed{5}", call, "math").value in (0.0, None)
     scorer.close()
     assert list(tmp_path.iterdir()) == []
 
