@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from scorers.sandbox import processes
+from scorers.sandbox.folders import folder_bytes
 from scorers.sandbox.launch import Identity, become, cpu_limit_s
 from scorers.sandbox.orders import Order, Report
-from scorers.sandbox.preparation import Pipe, Preparation, folder_bytes
+from scorers.sandbox.preparation import Pipe, Preparation
 from scorers.sandbox.program import Ending, Outcome
 from scorers.sandbox.seccomp import Walls
 

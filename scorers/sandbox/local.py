@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from scorers.sandbox import toolchain
+from scorers.sandbox.folders import remove_folder
 from scorers.sandbox.orders import Order
-from scorers.sandbox.preparation import remove_folder
 from scorers.sandbox.program import (
     Ending,
     Language,

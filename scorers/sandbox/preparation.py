@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import tempfile
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
 from scorers.sandbox import bubblewrap, landlock, processes
+from scorers.sandbox.folders import remove_folder
 from scorers.sandbox.launch import Identity, Launch
 from scorers.sandbox.orders import Order
 from scorers.sandbox.seccomp import Walls, build_filter
@@ -156,28 +156,3 @@ def write_from_start(descriptor: int, content: bytes) -> None:
     with open(descriptor, "wb", closefd=False) as file:
         file.write(content)
     os.lseek(descriptor, 0, os.SEEK_SET)
-
-
-def folder_bytes(folder: Path) -> int:
-    """Disk that a folder takes, while it is being written; links are not followed."""
-    total = 0
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            with suppress(OSError):
-                total += max(4096, entry.stat(follow_symlinks=False).st_blocks * 512)
-                if entry.is_dir(follow_symlinks=False):
-                    total += folder_bytes(Path(entry.path))
-    return total
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove what a program left, also folders that it closed against everybody."""
-    def unlock(_function: object, path: str, _error: object) -> None:
-        with suppress(OSError):
-            Path(path).parent.chmod(0o700)
-            if not Path(path).is_symlink():
-                Path(path).chmod(0o700)
-    for _ in range(3):
-        shutil.rmtree(folder, onerror=unlock)
-        if not folder.exists():
-            return

@@ -7,7 +7,6 @@ as many of them live as orders were given at the same time. A fork of the scorer
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import threading
 from pathlib import Path
 
 from scorers.sandbox.execution import SETUP_S
+from scorers.sandbox.folders import remove_folder
 from scorers.sandbox.launch import Identity
 from scorers.sandbox.orders import Order, receive_report, send_order
 from scorers.sandbox.program import Outcome, SandboxUnavailable
@@ -120,7 +120,7 @@ class Supervisors:
             for supervisor in self._idle:
                 supervisor.end()
             if self._base is not None:
-                shutil.rmtree(self._base, ignore_errors=True)
+                remove_folder(self._base)
             self._idle, self._base = [], None
 
 

@@ -17,10 +17,10 @@ import sys
 from pathlib import Path
 
 from scorers.sandbox.execution import Execution, ScorerGone
+from scorers.sandbox.folders import remove_folder
 from scorers.sandbox.landlock import libc
 from scorers.sandbox.launch import Identity
 from scorers.sandbox.orders import Report, receive_order, send_report
-from scorers.sandbox.preparation import remove_folder
 
 PR_SET_CHILD_SUBREAPER = 36
 
