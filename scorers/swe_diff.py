@@ -31,12 +31,22 @@ class _File:
     source: str
     target: str
     is_git: bool                # its names come from `diff --git`; `---` and `+++` only repeat them
+    is_over: bool = False       # a line that belongs to no patch came after it
     hunks: list[str] = field(default_factory=list)
 
     @property
     def is_header(self) -> bool:
         """Whether the lines after `diff --git` are being read, up to the first hunk."""
         return self.is_git and not self.hunks
+
+    def take(self, line: str) -> None:
+        """A line that is neither a name nor a hunk."""
+        if not self.is_header:
+            self.is_over = self.is_over or (line != "" and not line.startswith("\\"))
+        elif line.startswith("new file mode "):
+            self.source = DEV_NULL
+        elif line.startswith("deleted file mode "):
+            self.target = DEV_NULL
 
     @property
     def path(self) -> str:
@@ -65,10 +75,6 @@ def changes_of(patch: str) -> dict[str, str]:
         current = files[-1] if files else None
         if named := _GIT.fullmatch(line):
             files.append(_File(_path(named[1]), _path(named[2]), is_git=True))
-        elif current and current.is_header and line.startswith("new file mode "):
-            current.source = DEV_NULL
-        elif current and current.is_header and line.startswith("deleted file mode "):
-            current.target = DEV_NULL
         elif line.startswith("--- "):
             source = _path(line[4:])
         elif line.startswith("+++ "):
@@ -78,7 +84,9 @@ def changes_of(patch: str) -> dict[str, str]:
                 files.append(_File(source, _path(line[4:]), is_git=False))
             source = None
         elif header := _HUNK.match(line):
-            _file(current, line).hunks.append(_hunk(header, lines))
+            _open(current, line).hunks.append(_hunk(header, lines))
+        elif current:
+            current.take(line)
     return {file.path: file.change for file in files if file.change}
 
 
@@ -111,9 +119,12 @@ def no_op(change: str) -> str:
     return "\n".join(lines) if any(line[:1] == "+" for line in lines) else ""
 
 
-def _file(current: _File | None, line: str) -> _File:
+def _open(current: _File | None, line: str) -> _File:
+    """The file that a hunk belongs to."""
     if current is None:
         raise BadPatch(f"{line[:80]!r} before any file is named")
+    if current.is_over:
+        raise BadPatch(f"{line[:80]!r} after lines that belong to no patch")
     return current
 
 

@@ -89,6 +89,7 @@ WRONG = [   # no edit: what could be read, with its reason
     (patches(DIFF), DIFF.replace(" End\n", ""), "shorter"),
     (patches(DIFF), DIFF.replace("-1,4 +1,4", "-1,4 +1,3"), "longer"),
     (patches(DIFF), DIFF.replace(" This is", "This is"), "where a line of the file should be"),
+    (patches(DIFF), DIFF + "and so on\n@@ -9 +9 @@\n-a\n+b", "after lines that belong to no patch"),
     (patches(DIFF), fenced("print(1)"), "no unified diff"),
     (patches(DIFF), "diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "no unified diff"),
     (patches(DIFF), fenced(ADD_FIXED), "no unified diff"),

@@ -7,17 +7,17 @@ neither the tests nor the nonce are; the row's tests are not among the files.
 from __future__ import annotations
 
 import importlib
-import os
 import sys
+from pathlib import Path
 
 
 def install(files: dict[str, str], roots: list[str]) -> None:
     """Write the files into the working folder, and let imports find them."""
     for path, text in files.items():
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
-            file.write(text)
-    sys.path[:0] = [os.path.join(os.getcwd(), root) for root in roots]
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(text.encode("utf-8", "surrogatepass"))
+    sys.path[:0] = [str(Path.cwd() / root) for root in roots]
 
 
 load_module = importlib.import_module

@@ -41,12 +41,13 @@ class Finder:
     def __init__(self, program: list[str], tests: dict[str, str], load_module: Any) -> None:
         self._program, self._tests, self._load = set(program), tests, load_module
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:    # noqa: ARG002
         """See importlib.abc.MetaPathFinder."""
         if name not in self._program and name not in self._tests:
             return None
         from importlib.machinery import ModuleSpec
-        return ModuleSpec(name, self, is_package=True)
+        loader: Any = self
+        return ModuleSpec(name, loader, is_package=True)
 
     def create_module(self, spec: Any) -> Any:
         """An empty module of the tests', or a stand-in."""
@@ -56,7 +57,7 @@ class Finder:
         """Run a module of the tests' here; have C load one of the package's."""
         name = module.__spec__.name
         if name in self._tests:
-            exec(compile(self._tests[name], f"{name}.py", "exec", dont_inherit=True), module.__dict__)
+            exec(compile(self._tests[name], f"{name}.py", "exec", dont_inherit=True), module.__dict__)      # noqa: S102 - the row's own tests
         else:
             module.__dict__["_remote"] = self._load(name)
 
