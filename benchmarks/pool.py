@@ -22,10 +22,9 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-from math_verify import parse, verify
 
 from benchmarks.comparison import Comparison, Turn, take_turns
 from benchmarks.groups import spoken_rollout
@@ -70,10 +69,11 @@ def measure(size: Size) -> list[Comparison]:
 
 def bare(request: dict[str, Any]) -> dict[str, Any]:
     """math_verify alone: the verdicts on `groups` of (reference, texts), and the seconds that they took."""
+    peer = import_module("math_verify")         # as its users call it, not as scorers.math_equality does
     started = time.perf_counter()
-    verdicts = [[bool(verify(gold=parse(f"\\boxed{{{reference}}}", parsing_timeout=None),
-                             target=parse(text, parsing_timeout=None), timeout_seconds=None)) for text in texts]
-                for reference, texts in request["groups"]]
+    verdicts = [[bool(peer.verify(gold=peer.parse(f"\\boxed{{{reference}}}", parsing_timeout=None),
+                                  target=peer.parse(text, parsing_timeout=None), timeout_seconds=None))
+                 for text in texts] for reference, texts in request["groups"]]
     return {"seconds": time.perf_counter() - started, "verdicts": verdicts}
 
 
