@@ -34,6 +34,15 @@ CHECKERS: Final[Mapping[str, str]] = {      # names that decide a check: a libra
     "isclose": "from math import isclose", "Counter": "from collections import Counter",
     "OrderedDict": "from collections import OrderedDict", "approx": "from pytest import approx"}
 
+# Function calls come from sites that import these for their users: an answer says `List[int]` and imports nothing.
+PRELUDE: Final = """\
+import bisect, collections, functools, heapq, itertools, math, re, string
+from bisect import *; from collections import *
+from functools import *; from heapq import *; from itertools import *
+from math import ceil, comb, floor, gcd, inf, isqrt, lcm, log2, sqrt
+from typing import *
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdioCase:
@@ -161,7 +170,7 @@ def _calls(name: str, inputs: list[Any], outputs: list[Any]) -> Harnessed:
     arguments = [_arguments(given) for given in inputs]
     expected = [_json(wanted, "outputs") if isinstance(wanted, str) and as_text else wanted for wanted in outputs]
     wrapped = not as_text and all(isinstance(wanted, list) and len(wanted) == 1 for wanted in expected)
-    return Harnessed(cases=tuple(
+    return Harnessed(prefix=PRELUDE, cases=tuple(
         {"entry": name, "arguments": given, "expected": [wanted[0], wanted] if wrapped else [wanted]}
         for given, wanted in zip(arguments, expected, strict=True)))
 
@@ -184,7 +193,7 @@ def _json(text: str, key: str) -> Any:
 def _functional(text: str, prefix: str, split: bool) -> Harnessed:
     tree = _parsed(text, "functional")
     asserts = [statement for statement in tree.body if isinstance(statement, ast.Assert)]
-    has_asserts = any(isinstance(node, ast.Assert) for node in ast.walk(tree))
+    has_asserts = _has_asserts(tree)
     if not has_asserts and not any(isinstance(node, ast.Call) for node in ast.walk(tree)):
         raise BadMessage("a code row whose 'functional' tests check nothing: no assert and no call")
     setup, cases = "", [{"text": text, "asserts": has_asserts}]
@@ -203,9 +212,15 @@ def _asserts(tests: list[Any], setup: str) -> Harnessed:
         tree = _parsed(text := test.replace("\r\n", "\n"), "tests")
         if not any(isinstance(node, ast.Assert) for node in ast.walk(tree)):
             raise BadMessage(f"a test without an assert: {test[:60]!r}")
-        cases.append({"text": text, "asserts": True})
+        cases.append({"text": text, "asserts": _has_asserts(tree)})
     whole = _parsed("\n".join([setup, *(str(case["text"]) for case in cases)]), "setup")
     return _using(whole, "", Harnessed(cases=tuple(cases), setup=setup))
+
+
+def _has_asserts(tree: ast.Module) -> bool:
+    """Whether a right answer gets to an assert: `try: f(-1); assert False` has none that it does."""
+    return any(isinstance(node, ast.Assert) and not (isinstance(node.test, ast.Constant) and not node.test.value)
+               for node in ast.walk(tree))
 
 
 def _pytest(text: str, module: str) -> Harnessed:

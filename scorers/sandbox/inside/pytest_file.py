@@ -107,9 +107,10 @@ def run_file(state: Run, text: str) -> list[list[Any]]:
     plugin = Plugin(state, text)
     os.environ.update(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", HOME=os.getcwd())
     sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")       # noqa: PTH123, SIM115
-    code = pytest.main(["--noconftest", "-c", os.devnull, "--rootdir", "/", "--import-mode=importlib", "-p",
-                 "no:cacheprovider", "-p", "no:terminal", "-p", "no:faulthandler", os.path.abspath(sys.executable)],
-                plugins=[plugin])
+    folder, file = os.path.split(os.path.abspath(sys.executable))       # something that exists
+    code = pytest.main(["--noconftest", "-c", os.devnull, "--rootdir", "/", "--confcutdir", folder,     # lists no other
+                        "--import-mode=importlib", "--capture=no", "-p", "no:cacheprovider", "-p", "no:terminal", "-p",
+                        "no:faulthandler", f"{folder}/{file}"], plugins=[plugin])
     if plugin.stopped is not None:
         raise plugin.stopped
     if code == pytest.ExitCode.USAGE_ERROR:
