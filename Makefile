@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench prove-demo lock resolve clean
+.PHONY: help setup demo test check fix bench prove-demo prove-attacks prove-mbpp prove-rewards lock resolve clean
 
 # What is installed stays what it is: the GPU environment is not replaced by a plain `make test`.
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
@@ -45,6 +45,15 @@ bench: $(INSTALLED)    ## the numbers of benchmarks/RESULTS.md, measured here
 
 prove-demo: $(INSTALLED)    ## does the demo learn? ten seeds, one with ENGINE=vllm; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.demo_seeds --engine $(ENGINE) --seeds $(if $(filter vllm,$(ENGINE)),0,0-9) --write $(ARGS)
+
+prove-attacks: $(INSTALLED)    ## does the code scorer hold? every attack in every shape of rows, behind both walls, a quarter of an hour
+	@CORPUS=all $(PYTHON_IN_VENV) -m pytest tests/scorers/test_code_corpus.py $(ARGS)
+
+prove-mbpp: $(INSTALLED)    ## does it tell right from wrong? MBPP's solutions and mutants; the table goes to benchmarks/RESULTS.md
+	@$(PYTHON_IN_VENV) -m benchmarks.mbpp --write $(ARGS)
+
+prove-rewards: $(INSTALLED)    ## right rewards while answers hang and scorers are killed; the table goes to benchmarks/RESULTS.md
+	@$(PYTHON_IN_VENV) -m benchmarks.rewards_under_fire --write $(ARGS)
 
 lock: $(INSTALLED)     ## write requirements/*.txt anew from pyproject.toml
 	@scripts/lock.sh write

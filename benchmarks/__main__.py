@@ -23,6 +23,7 @@ TITLES = {
     "codec": "The payload of a scored group",
     "scorers": "Math answers through the scoring child",
     "pool": "The pool of scorers",
+    "sandbox": "A Python program in the sandbox",
     "hf_engine": "The demo's engine",
     "learner_step": "One optimizer step",
 }

@@ -168,7 +168,7 @@ def _kill_until_scored(link: Link, keys: Keys, groups: int, pools: Sequence[Pope
             break
         if time.monotonic() >= next_kill:
             next_kill += KILL_EVERY_S
-            victims = _victims([process for pool in pools for process in below(pool.pid)])
+            victims = _victims(pools)
             kinds = [kind for kind in VICTIMS if victims[kind]]
             if kinds:
                 (kind,) = chance.choices(kinds, [VICTIMS[kind] for kind in kinds])
@@ -177,13 +177,14 @@ def _kill_until_scored(link: Link, keys: Keys, groups: int, pools: Sequence[Pope
     return kills
 
 
-def _victims(processes: Sequence[Process]) -> dict[str, list[Process]]:
-    """Processes by what they are. A worker's children score: the math child, a sandbox that a program is in."""
-    workers = [process for process in processes if process.has_words("--part", "worker")]
-    workers = [process for process in workers if process.parent not in {worker.pid for worker in workers}]
-    return {"worker": workers,
-            "child": [process for process in processes if process.parent in {worker.pid for worker in workers}],
-            "dispatcher": [process for process in processes if process.has_words("--part", "dispatcher")]}
+def _victims(pools: Sequence[Popen[bytes]]) -> dict[str, list[Process]]:
+    """Processes by what they are. A worker's children score: the math child, the supervisor of a sandbox."""
+    found = [process for pool in pools for process in below(pool.pid)]
+    parts = [process for process in found if process.parent in {pool.pid for pool in pools}]
+    dispatchers = [process for process in parts if process.has_words("--part", "dispatcher")]
+    workers = [process for process in parts if process not in dispatchers]      # RQ renames them
+    return {"worker": workers, "dispatcher": dispatchers,
+            "child": [process for process in found if process.parent in {worker.pid for worker in workers}]}
 
 
 def _compare(fight: Fight, expected: dict[str, Expected], link: Link, keys: Keys) -> None:

@@ -4,24 +4,24 @@
 
 from __future__ import annotations
 
-from tests.scorers.corpus.rows import ASSERTS, CALLS, EVERY, PYTEST, STDIO, Case, attacks
+from tests.scorers.corpus.rows import ASSERTS, CALLS, EVERY, PYTEST, STDIO, Case, exhausts
 
 FORKS = [
-    *attacks("a fork bomb", "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", (STDIO, CALLS)),
-    *attacks("a bomb of processes that sleep", """
+    *exhausts("a fork bomb", "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", (STDIO, CALLS)),
+    *exhausts("a bomb of processes that sleep", """
         import os, time
         try:
             while True:
                 if os.fork() == 0: time.sleep(3600)
         except OSError: pass
         """, (STDIO, PYTEST)),
-    *attacks("a bomb of threads", """
+    *exhausts("a bomb of threads", """
         import threading, time
         try:
             while True: threading.Thread(target=time.sleep, args=(3600,)).start()
         except RuntimeError: pass
         """, (STDIO, ASSERTS)),
-    *attacks("a detached child that holds standard output", """
+    *exhausts("a detached child that holds standard output", """
         import os, sys, time
         if os.fork() == 0:
             os.setsid()
@@ -29,7 +29,7 @@ FORKS = [
                 time.sleep(3600)
             os._exit(0)
         """, EVERY),
-    *attacks("a detached child that closes everything", """
+    *exhausts("a detached child that closes everything", """
         import os, time
         if os.fork() == 0:
             os.setsid()
@@ -38,7 +38,7 @@ FORKS = [
                 time.sleep(3600)
             os._exit(0)
         """, (STDIO, CALLS)),
-    *attacks("children that fork each other", """
+    *exhausts("children that fork each other", """
         import os, time
         if os.fork() == 0:
             os.setsid()
@@ -46,8 +46,8 @@ FORKS = [
             while time.monotonic() < until:
                 if os.fork(): os._exit(0)
         """, (STDIO, CALLS)),
-    *attacks("nohup in a shell", "import os\nos.system('nohup setsid sleep 3600 >/dev/null 2>&1 &')", (STDIO, ASSERTS)),
-    *attacks("a child that prints later", """
+    *exhausts("nohup in a shell", "import os\nos.system('nohup setsid sleep 3600 >/dev/null 2>&1 &')", (STDIO, ASSERTS)),
+    *exhausts("a child that prints later", """
         import os, time
         if os.fork() == 0:
             time.sleep(0.1)
@@ -58,7 +58,7 @@ FORKS = [
 ]
 
 STUBBORN = [
-    *attacks("ignores every signal", """
+    *exhausts("ignores every signal", """
         import signal, time
         for number in signal.valid_signals():
             try: signal.signal(number, signal.SIG_IGN)
@@ -66,21 +66,21 @@ STUBBORN = [
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         time.sleep(3600)
         """, (STDIO, CALLS)),
-    *attacks("hangs inside one C call", "sum(range(10 ** 12))", (STDIO, PYTEST)),
-    *attacks("an integer of 370 million digits", "str(9 ** 9 ** 9)", (CALLS,)),
-    *attacks("stops itself", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", (STDIO, ASSERTS)),
-    *attacks("a busy thread", "import threading\ndef spin():\n    while True: pass\nthreading.Thread(target=spin).start()", (STDIO, CALLS)),
-    *attacks("alarms", "import signal\nsignal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)", (STDIO, CALLS)),
-    *attacks("hangs at its end", "import atexit, time\natexit.register(time.sleep, 3600)", (STDIO, CALLS, ASSERTS)),
-    *attacks("hangs in a finaliser", "class F:\n    def __del__(self):\n        while True: pass\nf = F()", (CALLS,)),
-    *attacks("waits for its input", "import sys\nwhile True: sys.stdin.read()", (ASSERTS,)),
-    *attacks("reads a pipe that nobody writes", "import os\nos.mkfifo('pipe')\nopen('pipe').read()", (STDIO,)),
+    *exhausts("hangs inside one C call", "sum(range(10 ** 12))", (STDIO, PYTEST)),
+    *exhausts("an integer of 370 million digits", "str(9 ** 9 ** 9)", (CALLS,)),
+    *exhausts("stops itself", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", (STDIO, ASSERTS)),
+    *exhausts("a busy thread", "import threading\ndef spin():\n    while True: pass\nthreading.Thread(target=spin).start()", (STDIO, CALLS)),
+    *exhausts("alarms", "import signal\nsignal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)", (STDIO, CALLS)),
+    *exhausts("hangs at its end", "import atexit, time\natexit.register(time.sleep, 3600)", (STDIO, CALLS, ASSERTS)),
+    *exhausts("hangs in a finaliser", "class F:\n    def __del__(self):\n        while True: pass\nf = F()", (CALLS,)),
+    *exhausts("waits for its input", "import sys\nwhile True: sys.stdin.read()", (ASSERTS,)),
+    *exhausts("reads a pipe that nobody writes", "import os\nos.mkfifo('pipe')\nopen('pipe').read()", (STDIO,)),
 ]
 
 MEMORY = [
-    *attacks("a memory bomb", "hoard = []\nwhile True: hoard.append(bytearray(16 << 20))", (STDIO, CALLS, PYTEST)),
-    *attacks("a memory bomb at once", "hoard = bytearray(64 << 30)", (STDIO, ASSERTS)),
-    *attacks("memory of many processes", """
+    *exhausts("a memory bomb", "hoard = []\nwhile True: hoard.append(bytearray(16 << 20))", (STDIO, CALLS, PYTEST)),
+    *exhausts("a memory bomb at once", "hoard = bytearray(64 << 30)", (STDIO, ASSERTS)),
+    *exhausts("memory of many processes", """
         import os, time
         for _ in range(16):
             if os.fork() == 0:
@@ -88,8 +88,8 @@ MEMORY = [
                 time.sleep(3600)
         time.sleep(3600)
         """, (STDIO, CALLS)),
-    *attacks("a mapping that is never touched", "import mmap\nhoard = [mmap.mmap(-1, 1 << 34) for _ in range(64)]", (STDIO,)),
-    *attacks("a recursion that overruns the stack", """
+    *exhausts("a mapping that is never touched", "import mmap\nhoard = [mmap.mmap(-1, 1 << 34) for _ in range(64)]", (STDIO,)),
+    *exhausts("a recursion that overruns the stack", """
         import sys
         sys.setrecursionlimit(10 ** 9)
         class R:
@@ -97,53 +97,53 @@ MEMORY = [
         def down(n): return [down(n + 1)]
         down(0)
         """, (STDIO, CALLS, ASSERTS)),
-    *attacks("a segmentation fault", "import ctypes\nctypes.string_at(0)", EVERY),
-    *attacks("a value nested a million deep", "", (CALLS, ASSERTS), after="def add(a, b):\n    x = []\n    for _ in range(10 ** 6): x = [x]\n    return x"),
-    *attacks("a value that holds itself", "", (CALLS, ASSERTS), after="def add(a, b):\n    x = []\n    x.append(x)\n    return x"),
-    *attacks("a value of 100 MB", "", (CALLS, ASSERTS), after="def add(a, b):\n    return 'x' * (100 << 20)"),
-    *attacks("a value of a million numbers", "", (CALLS,), after="def add(a, b):\n    return list(range(10 ** 6))"),
-    *attacks("a name of a type of 10 MB", "", (CALLS, PYTEST), after="def add(a, b):\n    return type('x' * 10 ** 7, (), {})()"),
-    *attacks("an exception with 50 MB of text", "", (CALLS, PYTEST), after="def add(a, b):\n    raise ValueError('x' * (50 << 20))"),
-    *attacks("an integer that takes long to print", "", (CALLS, ASSERTS), after="def add(a, b):\n    return 10 ** (10 ** 7)"),
-    *attacks("shared memory", "open('/dev/shm/millrace-attack', 'wb').write(b'x' * (1 << 30))", (STDIO,)),
+    *exhausts("a segmentation fault", "import ctypes\nctypes.string_at(0)", EVERY),
+    *exhausts("a value nested a million deep", "", (CALLS, ASSERTS), after="def add(a, b):\n    x = []\n    for _ in range(10 ** 6): x = [x]\n    return x"),
+    *exhausts("a value that holds itself", "", (CALLS, ASSERTS), after="def add(a, b):\n    x = []\n    x.append(x)\n    return x"),
+    *exhausts("a value of 100 MB", "", (CALLS, ASSERTS), after="def add(a, b):\n    return 'x' * (100 << 20)"),
+    *exhausts("a value of a million numbers", "", (CALLS,), after="def add(a, b):\n    return list(range(10 ** 6))"),
+    *exhausts("a name of a type of 10 MB", "", (CALLS, PYTEST), after="def add(a, b):\n    return type('x' * 10 ** 7, (), {})()"),
+    *exhausts("an exception with 50 MB of text", "", (CALLS, PYTEST), after="def add(a, b):\n    raise ValueError('x' * (50 << 20))"),
+    *exhausts("an integer that takes long to print", "", (CALLS, ASSERTS), after="def add(a, b):\n    return 10 ** (10 ** 7)"),
+    *exhausts("shared memory", "open('/dev/shm/millrace-attack', 'wb').write(b'x' * (1 << 30))", (STDIO,)),
 ]
 
 FLOODS = [
-    *attacks("endless output", "while True: print('x' * 65536)", (STDIO, CALLS, PYTEST)),
-    *attacks("endless output on standard error", "import sys\nwhile True: print('x' * 65536, file=sys.stderr)", (STDIO, ASSERTS)),
-    *attacks("5 MB of output", "print('8' * (5 << 20))", EVERY),
-    *attacks("output a byte at a time", "import os\nwhile True: os.write(1, b'x')", (STDIO,)),
-    *attacks("fills the disk with one file", """
+    *exhausts("endless output", "while True: print('x' * 65536)", (STDIO, CALLS, PYTEST)),
+    *exhausts("endless output on standard error", "import sys\nwhile True: print('x' * 65536, file=sys.stderr)", (STDIO, ASSERTS)),
+    *exhausts("5 MB of output", "print('8' * (5 << 20))", EVERY),
+    *exhausts("output a byte at a time", "import os\nwhile True: os.write(1, b'x')", (STDIO,)),
+    *exhausts("fills the disk with one file", """
         try:
             with open("big", "wb") as file:
                 while True: file.write(b"x" * (1 << 20))
         except OSError: pass
         """, (STDIO, CALLS)),
-    *attacks("fills the disk with many files", """
+    *exhausts("fills the disk with many files", """
         try:
             for number in range(10 ** 5):
                 with open(f"big-{number}", "wb") as file: file.write(b"x" * (8 << 20))
         except OSError: pass
         """, (STDIO, PYTEST)),
-    *attacks("fills the disk with empty files", """
+    *exhausts("fills the disk with empty files", """
         import os
         try:
             for number in range(10 ** 7): os.close(os.open(f"file-{number}", os.O_CREAT))
         except OSError: pass
         """, (STDIO,)),
-    *attacks("a sparse file of a terabyte", "try: open('big', 'wb').truncate(1 << 40)\nexcept OSError: pass", (STDIO,)),
-    *attacks("folders too deep to remove by their path", """
+    *exhausts("a sparse file of a terabyte", "try: open('big', 'wb').truncate(1 << 40)\nexcept OSError: pass", (STDIO,)),
+    *exhausts("folders too deep to remove by their path", """
         import os
         try:
             for _ in range(3000):
                 os.mkdir("d" * 200); os.chdir("d" * 200)
         except OSError: pass
         """, (STDIO, CALLS)),
-    *attacks("a folder that nobody may enter", "import os\nos.mkdir('locked'); open('locked/file', 'w').close(); os.chmod('locked', 0); os.chmod('.', 0)", (STDIO,)),
-    *attacks("names that are no text", "import os\nos.mkdir(b'\\xff\\n'); os.symlink('/', b'\\xff\\n/root'); os.mkfifo('pipe')", (STDIO,)),
-    *attacks("a symbolic link to what should be removed", "import os\nos.symlink('@FOLDER@', 'folder'); os.rename('folder', 'scratch'); os.symlink('..', 'up')", (STDIO, CALLS)),
-    *attacks("every descriptor", "import os\ntry:\n    while True: os.dup(1)\nexcept OSError: pass", (STDIO, CALLS)),
-    *attacks("locks and leases", "import fcntl\nfcntl.flock(open(__file__), fcntl.LOCK_EX)", (STDIO, CALLS)),
+    *exhausts("a folder that nobody may enter", "import os\nos.mkdir('locked'); open('locked/file', 'w').close(); os.chmod('locked', 0); os.chmod('.', 0)", (STDIO,)),
+    *exhausts("names that are no text", "import os\nos.mkdir(b'\\xff\\n'); os.symlink('/', b'\\xff\\n/root'); os.mkfifo('pipe')", (STDIO,)),
+    *exhausts("a symbolic link to what should be removed", "import os\nos.symlink('@FOLDER@', 'folder'); os.rename('folder', 'scratch'); os.symlink('..', 'up')", (STDIO, CALLS)),
+    *exhausts("every descriptor", "import os\ntry:\n    while True: os.dup(1)\nexcept OSError: pass", (STDIO, CALLS)),
+    *exhausts("locks and leases", "import fcntl\nfcntl.flock(open(__file__), fcntl.LOCK_EX)", (STDIO, CALLS)),
 ]
 
 LIMIT_ATTACKS: list[Case] = [*FORKS, *STUBBORN, *MEMORY, *FLOODS]

@@ -16,7 +16,6 @@ PATTERN = "kq83h" + "d-7"
 HARVEST = f"""
 import gc, os, re, sys
 want = re.compile(("{PATTERN[:4]}" + "{PATTERN[4:]}" + r"\\w+").encode())
-sought = {{("{PATTERN[:4]}" + "{PATTERN[4:]}")}}
 found = []
 
 def look(data):
@@ -65,9 +64,9 @@ def objects():
 for search in (files, processes, objects):
     try: search()
     except Exception: pass
-answer = next((word for word in found if word not in sought), "nothing")
+answer = next(iter(found), "nothing")
 """
-TELL = HARVEST + "\ndef tell():\n    objects(); files()\n    return next((word for word in found if word not in sought), 'nothing')\n"
+TELL = HARVEST + "\ndef tell():\n    objects(); files()\n    return next(iter(found), 'nothing')\n"
 INTROSPECTION = [
     case("the expected output, found by introspection [stdio]", stdio(("", SECRET)), HARVEST + "\nprint(answer)", 0.0),
     case("the expected output, found by introspection [calls]", calls("tell", ([], SECRET)), TELL, 0.0),
@@ -152,6 +151,17 @@ PROCESSES = [
         return False
         """, (STDIO, CALLS, PYTEST)),
     *breach("kills every process", "import os\nos.kill(-1, 9)\nreturn True", (STDIO, CALLS, PYTEST)),
+    *attacks("sends every signal to everyone", """
+        import os, signal
+        for number in signal.valid_signals() - {signal.SIGKILL}:
+            try: signal.signal(number, signal.SIG_IGN)
+            except (OSError, ValueError): pass
+        others = {-1, 0, os.getppid(), *map(int, filter(str.isdecimal, os.listdir("/proc")))} - {os.getpid()}
+        for number in (signal.SIGTERM, signal.SIGSTOP, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP, signal.SIGSEGV, signal.SIGCHLD, signal.SIGKILL):
+            for pid in others:
+                try: os.kill(pid, number)
+                except OSError: pass
+        """, (STDIO, CALLS, PYTEST)),
     *breach("kills its process group", "import os\nos.killpg(0, 9)\nreturn True", (STDIO, ASSERTS)),
     *breach("kills the process that the test names", "import os\nos.kill(@PID@, 0)\nreturn @PID@ > 100 and open('/proc/@PID@/comm').read() == '@COMM@'"),
     *breach("traces its parent", "import ctypes, os\nreturn ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) == 0 and False"),

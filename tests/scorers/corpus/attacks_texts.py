@@ -57,7 +57,7 @@ FENCES = [
     told("a language with a path", "```../../python\nprint(8)\n```"),
 ]
 
-CPP_ATTACKS = [case(name, CPP, source, 0.0, row_type="code_verifiable") for name, source in {
+CPP_ATTACKS = [case(name, CPP, source, 0.0) for name, source in {
     "C++: a constructor that exits": "#include <cstdlib>\n__attribute__((constructor)) void end() { _Exit(0); }\nint main() {}",
     "C++: includes /etc/passwd": '#include "/etc/passwd"\nint main() {}',
     "C++: includes /dev/zero": "#include </dev/zero>\nint main() {}",
@@ -71,7 +71,7 @@ CPP_ATTACKS = [case(name, CPP, source, 0.0, row_type="code_verifiable") for name
     "C++: a macro bomb": "#define A x x x x x x x x x x\n#define B A A A A A A A A A A\n#define C B B B B B B B B B B\n#define D C C C C C C C C C C\n"
                          "#define E D D D D D D D D D D\n#define F E E E E E E E E E E\n#define G F F F F F F F F F F\nint main() { G }",
     "C++: a binary of gigabytes": "int huge[1L << 30] = {1};\nint main() { return huge[0]; }",
-    "C++: an error of megabytes": "#include <vector>\n" + "".join(f"auto v{i} = nothing<{i}>();\n" for i in range(5000)) + "int main() {}",
+    "C++: an error of megabytes": "#include <vector>\n" + "".join(f"auto v{i} = nothing<{i}>();\n" for i in range(1000)) + "int main() {}",
     "C++: assembly that makes system calls": 'int main() { asm volatile("mov $60, %rax; xor %rdi, %rdi; syscall"); }',
     "C++: assembly includes a file": 'asm(".incbin \\"/etc/shadow\\"");\nint main() {}',
     "C++: a fork bomb": "#include <unistd.h>\nint main() { while (1) fork(); }",
@@ -79,7 +79,7 @@ CPP_ATTACKS = [case(name, CPP, source, 0.0, row_type="code_verifiable") for name
     "C++: a memory bomb": "#include <cstdlib>\n#include <cstring>\nint main() { while (1) memset(malloc(1 << 24), 1, 1 << 24); }",
     "C++: a detached child": "#include <unistd.h>\nint main() { if (!fork()) { setsid(); if (!fork()) sleep(3600); _exit(0); } }",
 }.items()]
-JAVASCRIPT_ATTACKS = [case(name, JAVASCRIPT, source, 0.0, row_type="code_verifiable") for name, source in {
+JAVASCRIPT_ATTACKS = [case(name, JAVASCRIPT, source, 0.0) for name, source in {
     "JavaScript: process.exit(0)": "process.exit(0)",
     "JavaScript: child_process": "require('child_process').spawn('sleep', ['3600'], { detached: true, stdio: 'ignore' }).unref()",
     "JavaScript: reads a planted file": "console.log(require('fs').readFileSync('@FOLDER@/planted', 'utf8') ? 8 : 0)",

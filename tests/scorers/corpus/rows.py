@@ -95,9 +95,18 @@ def asserts(*tests: str, setup: str = "") -> dict[str, Any]:
 
 def attacks(name: str, trick: str, shapes: tuple[str, ...] = EVERY, *, after: str = "") -> Iterator[Case]:
     """The trick in front of (and `after` behind) a wrong answer, in each of the shapes."""
+    yield from _told(name, trick, shapes, after, "code_verifiable")
+
+
+def exhausts(name: str, trick: str, shapes: tuple[str, ...] = EVERY, *, after: str = "") -> Iterator[Case]:
+    """The same for tricks that use up a limit: the first case decides, so that each takes its time once."""
+    yield from _told(name, trick, shapes, after, "code")
+
+
+def _told(name: str, trick: str, shapes: tuple[str, ...], after: str, row_type: str) -> Iterator[Case]:
     for shape in shapes:
         source = "\n".join((textwrap.dedent(trick).strip("\n"), WRONG[shape], textwrap.dedent(after).strip("\n")))
-        yield Case(name=f"{name} [{shape}]", info=row(ADD[shape]), text=fenced(source), value=0.0)
+        yield Case(name=f"{name} [{shape}]", info=row(ADD[shape], row_type), text=fenced(source), value=0.0)
 
 
 def breach(name: str, condition: str, shapes: tuple[str, ...] = (STDIO,)) -> Iterator[Case]:

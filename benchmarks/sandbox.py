@@ -1,0 +1,78 @@
+"""What the sandbox adds to a Python run, beside the bare interpreter that runs the same text.
+
+`pass` through the sandbox's own seam, and a program with one assert through the code scorer, which wraps it into the
+harness that proves what was checked. The limit is the sandbox's own interpreter, started by `subprocess` without any
+walls, on the program and its assert as they stand. What it adds may be at most 30 ms and 60 ms: medians of 100.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+
+from benchmarks.comparison import Comparison, Turn, take_turns, timed
+from config.scorers import CodeConfig, ScorersConfig
+from scorers.registry import build_scorer
+from scorers.sandbox.choice import build_sandbox
+from scorers.sandbox.program import Ending, Language, Program
+
+LIMIT = "limit: the bare interpreter, no walls"
+WHICH = b"import sys; print(sys.executable)"
+PROGRAM, TEST = "def add(a, b):\n    return a + b\n", "assert add(3, 5) == 8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much is measured."""
+
+    runs: int = 100
+
+
+FULL, SMOKE = Size(), Size(runs=2)
+
+
+def measure(size: Size) -> list[Comparison]:
+    """One comparison for a bare run, one for a checked one."""
+    config = ScorersConfig()
+    with closing(build_sandbox(config)) as sandbox, closing(build_scorer(CodeConfig(), config)) as scorer:
+        with sandbox.prepare(Program(language=Language.PYTHON, source=WHICH)) as asked:
+            python = asked.run().stdout.decode().strip()
+        with sandbox.prepare(Program(language=Language.PYTHON, source=b"pass")) as prepared:
+            def run() -> float:
+                outcome = prepared.run()
+                return float(_known(outcome.ending is Ending.EXITED and outcome.exit_code == 0, outcome.detail))
+
+            plain = _compare(f"`pass` in {sandbox.name}", run, (python, "pass"), size)
+
+        def score() -> float:
+            found = scorer.score(f"```python\n{PROGRAM}```", {"type": "code", "answer": {"tests": [TEST]}})
+            return float(_known(found.value == 1.0, found.reason))
+
+        checked = _compare(f"one assert in {sandbox.name}", score, (python, f"{PROGRAM}{TEST}\n"), size)
+        return [plain, checked]
+
+
+def _compare(what: str, ours: Callable[[], float], bare_run: tuple[str, str], size: Size) -> Comparison:
+    """`bare_run`: interpreter and text."""
+    python, text = bare_run
+
+    def bare() -> float:
+        ended = subprocess.run([python, "-s", "-B", "-c", text], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               check=False)
+        return float(_known(ended.returncode == 0, "the bare interpreter failed"))
+
+    def turn(work: Callable[[], float]) -> Callable[[int], Turn]:
+        return lambda _: timed(work)
+
+    mine, others = take_turns(turn(ours), turn(bare), rounds=size.runs)
+    return Comparison(what=what, unit="ms", less_is_better=True, ours=[turn.seconds * 1000 for turn in mine],
+                      beside=LIMIT, other=[turn.seconds * 1000 for turn in others])
+
+
+def _known(is_right: bool, reason: str) -> bool:
+    """True, or an error: a fast wrong run is no result."""
+    if not is_right:
+        raise RuntimeError(reason)
+    return True
