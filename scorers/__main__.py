@@ -23,7 +23,7 @@ log = logging.getLogger("scorers")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Parse, join the run, score until it ends. 0: the run is done; 1: it or this process failed; 2: bad arguments."""
+    """Parse, join the run, score until it ends. 0: done; 1: the run or this process failed; 2: it would each time."""
     words = sys.argv[1:] if argv is None else argv
     if words[:1] == ["sandbox"]:        # a service of its own, which belongs to no run
         from scorers.serving import serve
@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(words)
     set_up_logging("scorer")
 
-    from broker.errors import PipelineError
+    from broker.errors import Permanent, PipelineError
     from broker.joining import Joined, join
     from broker.processes import stop_on_signals
 
@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0 if joined is None else part(joined, stop)
     except PipelineError as error:
         log.error("ended part=%s reason=%s", args.part, error)     # noqa: TRY400 - the reason is what people need
-        return 1
+        return 2 if isinstance(error, Permanent) else 1
     except Exception:
         log.exception("ended part=%s by a bug or a broken machine", args.part)
         return 1

@@ -73,9 +73,8 @@ class Worker:
         self.scorer.tally.write(self.joined.link.client, self.joined.keys)
 
     def close(self) -> None:
-        """Stop renewing, end the children."""
+        """Stop renewing leases."""
         self._renewer.stop()
-        self.scorer.close()
 
 
 def too_few_scored(group: ScoredGroup, share: float) -> str | None:

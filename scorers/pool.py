@@ -1,14 +1,19 @@
-"""`python -m scorers`: start a dispatcher and the workers, keep them running, end with the run."""
+"""`python -m scorers`: start a dispatcher and the workers, keep them running, end with the run.
+
+In: the run and how many workers. Out: an exit code. A child that ends is started again, whoever ended it; one that
+fails again and again, each time within a minute, ends the pool. Its last words are in the log just above the pool's.
+"""
 
 from __future__ import annotations
 
 import logging
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from broker import processes
 from broker.joining import Joined, state_of
@@ -18,16 +23,27 @@ log = logging.getLogger(__name__)
 POLL_S = 0.2
 LOOK_EVERY_S = 1.0
 GRACE_S = 20.0
-MOST_STARTS_A_MINUTE = 5
-FIRST_PAUSE_S = 0.5
+MOST_FAILURES = 5           # in a row
+FIRST_PAUSE_S = 0.5         # before the next start, doubled with each failure
+SOON_S = 5.0                # one that is killed after this life, or ends in good order, has not failed: somebody did it
+HEALTHY_S = 60.0            # and after this one nothing is held against it, a failure of its own neither
+BAD_CONFIG = 2              # a child's exit code, and then ours: another start would change nothing
 
 
 @dataclass(slots=True)
 class _Child:
     part: str
     process: subprocess.Popen[bytes] | None = None
-    starts: list[float] = field(default_factory=list)       # monotonic seconds of the last minute's starts
-    not_before: float = 0.0
+    started: float = 0.0        # monotonic seconds
+    failures: int = 0           # in a row
+    not_before: float = 0.0     # monotonic seconds
+
+    def take_end(self, code: int, now: float) -> None:
+        """Judge an end by its exit code, negative for a signal, and the life before it."""
+        lived_s = now - self.started
+        is_fine = lived_s >= HEALTHY_S or (lived_s >= SOON_S and code in {0, -signal.SIGKILL})
+        self.failures = 0 if is_fine else self.failures + 1
+        self.not_before = now + FIRST_PAUSE_S * 2 ** max(0, self.failures - 1)
 
 
 class Pool:
@@ -47,13 +63,17 @@ class Pool:
                                                                                   joined.run.scorers.workers))]
 
     def run(self, stop: threading.Event) -> int:
-        """Watch the children until the run ends or `stop` is set. 1: the run failed, or a child can't be kept alive."""
+        """Watch the children until the run ends or `stop` is set.
+
+        Returns:
+            0; 1: the run failed, or a child can't be kept alive; 2: nor could it be after another start of this.
+        """
         looked = 0.0
         try:
             while not stop.is_set():
                 for child in self._children:
-                    if not self._keep(child):
-                        return 1
+                    if (code := self._keep(child)) is not None:
+                        return code
                 if time.monotonic() - looked > LOOK_EVERY_S:
                     looked = time.monotonic()
                     state = state_of(self._joined.link, self._joined.keys)
@@ -66,24 +86,24 @@ class Pool:
         finally:
             self._end()
 
-    def _keep(self, child: _Child) -> bool:
-        """Start `child` if it does not run. False: it ended too often within a minute."""
+    def _keep(self, child: _Child) -> int | None:
+        """Start `child` if it does not run. The exit code of the pool, if it has failed too often."""
         now = time.monotonic()
         if child.process is not None:
             if not processes.has_ended(child.process):
-                return True
-            child.starts = [start for start in child.starts if now - start < 60]
-            log.warning("child_ended part=%s code=%s starts_this_minute=%d", child.part,
-                        processes.stop(child.process, 0), len(child.starts))
+                return None
+            code = processes.stop(child.process, 0)
             child.process = None
-            if len(child.starts) >= MOST_STARTS_A_MINUTE:
-                log.error("giving_up part=%s: it ended %d times within a minute", child.part, len(child.starts))
-                return False
-            child.not_before = now + FIRST_PAUSE_S * 2 ** max(0, len(child.starts) - 1)
+            child.take_end(code, now)
+            log.warning("child_ended part=%s code=%d failures=%d", child.part, code, child.failures)
+            if child.failures >= MOST_FAILURES:
+                log.error("giving_up part=%s code=%d: it failed %d times in a row; why is in its last lines above",
+                          child.part, code, child.failures)
+                return BAD_CONFIG if code == BAD_CONFIG else 1
         if now >= child.not_before:
-            child.starts.append(now)
+            child.started = now
             child.process = processes.spawn([sys.executable, "-m", "scorers", *self._arguments, "--part", child.part])
-        return True
+        return None
 
     def _end(self) -> None:
         """SIGTERM to all, once: a second one would cut short the job that a worker is at."""

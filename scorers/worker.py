@@ -1,9 +1,9 @@
 """One scorer process: an RQ worker that has passed its self-test.
 
 In: jobs of the queues that it serves, those of the first as long as there are any. Out: what `scorers.jobs` hands over.
-Before the first job each scorer of these queues judges a right, a wrong and a hanging answer; a worker that can't do
-that takes no work. It ends on SIGTERM, after the job that it is at, and by
-itself, with code 1, when Redis stays away; the pool starts it again.
+Before the first job each scorer of these queues judges a right, a wrong and a hanging answer. A worker that can't tell
+them apart takes no work; one whose sandbox server is away waits for it. It ends on SIGTERM, after the job that it is
+at, and by itself, with code 1, when Redis stays away; the pool starts it again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import redis
 from rq.serializers import JSONSerializer
 
 from broker.alive import Heartbeat
+from broker.errors import Retryable
 from broker.joining import Joined
 from config.scorers import QueueName
 from scorers import jobs
@@ -27,6 +28,8 @@ log = logging.getLogger(__name__)
 
 WORKER_TTL_S = 60           # RQ's record of a worker that was killed
 SIGNAL_S = 1.0              # longest time from RQ's handling of a signal to ours
+FIRST_PAUSE_S = 0.5         # before a self-test is tried again; doubled each time
+LONGEST_PAUSE_S = 30.0
 
 
 def run_worker(joined: Joined, name: str, stop: threading.Event, wanted: Sequence[QueueName] | None = None) -> int:
@@ -43,22 +46,50 @@ def run_worker(joined: Joined, name: str, stop: threading.Event, wanted: Sequenc
     """
     queues = served(joined.run.scorers, wanted)
     scorer = GroupScorer(joined.run.scorers, queues)
-    scorer.self_test()
-    log.info("self_test passed worker=%s queues=%s", name, ",".join(queues))
     heartbeat = Heartbeat(joined.link, joined.keys, "scorer", name, ttl_s=joined.run.broker.lease_s)
-    worker = jobs.Worker(joined, scorer, name, heartbeat)
-    jobs.bind(worker)
-    delivery = Delivery(joined.link.client, joined.keys)
-    connection = redis.Redis.from_url(joined.link.url)      # RQ's own: it blocks for longer than the link's time-out
-    rq_worker = ScoringWorker([delivery.queues[queue] for queue in queues], name=name, connection=connection,
-                              worker_ttl=WORKER_TTL_S, serializer=JSONSerializer, stop=stop)
-    heartbeat.say("waiting for rollouts", queues=",".join(queues))
     try:
-        rq_worker.work(logging_level="WARNING")
+        if not _prove(scorer, name, heartbeat, stop):
+            return 0
+        log.info("self_test passed worker=%s queues=%s", name, ",".join(queues))
+        heartbeat.say("waiting for rollouts", queues=",".join(queues))
+        _serve(joined, jobs.Worker(joined, scorer, name, heartbeat), queues, stop)
     finally:
-        worker.close()
+        scorer.close()
         heartbeat.stop()
     if stop.wait(SIGNAL_S):
         return 0
     log.error("ended worker=%s: RQ gave up, most likely because redis was away", name)       # RQ has said why
     return 1
+
+
+def _prove(scorer: GroupScorer, name: str, heartbeat: Heartbeat, stop: threading.Event) -> bool:
+    """Pass the self-test, again and again while something that it needs is away. False: `stop` was set before.
+
+    Raises:
+        SelfTestFailed: see `run_worker`.
+    """
+    pause_s = FIRST_PAUSE_S
+    while not stop.is_set():
+        try:
+            scorer.self_test()
+        except Retryable as error:
+            log.warning("waiting worker=%s pause_s=%.2f for=%s", name, pause_s, error)
+            heartbeat.say(f"waiting for {error}")
+        else:
+            return True
+        stop.wait(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+    return False
+
+
+def _serve(joined: Joined, worker: jobs.Worker, queues: Sequence[QueueName], stop: threading.Event) -> None:
+    """Do the jobs of `queues` until RQ ends."""
+    jobs.bind(worker)
+    delivery = Delivery(joined.link.client, joined.keys)
+    connection = redis.Redis.from_url(joined.link.url)      # RQ's own: it blocks for longer than the link's time-out
+    rq_worker = ScoringWorker([delivery.queues[queue] for queue in queues], name=worker.name, connection=connection,
+                              worker_ttl=WORKER_TTL_S, serializer=JSONSerializer, stop=stop)
+    try:
+        rq_worker.work(logging_level="WARNING")
+    finally:
+        worker.close()

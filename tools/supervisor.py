@@ -2,7 +2,8 @@
 
 In: a list of commands and a stop event. Out: every line that they write, in `logs/ROLE.log` and to whoever listens, and
 an `Outcome`. Run by `millrace up`, in its main thread alone, since a child dies with the thread that forked it. A
-process that fails is started again after a pause; one that keeps failing ends the run, and so does the learner's end.
+process that fails is started again after a pause; one that keeps failing ends the run, and so do the learner's end and
+one with code 2, by which a role says that it would fail each time.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 
 TICK_S = 0.1
 SAY_EVERY_S = 10.0
+BAD_CONFIG = 2          # exit code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +153,9 @@ class Supervisor:
             child.is_done = True
             log.info("ended role=%s code=0", child.command.role)
             return None
+        if code == BAD_CONFIG:
+            return Outcome(code=1, failed_role=child.command.role,
+                           reason=f"{child.command.role} {_words(code)}: another start would change nothing")
         now = time.monotonic()
         child.restarted_at = [at for at in child.restarted_at if now - at < self._restarts.window_s]
         times = len(child.restarted_at)

@@ -135,15 +135,59 @@ def test_the_end_is_one_signal_to_each_child_and_time_to_finish(station: Station
     assert children.signals() == 3, "a second one means: at once"
 
 
-def test_a_child_that_keeps_ending_is_given_up_with_the_reason(station: Station, tmp_path: Path,
-                                                               monkeypatch: pytest.MonkeyPatch,
-                                                               caplog: pytest.LogCaptureFixture) -> None:
-    children = with_children(tmp_path, monkeypatch, "if [ $part = dispatcher ]; then exit 7; fi")
-    assert pool.Pool(station.joined, []).run(threading.Event()) == 1
+@pytest.mark.parametrize("case", [
+    ("exit 7", 7, 1),
+    ("exit 2", 2, 2),               # bad config: another start of the pool would change nothing
+    ("kill -9 $$", -9, 1),          # so soon, it may be its own doing
+    ("kill -SEGV $$", -11, 1),
+])
+def test_a_child_that_keeps_failing_is_given_up_with_the_reason(
+        station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+        case: tuple[str, int, int]) -> None:
+    does, code, ours = case
+    children = with_children(tmp_path, monkeypatch, f"if [ $part = dispatcher ]; then {does}; fi")
+    assert pool.Pool(station.joined, []).run(threading.Event()) == ours
     assert len(children.pids("dispatcher")) == 5
-    assert "child_ended part=dispatcher code=7" in caplog.text
-    assert "giving_up part=dispatcher: it ended 5 times within a minute" in caplog.text
+    assert f"child_ended part=dispatcher code={code} failures=1" in caplog.text
+    assert f"giving_up part=dispatcher code={code}: it failed 5 times in a row" in caplog.text
     assert not any(map(is_running, children.all()))
+
+
+@pytest.mark.parametrize(("code", "lived_s", "before", "after"), [
+    (-9, 1.0, 3, 4),
+    (-9, 6.0, 3, 0),        # somebody killed it at its work: every ten seconds, if they like
+    (-9, 6.0, 0, 0),
+    (0, 6.0, 3, 0),
+    (0, 1.0, 3, 4),         # nobody told it to
+    (1, 6.0, 3, 4),         # its self-test took so long to fail
+    (-11, 59.0, 3, 4),
+    (1, 61.0, 4, 0),        # redis was away
+])
+def test_only_failures_in_a_row_count(code: int, lived_s: float, before: int, after: int) -> None:
+    child = pool._Child("worker", started=100.0, failures=before)
+    child.take_end(code, now=100.0 + lived_s)
+    assert child.failures == after
+    assert child.not_before == 100.0 + lived_s + (0.5 if after < 2 else 4.0)
+
+
+def test_a_pool_outlives_any_number_of_kills(station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    children = with_children(tmp_path, monkeypatch)
+    monkeypatch.setattr(pool, "SOON_S", 0.0)
+    told = threading.Event()
+    killed: list[int] = []
+
+    def kill_many() -> None:
+        for _ in range(7):
+            assert wait_until(lambda: len(children.pids("worker")) == 2 + len(killed))
+            killed.append(children.pids("worker")[-1])
+            os.kill(killed[-1], signal.SIGKILL)
+        told.set()
+
+    killing = threading.Thread(target=kill_many)
+    killing.start()
+    assert pool.Pool(station.joined, []).run(told) == 0
+    killing.join()
+    assert told.is_set()
 
 
 def test_the_real_thing_scores_survives_a_kill_and_dies_whole(link: Link, keys: Keys, tmp_path: Path) -> None:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from broker import codec
+from broker.alive import Heartbeat
 from broker.connection import Link
 from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.processes import stop
+from broker.stats import snapshot
+from scorers import worker as worker_module
 from scorers.dispatcher import Dispatcher
+from scorers.group import GroupScorer
+from scorers.sandbox.program import SandboxUnavailable
+from tests.broker.test_alive import wait_until
 from tests.scorers.station import HANGING, RIGHT, Scorers, Station, make_run
 
 PACE = {"workers": 1, "groups_per_job": 1}
@@ -54,7 +62,7 @@ def test_a_worker_that_fails_its_self_test_takes_no_job_and_says_why(link: Link,
     station.roll_out(0)
     station.deliver()
     with workers(station, tmp_path) as (worker,):
-        assert worker.process.wait(60) == 1
+        assert worker.process.wait(60) == 2
     said = worker.log.read_text()
     assert "ended part=worker reason=the math scorer's self-test failed" in said
     assert "Traceback" not in said
@@ -62,6 +70,33 @@ def test_a_worker_that_fails_its_self_test_takes_no_job_and_says_why(link: Link,
     (pending,) = link.client.xpending_range(keys(ROLLOUTS), GROUP, "-", "+", 10)
     assert pending["times_delivered"] == 1, "read by the dispatcher, begun by nobody"
     assert station.delivery.living_workers() == []
+
+
+class NeedsSandbox:
+    """A `GroupScorer` whose sandbox is away for the first `times` self-tests."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def self_test(self) -> None:
+        if self.times:
+            self.times -= 1
+            raise SandboxUnavailable("http://sandbox:8080 refuses")
+
+
+def test_a_worker_whose_sandbox_is_away_waits_for_it_and_says_so(
+        link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(worker_module, "FIRST_PAUSE_S", 0.25)
+    scorer, told = NeedsSandbox(2), threading.Event()
+    heart = Heartbeat(link, keys, "scorer", "w")
+    assert worker_module._prove(cast("GroupScorer", scorer), "w", heart, told)
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
+        f"waiting worker=w pause_s={pause} for=http://sandbox:8080 refuses" for pause in ("0.25", "0.50")]
+    assert wait_until(lambda: [process.state for process in snapshot(link.client, keys.name).processes]
+                      == ["waiting for http://sandbox:8080 refuses"])
+    told.set()
+    assert not worker_module._prove(cast("GroupScorer", scorer), "w", heart, told), "told to end before"
+    heart.stop()
 
 
 def test_sigterm_finishes_the_job_at_hand_and_leaves_the_next(link: Link, keys: Keys, tmp_path: Path) -> None:

@@ -90,6 +90,13 @@ def test_a_process_that_keeps_dying_ends_the_run_and_the_learner_may_finish(tmp_
     assert ("learner", "asked") in watched.lines
 
 
+def test_bad_config_ends_the_run_at_once(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, command("learner", WORKER), command("scorers-0", "echo no module; exit 2"))
+    assert watched.run() == Outcome(code=1, failed_role="scorers-0", reason=(
+        "scorers-0 ended with code 2: another start would change nothing"))
+    assert [text for role, text in watched.lines if role == "scorers-0"] == ["no module"]
+
+
 def test_a_process_that_was_sent_home_stays_away(tmp_path: Path) -> None:
     watched = Watched(tmp_path, command("learner", "sleep 0.6"), command("generator-0", "echo once; exit 0"))
     assert watched.run().code == 0
