@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> int:
     """Parse, join the run, score until it ends. 0: done; 1: the run or this process failed; 2: it would each time."""
     words = sys.argv[1:] if argv is None else argv
     if words[:1] == ["sandbox"]:        # a service of its own, which belongs to no run
-        from scorers.serving import serve
+        from scorers.sandbox.command import serve
         return serve(words[1:])
     parser = argparse.ArgumentParser(prog="python -m scorers", description=__doc__)
     parser.add_argument("--run", required=True, metavar="NAME", help="the run to join")

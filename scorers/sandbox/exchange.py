@@ -12,7 +12,7 @@ from typing import Final
 import httpx
 from pydantic import ValidationError
 
-from scorers.sandbox.servers import ServerTrouble
+from scorers.sandbox.server_pool import ServerTrouble
 from scorers.sandbox.wire import CommandResult, RunReply, RunRequest
 
 REFUSALS: Final = frozenset({400, 413, 422})

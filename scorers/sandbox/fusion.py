@@ -2,7 +2,7 @@
 
 In: a `Program`. Out: an `Outcome`, as every `scorers.sandbox.program.Sandbox`. Used by the scorers' processes, from any
 thread. A refused connection, a time-out, a 5xx, `SandboxError`, a reply that is not to be understood: the server is in
-doubt (see `scorers.sandbox.servers`) and the call goes to another one; with none left it raises `SandboxUnavailable`.
+doubt (see `scorers.sandbox.server_pool`) and the call goes to another one; with none left it raises `SandboxUnavailable`.
 None of these is ever an outcome.
 
 What SandboxFusion's fields blur is settled like this (our own server says exactly how a run ended):
@@ -31,7 +31,7 @@ import httpx
 from scorers.sandbox.exchange import Busy, Refused, compile_failed, post_run
 from scorers.sandbox.probe import PROBE_S, Probe, python_version
 from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxMissing, SandboxUnavailable
-from scorers.sandbox.servers import Server, ServerPool, ServerTrouble
+from scorers.sandbox.server_pool import Server, ServerPool, ServerTrouble
 from scorers.sandbox.wire import LANGUAGE_NAMES, MAX_TIMEOUT_S, CommandResult, RunRequest, output_of
 
 COMPILE_S: Final = 30.0                     # for a compiler

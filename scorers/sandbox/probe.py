@@ -2,7 +2,7 @@
 
 In: nothing. Out: a request whose program has to read its input, multiply two fresh numbers and end with a code of its
 own, and the judgement of the reply. Asked by the client (`scorers.sandbox.fusion`) of every server, and by the service
-(`scorers.sandbox.server`) of itself. A server that makes replies up, or that calls every run a success, fails it.
+(`scorers.sandbox.service`) of itself. A server that makes replies up, or that calls every run a success, fails it.
 """
 
 from __future__ import annotations

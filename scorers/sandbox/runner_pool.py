@@ -1,6 +1,6 @@
 """The processes of the sandbox service that have programs run, and the short queue before them.
 
-In: the JSON of a `RunRequest`. Out: that of a `RunReply`. Used by `scorers.sandbox.server`, in its event loop. A call
+In: the JSON of a `RunRequest`. Out: that of a `RunReply`. Used by `scorers.sandbox.service`, in its event loop. A call
 that is cancelled, because its client went away, and one that takes too long end their process with the program that it
 runs; the next call starts another one.
 """

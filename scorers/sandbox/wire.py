@@ -1,6 +1,6 @@
 """SandboxFusion's `POST /run_code` as data: what a client asks, what a server answers.
 
-In and out: JSON objects. Used by both sides, `scorers.sandbox.fusion` (client) and `scorers.sandbox.server`. The fields
+In and out: JSON objects. Used by both sides, `scorers.sandbox.fusion` (client) and `scorers.sandbox.service`. The fields
 and their meaning are SandboxFusion's own; unknown ones are ignored on both sides, so that an older or newer partner is
 no error. What our server adds (`ending`, `detail`, `stdout_base64`, `stderr_base64`) tells our client exactly what
 SandboxFusion's few fields blur; other clients ignore it.

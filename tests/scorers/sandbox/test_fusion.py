@@ -16,7 +16,7 @@ import pytest
 
 from scorers.sandbox.fusion import FusionSandbox
 from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxMissing, SandboxUnavailable
-from scorers.sandbox.servers import normalised
+from scorers.sandbox.server_pool import normalised
 from tests.scorers.sandbox import fusion_fakes as fake
 from tests.scorers.sandbox.fusion_fakes import FakeServer, Reply, Request, fake_servers
 

@@ -20,7 +20,7 @@ import pytest
 
 from scorers.sandbox.fusion import FusionSandbox
 from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxUnavailable
-from scorers.serving import _is_loopback
+from scorers.sandbox.command import _is_loopback
 
 ROOT = Path(__file__).resolve().parents[3]
 READY_S = 30.0

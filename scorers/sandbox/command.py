@@ -1,7 +1,7 @@
 """`python -m scorers sandbox`: this machine's sandbox as a service of its own, which belongs to no run.
 
 Parses, proves that the walls hold, serves until SIGTERM or Ctrl-C, which let the runs that it is at come to their end.
-`scorers.sandbox.server` has the API.
+`scorers.sandbox.service` has the API.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ def serve(words: list[str]) -> int:
 
     from broker.errors import PipelineError
     from scorers.sandbox.choice import build_sandbox
-    from scorers.sandbox.server import Service, Walls
+    from scorers.sandbox.service import Served, Service
     try:
         sandbox = build_sandbox(ScorersConfig(sandbox=args.sandbox))        # it has passed its self test
-        walls = Walls.of(sandbox)
+        served = Served.of(sandbox)
         sandbox.close()
     except PipelineError as error:
         log.error("ended reason=%s", error)     # noqa: TRY400 - the reason is what people need
         return 1
     if not _is_loopback(args.host):
         log.warning("sandbox_open host=%s meaning=whoever reaches port %d may have programs run", args.host, args.port)
-    log.info("sandbox_serving sandbox=%s %s workers=%d host=%s port=%d", walls.name, walls.version, args.workers,
+    log.info("sandbox_serving sandbox=%s %s workers=%d host=%s port=%d", served.name, served.version, args.workers,
              args.host, args.port)
     server = uvicorn.Server(uvicorn.Config(
-        Service(walls, args.workers).app, host=args.host, port=args.port, log_config=None, access_log=False,
+        Service(served, args.workers).app, host=args.host, port=args.port, log_config=None, access_log=False,
         log_level="warning", loop="asyncio", ws="none", server_header=False, date_header=False))
     for number in (signal.SIGTERM, signal.SIGINT):      # uvicorn takes them, and sends them on once it has ended
         signal.signal(number, lambda _number, _frame: None)

@@ -47,15 +47,15 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Walls:
-    """What is served."""
+class Served:
+    """The sandbox behind the service."""
 
     name: str                           # as `scorers.sandbox` of the config has it
     version: str
     languages: frozenset[Language]
 
     @classmethod
-    def of(cls, sandbox: Sandbox) -> Walls:
+    def of(cls, sandbox: Sandbox) -> Served:
         """What a sandbox says of itself."""
         return cls(name=sandbox.name, version=sandbox.version, languages=sandbox.languages)
 
@@ -63,10 +63,10 @@ class Walls:
 class Service:
     """The application: its routes and what they share."""
 
-    def __init__(self, walls: Walls, workers: int) -> None:
-        self._walls = walls
-        self._languages = sorted(LANGUAGE_NAMES[language] for language in walls.languages)
-        self._pool = RunnerPool(walls.name, workers)
+    def __init__(self, served: Served, workers: int) -> None:
+        self._served = served
+        self._languages = sorted(LANGUAGE_NAMES[language] for language in served.languages)
+        self._pool = RunnerPool(served.name, workers)
         self._trouble: str | None = "not probed yet"
         self._probed = 0.0                      # monotonic
         self.app = Starlette(lifespan=self._lifespan, routes=[
@@ -148,11 +148,11 @@ class Service:
             await asyncio.sleep(PROBE_EVERY_S)
 
     async def _health(self, _request: Request) -> Response:
-        walls = self._walls
+        served = self._served
         ready = self._trouble is None
         return JSONResponse({
-            "status": "ready" if ready else "not ready", "reason": self._trouble, "sandbox": walls.name,
-            "version": walls.version, "languages": self._languages, "workers": self._pool.size,
+            "status": "ready" if ready else "not ready", "reason": self._trouble, "sandbox": served.name,
+            "version": served.version, "languages": self._languages, "workers": self._pool.size,
             "running": self._pool.running, "waiting": self._pool.waiting,
             "probed_s_ago": round(time.monotonic() - self._probed, 1) if self._probed else None,
         }, status_code=200 if ready else 503)
