@@ -41,10 +41,11 @@ class Worker:
         self._renewer = Renewer([self.rollouts])
         self._groups = 0
 
-    def find(self, entry_id: str) -> list[Entry]:
-        """The entry of `rollouts` with that id; none if it is gone."""
+    def find(self, entry_id: str) -> Entry | None:
+        """The entry of `rollouts` with that id; None if it is gone."""
         key = self.joined.keys(ROLLOUTS)
-        return entries_of(ROLLOUTS, self.joined.link(lambda client: client.xrange(key, entry_id, entry_id)))
+        found = entries_of(ROLLOUTS, self.joined.link(lambda client: client.xrange(key, entry_id, entry_id)))
+        return found[0] if found else None
 
     def score(self, entry: Entry) -> None:
         """One group: from its entry to `scored`, or to `dead` with the reason."""
@@ -100,12 +101,19 @@ def score_entries(entry_ids: Sequence[str]) -> None:
     if _worker is None:
         raise RuntimeError("this process runs scoring jobs without being a scorer: start it with python -m scorers")
     for entry_id in entry_ids:
-        for entry in _worker.find(entry_id):
-            try:
-                _worker.score(entry)
-            except Exception:
-                log.exception("score_failed group=%s entry=%s; its lease runs out and it is tried again",
-                              entry.group_id, entry_id)
-                _worker.rollouts.release(entry)
+        _score_entry(_worker, entry_id)
     _worker.scorer.tally.write(_worker.joined.link.client, _worker.joined.keys, is_due=True)
     _worker.heartbeat.say("waiting for rollouts")
+
+
+def _score_entry(worker: Worker, entry_id: str) -> None:
+    """One entry of a job. Whatever goes wrong, Redis being away included, the next one has its turn."""
+    entry = None
+    try:
+        if (entry := worker.find(entry_id)) is not None:
+            worker.score(entry)
+    except Exception:
+        log.exception("score_failed group=%s entry=%s; its lease runs out and it is tried again",
+                      "?" if entry is None else entry.group_id, entry_id)
+        if entry is not None:
+            worker.rollouts.release(entry)

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from broker.connection import Link
-from broker.errors import UnknownTask
+from broker.errors import BrokerUnavailable, UnknownTask
 from broker.keys import ROLLOUTS, Keys
 from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus, Split
+from broker.streams import Entry
 from scorers import jobs
 from tests.broker.groups import a_rollout
 from tests.scorers.station import ScriptedScorer, Station, make_run
@@ -70,6 +71,23 @@ def test_a_bug_at_one_group_leaves_it_for_another_try_and_the_others_go_on(
     assert station.ids(ROLLOUTS) == ["0"]
     assert "score_failed group=0" in caplog.text
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_an_entry_that_can_not_be_read_costs_the_others_of_its_job_nothing(
+        station: Station, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    first, _ = station.roll_out(0, 1)
+    station.deliver()
+    find = jobs.Worker.find
+
+    def redis_is_away(worker: jobs.Worker, entry_id: str) -> Entry | None:
+        if entry_id == first:
+            raise BrokerUnavailable("no answer from redis")
+        return find(worker, entry_id)
+
+    monkeypatch.setattr(jobs.Worker, "find", redis_is_away)
+    station.work(ScriptedScorer())
+    assert station.ids("scored") == ["1"]
+    assert f"score_failed group=? entry={first}" in caplog.text
 
 
 def test_a_group_that_nobody_finishes_goes_to_the_dead_after_the_last_attempt(station: Station) -> None:
