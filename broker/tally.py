@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 WRITE_EVERY_S = 1.0
 FAILED = "failed:"          # before the kind of a failure
+COUNTERS = frozenset({"groups", "completions", "unscorable", "over_limit", "retries"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,15 +96,22 @@ class Tally:
 
 
 def scorer_stats(found: Mapping[bytes, bytes]) -> tuple[ScorerStats, ...]:
-    """The hash `scorers` as one `ScorerStats` for each queue and scorer, sorted by both."""
+    """The hash `scorers` as one `ScorerStats` for each queue and scorer, sorted by both.
+
+    What this version does not know is left out: a newer scorer's counters stop no dispatcher and no console.
+    """
     counters: dict[tuple[str, str], dict[str, Any]] = {}
     for field, value in found.items():
-        queue, counter, scorer = field.decode(errors="replace").split(" ", 2)
+        try:
+            queue, counter, scorer = field.decode(errors="replace").split(" ", 2)
+            number = float(value) if counter == "seconds" else int(value)
+        except ValueError:
+            continue
         row = counters.setdefault((queue, scorer), {"failures": {}})
         if counter.startswith(FAILED):
-            row["failures"][counter.removeprefix(FAILED)] = int(value)
-        else:
-            row[counter] = float(value) if counter == "seconds" else int(value)
+            row["failures"][counter.removeprefix(FAILED)] = number
+        elif counter in COUNTERS or counter == "seconds":
+            row[counter] = number
     return tuple(ScorerStats(queue=queue, scorer=scorer, **row) for (queue, scorer), row in sorted(counters.items()))
 
 

@@ -10,7 +10,7 @@ import redis
 from broker import tally as tallying
 from broker.connection import Link
 from broker.keys import Keys
-from broker.tally import ScorerStats, Tally, read_stats
+from broker.tally import ScorerStats, Tally, read_stats, scorer_stats
 
 
 def test_several_processes_add_up(link: Link, keys: Keys) -> None:
@@ -49,3 +49,17 @@ def test_a_redis_that_is_away_costs_no_time_and_no_count(link: Link, keys: Keys,
     assert "tally_kept" in caplog.text
     tally.write(link.client, keys, is_due=True)
     assert [(stats.groups, stats.seconds) for stats in read_stats(link.client, keys)] == [(1, 0.5)]
+
+
+@pytest.mark.parametrize(("field", "value"), [
+    (b"math guesses math", b"3"),           # of a newer version
+    (b"math guesses", b"3"),
+    (b"\xff", b"3"),
+    (b"math groups math", b"many"),
+    (b"math seconds math", b"long"),
+])
+def test_what_is_not_known_is_left_out(field: bytes, value: bytes) -> None:
+    known = {b"math groups math": b"2", b"math seconds math": b"0.5"}
+    expected = ScorerStats(queue="math", scorer="math", groups=0 if field == b"math groups math" else 2,
+                           seconds=0.0 if field == b"math seconds math" else 0.5, failures={})
+    assert scorer_stats(known | {field: value}) == (expected,)
