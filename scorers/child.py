@@ -47,7 +47,7 @@ class LimitExceeded(Exception):
 
 
 class ChildDied(Retryable):
-    """The child was killed from outside, or could not be forked."""
+    """The child was killed from outside, or could not be started."""
 
 
 class Child:
@@ -107,13 +107,14 @@ class Child:
 
     def _fork(self) -> socket.socket:
         parent = os.getpid()
-        ours, theirs = socket.socketpair()
+        pair: tuple[socket.socket, ...] = ()
         try:
+            pair = ours, theirs = socket.socketpair()
             pid = os.fork()
         except OSError as error:
-            ours.close()
-            theirs.close()
-            raise ChildDied(f"can't fork a scoring child: {error}") from error
+            for end in pair:
+                end.close()
+            raise ChildDied(f"can't start a scoring child: {error}") from error
         if pid == 0:
             try:
                 _isolate(theirs.fileno(), parent, self._memory_bytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -176,6 +178,21 @@ def test_the_room_for_recursion_does_not_depend_on_the_parents_stack() -> None:
             child.close()
 
     assert frames(0) == frames(100)
+
+
+@pytest.mark.parametrize("where", ["socket.socketpair", "os.fork"])
+def test_a_child_that_can_not_be_started_is_tried_again_and_leaks_nothing(
+        child: Child, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    def fail() -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    before = len(_descriptors())
+    with monkeypatch.context() as patch:
+        patch.setattr(f"scorers.child.{where}", fail)
+        with pytest.raises(ChildDied, match=r"can't start a scoring child: .*Too many open files"):
+            child.ask({"do": "echo", "text": ""}, timeout_s=10)
+    assert len(_descriptors()) == before
+    assert child.ask({"do": "echo", "text": "again"}, timeout_s=10) == {"said": "again"}
 
 
 def test_the_child_dies_with_its_parent() -> None:
