@@ -90,6 +90,7 @@ def common_rules() -> Iterator[Rule]:
     yield denied("prlimit64", Where(0, 0, equal=False))             # another process
     yield denied("prlimit64", Where(1, 0), Where(2, 0, equal=False))            # a new RLIMIT_CPU: its address is
     yield denied("prlimit64", Where(1, 0), Where(2, 0, equal=False, high=True))     # not null, in either half
+    yield denied("setpriority", Where(0, 0, equal=False))           # a group, or all of the user's processes
     yield denied("setpriority", Where(1, 0, equal=False))
     for call in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"):
         yield denied(call, Where(0, 0, equal=False))

@@ -79,6 +79,8 @@ ATTACKS = {
     "stops the scorer by a limit": "attempt(resource.prlimit, int(scorer), resource.RLIMIT_CPU, (1, 1))",
     "stops the scorer by an owner's signal":
         "import fcntl; r, w = os.pipe(); attempt(fcntl.fcntl, r, fcntl.F_SETOWN, int(scorer))",
+    "slows down its user's or its group's processes":
+        "attempt(os.setpriority, os.PRIO_USER, 0, 5); attempt(os.setpriority, os.PRIO_PGRP, 0, 5)",
     "leaves its group": "attempt(os.setsid); attempt(os.setpgid, 0, 0)",
     "makes namespaces": "attempt(call, 272, 0x10000000); attempt(call, 56, 0x10000011, 0, 0, 0, 0)",
     "makes a namespace by clone3": "attempt(call, 435, bytes(88), 88)",

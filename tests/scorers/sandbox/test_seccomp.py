@@ -66,6 +66,8 @@ CALLS = [
     ("old landlock", "pidfd_send_signal", (3, signal.SIGTERM), EPERM),
     ("all", "prctl", (22, 1), EPERM), ("all", "prctl", (15,), ALLOW), ("all", "fcntl", (3, 10, 9), EPERM),
     ("all", "fcntl", (3, 3), ALLOW),
+    ("all", "setpriority", (0, 0, 19), ALLOW), ("all", "setpriority", (0, MINE, 19), EPERM),
+    ("all", "setpriority", (1, 0, 19), EPERM), ("all", "setpriority", (2, 0, 19), EPERM),          # PRIO_USER
     ("bubblewrap", "socket", (1, 1), ALLOW), ("bubblewrap", "socket", (2, 1), EPERM),
     ("landlock", "socket", (1, 1), EPERM),
     ("all", "socketpair", (1, 1 | 0o2000000), ALLOW), ("all", "socketpair", (2, 1), EPERM),
