@@ -69,7 +69,8 @@ class Tree:
         total = 0
         for pid in now - self._others:
             fields = stat_fields(pid)
-            if len(fields) > 3 and fields[3] in self._sessions:
+            # Or leads a session, as soon as it gets to it.
+            if len(fields) > 3 and (fields[3] in self._sessions or pid.encode() in self._sessions):
                 total += sum(int(kilobytes) for kilobytes in HELD.findall(read(pid, "status")))
             else:
                 self._others.add(pid)
