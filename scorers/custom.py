@@ -47,9 +47,17 @@ class SimpleScorer:
         """End what it has started; here, nothing."""
 
     def scored(self, value: float, reason: str) -> Score:
-        """A score of `value`, in [0, 1]. 0 says that the answer is wrong, and nothing else."""
-        return Score(status=ScoreStatus.SCORED, value=float(value), reason=reason, scorer=self.name,
-                     version=self.version)
+        """A score of `value`, in [0, 1]. 0 says that the answer is wrong, and nothing else.
+
+        Raises:
+            CustomScorerError: `value` is no number from 0 to 1.
+        """
+        try:
+            return Score(status=ScoreStatus.SCORED, value=float(value), reason=reason, scorer=self.name,
+                         version=self.version)
+        except (TypeError, ValueError) as error:
+            raise CustomScorerError(f"{type(self).__module__}:{type(self).__qualname__}: scored() takes a number from "
+                                    f"0 to 1, got {value!r:.80}") from error
 
     def unscorable(self, reason: str) -> Score:
         """No score: the row's reference is broken, say. The completion then counts for nothing in training."""
@@ -99,7 +107,7 @@ def _build(config: CustomConfig) -> Any:
 
 
 class _CheckedScorer:
-    """A user's scorer, whose scores are looked at."""
+    """A user's scorer, whose scores are looked at, and carry the class's own name and version."""
 
     def __init__(self, import_path: str, scorer: Scorer) -> None:
         self._import_path = import_path
@@ -122,7 +130,8 @@ class _CheckedScorer:
         if not isinstance(score, Score):
             raise CustomScorerError(f"{self._import_path}: score() must return a Score, got {type(score).__name__}; a "
                                     "SimpleScorer makes one by self.scored(value, reason)")
-        return score if score.seconds else replace(score, seconds=time.monotonic() - started)
+        return replace(score, scorer=self.name, version=self.version,
+                       seconds=score.seconds or time.monotonic() - started)
 
     def self_test(self) -> None:
         self._scorer.self_test()

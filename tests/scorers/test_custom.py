@@ -51,8 +51,12 @@ class Whole:
 class Float(Parity):
     def score(self, text, verification_info): return 1.0
 
-class TooMuch(Parity):
-    def score(self, text, verification_info): return self.scored(1.5, "")
+class NoNumber(Parity):
+    def score(self, text, verification_info): return self.scored(verification_info["answer"], "")
+
+class Stranger(Parity):
+    def score(self, text, verification_info):
+        return Score(status=ScoreStatus.SCORED, value=1.0, reason="", scorer="math", version="", seconds=2.5)
 
 class Outer:
     class Inner(Parity): pass
@@ -117,9 +121,17 @@ def test_what_is_no_score_is_refused_for_good() -> None:
         load_scorer(config("Float")).score("4", {})
 
 
-def test_a_value_outside_0_to_1_is_a_bug_that_surfaces() -> None:
-    with pytest.raises(ValueError, match=r"a score lies in \[0, 1\], got 1.5"):
-        load_scorer(config("TooMuch")).score("4", {})
+@pytest.mark.parametrize("value", [1.5, -0.5, float("nan"), None, "one"])
+def test_what_is_no_number_from_0_to_1_is_refused_for_good_naming_the_class(value: Any) -> None:
+    scorer = load_scorer(config("NoNumber"))
+    with pytest.raises(CustomScorerError, match=rf"one_of_ours:NoNumber: scored\(\) takes .* 0 to 1, got {value!r}"):
+        scorer.score("4", {"answer": value})
+    assert [scorer.score("4", {"answer": good}).value for good in (0, 1, True, 0.5)] == [0.0, 1.0, 1.0, 0.5]
+
+
+def test_a_score_carries_the_name_and_version_of_its_class_whatever_it_says() -> None:
+    found = load_scorer(config("Stranger")).score("4", {})
+    assert (found.scorer, found.version, found.seconds) == ("parity", "1", 2.5)
 
 
 def test_the_base_class_scores_nothing_by_itself() -> None:
