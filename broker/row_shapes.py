@@ -66,6 +66,10 @@ _MAX_DEPTH: Final = 100                         # of lists and objects in one an
 _SHOWN_CHARS: Final = 120                       # of a value in a message
 
 
+class UnknownType(BadMessage):
+    """No scorer has such rows; the message names the types or data sources that have one."""
+
+
 def route(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig] | None = None) -> tuple[str, dict[str, Any]]:
     """The task that scores `record`, and its canonical verification_info.
 
@@ -111,7 +115,8 @@ def _task(given: Any, row_type: str, tasks: Mapping[str, TaskConfig] | None) -> 
             raise BadMessage(f"rows of type {row_type!r} are not scored by this version; it scores "
                              f"{_listed(TASK_OF_TYPE)}")
         known = dict.fromkeys([*TASK_OF_TYPE, *(tasks or {})])
-        raise BadMessage(f"no scorer for rows of type {row_type!r}{_hint(row_type, known)}; known are {_listed(known)}")
+        raise UnknownType(f"no scorer for rows of type {row_type!r}{_hint(row_type, known)}; known are "
+                          f"{_listed(known)}")
     if tasks is not None and task not in tasks:
         remedy = f"add `scorers.tasks.{task}: {{scorer: {{type: {TASK_OF_TYPE.get(row_type, 'custom')}}}}}`"
         raise BadMessage(f"no scorer for task {task!r}{_hint(task, tasks)}; scorers.tasks has {_listed(tasks)}: "
@@ -146,8 +151,8 @@ def _type_of_source(source: str, extra: Mapping[str, Any]) -> str:
         raise BadMessage(f"rows of data_source {source!r} are not scored by this version")
     if not row_type:
         known = [pattern for pattern, row_type in DATA_SOURCES if row_type]
-        raise BadMessage(f"unknown data_source {source!r}{_hint(source, known)}; known are {_listed(known)}. With "
-                         "`verification_info` in its rows, data of any name can be scored")
+        raise UnknownType(f"unknown data_source {source!r}{_hint(source, known)}; known are {_listed(known)}. With "
+                          "`verification_info` in its rows, data of any name can be scored")
     if source.startswith("math__"):
         metric = extra.get("reward_metric")
         if metric not in _METRICS:

@@ -3,23 +3,28 @@
 In: frames, the first one the `scorers` section as JSON, each later one a line: `{"llm_output": ..., ...}` beside a row
 of any shape that `broker.row_shapes` knows. Out: a frame for each, a JSON object that is always there: a line that is
 broken, a row that nobody scores, a scorer with a bug are results with a reason. `scorers.scoring` starts it and asks;
-it ends when the other end of the socket is closed.
+it ends when the other end of the socket is closed, in the middle of a row too.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import select
+import signal
 import socket
 import struct
 import sys
+import threading
+import time
 import traceback
 from pathlib import Path
 from typing import Any, Final
 
 from broker.errors import BadMessage, Permanent
 from broker.messages import Score
-from broker.row_shapes import route
+from broker.row_shapes import UnknownType, route
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.combine import reward
 from scorers.registry import build_scorer
@@ -28,6 +33,8 @@ from scorers.scorer import Scorer
 
 TEXT_KEY: Final = "llm_output"
 READY: Final = b"{}"                        # its first frame
+ROWS_FAULTS: Final = frozenset({"row", "type"})     # `fault` of an error that the row itself is to blame for
+ALONE_S: Final = 2.0                        # from the end of its caller to its own, in the middle of a row
 _LENGTH: Final = struct.Struct("!Q")        # before each frame: its length in bytes
 
 Result = dict[str, Any]
@@ -41,12 +48,14 @@ class RowScorer:
         self._scorers: dict[str, Scorer] = {}       # by their section's JSON
 
     def result(self, line: bytes) -> Result:
-        """What becomes of one line. `fault` says whose fault an error is: the row's, the machine's or a scorer's."""
+        """What becomes of one line. `fault` is what an error is due to: row, its type, machine or scorer."""
         task = None
         try:
             text, record = parse_line(line)
             task, info = route(record, self._config.tasks)
             return result_of(self._score(self._config.tasks[task], text, info), task)
+        except UnknownType as error:
+            return failure(str(error), task, fault="type")
         except BadMessage as error:
             return failure(str(error), task, fault="row")
         except Permanent as error:
@@ -132,11 +141,21 @@ def _bug(error: Exception) -> str:
     return f"the scorer failed: {said} ({Path(frame.filename).name}:{frame.lineno} in {frame.name})"
 
 
+def _end_with(link: socket.socket) -> None:
+    """Wait until the other end is closed, then end this process and its children, unless it has done so by itself."""
+    poll = select.poll()
+    poll.register(link, 0)          # POLLHUP needs no asking
+    poll.poll()
+    time.sleep(ALONE_S)
+    os.killpg(0, signal.SIGKILL)    # its own group: `scorers.scoring` starts it in one
+
+
 def main() -> None:
     """Serve until the other end of the socket, whose descriptor is the first argument, is closed."""
     logging.basicConfig(level=logging.ERROR)
     with socket.socket(fileno=int(sys.argv[1])) as link:
         link.set_inheritable(False)
+        threading.Thread(target=_end_with, args=(link,), name="caller", daemon=True).start()
         section = receive_frame(link)
         if section is None:
             return

@@ -3,7 +3,7 @@
 In: a response and a row of any known shape. Out: its score. The work is done by a process of its own
 (`scorers.row_worker`), so that the caller's is never forked, needs no sympy, and may have threads, signals and a GPU of
 its own. A worker that is killed is started again and gets its row again; one that dies of every try of a row leaves it
-unscorable. It ends with the caller, however that ends.
+unscorable. It ends with the caller, however that ends, also in the middle of a row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from broker.messages import Score, ScoreStatus
 from broker.row_shapes import route
 from config.loading import sandbox_urls
 from config.scorers import CodeConfig, MathConfig, ScorersConfig, SweConfig, TaskConfig
-from scorers.row_worker import TEXT_KEY, Result, failure, receive_frame, send_frame
+from scorers.row_worker import ROWS_FAULTS, TEXT_KEY, Result, failure, receive_frame, send_frame
 
 TRIES: Final = 3                    # of a row whose worker died
 GRACE_S: Final = 5.0                # for a worker to end its children
@@ -67,9 +67,9 @@ class RowProcess:
             ScoringFailed: no worker can be started, or `stop` was called.
         """
         for _ in range(TRIES):
-            if self._is_stopped:
+            link = self._link or (None if self._is_stopped else self._start())
+            if link is None or self._is_stopped:        # `stop` may have come while there was nothing to kill
                 raise ScoringFailed("stopped")
-            link = self._link or self._start()
             try:
                 send_frame(link, line)
                 answer = receive_frame(link)
@@ -108,13 +108,11 @@ class RowProcess:
         self._process = self._link = None
 
     def _start(self) -> socket.socket:
-        """A fresh worker in a process group of its own: the terminal's Ctrl-C is its caller's alone."""
-        ours, theirs = socket.socketpair()
-        command = [sys.executable, "-P", "-c", _START, str(theirs.fileno()), json.dumps([*sys.path, str(Path.cwd())])]
-        with theirs:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()],
-                                             process_group=0)
-        self._link = ours
+        """A fresh worker, once it is ready."""
+        try:
+            ours = self._spawn()
+        except OSError as error:        # no descriptor, process or memory left, or the working folder is gone
+            raise ScoringFailed(f"no process that scores rows can be started: {error}") from error
         try:
             send_frame(ours, self.config.model_dump_json().encode())
             is_ready = receive_frame(ours) is not None
@@ -126,6 +124,21 @@ class RowProcess:
         if not is_ready:
             raise ScoringFailed(f"the process that scores rows did not start, it ended {_said(self.close())}; standard "
                                 "error says why")
+        return ours
+
+
+    def _spawn(self) -> socket.socket:
+        """Start a worker in a process group of its own: the terminal's Ctrl-C is its caller's alone. Raises OSError."""
+        with contextlib.ExitStack() as undo:
+            ours, theirs = socket.socketpair()
+            undo.callback(ours.close)
+            with theirs:
+                command = [sys.executable, "-P", "-c", _START, str(theirs.fileno()),
+                           json.dumps([*sys.path, str(Path.cwd())])]
+                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=2,
+                                                 pass_fds=[theirs.fileno()], process_group=0)
+            undo.pop_all()
+        self._link = ours
         return ours
 
 
@@ -144,7 +157,7 @@ def score_row(llm_output: str, verification_info: str | Mapping[str, Any], judge
         line = json.dumps({TEXT_KEY: llm_output, "task": task, "verification_info": info}).encode("ascii")
         result = _process.result(line)
     if result["status"] == "error":
-        raise ValueError(result["reason"]) if result["fault"] == "row" else ScoringFailed(result["reason"])
+        raise ValueError(result["reason"]) if result["fault"] in ROWS_FAULTS else ScoringFailed(result["reason"])
     return Score(status=ScoreStatus(result["status"]), value=result["value"], reason=result["reason"],
                  scorer=result["scorer"] or task, version=result["version"] or "", seconds=result["seconds"],
                  components=result["components"])
@@ -158,9 +171,9 @@ def _record(verification_info: str | Mapping[str, Any]) -> Mapping[str, Any]:
             info = json.loads(info)
         except (ValueError, RecursionError) as error:
             raise BadMessage(f"verification_info is not JSON: {error}") from None
-    if not isinstance(info, Mapping) or "type" in info:
-        return {"verification_info": info}
-    return info
+    if isinstance(info, Mapping) and ("type" not in info or info.keys() & {"verification_info", "reward_model"}):
+        return info
+    return {"verification_info": info}
 
 
 def _said(code: int) -> str:

@@ -35,9 +35,10 @@ MAX_LINE_BYTES: Final = 64 << 20        # a longer line is an error, and is not 
 WAITING_RESULTS: Final = 4096           # that an earlier line holds up, before reading waits too
 LINES_A_WORKER: Final = 3               # read and not scored yet
 DRAW_EVERY_S: Final = 0.1
-SHOWN_CHARS: Final = 200                # of the first error
+SHOWN_CHARS: Final = 240                # of the first error
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141                # as a shell says it of a program that SIGPIPE ended
+CUSTOM_HINT: Final = ", or a custom task's with --config CONFIG"
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -80,12 +81,13 @@ class Scoring:
     """Lines to results, in order, by several processes.
 
     Args:
-        config: the scorers.
+        config: the scorers; None: every scorer of this version.
         workers: processes at most; each starts when there is a line for it.
     """
 
-    def __init__(self, config: ScorersConfig, workers: int) -> None:
-        self._processes = [RowProcess(config) for _ in range(workers)]
+    def __init__(self, config: ScorersConfig | None, workers: int) -> None:
+        self._hint = CUSTOM_HINT if config is None else ""
+        self._processes = [RowProcess(config or all_tasks()) for _ in range(workers)]
         self._idle: queue.LifoQueue[RowProcess] = queue.LifoQueue()         # the warm one first
         for process in self._processes:
             self._idle.put(process)
@@ -134,7 +136,10 @@ class Scoring:
         try:
             if data is None:
                 return failure(f"longer than {MAX_LINE_BYTES >> 20} MiB", fault="row")
-            return process.result(data)
+            result = process.result(data)
+            if result.get("fault") == "type":
+                result["reason"] += self._hint
+            return result
         finally:
             self._idle.put(process)
             self._room.release()
@@ -183,7 +188,7 @@ def score_file(source: str, out: Path | None, config: ScorersConfig | None, work
         stream = _open(source, out, stack)
         target: IO[bytes] = stack.enter_context(out.open("wb")) if out is not None else sys.stdout.buffer
         summary = Summary()
-        scoring = Scoring(config or all_tasks(), workers)
+        scoring = Scoring(config, workers)
         code = INTERRUPTED
         try:
             code = _run(scoring, stream, target, summary, shows_bar=stat.S_ISREG(os.fstat(target.fileno()).st_mode))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +27,6 @@ INFO = {"type": "math", "answer": {"value": "72"}}
 RIGHT = "so it is \\boxed{72}"
 
 
-@pytest.fixture
-def row_process() -> Iterator[RowProcess]:
-    process = RowProcess(all_tasks())
-    yield process
-    process.close()
-
-
 def line(text: str = RIGHT, info: Any = None) -> bytes:
     return json.dumps({"llm_output": text, "verification_info": info or INFO}).encode()
 
@@ -40,9 +35,26 @@ def verl(source: str, truth: Any) -> dict[str, Any]:
     return {"data_source": source, "reward_model": {"style": "rule", "ground_truth": truth}, "extra_info": {"index": 0}}
 
 
+def eventually(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline, "not so after 30 s"
+        time.sleep(0.02)
+
+
+def is_alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize(("text", "row", "value"), [
     (RIGHT, INFO, 1.0), (RIGHT, json.dumps(INFO), 1.0), ("\\boxed{71}", INFO, 0.0), ("", INFO, 0.0),
     (RIGHT, {"verification_info": json.dumps(INFO), "data_source": "ours"}, 1.0),
+    (RIGHT, {"verification_info": INFO, "type": "function", "id": 3}, 1.0),
+    (RIGHT, verl("math_mathverify", "72") | {"type": "function", "answer": None}, 1.0),
     (RIGHT, verl("math_mathverify", "72"), 1.0), (RIGHT, json.dumps(verl("polaris_mathverify", ["72"])), 1.0),
     ("\ud800 \\boxed{72}", INFO, 1.0),
 ])
@@ -72,16 +84,25 @@ def test_a_text_that_is_none_is_a_type_error() -> None:
         score(None, INFO)       # type: ignore[arg-type]
 
 
-def test_importing_it_loads_nothing_heavy_and_calling_it_loads_it_elsewhere(tmp_path: Path) -> None:
+def test_its_worker_loads_what_is_heavy_and_ends_with_the_program_that_asked(tmp_path: Path) -> None:
     """Also from a folder whose own packages are called like ours."""
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "__init__.py").write_text("raise RuntimeError('the wrong package')")
-    program = ("import sys; from scorers import score; before = set(sys.modules)\n"
+    program = ("import os, signal, sys; from scorers import score, scoring; before = set(sys.modules)\n"
                f"value = score({RIGHT!r}, {INFO!r}).value\n"
-               "print(value, {'sympy', 'numpy', 'pydantic'} & before, 'sympy' in sys.modules)")
+               "print(scoring._process.pid, value, 'sympy' in before, 'sympy' in sys.modules, flush=True)\n"
+               "os.kill(os.getpid(), signal.SIGKILL)")
     done = subprocess.run([sys.executable, "-P", "-c", program], cwd=tmp_path, text=True, capture_output=True,
                           check=False, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert (done.returncode, done.stdout, done.stderr) == (0, "1.0 set() False\n", "")
+    group, said = done.stdout.split(maxsplit=1)
+    assert (done.returncode, said, done.stderr) == (-signal.SIGKILL, "1.0 False False\n", "")
+    eventually(lambda: not is_alive(int(group)))
+
+
+def test_importing_it_loads_nothing_heavy() -> None:
+    program = "import sys; from scorers import score; print({'sympy', 'numpy', 'pydantic'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == (b"set()\n", b"")
 
 
 def test_threads_and_forks_get_their_own_answers() -> None:
@@ -110,16 +131,8 @@ def test_threads_and_forks_get_their_own_answers() -> None:
     assert (found[4], process.pid) == (0.0, before)
 
 
-def test_a_killed_worker_is_started_again_and_its_row_tried_again(row_process: RowProcess) -> None:
-    assert row_process.result(line())["value"] == 1.0
-    first = row_process.pid
-    assert first is not None
-    os.kill(first, signal.SIGKILL)
-    assert row_process.result(line("\\boxed{71}"))["value"] == 0.0
-    assert row_process.pid not in {first, None}
-
-
-def test_a_row_that_kills_its_worker_each_time_is_unscorable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_worker_is_started_again_and_a_row_that_kills_each_is_unscorable(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deadly.py").write_text(
         "import os, signal\nfrom scorers.custom import SimpleScorer\n"
         "class Deadly(SimpleScorer):\n    name = version = 'deadly'\n"
@@ -139,23 +152,46 @@ def test_a_row_that_kills_its_worker_each_time_is_unscorable(tmp_path: Path, mon
     assert (bug["status"], bug["fault"]) == ("error", "scorer")
     assert bug["reason"] == "the scorer failed: ZeroDivisionError: division by zero (deadly.py:8 in score)"
     assert process.result(line("live", info))["value"] == 1.0
+    killed = process.pid
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    assert process.result(line("live", info))["value"] == 1.0
+    assert process.pid not in {killed, None}
     assert process.close() == 0
 
 
-def test_the_worker_and_its_child_end_with_the_program_that_asked(tmp_path: Path) -> None:
-    program = (f"import os, signal; from scorers import score, scoring; score({RIGHT!r}, {INFO!r})\n"
-               "print(scoring._process.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)")
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, text=True, capture_output=True, check=False,
-                          timeout=60)
-    group = int(done.stdout)
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    pytest.fail(f"process group {group} is alive 20 s after the program was killed")
+def test_a_worker_in_the_middle_of_a_row_ends_with_the_program_that_asked(tmp_path: Path) -> None:
+    (tmp_path / "sleeper.py").write_text(
+        "import os, subprocess, sys, time\nfrom scorers.custom import SimpleScorer\n"
+        "class Sleeper(SimpleScorer):\n    name = version = 'sleeper'\n"
+        "    def score(self, text, verification_info):\n"
+        "        subprocess.Popen(['sleep', '600'])\n"
+        "        print(os.getpgid(0), file=open('group.new', 'w'))\n"
+        "        os.rename('group.new', 'group')\n"
+        "        time.sleep(600)\n")
+    program = ("from config.scorers import *; from scorers.scoring import RowProcess\n"
+               "tasks = {'sleeper': TaskConfig(scorer=CustomConfig(import_path='sleeper:Sleeper'))}\n"
+               f"RowProcess(ScorersConfig(tasks=tasks)).result({line(info={'type': 'sleeper'})!r})")
+    with subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)}) as asking:
+        eventually(lambda: (tmp_path / "group").exists() or asking.poll() is not None)
+        asking.kill()
+    group = int((tmp_path / "group").read_text())
+    eventually(lambda: not is_alive(group))
+
+
+@pytest.mark.parametrize("broken", [(socket, "socketpair"), (subprocess, "Popen")])
+def test_a_machine_without_room_for_a_worker_says_so(broken: tuple[Any, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No descriptor, no process left: nothing stays open, and the next row may find room."""
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    process, descriptors = RowProcess(all_tasks()), len(list(Path("/proc/self/fd").iterdir()))
+    with monkeypatch.context() as patch:
+        patch.setattr(*broken, full)
+        with pytest.raises(ScoringFailed, match=r"no process that scores rows can be started: .*Too many open files"):
+            process.result(line())
+        assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+    assert process.pid is None
 
 
 def test_a_worker_that_can_not_start_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -25,19 +25,20 @@ from tools.score import Line, read_lines
 
 INFO = {"type": "math", "answer": {"value": "72"}}
 KEYS = ["line", "status", "value", "reason", "components", "seconds", "scorer", "version", "task"]
-SLEEPER = """
+WAITER = """
 import os, signal, time
 from scorers.custom import SimpleScorer
 
-class Sleeper(SimpleScorer):
-    name = "sleeper"
+class Waiter(SimpleScorer):
+    name = "waiter"
     version = "1"
 
     def score(self, text, verification_info):
-        time.sleep(float(text))
-        with open("slept", "a") as file:
+        with open("begun", "a") as file:
             file.write("x")
-        return self.scored(1.0, "slept")
+        while os.path.getsize("begun") < int(text):
+            time.sleep(0.01)
+        return self.scored(1.0, "waited")
 """
 
 
@@ -51,9 +52,9 @@ def write(path: Path, *lines: Mapping[str, Any] | bytes) -> Path:
     return path
 
 
-def millrace(*words: str | Path, cwd: Path = ROOT, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([sys.executable, "-m", "tools.main", "score", *map(str, words)], cwd=cwd, check=False,
-                          timeout=100, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, **options)
+def millrace(*words: str | Path, **options: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "tools.main", "score", *map(str, words)],
+                            env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100"}, **options)
 
 
 def results(output: bytes) -> list[dict[str, Any]]:
@@ -61,20 +62,25 @@ def results(output: bytes) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def sleepers(tmp_path: Path) -> list[str | Path]:
-    """Options for rows of a scorer that sleeps as many seconds as the response says."""
-    (tmp_path / "sleeper.py").write_text(SLEEPER)
+def waiter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Options for rows of a scorer that waits until as many rows were begun as the response says."""
+    (tmp_path / "waiter.py").write_text(WAITER)
     recipe = yaml.safe_load((ROOT / "config/recipes/demo_cpu.yaml").read_text())
-    recipe["scorers"] = {"tasks": {"sleeper": {"scorer": {"type": "custom", "import_path": "sleeper:Sleeper"}}}}
+    recipe["scorers"] = {"tasks": {"waiter": {"scorer": {"type": "custom", "import_path": "waiter:Waiter"}}}}
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(recipe))
-    return ["--config", tmp_path / "run.yaml"]
+    monkeypatch.chdir(tmp_path)
+    return ["--config", "run.yaml"]
 
 
-def naps(path: Path, *seconds: float) -> Path:
-    return write(path, *({"llm_output": str(nap), "verification_info": {"type": "sleeper"}} for nap in seconds))
+def waits(*counts: int) -> Path:
+    return write(Path("rows.jsonl"), *(waiting(count) for count in counts))
 
 
-def test_every_line_has_a_result_in_its_place(tmp_path: Path) -> None:
+def waiting(count: int) -> dict[str, Any]:
+    return {"llm_output": str(count), "verification_info": {"type": "waiter"}}
+
+
+def test_every_line_has_a_result_in_its_place(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     lines = write(
         tmp_path / "rows.jsonl",
         row("so \\boxed{72}"), row("\\boxed{71}"), b"",
@@ -84,9 +90,9 @@ def test_every_line_has_a_result_in_its_place(tmp_path: Path) -> None:
         {"llm_output": "x", "verification_info": {"type": "math", "answer": {"value": ""}}},
         b'{"llm_output": "x", "verification_info": ' + b"[" * 50_000, row("\\boxed{1}", value="\\frac{"),
         row("the last line"))
-    done = millrace(lines, "--workers", "2")
-    found = results(done.stdout)
-    assert done.returncode == 0, done.stderr
+    assert main(["score", str(lines), "--workers", "1"]) == 0
+    output, errors = capfdbinary.readouterr()
+    found = results(output)
     assert [list(result) for result in found] == [KEYS] * 14
     assert [(result["line"], result["status"], result["value"]) for result in found] == [
         (1, "scored", 1.0), (2, "scored", 0.0), (4, "scored", 1.0), *((line, "error", None) for line in range(5, 14)),
@@ -98,67 +104,73 @@ def test_every_line_has_a_result_in_its_place(tmp_path: Path) -> None:
                          13: "not JSON: maximum recursion"}.items():
         result = next(result for result in found if result["line"] == line)
         assert result["reason"].startswith(f"line {line}: {reason}"), result["reason"]
-    said = done.stderr.decode().splitlines()
+    said = errors.decode().splitlines()
     assert re.fullmatch(r"14 lines in [\d.]+ s: 4 scored, mean value 0\.5000, 1 unscorable, 9 errors", said[0])
     assert re.fullmatch(r"seconds of the scorers: math [\d.]+", said[1])
     assert said[2:] == ["first error: line 5: not JSON: Expecting value at character 1"]
 
 
-def test_an_empty_file_is_no_error(tmp_path: Path) -> None:
-    done = millrace(write(tmp_path / "rows.jsonl"))
-    assert (done.returncode, done.stdout) == (0, b"")
-    assert done.stderr.startswith(b"0 lines in ")
+def test_an_empty_file_is_no_error(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["score", str(write(tmp_path / "rows.jsonl"))]) == 0
+    output, errors = capfdbinary.readouterr()
+    assert output == b""
+    assert errors.startswith(b"0 lines in ")
 
 
-def test_standard_input_in_and_a_file_out(tmp_path: Path) -> None:
-    done = millrace("-", "--out", tmp_path / "scores.jsonl", input=json.dumps(row("\\boxed{72}")).encode())
-    assert (done.returncode, done.stdout) == (0, b"")
-    assert [result["value"] for result in results((tmp_path / "scores.jsonl").read_bytes())] == [1.0]
+@pytest.mark.parametrize("shape", [{"verification_info": {"type": "letter", "answer": {"value": "B"}}},
+                                   {"data_source": "letter", "reward_model": {"ground_truth": "B"}}])
+def test_a_custom_tasks_row_without_its_config_is_told_of_it(
+        shape: Mapping[str, Any], waiter: Sequence[str], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    rows = write(Path("rows.jsonl"), {"llm_output": "<answer>B</answer>", **shape})
+    for options, is_told in (([], True), (waiter, False)):
+        assert main(["score", str(rows), "--workers", "1", *options]) == 0
+        (result,) = results(capfdbinary.readouterr().out)
+        assert result["status"] == "error"
+        assert result["reason"].endswith(", or a custom task's with --config CONFIG") == is_told, result["reason"]
 
 
-def test_results_come_as_soon_as_they_are_known() -> None:
-    """A program at the other end of two pipes gets its answer before it asks again."""
-    with subprocess.Popen([sys.executable, "-m", "tools.main", "score", "-"], cwd=ROOT, stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+def test_a_program_at_the_other_end_of_two_pipes_gets_each_result_before_it_asks_again(waiter: Sequence[str]) -> None:
+    with millrace("-", *waiter, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        for text, value in (("\\boxed{72}", 1.0), ("\\boxed{71}", 0.0)):
-            process.stdin.write(json.dumps(row(text)).encode() + b"\n")
+        for number in (1, 2):
+            process.stdin.write(json.dumps(waiting(0)).encode() + b"\n")
             process.stdin.flush()
-            assert json.loads(process.stdout.readline())["value"] == value
+            assert json.loads(process.stdout.readline())["line"] == number
         process.stdin.close()
         assert process.wait(20) == 0
 
 
-def test_results_are_in_order_whatever_each_takes(tmp_path: Path, sleepers: Sequence[str | Path]) -> None:
-    done = millrace(naps(tmp_path / "rows.jsonl", 1.5, 0, 0, 0), "--workers", "2", *sleepers, cwd=tmp_path)
-    assert [(result["line"], result["value"], result["task"]) for result in results(done.stdout)] == [
-        (line, 1.0, "sleeper") for line in range(1, 5)], done.stderr
+def test_results_are_in_order_whatever_each_takes(waiter: Sequence[str],
+                                                  capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """The first line waits until the last one is begun."""
+    assert main(["score", str(waits(4, 0, 0, 0)), "--workers", "2", *waiter]) == 0
+    assert [(result["line"], result["value"], result["task"]) for result in results(capfdbinary.readouterr().out)] == [
+        (line, 1.0, "waiter") for line in range(1, 5)]
 
 
-def test_a_killed_process_costs_no_line(tmp_path: Path, sleepers: Sequence[str | Path]) -> None:
+def test_a_killed_process_costs_no_line(waiter: Sequence[str], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """Each line's process is killed once, between the start of its work and its end."""
-    (tmp_path / "sleeper.py").write_text(SLEEPER.replace(
-        "time.sleep(float(text))",
-        "if not os.path.exists(text):\n            open(text, 'x')\n            os.kill(os.getpid(), signal.SIGKILL)"))
-    lines = write(tmp_path / "rows.jsonl", *({"llm_output": f"tried-{number}", "verification_info": {"type": "sleeper"}}
-                                             for number in range(3)))
-    done = millrace(lines, "--workers", "1", *sleepers, cwd=tmp_path)
-    assert [result["value"] for result in results(done.stdout)] == [1.0, 1.0, 1.0], done.stderr
+    Path("waiter.py").write_text(WAITER.replace("        while", (
+        "        if not os.path.exists(text):\n"
+        "            open(text, 'x')\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        while")))
+    assert main(["score", str(waits(0, 1, 2)), "--workers", "1", *waiter]) == 0
+    assert [result["value"] for result in results(capfdbinary.readouterr().out)] == [1.0, 1.0, 1.0]
+    assert Path("begun").read_text() == "x" * 6
 
 
-def test_ctrl_c_prints_what_is_done(tmp_path: Path, sleepers: Sequence[str | Path]) -> None:
-    lines = naps(tmp_path / "rows.jsonl", 0, 600, 0, 0)
-    command = [sys.executable, "-m", "tools.main", "score", lines, "--workers", "2", *sleepers]
-    with subprocess.Popen(list(map(str, command)), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)}) as process:
+def test_ctrl_c_prints_what_is_done(waiter: Sequence[str]) -> None:
+    """One thread is at line 2; the other has the results of 3 and 4 once it is at line 5."""
+    with millrace(waits(0, 99, 0, 0, 99, 0), "--workers", "2", *waiter, stdout=subprocess.PIPE,
+                  stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         first = process.stdout.readline()
         deadline = time.monotonic() + 30
-        while len((tmp_path / "slept").read_bytes()) < 3 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(0.5)             # for the results of lines 3 and 4, behind the one that sleeps, to come back
+        while Path("begun").stat().st_size < 5 and time.monotonic() < deadline:
+            time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         rest, said = process.stdout.read(), process.stderr.read()
         assert process.wait(20) == 130
@@ -166,11 +178,15 @@ def test_ctrl_c_prints_what_is_done(tmp_path: Path, sleepers: Sequence[str | Pat
     assert said.startswith(b"interrupted; 3 lines in ")
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
-    lines = write(tmp_path / "rows.jsonl", *[row("x")] * 3000)
-    done = subprocess.run(f"{sys.executable} -m tools.main score {lines} --workers 1 | head -n 1", shell=True, cwd=ROOT,
-                          check=False, capture_output=True, timeout=60)
-    assert (len(results(done.stdout)), done.stderr) == (1, b"")
+def test_a_reader_that_has_seen_enough_is_no_error(waiter: Sequence[str]) -> None:
+    with millrace(waits(*[0] * 3000), "--workers", "1", *waiter, stdout=subprocess.PIPE,
+                  stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert json.loads(process.stdout.readline())["line"] == 1
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(20) == 141
 
 
 @pytest.mark.parametrize(("words", "said"), [
@@ -195,11 +211,9 @@ def test_bad_usage_is_answered_with_2_and_the_reason(words: Sequence[str], said:
     assert Path(rows).read_bytes()
 
 
-def test_a_terminal_shows_a_bar_and_then_the_summary(tmp_path: Path) -> None:
-    lines = write(tmp_path / "rows.jsonl", *[row("\\boxed{72}")] * 20)
+def test_a_terminal_shows_a_bar_and_then_the_summary(waiter: Sequence[str]) -> None:
     ours, theirs = pty.openpty()
-    done = subprocess.Popen([sys.executable, "-m", "tools.main", "score", str(lines), "--out", str(tmp_path / "out")],
-                            cwd=ROOT, stderr=theirs, env={**os.environ, "TERM": "xterm", "COLUMNS": "100"})
+    done = millrace(waits(*[0] * 20), "--workers", "1", "--out", "scores.jsonl", *waiter, stderr=theirs)
     os.close(theirs)
     shown = b""
     try:
@@ -211,7 +225,7 @@ def test_a_terminal_shows_a_bar_and_then_the_summary(tmp_path: Path) -> None:
     assert done.wait(20) == 0
     assert b"lines, 0 without a score" in shown
     assert b"20 lines in " in shown.splitlines()[-2]
-    assert len((tmp_path / "out").read_bytes().splitlines()) == 20
+    assert len(Path("scores.jsonl").read_bytes().splitlines()) == 20
 
 
 def test_a_line_that_is_too_long_is_skipped_without_being_held(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,11 +235,10 @@ def test_a_line_that_is_too_long_is_skipped_without_being_held(monkeypatch: pyte
         Line(1, b"{1}\n", 7), Line(2, None, 43), Line(5, None, 58), Line(6, b"012345678\n", 68), Line(7, None, 79)]
 
 
-def test_a_line_that_is_too_long_is_an_error(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes],
-                                             monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_an_error(waiter: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(score_module, "MAX_LINE_BYTES", 1 << 20)
-    lines = write(tmp_path / "rows.jsonl", row("x" * (1 << 20)), row("\\boxed{72}"))
-    assert main(["score", str(lines), "--out", str(tmp_path / "out")]) == 0
-    found = results((tmp_path / "out").read_bytes())
+    lines = write(Path("rows.jsonl"), row("x" * (1 << 20)), waiting(0))
+    assert main(["score", str(lines), "--workers", "1", "--out", "scores.jsonl", *waiter]) == 0
+    found = results(Path("scores.jsonl").read_bytes())
     assert [(result["status"], result["value"]) for result in found] == [("error", None), ("scored", 1.0)]
     assert found[0]["reason"] == "line 1: longer than 1 MiB"

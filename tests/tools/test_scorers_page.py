@@ -17,6 +17,7 @@ import yaml
 from config.scorers import ScorersConfig
 from scorers import score
 from tests.conftest import ROOT
+from tools.main import main
 
 PAGE = ROOT / "docs" / "scorers.md"
 EXAMPLE = ROOT / "examples" / "scorer"
@@ -97,11 +98,12 @@ def test_the_templates_own_tests_pass() -> None:
     assert re.search(r"\b2\d passed", done.stdout)
 
 
-def test_the_templates_rows_score_what_they_expect() -> None:
-    done = run(["millrace", "score", "rows.jsonl", "--config", "run.yaml", "--workers", "1"], EXAMPLE)
-    assert done.returncode == 0, done.stderr
+def test_the_templates_rows_score_what_they_expect(monkeypatch: pytest.MonkeyPatch,
+                                                   capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(EXAMPLE)
+    assert main(["score", "rows.jsonl", "--config", "run.yaml", "--workers", "1"]) == 0
     rows = [json.loads(line) for line in (EXAMPLE / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [json.loads(line)["value"] for line in done.stdout.splitlines()] == [row["expected"] for row in rows]
+    assert [json.loads(line)["value"] for line in capfd.readouterr().out.splitlines()] == [row["expected"] for row in rows]
 
 
 def test_the_page_is_linked_from_the_first_two_screens() -> None:
