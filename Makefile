@@ -46,7 +46,7 @@ bench: $(INSTALLED)    ## the numbers of benchmarks/RESULTS.md, measured here
 prove-demo: $(INSTALLED)    ## does the demo learn? ten seeds, one with ENGINE=vllm; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.demo_seeds --engine $(ENGINE) --seeds $(if $(filter vllm,$(ENGINE)),0,0-9) --write $(ARGS)
 
-prove-attacks: $(INSTALLED)    ## does the code scorer hold? every attack in every shape of rows, behind both walls, a quarter of an hour
+prove-attacks: $(INSTALLED)    ## does the code scorer hold? every attack in every shape of rows, behind both walls, five minutes
 	@CORPUS=all $(PYTHON_IN_VENV) -m pytest tests/scorers/test_code_corpus.py $(ARGS)
 
 prove-mbpp: $(INSTALLED)    ## does it tell right from wrong? MBPP's solutions and mutants; the table goes to benchmarks/RESULTS.md
