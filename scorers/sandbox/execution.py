@@ -140,8 +140,10 @@ class Execution:
         self._peak_bytes = max(self._peak_bytes, held)
         if held > self._limits.memory_bytes:
             self._cause = (Ending.MEMORY, f"{held >> 20} MiB of memory, {self._limits.memory_bytes >> 20} allowed")
-        elif self._made.scratch is not None and folder_bytes(self._made.scratch) > self._limits.scratch_bytes:
-            self._cause = (Ending.OUTPUT, f"more than {self._limits.scratch_bytes} bytes of files")
+        elif self._made.scratch is not None:
+            allowed = self._limits.scratch_bytes
+            if folder_bytes(self._made.scratch, allowed) > allowed:
+                self._cause = (Ending.OUTPUT, f"more than {allowed} bytes of files")
 
     def _end(self) -> tuple[int, resource.struct_rusage]:
         """Kill all of it, and wait until no process of it is left."""

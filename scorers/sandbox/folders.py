@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -16,20 +17,50 @@ from typing import Final
 MOST_DEPTH: Final = 64          # of folders in folders; the bytes below can't be counted, and count as too many
 TOO_MANY_BYTES: Final = 1 << 62
 BLOCK_BYTES: Final = 4096       # at least, of each file: names cost too
+OPEN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def folder_bytes(folder: Path, depth: int = 0) -> int:
-    """Disk that a folder takes, while it is being written; `TOO_MANY_BYTES` where it is nested too deeply."""
-    if depth > MOST_DEPTH or len(os.fsencode(folder)) > os.pathconf("/", "PC_PATH_MAX") // 2:
+def folder_bytes(folder: Path, enough: int) -> int:
+    """Disk that a folder takes, while it is being written. Counts no further once that is more than `enough`.
+
+    `TOO_MANY_BYTES` where a folder in it is nested too deeply, or closed so that nobody can say what it holds.
+    """
+    try:
+        top = os.open(folder, OPEN_FOLDER)
+    except OSError:
+        return 0
+    try:
+        return _count(top, enough, MOST_DEPTH)
+    finally:
+        os.close(top)
+
+
+def _count(folder: int, enough: int, depth: int) -> int:
+    """By descriptors: a folder that becomes a link while it is looked at leads nowhere."""
+    if depth < 0:
         return TOO_MANY_BYTES
     total = 0
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            with suppress(OSError):
-                total += max(BLOCK_BYTES, entry.stat(follow_symlinks=False).st_blocks * 512)
-                if entry.is_dir(follow_symlinks=False):
-                    total += folder_bytes(Path(entry.path), depth + 1)
+            with suppress(FileNotFoundError, NotADirectoryError):       # no longer there, or no longer a folder
+                status = entry.stat(follow_symlinks=False)
+                total += max(BLOCK_BYTES, status.st_blocks * 512)
+                if stat.S_ISDIR(status.st_mode):
+                    total += _count_inner(entry.name, folder, enough - total, depth - 1)
+            if total > enough:
+                break
     return total
+
+
+def _count_inner(name: str, folder: int, enough: int, depth: int) -> int:
+    try:
+        inner = os.open(name, OPEN_FOLDER, dir_fd=folder)
+    except PermissionError:
+        return TOO_MANY_BYTES
+    try:
+        return _count(inner, enough, depth)
+    finally:
+        os.close(inner)
 
 
 def remove_folder(folder: Path) -> None:
@@ -42,12 +73,12 @@ def remove_folder(folder: Path) -> None:
     """
     with suppress(FileNotFoundError):
         folder.chmod(0o700)
-        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        top = os.open(folder, OPEN_FOLDER)
         try:
             waiting = _empty(top, top)
             while waiting:
                 name = waiting.pop()
-                inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+                inner = os.open(name, OPEN_FOLDER, dir_fd=top)
                 try:
                     waiting += _empty(inner, top)
                 finally:
