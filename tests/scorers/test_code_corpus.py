@@ -18,6 +18,7 @@ import pytest
 
 from tests.scorers.corpus.attacks_checks import CHECK_ATTACKS
 from tests.scorers.corpus.attacks_limits import LIMIT_ATTACKS
+from tests.scorers.corpus.attacks_names import NAME_ATTACKS
 from tests.scorers.corpus.attacks_outside import OUTSIDE_ATTACKS
 from tests.scorers.corpus.attacks_texts import NULL_CASES, TEXT_ATTACKS
 from tests.scorers.corpus.proving_ground import DEADLINE_S, WHOLE_S, Judged, judge, planted
@@ -26,7 +27,7 @@ from tests.scorers.corpus.rows import Case
 from tests.scorers.corpus.wrong_code import FRACTIONS, WRONG_CASES
 
 EVERYTHING = os.environ.get("CORPUS") == "all"
-ATTACKS = [*CHECK_ATTACKS, *OUTSIDE_ATTACKS, *LIMIT_ATTACKS, *TEXT_ATTACKS]
+ATTACKS = [*CHECK_ATTACKS, *NAME_ATTACKS, *OUTSIDE_ATTACKS, *LIMIT_ATTACKS, *TEXT_ATTACKS]
 NEEDS_SHARED_MEMORY = {"multiprocessing", "concurrent.futures"}     # /dev/shm, which Landlock can't make private
 HONEST = [*RIGHT_CASES, *WRONG_CASES, *FRACTIONS, *NULL_CASES]
 
@@ -56,7 +57,7 @@ def plan() -> dict[str, Plan]:
     landlocked = [case for case in HONEST if case.name not in NEEDS_SHARED_MEMORY]
     if EVERYTHING:
         return {"auto": Plan(ATTACKS, HONEST), "landlock": Plan(ATTACKS, landlocked)}
-    quick = one_shape_each([*CHECK_ATTACKS, *OUTSIDE_ATTACKS])
+    quick = one_shape_each([*CHECK_ATTACKS, *NAME_ATTACKS, *OUTSIDE_ATTACKS])
     slow = one_shape_each([*LIMIT_ATTACKS, *TEXT_ATTACKS])
     return {"auto": Plan([*quick, *slow[::3]], HONEST),
             "landlock": Plan([*one_shape_each(OUTSIDE_ATTACKS)[::3], *slow[1::6]], landlocked[:75:5])}
