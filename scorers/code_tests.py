@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.messages import Score, ScoreStatus
@@ -24,53 +24,17 @@ from config.scorers import CodeConfig, ScorersConfig
 from scorers.code_harness import Job, Verdict, harness, new_nonce, verdict_of
 from scorers.code_output import difference
 from scorers.code_rows import ALIASES, Harnessed, StdioCase, Suite, suite_of
+from scorers.code_tally import CaseTally
 from scorers.extract import last_block, response_part
 from scorers.sandbox.program import Ending, Language, Limits, Outcome, Prepared, Program, Sandbox
-from scorers.scorer import SelfTestFailed
+from scorers.scorer import OVER_LIMIT, SelfTestFailed
 
 log = logging.getLogger(__name__)
 
 RULES: Final = 1                    # raise it with any change here or in what this imports that can change a score
 _OVERTIME_S: Final = 1.0            # after the deadline, for the harness to say what it knows
 _HARNESS_BYTES: Final = 128 << 20   # of a run's memory, kept from the answer for the process that judges it
-_SHOWN_CHARS: Final = 200           # of a reason
 _LIMITS: Final = frozenset({Ending.TIME, Ending.MEMORY, Ending.OUTPUT})
-
-
-@dataclass(slots=True)
-class _Tally:
-    """The cases of one completion, as they become known."""
-
-    total: int | None               # None until the tests themselves say how many they are
-    is_all: bool                    # whether one failure decides
-    results: list[bool] = field(default_factory=list)
-    first_failure: str = ""
-
-    def add(self, reason: str | None) -> None:
-        """The next case: None where it passed, else why not."""
-        self.results.append(reason is None)
-        if reason is not None and not self.first_failure:
-            self.first_failure = f"case {len(self.results)}: {reason}"
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether nothing that is still open can change the score."""
-        return len(self.results) == self.total or (self.is_all and not all(self.results))
-
-    def fail_rest(self, reason: str) -> None:
-        """No further case can pass."""
-        self.total = self.total or len(self.results) + 1
-        while len(self.results) < self.total:
-            self.add(reason)
-
-    def verdict(self) -> tuple[float, float, str]:
-        """Value, share of passed cases, reason."""
-        total, passed = self.total or len(self.results), sum(self.results)
-        if passed == total > 0:
-            return 1.0, 1.0, f"all {total} cases passed" if total > 1 else "the case passed"
-        ran = "" if len(self.results) == total else f" ({len(self.results)} ran)"
-        reason = f"{passed} of {total} cases passed{ran}; {self.first_failure}"
-        return 0.0 if self.is_all else passed / total, passed / total, reason[:_SHOWN_CHARS]
 
 
 class CodeTests:
@@ -111,22 +75,26 @@ class CodeTests:
             return self._score(started, 0.0, f"no answer: {source.problem}", {"passed": 0.0})
         tally = self._judge(source.text, suite, started + self._config.deadline_s)
         value, share, reason = tally.verdict()
-        return self._score(started, value, reason, {"passed": share})
+        over_limit = {OVER_LIMIT: 1.0} if tally.is_over_limit and value == 0.0 else {}
+        return self._score(started, value, reason, {"passed": share, **over_limit})
 
     def self_test(self) -> None:
-        """Raises SelfTestFailed unless right is 1, and wrong, hanging and ending with success are 0."""
+        """Raises SelfTestFailed unless right is 1, and wrong, hanging and ending with success are 0.
+
+        The hang alone has little time: a right answer may need more on a busy machine.
+        """
         self._sandbox.self_test()
-        brief = self._config.model_copy(update={"deadline_s": 4.0, "case_timeout_s": 1.0})
-        scorer = CodeTests(brief, self._scorers, self._sandbox)
+        brief = CodeTests(self._config.model_copy(update={"deadline_s": 4.0, "case_timeout_s": 1.0}), self._scorers,
+                          self._sandbox)
         row = {"type": "code", "answer": {"tests": ["assert double(2) == 4", "assert double([]) == []"]}}
         echo = {"type": "code", "answer": {"test_cases": [{"input": "4\n", "output": "8\n"}]}}
-        for what, program, info, expected in (
-            ("a right answer", "def double(x): return x + x", row, 1.0),
-            ("a wrong answer", "def double(x): return 2", row, 0.0),
-            ("an answer that hangs", "def double(x):\n    while True: pass", row, 0.0),
-            ("an answer that ends with success", "import os\ndef double(x): os._exit(0)", row, 0.0),
-            ("a right program", "print(2 * int(input()))", echo, 1.0),
-            ("a wrong program", "print(4)", echo, 0.0),
+        for what, scorer, program, info, expected in (
+            ("a right answer", self, "def double(x): return x + x", row, 1.0),
+            ("a wrong answer", self, "def double(x): return 2", row, 0.0),
+            ("an answer that hangs", brief, "def double(x):\n    while True: pass", row, 0.0),
+            ("an answer that ends with success", self, "import os\ndef double(x): os._exit(0)", row, 0.0),
+            ("a right program", self, "print(2 * int(input()))", echo, 1.0),
+            ("a wrong program", self, "print(4)", echo, 0.0),
         ):
             score = scorer.score(f"```python\n{program}\n```", info)
             if score.value != expected:
@@ -157,21 +125,21 @@ class CodeTests:
         return Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value, reason=reason,
                      scorer=self.name, version=self.version, seconds=time.monotonic() - started, components=components)
 
-    def _judge(self, source: str, suite: Suite, deadline: float) -> _Tally:
+    def _judge(self, source: str, suite: Suite, deadline: float) -> CaseTally:
         """Every case, as far as the deadline and the first failure allow."""
         is_all = self._scorers.credit == "all" or (self._scorers.credit is None and not suite.is_fraction)
         if isinstance(suite.tests, Harnessed):
             total = None if suite.tests.pytest is not None else len(suite.tests.cases)
-            tally = _Tally(total, is_all)
+            tally = CaseTally(total, is_all)
             self._run_harness(source, suite.tests, tally, deadline)
         else:
-            tally = _Tally(len(suite.tests), is_all)
+            tally = CaseTally(len(suite.tests), is_all)
             program = Program(language=suite.language, source=source.encode("utf-8", "surrogatepass"))
             with self._sandbox.prepare(program) as prepared:
                 self._run_cases(prepared, suite.tests, tally, deadline)
         return tally
 
-    def _run_cases(self, prepared: Prepared, cases: tuple[StdioCase, ...], tally: _Tally, deadline: float) -> None:
+    def _run_cases(self, prepared: Prepared, cases: tuple[StdioCase, ...], tally: CaseTally, deadline: float) -> None:
         """Cases of standard input and output, each a run of its own."""
         if prepared.failure is not None:
             detail = _first_line(prepared.failure.stderr) or prepared.failure.detail
@@ -183,9 +151,9 @@ class CodeTests:
             outcome = prepared.run(stdin, self._limits(deadline - time.monotonic()))
             if outcome.ending in _LIMITS and time.monotonic() < deadline:
                 outcome = prepared.run(stdin, self._limits(deadline - time.monotonic()))
-            tally.add(self._stdio_problem(outcome, case))
+            tally.add(self._stdio_problem(outcome, case), is_limit=outcome.ending in _LIMITS)
             if time.monotonic() >= deadline:
-                tally.fail_rest(self._over_deadline())
+                tally.fail_rest(self._over_deadline(), is_limit=True)
 
     def _stdio_problem(self, outcome: Outcome, case: StdioCase) -> str | None:
         if outcome.ending in _LIMITS:
@@ -195,7 +163,7 @@ class CodeTests:
         return difference(outcome.stdout.decode("utf-8", "replace"), case.expected,
                           compatible=self._config.compatible)
 
-    def _run_harness(self, source: str, tests: Harnessed, tally: _Tally, deadline: float) -> None:
+    def _run_harness(self, source: str, tests: Harnessed, tally: CaseTally, deadline: float) -> None:
         """Cases of Python tests, as many a run as there are; a run ends early at a case that does not end."""
         with self._sandbox.prepare(harness(("pytest",) if tests.pytest is not None else ())) as prepared:
             if tests.pytest is not None:
@@ -219,20 +187,20 @@ class CodeTests:
                 if verdict.is_limit:
                     reason = f"exceeded its limit: {reason}, and again alone"
                 if time.monotonic() >= deadline:
-                    tally.fail_rest(self._over_deadline())
+                    tally.fail_rest(self._over_deadline(), is_limit=True)
                 elif verdict.is_loaded:
-                    tally.add(reason)
+                    tally.add(reason, is_limit=verdict.is_limit)
                 else:
-                    tally.fail_rest(f"while it was loaded: {reason}")
+                    tally.fail_rest(f"while it was loaded: {reason}", is_limit=verdict.is_limit)
 
-    def _run_pytest(self, prepared: Prepared, source: str, tests: Harnessed, tally: _Tally, deadline: float) -> None:
+    def _run_pytest(self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally, deadline: float) -> None:
         """A whole file: how many tests it has is known when it has run."""
         verdict = self._run(prepared, source, tests, (), stop=tally.is_all, deadline=deadline)
         if verdict.is_limit:
             verdict = self._run(prepared, source, tests, (), stop=tally.is_all, deadline=deadline)
         _take(verdict, tally)
         if verdict.stopped is not None:
-            tally.add(verdict.stopped)
+            tally.add(verdict.stopped, is_limit=verdict.is_limit)
         tally.total = len(tally.results)
 
     def _run(self, prepared: Prepared, source: str, tests: Harnessed, cases: Sequence[Mapping[str, Any]],
@@ -274,7 +242,7 @@ def program_of(text: str, language: Language) -> _Source:
     return _Source(block) if block.strip() else _Source(None, "the code block is empty")
 
 
-def _take(verdict: Verdict, tally: _Tally) -> None:
+def _take(verdict: Verdict, tally: CaseTally) -> None:
     """Enter a run's cases."""
     for passed, reason in verdict.cases:
         tally.add(None if passed else reason)

@@ -20,7 +20,7 @@ from broker.tally import FAILED, Tally
 from config.scorers import QUEUES, QueueName, ScorersConfig, TaskConfig
 from scorers.answer_format import AnswerFormat
 from scorers.combine import reward
-from scorers.registry import build_scorer, task_config
+from scorers.registry import Scorers, task_config
 from scorers.retries import score_with_retries
 from scorers.scorer import OVER_LIMIT, Scorer
 
@@ -38,12 +38,11 @@ class GroupScorer:
 
     def __init__(self, config: ScorersConfig, queues: Collection[QueueName] = QUEUES,
                  tally: Tally | None = None) -> None:
-        """Nothing is built here: a scorer is made when it is first asked, one for equal sections."""
+        """Nothing is built here."""
         self.tally = tally or Tally()
         self._config = config
         self._queues = queues
-        self._scorers: dict[str, Scorer] = {}       # by their section's JSON
-        self._counts: Counter[str] = Counter()      # of the group at hand
+        self._scorers = Scorers(config)
 
     def score(self, rollout: Rollout, worker: str) -> ScoredGroup:
         """Score every completion.
@@ -56,10 +55,9 @@ class GroupScorer:
             BadMessage: its row has nothing to score against.
         """
         started = time.monotonic()
-        self._counts.clear()
         prompt = rollout.prompt
         task = task_config(self._config, prompt.task)
-        scorer = self._scorer(task)
+        scorer = self._scorers.of(task)
         scorer.check_row(prompt.verification_info)
         judged: dict[str, tuple[Score, float | None]] = {}
         for completion in rollout.completions:
@@ -70,34 +68,30 @@ class GroupScorer:
         unscorable = sum(score.status is ScoreStatus.UNSCORABLE for score in scores)
         log.info("scored group=%s task=%s scored=%d unscorable=%d distinct=%d took_s=%.3f", prompt.group_id,
                  prompt.task, len(scores) - unscorable, unscorable, len(judged), seconds)
-        self._counts.update(groups=1, completions=len(scores), unscorable=unscorable,
-                            over_limit=sum(score.value == 0.0 and OVER_LIMIT in score.reason for score in scores))
-        self.tally.count(task.scorer.queue, scorer.name, self._counts, seconds=seconds)
+        counts = {"groups": 1, "completions": len(scores), "unscorable": unscorable,
+                  "over_limit": sum(OVER_LIMIT in score.components for score in scores)}
+        self.tally.count(task.scorer.queue, scorer.name, counts, seconds=seconds)
         return ScoredGroup(rollout=rollout, scores=scores, rewards=rewards, worker=worker, seconds=seconds)
 
     def self_test(self) -> None:
         """Have every scorer of these queues judge a right, a wrong and a hanging answer. Raises SelfTestFailed."""
         tasks = [task for task in self._config.tasks.values() if task.scorer.queue in self._queues]
-        for scorer in {self._scorer(task): None for task in tasks}:
+        for scorer in {self._scorers.of(task): None for task in tasks}:
             scorer.self_test()
 
     def close(self) -> None:
         """End every child process."""
-        for scorer in self._scorers.values():
-            scorer.close()
-
-    def _scorer(self, task: TaskConfig) -> Scorer:
-        key = task.scorer.model_dump_json()
-        if key not in self._scorers:
-            self._scorers[key] = build_scorer(task.scorer, self._config)
-        return self._scorers[key]
+        self._scorers.close()
 
     def _judge(self, scorer: Scorer, task: TaskConfig, completion: Completion,
                verification_info: Mapping[str, Any]) -> tuple[Score, float | None]:
         """Content and format of one completion, and the reward that they make."""
         failures: list[Retryable] = []
-        content = score_with_retries(scorer, completion.text, verification_info, self._config, failures.append)
-        self._counts["retries"] += min(len(failures), self._config.retries)
-        self._counts.update(FAILED + type(error).__name__ for error in failures)
+        try:
+            content = score_with_retries(scorer, completion.text, verification_info, self._config, failures.append)
+        finally:        # they count even where the group then ends in an exception
+            counts = Counter(FAILED + type(error).__name__ for error in failures)
+            counts["retries"] = min(len(failures), self._config.retries)
+            self.tally.count(task.scorer.queue, scorer.name, counts)
         shape = None if task.format is None else AnswerFormat(task.format).score(completion)
         return reward(content, shape, task)

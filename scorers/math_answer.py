@@ -24,13 +24,17 @@ from scorers.extract import response_part
 from scorers.math_equality import LIBRARIES, judge, warm_up
 from scorers.math_text import difference, is_integer, plain_number, tidy
 from scorers.math_variants import MAX_CHARS, VARIANTS, Answer, NoAnswer, Variant
-from scorers.scorer import SelfTestFailed
+from scorers.scorer import OVER_LIMIT, SelfTestFailed
 
 RULES: Final = 2        # raise it with any change here, in scorers.extract or in scorers.math_* that can change a score
 VERSION: Final = f"{RULES} {LIBRARIES}"
 HANGING: Final = "9^{9^{9}}"            # an integer of 370 million digits, computed inside one C call
 MEMORY_BYTES: Final = 192 << 20         # of the child, beyond what it inherits; honest answers need a tenth
 _SHOWN_CHARS: Final = 80                # of an answer or a reference in a reason
+
+
+class _OverLimit(Exception):
+    """The answer used up its time or memory, twice; the message is the reason."""
 
 
 class MathAnswer:
@@ -67,24 +71,33 @@ class MathAnswer:
     def score_text(self, text: str, reference: str, row_type: str = "math") -> Score:
         """The same from a completion's text, the reference's value and the row's type."""
         started = time.monotonic()
-        value, reason = self._verdict(text, reference if self._config.compatible else tidy(reference),
-                                      VARIANTS[row_type])
+        components: dict[str, float] = {}
+        value: float | None
+        try:
+            value, reason = self._verdict(text, reference if self._config.compatible else tidy(reference),
+                                          VARIANTS[row_type])
+        except _OverLimit as error:
+            value, reason, components[OVER_LIMIT] = 0.0, str(error), 1.0
         return Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value, reason=reason,
-                     scorer=self.name, version=self.version, seconds=time.monotonic() - started)
+                     scorer=self.name, version=self.version, seconds=time.monotonic() - started, components=components)
 
     def self_test(self) -> None:
-        """Raises SelfTestFailed unless right is 1, wrong is 0, and a hang is 0 for its deadline of a second."""
+        """Raises SelfTestFailed unless right is 1, wrong is 0, and a hang is 0 for its deadline of a second.
+
+        The hang alone has so little time: its reference is an integer, which needs no look at itself.
+        """
         hanging = MathAnswer(self._config.model_copy(update={"deadline_s": 1.0}))
         try:
-            for scorer, answer, expected, because in (
-                (self, "0.75", 1.0, "equals"),
-                (self, "\\frac{4}{3}", 0.0, "expected"),
-                (hanging, HANGING, 0.0, "deadline"),
+            for scorer, answer, reference, expected, because in (
+                (self, "0.75", "\\frac{3}{4}", 1.0, "equals"),
+                (self, "\\frac{4}{3}", "\\frac{3}{4}", 0.0, "expected"),
+                (hanging, HANGING, "5", 0.0, "deadline"),
             ):
-                score = scorer.score_text(f"\\boxed{{{answer}}}", "\\frac{3}{4}")
+                score = scorer.score_text(f"\\boxed{{{answer}}}", reference)
                 if score.value != expected or because not in score.reason:
-                    raise SelfTestFailed(f"the math scorer's self-test failed: {answer} against 3/4 gave {score.value} "
-                                         f"({score.reason}), expected {expected}; versions: {self.version}")
+                    raise SelfTestFailed(
+                        f"the math scorer's self-test failed: {answer} against {reference} gave {score.value} "
+                        f"({score.reason}), expected {expected}; versions: {self.version}")
         finally:
             hanging.close()
 
@@ -132,7 +145,7 @@ class MathAnswer:
         reply = self._ask({"reference": reference, "answer": answer.text, "boxed": answer.boxed, "rule": variant.rule,
                            "compatible": is_compatible})
         if isinstance(reply, LimitExceeded):
-            return False, f"answer {_shown(answer.text)} exceeded its {reply}, and again alone in a fresh child"
+            raise _OverLimit(f"answer {_shown(answer.text)} exceeded its {reply}, and again alone in a fresh child")
         return bool(reply["equal"]), ""
 
     def _reference_problem(self, reference: str, variant: Variant) -> str | None:

@@ -1,7 +1,7 @@
 """From config to scorers: a task's name to its section and its queue, a section to the class behind it.
 
-Called by `scorers.group` in every scorer process, and by the dispatcher, which builds none. A scorer's libraries are
-imported here, when a task first needs them.
+Called by `scorers.group` in every scorer process, by `scorers.row_worker`, and by the dispatcher, which builds none. A
+scorer's libraries are imported here, when a task first needs them.
 """
 
 from __future__ import annotations
@@ -46,6 +46,26 @@ def build_scorer(config: ScorerConfig, scorers: ScorersConfig) -> Scorer:
             return load_scorer(config)
         case _:
             assert_never(config)
+
+
+class Scorers:
+    """The scorers of one process, each built when it is first asked for, one for equal sections."""
+
+    def __init__(self, config: ScorersConfig) -> None:
+        self._config = config
+        self._built: dict[str, Scorer] = {}         # by their section's JSON
+
+    def of(self, task: TaskConfig) -> Scorer:
+        """What judges a task's content."""
+        key = task.scorer.model_dump_json()
+        if key not in self._built:
+            self._built[key] = build_scorer(task.scorer, self._config)
+        return self._built[key]
+
+    def close(self) -> None:
+        """End every child process."""
+        for scorer in self._built.values():
+            scorer.close()
 
 
 def task_config(config: ScorersConfig, task: str) -> TaskConfig:

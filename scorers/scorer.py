@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol
 from broker.errors import Permanent
 from broker.messages import Score
 
-# In the reason of every zero that the answer's own limits (time, memory, output) brought about: the pool counts these.
-OVER_LIMIT: Final = "exceeded its"
+# A component of every zero that the answer's own limits (time, memory, output) brought about: the pool counts these.
+OVER_LIMIT: Final = "over_limit"
 
 
 class SelfTestFailed(Permanent):

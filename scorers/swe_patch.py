@@ -25,7 +25,7 @@ from typing import Any, Final
 from broker.messages import Score, ScoreStatus
 from config.scorers import ScorersConfig, SweConfig
 from scorers.child import Child, LimitExceeded, Reply, Request
-from scorers.scorer import SelfTestFailed
+from scorers.scorer import OVER_LIMIT, SelfTestFailed
 from scorers.swe_answer import edited
 from scorers.swe_compare import MAX_DIFF_CHARS, compare
 from scorers.swe_edits import NoEdit
@@ -97,7 +97,8 @@ class SwePatch:
             return self._scored(value, reason, version=f"{self.version} {self._trial.version}")
         reply = self._ask(self._request(written, row.reference))
         if isinstance(reply, LimitExceeded):
-            return self._scored(0.0, f"the edit exceeded its {reply}, and again alone in a fresh child")
+            return self._scored(0.0, f"the edit exceeded its {reply}, and again alone in a fresh child",
+                                over_limit=True)
         return self._judged(reply)
 
     def _request(self, written: dict[str, str], reference: Reference) -> Request:
@@ -140,6 +141,8 @@ class SwePatch:
                 exceeded = error
         return exceeded
 
-    def _scored(self, value: float | None, reason: str, *, edit: float = 1.0, version: str = VERSION) -> Score:
+    def _scored(self, value: float | None, reason: str, *, edit: float = 1.0, over_limit: bool = False,
+                version: str = VERSION) -> Score:
+        components = {"edit": edit} | ({OVER_LIMIT: 1.0} if over_limit else {})
         return Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value, reason=reason,
-                     scorer=self.name, version=version, components={"edit": edit})
+                     scorer=self.name, version=version, components=components)

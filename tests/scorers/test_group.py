@@ -17,7 +17,6 @@ from broker.keys import Keys
 from broker.messages import Rollout, Score, ScoreStatus
 from broker.tally import ScorerStats, read_stats
 from config.scorers import CodeConfig, FormatConfig, MathConfig, ScorerConfig, ScorersConfig, SweConfig, TaskConfig
-from scorers import group as group_module
 from scorers.group import GroupScorer
 from scorers.math_answer import HANGING, MathAnswer
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
@@ -67,7 +66,7 @@ def scorer() -> Iterator[GroupScorer]:
 
 def flaky_group_scorer(monkeypatch: pytest.MonkeyPatch, failures: int) -> tuple[GroupScorer, FlakyScorer]:
     flaky = FlakyScorer(failures)
-    monkeypatch.setattr(group_module, "build_scorer", lambda *_: flaky)
+    monkeypatch.setattr("scorers.registry.build_scorer", lambda *_: flaky)
     return GroupScorer(CONFIG), flaky
 
 
@@ -115,7 +114,7 @@ def test_broken_machinery_is_tried_again_with_doubled_waits(monkeypatch: pytest.
 
 def test_waits_before_retries_are_capped(monkeypatch: pytest.MonkeyPatch, group: Group) -> None:
     flaky = FlakyScorer(failures=8)
-    monkeypatch.setattr(group_module, "build_scorer", lambda *_: flaky)
+    monkeypatch.setattr("scorers.registry.build_scorer", lambda *_: flaky)
     waits: list[float] = []
     monkeypatch.setattr("scorers.retries.time.sleep", waits.append)
     scorer = GroupScorer(CONFIG.model_copy(update={"retries": 8, "retry_backoff_s": 1.0}))
@@ -126,19 +125,39 @@ def test_waits_before_retries_are_capped(monkeypatch: pytest.MonkeyPatch, group:
 def test_what_was_done_is_counted_by_queue_and_scorer(monkeypatch: pytest.MonkeyPatch, group: Group, link: Link,
                                                       keys: Keys) -> None:
     flaky = FlakyScorer(failures=4)
-    monkeypatch.setattr(group_module, "build_scorer", lambda *_: flaky)
+    monkeypatch.setattr("scorers.registry.build_scorer", lambda *_: flaky)
     scorer = GroupScorer(CONFIG)
     scorer.score(group("a", "b", "c", "c"), worker="w")         # a fails three times, b once
-    monkeypatch.setattr(flaky, "score", lambda *_: Score(
-        status=ScoreStatus.SCORED, value=0.0, reason=f"it {OVER_LIMIT} deadline", scorer="flaky", version="1"))
+    wrong = Score(status=ScoreStatus.SCORED, value=0.0, reason="it says 'exceeded its deadline'", scorer="flaky",
+                  version="1")
+    over_limit = replace(wrong, components={OVER_LIMIT: 1.0})
+    monkeypatch.setattr(flaky, "score", lambda text, _: over_limit if text == "d" else wrong)
     scorer.score(group("d"), worker="w")
+    scorer.score(group("e"), worker="w")
     scorer.tally.write(link.client, keys, is_due=True)
     (stats,) = read_stats(link.client, keys)
     assert stats.seconds > 0.15
     assert replace(stats, seconds=0.0) == ScorerStats(
-        queue="math", scorer="flaky", groups=2, completions=5, unscorable=1, over_limit=1, retries=3,
+        queue="math", scorer="flaky", groups=3, completions=6, unscorable=1, over_limit=1, retries=3,
         failures={"Retryable": 4})
-    assert stats.scored == 4
+    assert stats.scored == 5
+
+
+def test_the_failures_of_a_group_that_ends_in_an_exception_are_counted(
+        monkeypatch: pytest.MonkeyPatch, group: Group, link: Link, keys: Keys) -> None:
+    scorer, flaky = flaky_group_scorer(monkeypatch, failures=2)
+    score = flaky.score
+
+    def then_a_bug(text: str, info: Mapping[str, Any]) -> Score:
+        score(text, info)
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(flaky, "score", then_a_bug)
+    with pytest.raises(ZeroDivisionError):
+        scorer.score(group("a"), worker="w")
+    scorer.tally.write(link.client, keys, is_due=True)
+    assert read_stats(link.client, keys) == (ScorerStats(queue="math", scorer="flaky", retries=2,
+                                                         failures={"Retryable": 2}),)
 
 
 def test_only_the_scorers_of_the_served_queues_are_built_and_tested(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +167,7 @@ def test_only_the_scorers_of_the_served_queues_are_built_and_tested(monkeypatch:
         built.append(section.type)
         return FlakyScorer(failures=0)
 
-    monkeypatch.setattr(group_module, "build_scorer", build)
+    monkeypatch.setattr("scorers.registry.build_scorer", build)
     config = ScorersConfig(tasks={"math": TaskConfig(), "again": TaskConfig(), "patch": TaskConfig(scorer=SweConfig()),
                                   "program": TaskConfig(scorer=CodeConfig())})
     GroupScorer(config, queues=("math", "light")).self_test()
@@ -168,7 +187,7 @@ def test_a_child_killed_between_two_groups_costs_a_try_and_no_score(group: Group
     scorer = GroupScorer(CONFIG)
     try:
         scorer.score(group("\\boxed{2 + 3}"), worker="w")
-        math_answer = next(iter(scorer._scorers.values()))
+        math_answer = scorer._scorers.of(CONFIG.tasks["math"])
         assert isinstance(math_answer, MathAnswer)
         assert math_answer.child_pid is not None
         os.kill(math_answer.child_pid, signal.SIGKILL)
@@ -197,7 +216,7 @@ def test_a_self_test_that_fails_names_the_answer_that_came_out_wrong(monkeypatch
     monkeypatch.setattr("scorers.math_answer.judge", lambda _request: {"equal": True, "parsed": True})
     scorer = GroupScorer(CONFIG)
     try:
-        with pytest.raises(SelfTestFailed, match=r"\\frac\{4\}\{3\} against 3/4 gave 1.0 .* expected 0.0"):
+        with pytest.raises(SelfTestFailed, match=r"\\frac\{4\}\{3\} against \\frac\{3\}\{4\} gave 1.0 .* expected 0.0"):
             scorer.self_test()
     finally:
         scorer.close()

@@ -15,6 +15,7 @@ from broker.errors import BadMessage, Retryable
 from broker.messages import ScoreStatus
 from config.scorers import MathConfig
 from scorers.math_answer import HANGING, MathAnswer, reference_of
+from scorers.scorer import OVER_LIMIT
 
 
 @pytest.fixture
@@ -102,6 +103,7 @@ def test_an_answer_that_hangs_is_wrong_after_one_deadline_and_says_so(hasty: Mat
     score = hasty.score_text(f"\\boxed{{{answer}}}", "5")
     assert score.value == 0.0
     assert "exceeded its deadline of 0.5 s, and again alone in a fresh child" in score.reason
+    assert score.components == {OVER_LIMIT: 1.0}
     assert 1.0 <= time.monotonic() - started < 3
     assert hasty.score_text("\\boxed{5}", "5").value == 1.0
 

@@ -11,6 +11,7 @@ import pytest
 from broker.errors import BadMessage, Retryable
 from broker.messages import ScoreStatus
 from config.scorers import ScorersConfig, SweConfig
+from scorers.scorer import OVER_LIMIT
 from scorers.swe_compare import MAX_DIFF_CHARS
 from scorers.swe_edits import MAX_CHARS, MAX_EDITS
 from scorers.swe_patch import SwePatch
@@ -179,6 +180,7 @@ def test_the_deadline_ends_a_comparison_that_takes_longer() -> None:
     assert time.monotonic() - started < 2.2
     assert score.value == 0.0
     assert "exceeded its deadline" in score.reason
+    assert score.components == {"edit": 1.0, OVER_LIMIT: 1.0}
     assert hasty.score(fenced(ADD_FIXED), whole(ADD, ADD_FIXED)).value == 1.0
     hasty.close()
 

@@ -1,0 +1,70 @@
+"""Self-tests on a machine so busy that the little time of their hanging answers is too short for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from config.scorers import CodeConfig, MathConfig, ScorersConfig
+from scorers.child import Child, LimitExceeded, Reply, Request
+from scorers.code_tests import CodeTests
+from scorers.math_answer import MathAnswer
+from scorers.sandbox.choice import build_sandbox
+from scorers.sandbox.program import Ending, Limits, Outcome, Prepared, Program, Sandbox
+
+
+def test_the_math_self_test_gives_right_answers_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = Child.ask
+
+    def busy(child: Child, request: Request, timeout_s: float) -> Reply:
+        if timeout_s < 1.0:
+            raise LimitExceeded(f"deadline of {timeout_s:g} s")
+        return ask(child, request, timeout_s)
+
+    monkeypatch.setattr(Child, "ask", busy)
+    scorer = MathAnswer(MathConfig())
+    try:
+        scorer.self_test()
+    finally:
+        scorer.close()
+
+
+class Busy:
+    """A sandbox in which nothing ends within six seconds, the walls' own self-test aside."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sandbox, name)
+
+    @contextmanager
+    def prepare(self, program: Program) -> Iterator[Prepared]:
+        with self._sandbox.prepare(program) as prepared:
+            yield BusyRun(prepared)
+
+
+class BusyRun:
+    """One program in it."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self.failure = prepared.failure
+
+    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
+        if limits is not None and limits.wall_s < 6.0:
+            return Outcome(ending=Ending.TIME, exit_code=None, stdout=b"", stderr=b"", seconds=limits.wall_s,
+                           detail=f"{limits.wall_s:g} s of time")
+        return self._prepared.run(stdin, limits)
+
+
+def test_the_code_self_test_gives_right_answers_their_time() -> None:
+    config = ScorersConfig()
+    scorer = CodeTests(CodeConfig(), config, Busy(build_sandbox(config)))
+    try:
+        scorer.self_test()
+    finally:
+        scorer.close()
