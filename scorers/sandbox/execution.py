@@ -19,7 +19,7 @@ from typing import Final
 
 from scorers.sandbox import processes
 from scorers.sandbox.folders import folder_bytes
-from scorers.sandbox.launch import Identity, become, cpu_limit_s
+from scorers.sandbox.launch import Identity, become
 from scorers.sandbox.orders import Order, Report
 from scorers.sandbox.preparation import Pipe, Preparation
 from scorers.sandbox.program import Ending, Outcome
@@ -44,7 +44,8 @@ class Execution:
         self._gone_fds = gone_fds
         self._limits = order.limits
         self._cause: tuple[Ending, str] | None = None       # the limit that ended it
-        self._peak_bytes = 0
+        self._peak_bytes = 0                                # of memory, seen by us or by the kernel
+        self._cpu_s = 0.0                                   # of all that has ended and was waited for
         self._inner_fd: int | None = None                   # pidfd of bwrap's inner process
         self._started: float | None = None                  # when the walls stood
 
@@ -66,10 +67,10 @@ class Execution:
                 self._watch(forked + SETUP_S)
             finally:
                 seconds = time.monotonic() - (self._started or forked)
-                status, usage = self._end()
+                status = self._end()
             for pipe in self._made.pipes:
                 pipe.read()
-            return self._report(status, usage, seconds)
+            return self._report(status, seconds)
 
     def _watch(self, setup_deadline: float) -> None:
         """Until the program has ended, or is to be ended: then `_cause` says why. Raises OSError if it never began."""
@@ -145,7 +146,7 @@ class Execution:
             if folder_bytes(self._made.scratch, allowed) > allowed:
                 self._cause = (Ending.OUTPUT, f"more than {allowed} bytes of files")
 
-    def _end(self) -> tuple[int, resource.struct_rusage]:
+    def _end(self) -> int:
         """Kill all of it, and wait until no process of it is left."""
         with suppress(ProcessLookupError):
             os.killpg(self._pid, signal.SIGKILL)        # its group can't have been left, and no fork gets past this
@@ -155,10 +156,14 @@ class Execution:
         with suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)          # should it not have become the leader of its group yet
         _, status, usage = os.wait4(self._pid, 0)
+        self._add(usage)
         rounds = 0
         while True:
             try:
-                if os.waitpid(-1, os.WNOHANG)[0] == 0:  # what its parents left behind was given to us
+                pid, _, usage = os.wait4(-1, os.WNOHANG)    # what its parents left behind was given to us
+                if pid:
+                    self._add(usage)
+                else:
                     rounds += 1
                     if rounds > 10:
                         processes.kill_children()
@@ -166,12 +171,17 @@ class Execution:
             except ChildProcessError:
                 if self._inner_fd is not None:
                     os.close(self._inner_fd)
-                return status, usage
+                return status
 
-    def _report(self, status: int, usage: resource.struct_rusage, seconds: float) -> Report:
+    def _add(self, usage: resource.struct_rusage) -> None:
+        """Of a process that has ended and of those that it waited for: with bwrap the program is one of the latter."""
+        self._cpu_s += usage.ru_utime + usage.ru_stime
+        self._peak_bytes = max(self._peak_bytes, usage.ru_maxrss * 1024)
+
+    def _report(self, status: int, seconds: float) -> Report:
         if self._cause is None and (self._made.out.is_over or self._made.err.is_over):
             self._cause = self._flood()
-        code, broken = self._verdict(os.waitstatus_to_exitcode(status), usage)
+        code, broken = self._verdict(os.waitstatus_to_exitcode(status))
         if broken:
             return Report(outcome=None, broken=broken)
         limit = self._limits.output_bytes
@@ -185,7 +195,7 @@ class Execution:
         return Report(outcome=Outcome(ending=ending, exit_code=exit_code, stdout=stdout, stderr=stderr,
                                       seconds=seconds, detail=detail))
 
-    def _verdict(self, code: int, usage: resource.struct_rusage) -> tuple[int, str]:
+    def _verdict(self, code: int) -> tuple[int, str]:
         """The exit code, negative for a signal, or what broke. Sets `_cause` where the kernel's limit was the end."""
         if self._cause is not None:
             return code, ""
@@ -202,9 +212,9 @@ class Execution:
         elif said:
             return code, f"the program could not be started: {said}"
         if code == -signal.SIGKILL:             # it can't have done that itself
-            if usage.ru_utime + usage.ru_stime >= cpu_limit_s(self._limits.wall_s) - 0.5:
-                self._cause = (Ending.TIME, "too much processor time")
-            elif max(self._peak_bytes, usage.ru_maxrss * 1024) >= self._limits.memory_bytes:
+            if self._cpu_s >= self._limits.cpu_s - 0.5:
+                self._cause = (Ending.TIME, f"{self._limits.cpu_s} s of processor time")
+            elif self._peak_bytes >= self._limits.memory_bytes:
                 self._cause = (Ending.MEMORY, f"more than {self._limits.memory_bytes >> 20} MiB of memory")
             else:
                 return code, "the run was killed from outside"

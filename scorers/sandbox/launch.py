@@ -12,7 +12,6 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from math import ceil
 
 from scorers.sandbox import landlock
 from scorers.sandbox.orders import Order
@@ -98,8 +97,7 @@ def become(launch: Launch) -> None:
 def set_limits(order: Order, tasks: int | None) -> None:
     """What the kernel itself sees to, of each process."""
     limits = order.limits
-    cpu_s = cpu_limit_s(limits.wall_s)
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+    resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_s, limits.cpu_s))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (limits.file_bytes, limits.file_bytes))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -113,11 +111,6 @@ def set_limits(order: Order, tasks: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (addresses, addresses))
     if tasks is not None:
         resource.setrlimit(resource.RLIMIT_NPROC, (tasks, tasks))
-
-
-def cpu_limit_s(wall_s: float) -> int:
-    """Seconds of processor time of one process in all its threads: a backstop, should nobody watch the clock."""
-    return 2 * ceil(wall_s) + 1
 
 
 def address_limit_bytes(memory_bytes: int) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import ceil
 from typing import Protocol
 
 from broker.errors import Permanent, Retryable
@@ -41,7 +42,7 @@ class Ending(StrEnum):
 
     EXITED = "exited"           # by itself: `exit_code`
     SIGNALLED = "signalled"     # by a signal that it brought about: `exit_code` is its number, negative
-    TIME = "time"               # over `wall_s` or `cpu_s`
+    TIME = "time"               # over `wall_s`, or its first process over `cpu_s`
     MEMORY = "memory"           # over `memory_bytes`
     OUTPUT = "output"           # over `output_bytes`
 
@@ -56,6 +57,11 @@ class Limits:
     file_bytes: int = 16 << 20          # of one file
     scratch_bytes: int = 64 << 20       # of all that it writes
     output_bytes: int = 4 << 20         # of standard output and of standard error, each
+
+    @property
+    def cpu_s(self) -> int:
+        """Processor time of one process, all its threads together: a backstop, should nobody watch the clock."""
+        return 2 * ceil(self.wall_s) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from scorers.sandbox.launch import Identity
 from scorers.sandbox.orders import Order, receive_report, send_order
 from scorers.sandbox.program import Outcome, SandboxUnavailable
 
+PROGRAM = ("-m", "scorers.sandbox.supervisor")
 GRACE_S = 10.0          # beyond the run's own deadline and its walls' setup: then the supervisor itself is stuck
 
 
@@ -30,7 +31,7 @@ class Supervisor:
         self._connection, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "scorers.sandbox.supervisor", str(base), str(os.getpid())],
+                [sys.executable, *PROGRAM, str(base), str(os.getpid())],
                 stdin=theirs.fileno(), stdout=subprocess.DEVNULL, start_new_session=True,
                 cwd=source_root(), env=own_environment())
 

@@ -9,13 +9,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from scorers.sandbox import processes
+from scorers.sandbox import processes, supervision
 from scorers.sandbox.local import LocalSandbox
-from scorers.sandbox.program import Language, Limits, Program, SandboxUnavailable
+from scorers.sandbox.program import Ending, Language, Limits, Program, SandboxUnavailable
+from scorers.sandbox.seccomp import Walls
 from tests.scorers.sandbox.conftest import Run, processes_below, programs_left
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -82,6 +84,23 @@ def test_a_supervisor_that_is_killed_is_replaced(sandbox: LocalSandbox, run: Run
 def commands() -> str:
     return "\n".join(processes.read(pid, "cmdline").decode(errors="replace") for pid in processes.all_pids()
                      if processes.stat_fields(pid)[:1] != [b"Z"])
+
+
+IMPATIENT = """
+import sys
+from scorers.sandbox import program, supervisor
+program.Limits.cpu_s = 1            # less than any machine's cores can use before the deadline
+sys.exit(supervisor.main(sys.argv[1:]))
+"""
+
+
+def test_processor_time_that_is_used_up_is_the_programs_doing(sandbox: LocalSandbox,
+                                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "PROGRAM", ("-c", IMPATIENT))
+    burner = Program(language=Language.PYTHON, source=b"while True: pass")
+    with closing(LocalSandbox(Walls(sandbox.name))) as impatient, impatient.prepare(burner) as prepared:
+        outcome = prepared.run(limits=LONG)
+    assert (outcome.ending, outcome.detail) == (Ending.TIME, "1 s of processor time")
 
 
 WORKER = """
