@@ -11,6 +11,7 @@ bytecode files, but not isolated (-I), since `files` beside the main one are the
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
 import tempfile
@@ -33,7 +34,7 @@ from scorers.sandbox.program import (
     SandboxUnavailable,
 )
 from scorers.sandbox.seccomp import Walls
-from scorers.sandbox.supervision import Supervisors
+from scorers.sandbox.supervision import Supervisors, unavailable
 from scorers.sandbox.toolchain import MAIN_FILE, STACK_BYTES, Interpreter
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ INSIDE = {"program": "/program", "build": "/build", "packages": "/packages"}    
 ASK_VERSION = "import platform; print(platform.python_version())"
 PROBE = Limits(wall_s=10.0)
 
+IMPOSSIBLE_NAME = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}     # a file as a folder, ...
 
 class LocalSandbox:
     """Programs in processes of this machine."""
@@ -80,9 +82,12 @@ class LocalSandbox:
             tool = toolchain.TOOL.get(program.language, "python3")
             raise SandboxMissing(f"no {program.language.value} in the sandbox: {tool} is not in {toolchain.PATH}")
         packages = self._package_folder(program.packages) if program.packages else None
-        folder = Path(tempfile.mkdtemp(prefix="program-", dir=self._supervisors.base()))
+        base = self._supervisors.base()
+        with unavailable("no folder for a program"):
+            folder = Path(tempfile.mkdtemp(prefix="program-", dir=base))
         try:
-            write_program(folder / "program", program)
+            with unavailable("a program can't be written down"):
+                write_program(folder / "program", program)
             prepared = PreparedProgram(self, program.language, folder, packages)
             if program.language is Language.CPP:
                 prepared.compile()
@@ -167,9 +172,10 @@ class LocalSandbox:
             folder = self._packages.get(names)
             if folder is not None and folder.exists():
                 return folder
-            folder = Path(tempfile.mkdtemp(prefix="packages-", dir=base))
-            toolchain.copy_packages(names, folder)
-            folder.chmod(0o755)
+            with unavailable("packages can't be copied"):
+                folder = Path(tempfile.mkdtemp(prefix="packages-", dir=base))
+                toolchain.copy_packages(names, folder)
+                folder.chmod(0o755)
             if not self._tools()[Language.PYTHON].startswith("{}.{}.".format(*sys.version_info)):
                 self._write_bytecode(folder)
             self._packages[names] = folder
@@ -252,7 +258,12 @@ class PreparedProgram:
 
 
 def write_program(folder: Path, program: Program) -> None:
-    """Its files, readable by all and writable by none but us. Raises ValueError for a path that leaves the folder."""
+    """Its files, readable by all and writable by none but us.
+
+    Raises:
+        ValueError: a path that leaves the folder, or that no file can have beside the others.
+        OSError: no room.
+    """
     folder.mkdir()
     main = MAIN_FILE[program.language]
     for name, content in {**program.files, main: program.source}.items():
@@ -260,8 +271,13 @@ def write_program(folder: Path, program: Program) -> None:
         if relative.is_absolute() or ".." in relative.parts or not relative.parts or "\0" in name:
             raise ValueError(f"a file of a program must lie beside it, not at {name!r}")
         path = folder / relative
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        except OSError as error:
+            if error.errno in IMPOSSIBLE_NAME:
+                raise ValueError(f"a program can't have the file {name[:80]!r}: {error.strerror}") from error
+            raise
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o755 if path.is_dir() else 0o644)
     folder.parent.chmod(0o755)

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from scorers.sandbox.execution import SETUP_S
@@ -28,12 +30,17 @@ class Supervisor:
     """One supervising process; one order at a time."""
 
     def __init__(self, base: Path) -> None:
+        """Started. Raises OSError: no room for it."""
         self._connection, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, *PROGRAM, str(base), str(os.getpid())],
-                stdin=theirs.fileno(), stdout=subprocess.DEVNULL, start_new_session=True,
-                cwd=source_root(), env=own_environment())
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, *PROGRAM, str(base), str(os.getpid())],
+                    stdin=theirs.fileno(), stdout=subprocess.DEVNULL, start_new_session=True,
+                    cwd=source_root(), env=own_environment())
+            except OSError:
+                self._connection.close()
+                raise
 
     def run(self, order: Order) -> Outcome:
         """Have it run. Raises SandboxUnavailable; this supervisor is of no use then, if `is_alive` says so."""
@@ -82,30 +89,41 @@ class Supervisors:
         self._owner = 0
 
     def base(self) -> Path:
-        """The folder, reachable by us and by the user that programs run as; removed when we end, however we end."""
+        """The folder, reachable by us and by the user that programs run as; removed when we end, however we end.
+
+        Raises:
+            SandboxUnavailable: no room for it, or for who watches over it.
+        """
         with self._lock:
             if self._owner != os.getpid():
                 for supervisor in self._idle:
                     supervisor.forget()
                 self._idle, self._base, self._owner = [], None, os.getpid()
             if self._base is None:
-                self._base = Path(tempfile.mkdtemp(prefix="millrace-sandbox-"))
-                gid = Identity.choose().gid
-                if gid is not None:
-                    os.chown(self._base, -1, gid)
-                    self._base.chmod(0o710)
-                self._idle.append(Supervisor(self._base))       # watches over the folder from now on
+                with unavailable("no folder for programs, or nobody to watch over it"):
+                    self._base = self._found()
             return self._base
+
+    def _found(self) -> Path:
+        base = Path(tempfile.mkdtemp(prefix="millrace-sandbox-"))
+        try:
+            gid = Identity.choose().gid
+            if gid is not None:
+                os.chown(base, -1, gid)
+                base.chmod(0o710)
+            self._idle.append(Supervisor(base))         # watches over the folder from now on
+        except OSError:
+            remove_folder(base)
+            raise
+        return base
 
     def run(self, order: Order) -> Outcome:
         """Have one that is idle do it, or a new one. Raises SandboxUnavailable."""
         base = self.base()
         with self._lock:
             supervisor = self._idle.pop() if self._idle else None
-        try:
+        with unavailable("no process for the sandbox's supervisor"):
             supervisor = supervisor or Supervisor(base)
-        except OSError as error:
-            raise SandboxUnavailable(f"no process for the sandbox's supervisor: {error}") from error
         try:
             return supervisor.run(order)
         finally:
@@ -123,6 +141,15 @@ class Supervisors:
             if self._base is not None:
                 remove_folder(self._base)
             self._idle, self._base = [], None
+
+
+@contextmanager
+def unavailable(what: str) -> Iterator[None]:
+    """The machine's own failures, no room or no more processes, as SandboxUnavailable."""
+    try:
+        yield
+    except OSError as error:
+        raise SandboxUnavailable(f"{what}: {error}") from error
 
 
 def source_root() -> Path:

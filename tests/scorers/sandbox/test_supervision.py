@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -84,6 +86,46 @@ def test_a_supervisor_that_is_killed_is_replaced(sandbox: LocalSandbox, run: Run
 def commands() -> str:
     return "\n".join(processes.read(pid, "cmdline").decode(errors="replace") for pid in processes.all_pids()
                      if processes.stat_fields(pid)[:1] != [b"Z"])
+
+
+NO_ROOM = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("what", ["tempfile.mkdtemp", "socket.socketpair", "subprocess.Popen"])
+def test_a_machine_without_room_is_unavailable_and_leaves_nothing_behind(
+        what: str, sandbox: LocalSandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with closing(LocalSandbox(Walls(sandbox.name))) as crowded:
+        with monkeypatch.context() as patch:
+            patch.setattr(what, refuse)
+            with pytest.raises(SandboxUnavailable, match="No space left"):
+                crowded._supervisors.base()
+        assert list(tmp_path.iterdir()) == []
+        assert crowded._supervisors.base().exists()         # with room again
+        assert len(crowded._supervisors._idle) == 1
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise NO_ROOM
+
+
+@pytest.mark.parametrize("what", ["tempfile.mkdtemp", "pathlib.Path.write_bytes"])
+def test_no_room_for_a_program_is_unavailable(what: str, sandbox: LocalSandbox, run: Run,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    run(NEXT)
+    with monkeypatch.context() as patch:
+        patch.setattr(what, refuse)
+        with pytest.raises(SandboxUnavailable, match="No space left"):
+            run(NEXT)
+    assert run(NEXT).stdout == b"42\n"
+
+
+@pytest.mark.parametrize("names", [("a.py", "a.py/b"), ("main.py/b",), ("n" * 300,)])
+def test_names_that_no_files_can_have_together_are_the_callers_mistake(names: tuple[str, ...],
+                                                                       sandbox: LocalSandbox) -> None:
+    program = Program(language=Language.PYTHON, source=b"", files=dict.fromkeys(names, b""))
+    with pytest.raises(ValueError, match="can't have the file"), sandbox.prepare(program):
+        pass
 
 
 IMPATIENT = """
