@@ -50,6 +50,7 @@ def message_of(load: Load, *words: str, **kwargs: str) -> str:
 def test_every_recipe_loads_and_survives_the_journey_to_another_process(recipe: Path) -> None:
     run = load_run(["--config", str(recipe)])
     assert from_yaml(to_yaml(run)) == run
+    assert run.scorers.credit == "all"      # no reward for half of the tests, in what we recommend
 
 
 def test_the_environment_is_stronger_than_the_file_and_the_command_line_than_both(load: Load) -> None:
