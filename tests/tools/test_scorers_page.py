@@ -14,8 +14,10 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from config.scorers import ScorersConfig
+from config.scorers import CodeConfig, MathConfig, ScorersConfig, SweConfig
+from config.section import Section
 from scorers import score
+from scorers.__main__ import main as scorers_main
 from tests.conftest import ROOT
 from tools.main import main
 
@@ -79,9 +81,30 @@ def test_every_response_of_the_page_is_right(line: str) -> None:
 
 def test_every_section_of_a_run_on_the_page_is_valid() -> None:
     sections = [yaml.safe_load(block.text)["scorers"] for block in blocks() if block.kind == "yaml"]
-    assert len(sections) == 2
-    for section in sections:
-        assert ScorersConfig.model_validate(section).tasks["letter"].scorer.type == "custom"
+    tasks = [ScorersConfig.model_validate(section).tasks for section in sections]
+    assert [{name: task.scorer.type for name, task in named.items()} for named in tasks] == [
+        {"letter": "custom"}, {"letter": "custom", "essay": "custom"}, {"math": "math", "code": "code", "swe": "swe"}]
+
+
+@pytest.mark.parametrize("section", [MathConfig, CodeConfig, SweConfig])
+def test_every_option_of_a_scorer_stands_on_the_page_with_its_default(section: type[Section]) -> None:
+    name = section.model_fields["type"].default
+    _, _, table = PAGE.read_text(encoding="utf-8").partition(f"| option of `type: {name}` | |\n")
+    said = dict(re.findall(r"^\| `(\w+)(?:: (.*?))?` \|", table.partition("\n\n")[0], flags=re.MULTILINE))
+    defaults = {key: field.default for key, field in section.model_fields.items() if key != "type"}
+    queue = defaults.pop("queue")
+    assert said.pop("queue", queue) == queue
+    assert {key: yaml.safe_load(value or "null") for key, value in said.items()} == defaults
+
+
+def test_the_command_that_serves_a_sandbox_is_as_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = re.findall(r"`python -m scorers sandbox (.+?)`", PAGE.read_text(encoding="utf-8"))
+    with pytest.raises(SystemExit):
+        scorers_main(["sandbox", "--help"])
+    known = set(re.findall(r"--\w+", capsys.readouterr().out))
+    assert commands
+    for command in commands:
+        assert set(re.findall(r"--\w+", command)) <= known
 
 
 def test_every_program_of_the_page_runs(tmp_path: Path) -> None:
@@ -103,7 +126,8 @@ def test_the_templates_rows_score_what_they_expect(monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(EXAMPLE)
     assert main(["score", "rows.jsonl", "--config", "run.yaml", "--workers", "1"]) == 0
     rows = [json.loads(line) for line in (EXAMPLE / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [json.loads(line)["value"] for line in capfd.readouterr().out.splitlines()] == [row["expected"] for row in rows]
+    found = [json.loads(line)["value"] for line in capfd.readouterr().out.splitlines()]
+    assert found == [row["expected"] for row in rows]
 
 
 def test_the_page_is_linked_from_the_first_two_screens() -> None:
