@@ -91,6 +91,11 @@ class Delivery:
         """Ids of the jobs in the queues' lists."""
         return {job for queue in self.queues.values() for job in queue.get_job_ids()}
 
+    def groups_waiting(self, queue: QueueName) -> int:
+        """Entries of the jobs in a queue's list."""
+        jobs = set(self.queues[queue].get_job_ids())
+        return sum(job in jobs for job in self.carriers().values())
+
     def serving(self) -> Counter[str]:
         """Living workers of each queue, as their heartbeats say."""
         found: list[Any] = [self._client.hget(self._keys.alive("scorer", name), "queues")

@@ -96,7 +96,7 @@ class Dispatcher:
             self._serving = self.joined.link(lambda _: self.delivery.serving())
         costs = self._costs()
         for queue in wanted:
-            workers = max(1, self._serving[queue])
+            workers = max(1, self._serving[queue])      # the first to come finds work; a lost heartbeat stops nobody
             room = AHEAD * workers - self._jobs_waiting(queue)
             for _ in range(room):
                 if waiting := len(self.held[queue]):
@@ -129,6 +129,9 @@ class Dispatcher:
     def _jobs_waiting(self, queue: QueueName) -> int:
         return self.joined.link(lambda _: len(self.delivery.queues[queue]))
 
+    def _groups_delivered(self, queue: QueueName) -> int:
+        return self.joined.link(lambda _: self.delivery.groups_waiting(queue))
+
     def _costs(self) -> dict[str, float]:
         """Mean seconds of a group in each queue, of those that have scored one."""
         found = self.joined.link(lambda client: read_stats(client, self.joined.keys))
@@ -147,9 +150,11 @@ class Dispatcher:
             return
         self._said = time.monotonic()
         serving = self.joined.link(lambda _: self.delivery.serving())
-        for name in self.held:
-            if (waiting := self._jobs_waiting(name)) and not serving[name]:
-                log.warning("no_worker queue=%s jobs=%d: start some with python -m scorers --run %s --queues %s",
+        for name, entries in self.held.items():
+            if serving[name]:
+                continue
+            if waiting := len(entries) + self._groups_delivered(name):
+                log.warning("no_worker queue=%s groups=%d: start some with python -m scorers --run %s --queues %s",
                             self.delivery.queues[name].name, waiting, self.joined.run.name, name)
 
 

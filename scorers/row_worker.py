@@ -27,9 +27,8 @@ from broker.messages import Score
 from broker.row_shapes import UnknownType, route
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.combine import reward
-from scorers.registry import build_scorer
+from scorers.registry import Scorers
 from scorers.retries import score_with_retries
-from scorers.scorer import Scorer
 
 TEXT_KEY: Final = "llm_output"
 READY: Final = b"{}"                        # its first frame
@@ -45,7 +44,7 @@ class RowScorer:
 
     def __init__(self, config: ScorersConfig) -> None:
         self._config = config
-        self._scorers: dict[str, Scorer] = {}       # by their section's JSON
+        self._scorers = Scorers(config)
 
     def result(self, line: bytes) -> Result:
         """What becomes of one line. `fault` is what an error is due to: row, its type, machine or scorer."""
@@ -65,14 +64,10 @@ class RowScorer:
 
     def close(self) -> None:
         """End every child process."""
-        for scorer in self._scorers.values():
-            scorer.close()
+        self._scorers.close()
 
     def _score(self, task: TaskConfig, text: str, info: dict[str, Any]) -> Score:
-        key = task.scorer.model_dump_json()
-        if key not in self._scorers:
-            self._scorers[key] = build_scorer(task.scorer, self._config)
-        scorer = self._scorers[key]
+        scorer = self._scorers.of(task)
         scorer.check_row(info)
         content = score_with_retries(scorer, text, info, self._config)
         return reward(content, None, task.model_copy(update={"format": None}))[0]

@@ -209,19 +209,22 @@ def test_a_foreign_entry_ends_with_the_dead_and_does_not_stop_the_dispatcher(sta
 
 
 @pytest.mark.parametrize("serves", ["", "light,code", "math", "code,math"])
-def test_jobs_that_nobody_can_take_are_said_aloud(station: Station, monkeypatch: pytest.MonkeyPatch, serves: str,
+def test_groups_that_nobody_can_take_are_said_aloud(station: Station, monkeypatch: pytest.MonkeyPatch, serves: str,
                                                   caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(dispatching, "SAY_EVERY_S", 0.0)
-    station.roll_out(0)
-    station.deliver()
+    monkeypatch.setattr("broker.alive.LOOK_S", 0.02)
+    station.roll_out(*range(5))
     heart = Heartbeat(station.link, station.keys, "scorer", "w")
     heart.say("waiting", queues=serves)
     assert wait_until(lambda: station.delivery.serving().total() == len(serves.split(",")) * bool(serves))
     with station.dispatcher() as dispatcher:
+        dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
+        dispatcher.deliver()
+        assert len(dispatcher.held["math"]) == 3, "two jobs of one group are enough for the first worker to come"
         dispatcher._say_aloud()
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert said == ([] if "math" in serves else
-                    ["no_worker queue=test.math jobs=1: start some with python -m scorers --run test --queues math"])
+                    ["no_worker queue=test.math groups=5: start some with python -m scorers --run test --queues math"])
     heart.stop()
 
 
