@@ -137,7 +137,7 @@ class Execution:
 
     def _look(self) -> None:
         """At what no limit of the kernel's sees to: memory of all processes together, and the scratch folder's size."""
-        held = self._tree.memory_bytes()
+        held = self._tree.memory_bytes(self._limits.memory_bytes)
         self._peak_bytes = max(self._peak_bytes, held)
         if held > self._limits.memory_bytes:
             self._cause = (Ending.MEMORY, f"{held >> 20} MiB of memory, {self._limits.memory_bytes >> 20} allowed")

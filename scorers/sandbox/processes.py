@@ -12,6 +12,7 @@ import signal
 from contextlib import suppress
 
 HELD = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)     # not files: interpreters are shared
+SHARE = re.compile(rb"^Pss_(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 TASKS = re.compile(rb"^Uid:\s+(\d+).*^Threads:\s+(\d+)", re.MULTILINE | re.DOTALL)
 
 
@@ -62,16 +63,35 @@ class Tree:
         self._sessions.add(str(leader).encode())
         self._others.discard(str(leader))
 
-    def memory_bytes(self) -> int:
-        """What all of them hold: their own pages and shared memory, each counted once a process."""
+    def memory_bytes(self, allowed: int) -> int:
+        """What all of them hold: their own pages and shared memory. More than `allowed` only where it really is.
+
+        At first each page counts once a process. A fork shares its pages until they are written to, but the kernel
+        takes long to say so: it walks through them all.
+        """
+        members = self._members()
+        total = sum(map(held_bytes, members))
+        return total if total <= allowed else sum(share_bytes(pid) or held_bytes(pid) for pid in members)
+
+    def _members(self) -> list[str]:
         now = all_pids()
         self._others &= now
-        total = 0
+        members = []
         for pid in now - self._others:
             fields = stat_fields(pid)
             # Or leads a session, as soon as it gets to it.
             if len(fields) > 3 and (fields[3] in self._sessions or pid.encode() in self._sessions):
-                total += sum(int(kilobytes) for kilobytes in HELD.findall(read(pid, "status")))
+                members.append(pid)
             else:
                 self._others.add(pid)
-        return total * 1024
+        return members
+
+
+def held_bytes(pid: str) -> int:
+    """Pages of a process that are no file's, shared ones too."""
+    return sum(int(kilobytes) for kilobytes in HELD.findall(read(pid, "status"))) * 1024
+
+
+def share_bytes(pid: str) -> int:
+    """The same, where a page of n processes counts 1/n; 0 where the kernel does not tell us."""
+    return sum(int(kilobytes) for kilobytes in SHARE.findall(read(pid, "smaps_rollup"))) * 1024

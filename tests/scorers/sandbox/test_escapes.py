@@ -205,6 +205,12 @@ def test_a_run_ends_at_its_deadline_with_all_that_it_started(source: str, ending
     assert programs_left(sandbox) == []
 
 
+def test_memory_that_forks_share_counts_once(run: Run) -> None:
+    outcome = run("import os, time\nheld = bytearray(100 << 20)\nchildren = [os.fork(), os.fork()]\n"
+                  "time.sleep(.3)\nif all(children):\n  [os.waitpid(child, 0) for child in children]\n  print('held')")
+    assert outcome.stdout == b"held\n", outcome        # 400 MiB as its four processes count, 256 allowed
+
+
 def test_one_process_can_t_hold_more_than_its_memory(run: Run) -> None:
     outcome = run("x = bytearray(4 << 30)\nprint('held')")
     assert outcome.stdout == b""

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 from scorers.sandbox import processes
 
+ALLOWED = 1 << 40
+
 
 @contextmanager
 def forked(do: Callable[[], None]) -> Iterator[int]:
@@ -38,9 +40,9 @@ def test_a_process_that_is_slow_to_lead_its_session_is_counted() -> None:
 
     with forked(lead) as pid:
         tree = processes.Tree(pid)
-        assert tree.memory_bytes() > 0          # it may still be in the session of its parent
+        assert tree.memory_bytes(ALLOWED) > 0          # it may still be in the session of its parent
         os.write(tell, b"x")
         os.read(reply, 1)
-        assert tree.memory_bytes() > 0
+        assert tree.memory_bytes(ALLOWED) > 0
     for descriptor in (told, tell, reply, answer):
         os.close(descriptor)
