@@ -36,6 +36,7 @@ from scorers.dispatcher import Dispatcher
 from tests.broker.conftest import Board
 from tests.broker.groups import a_rollout
 
+SLEEPER = {"type": "custom", "import_path": "tests.scorers.sleeper:Sleeper"}
 RIGHT, HANGING = "\\boxed{4}", "\\boxed{9^{9^{9}}}"
 
 

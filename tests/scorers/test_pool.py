@@ -19,9 +19,10 @@ from broker.keys import Keys
 from broker.processes import stop
 from broker.stats import snapshot
 from scorers import pool
+from scorers.__main__ import main
 from tests.broker.test_alive import wait_until
 from tests.broker.test_processes import is_running, wait_until_gone
-from tests.scorers.station import Station, make_run
+from tests.scorers.station import SLEEPER, Station, make_run
 
 CHILD = """#!/bin/bash
 part=${@: -1}
@@ -29,18 +30,6 @@ echo $$ >> %s/$part
 %s
 trap 'echo TERM >> %s/signals; sleep 0.2; exit 0' TERM
 while :; do sleep 0.02; done
-"""
-
-SLOW = """
-import time
-from scorers.custom import SimpleScorer
-
-class Slow(SimpleScorer):
-    name, version = "slow", "1"
-
-    def score(self, text, verification_info):
-        time.sleep(0.2)
-        return self.scored(1.0, "at last")
 """
 
 
@@ -191,7 +180,8 @@ def test_a_pool_outlives_any_number_of_kills(station: Station, tmp_path: Path, m
 
 
 def test_the_real_thing_scores_survives_a_kill_and_dies_whole(link: Link, keys: Keys, tmp_path: Path) -> None:
-    station = Station(link, keys, make_run(broker={"lease_s": 0.6}))
+    station = Station(link, keys, make_run(broker={"lease_s": 0.6},
+                                           scorers={"workers": 1, "tasks": {"math": {"scorer": SLEEPER}}}))
     station.roll_out(0, 1, 2)
     scorers = station.start(tmp_path)
     try:
@@ -211,43 +201,45 @@ def test_the_real_thing_scores_survives_a_kill_and_dies_whole(link: Link, keys: 
 
 
 def test_a_pool_grows_while_it_works_and_each_serves_its_queues(link: Link, keys: Keys, tmp_path: Path) -> None:
-    (tmp_path / "slow.py").write_text(SLOW)
-    custom = {"type": "custom", "import_path": "slow:Slow"}
-    tasks = {"quick": {"scorer": custom}, "slow": {"scorer": custom | {"queue": "code"}}}
+    tasks = {"quick": {"scorer": SLEEPER},
+             "slow": {"scorer": SLEEPER | {"queue": "code", "options": {"seconds": 0.2}}}}
     station = Station(link, keys, make_run(scorers={"workers": 1, "tasks": tasks}))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(tmp_path))
-        first = station.start(tmp_path, "--queues", "light")
-        second = None
-        try:
-            station.roll_out(*range(6), task="slow")        # nobody serves `code` yet
-            station.roll_out(6, 7, task="quick")
-            first.until(lambda: station.ids("scored") == ["6", "7"])
-            second = station.start(tmp_path, "--queues", "code,judge", "--workers", "2")
-            second.until(lambda: station.delivery.serving() == {"light": 1, "code": 2})
-            station.roll_out(*range(8, 14), task="slow")
-            second.until(lambda: len(station.ids("scored")) == 14)
-            slow = [codec.decode_scored(station.entry(str(number)).raw).worker for number in range(8, 14)]
-            assert len(set(slow)) == 2, "both new workers had work"
-            assert len([process for process in snapshot(link.client, "test").processes
-                        if process.role == "dispatcher"]) == 2
-            station.audit()
-        finally:
-            stop(first.process, 0)
-            if second is not None:
-                stop(second.process, 0)
+    first = station.start(tmp_path, "--queues", "light")
+    second = None
+    try:
+        station.roll_out(*range(6), task="slow")        # nobody serves `code` yet
+        station.roll_out(6, 7, task="quick")
+        first.until(lambda: station.ids("scored") == ["6", "7"])
+        second = station.start(tmp_path, "--queues", "code,judge", "--workers", "2")
+        second.until(lambda: station.delivery.serving() == {"light": 1, "code": 2})
+        station.roll_out(*range(8, 14), task="slow")
+        second.until(lambda: len(station.ids("scored")) == 14)
+        slow = [codec.decode_scored(station.entry(str(number)).raw).worker for number in range(8, 14)]
+        assert len(set(slow)) == 2, "both new workers had work"
+        assert len([process for process in snapshot(link.client, "test").processes
+                    if process.role == "dispatcher"]) == 2
+        station.audit()
+    finally:
+        stop(first.process, 0)
+        if second is not None:
+            stop(second.process, 0)
 
 
 @pytest.mark.parametrize(("words", "said"), [
     (("--queues", "math,gpu"), "no queue 'gpu'; there are light, math, code, judge"),
     (("--workers", "0"), "'0' is no number of workers"),
-    (("--queues", "judge,code"), "no task of this run is scored in judge or code; its queues are math"),
 ])
-def test_what_can_not_be_served_is_refused_with_what_can(station: Station, tmp_path: Path, words: tuple[str, ...],
-                                                         said: str) -> None:
-    scorers = station.start(tmp_path, *words)
-    assert scorers.process.wait(20) in {1, 2}
-    assert said in scorers.log.read_text()
+def test_words_without_a_meaning_are_refused_with_what_has_one(capsys: pytest.CaptureFixture[str],
+                                                               words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--run", "test", *words])
+    assert said in capsys.readouterr().err
+
+
+def test_queues_that_the_run_does_not_use_are_refused_with_those_that_it_does(station: Station, tmp_path: Path) -> None:
+    scorers = station.start(tmp_path, "--queues", "judge,code")
+    assert scorers.process.wait(20) == 2
+    assert "no task of this run is scored in judge or code; its queues are math" in scorers.log.read_text()
 
 
 def _pid_of(station: Station, role: str) -> int:

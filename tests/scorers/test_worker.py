@@ -24,7 +24,7 @@ from scorers.dispatcher import Dispatcher
 from scorers.group import GroupScorer
 from scorers.sandbox.program import SandboxUnavailable
 from tests.broker.test_alive import wait_until
-from tests.scorers.station import HANGING, RIGHT, Scorers, Station, make_run
+from tests.scorers.station import HANGING, RIGHT, SLEEPER, Scorers, Station, make_run
 
 PACE = {"workers": 1, "groups_per_job": 1}
 MINE = """
@@ -57,14 +57,25 @@ def hanging_for(seconds: float) -> dict[str, object]:
     return {"tasks": {"math": {"scorer": {"type": "math", "deadline_s": seconds}}}}
 
 
-def test_a_worker_that_fails_its_self_test_takes_no_job_and_says_why(link: Link, keys: Keys, tmp_path: Path) -> None:
-    station = Station(link, keys, make_run(scorers=PACE | hanging_for(1e-6)))       # no answer is that quick
+def sleeping_for(seconds: float) -> dict[str, object]:
+    """The same without sympy, which takes a worker's processor for seconds before it is ready."""
+    return {"tasks": {"math": {"scorer": SLEEPER | {"queue": "math", "options": {"hanging_s": seconds}}}}}
+
+
+@pytest.mark.parametrize(("tasks", "reason"), [
+    (hanging_for(1e-6), "the math scorer's self-test failed"),        # no answer is that quick
+    ({"tasks": {"math": {"scorer": {"type": "custom", "queue": "math", "import_path": "no.such:Mine"}}}},
+     "import_path no.such:Mine: No module named 'no'"),
+])
+def test_a_worker_that_can_not_score_takes_no_job_and_says_why(
+        link: Link, keys: Keys, tmp_path: Path, tasks: dict[str, object], reason: str) -> None:
+    station = Station(link, keys, make_run(scorers=PACE | tasks))
     station.roll_out(0)
     station.deliver()
     with workers(station, tmp_path) as (worker,):
-        assert worker.process.wait(60) == 2
+        assert worker.process.wait(60) == 2, "another start would change nothing"
     said = worker.log.read_text()
-    assert "ended part=worker reason=the math scorer's self-test failed" in said
+    assert f"ended part=worker reason={reason}" in said
     assert "Traceback" not in said
     assert len(station.queued()) == 1
     (pending,) = link.client.xpending_range(keys(ROLLOUTS), GROUP, "-", "+", 10)
@@ -87,6 +98,7 @@ class NeedsSandbox:
 def test_a_worker_whose_sandbox_is_away_waits_for_it_and_says_so(
         link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(worker_module, "FIRST_PAUSE_S", 0.25)
+    monkeypatch.setattr("broker.alive.LOOK_S", 0.02)
     scorer, told = NeedsSandbox(2), threading.Event()
     heart = Heartbeat(link, keys, "scorer", "w")
     assert worker_module._prove(cast("GroupScorer", scorer), "w", heart, told)
@@ -100,7 +112,7 @@ def test_a_worker_whose_sandbox_is_away_waits_for_it_and_says_so(
 
 
 def test_sigterm_finishes_the_job_at_hand_and_leaves_the_next(link: Link, keys: Keys, tmp_path: Path) -> None:
-    station = Station(link, keys, make_run(scorers=PACE | hanging_for(2.0)))
+    station = Station(link, keys, make_run(scorers=PACE | sleeping_for(1.0)))
     station.roll_out(0, text=HANGING)
     station.roll_out(1)
     station.deliver()
@@ -116,7 +128,7 @@ def test_sigterm_finishes_the_job_at_hand_and_leaves_the_next(link: Link, keys: 
 
 
 def test_kill_9_costs_the_groups_not_yet_handed_over_one_try_at_most(link: Link, keys: Keys, tmp_path: Path) -> None:
-    station = Station(link, keys, make_run(scorers=hanging_for(2.0), broker={"lease_s": 0.6}))
+    station = Station(link, keys, make_run(scorers=sleeping_for(1.0), broker={"lease_s": 0.6}))
     with station.dispatcher() as dispatcher, workers(station, tmp_path, 2) as both:
         both[0].until(lambda: station.delivery.serving()["math"] == 2)
         entries = [*station.roll_out(0, 1), *station.roll_out(2, text=HANGING), *station.roll_out(3)]
