@@ -23,7 +23,15 @@ import sympy.core.random
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
 from scorers.child import Reply, Request
-from scorers.math_text import difference, elements, has_percent, normalised, plain_number, without_base
+from scorers.math_text import (
+    difference,
+    elements,
+    has_percent,
+    normalised,
+    plain_number,
+    split_outside,
+    without_base,
+)
 
 LIBRARIES: Final = " ".join(
     f"{library}={metadata.version(library)}" for library in ("math-verify", "latex2sympy2_extended", "sympy"))
@@ -101,7 +109,7 @@ def _gold(reference: str) -> list[Any]:
 def _equal(reference: str, target: list[Any]) -> bool:
     gold = _gold(reference)
     return (bool(verify(gold=gold, target=target, timeout_seconds=None))
-            and (has_percent(reference) or _holds(lambda: _stands(gold[0], target[0]))))
+            and _holds(lambda: _stands(gold, target, is_percentage=has_percent(reference))))
 
 
 def _holds(check: Callable[[], bool]) -> bool:
@@ -114,22 +122,29 @@ def _holds(check: Callable[[], bool]) -> bool:
         return False
 
 
-def _stands(gold: Any, target: Any) -> bool:
-    """Whether math_verify's "equal" holds between values: no false equation, nothing lost by rounding."""
-    if isinstance(gold, str) or isinstance(target, str) or gold == target:
+def _stands(golds: list[Any], targets: list[Any], *, is_percentage: bool) -> bool:
+    """Whether math_verify's "equal" holds between values: no false equation, nothing lost by rounding.
+
+    A percentage, too, stands for a number of percents or for the share that it is, to the digit: 50 or 0.5 for 50%.
+    """
+    gold, target = golds[0], targets[0]
+    if isinstance(gold, str) or isinstance(target, str):
         return True
-    sides, gold_sides = _sides(target), _sides(gold)
+    sides, gold_sides = _sides(target) or _sides_of_text(targets), _sides(gold)
+    if any(isinstance(side, str) for side in sides):
+        return False
+    numbers = [_value(side) for side in sides if _is_number(side)]
+    if not all(_near(number, numbers[-1], _ROUNDED) for number in numbers):
+        return False                # `3 = 5` is no way to say 5
     if sides and gold_sides and sides[0] != gold_sides[0]:
         return True                 # equations of one line, not of one value
-    if sides and not gold_sides:
-        numbers = [side for side in sides if _is_number(side)]
-        if not all(_near(number, numbers[-1], _ROUNDED) for number in numbers):
-            return False            # `3 = 5` is no way to say 5
     wanted, given = (gold_sides or [gold])[-1], (sides or [target])[-1]
-    if not _is_number(wanted) or not _is_number(given):
+    if wanted == given or not _is_number(wanted) or not _is_number(given):
         return True
+    wanted, given = _value(wanted), _value(given)
+    wanted, factors = (wanted * 100, (100, 1)) if is_percentage else (wanted, (1,))
     is_exact = _is_whole(wanted) or not (wanted.has(sympy.Float) or given.has(sympy.Float))
-    return _near(given, wanted, _EXACT if is_exact else _ROUNDED)
+    return any(_near(given * factor, wanted, _EXACT if is_exact else _ROUNDED) for factor in factors)
 
 
 def _sides(expression: Any) -> list[Any]:
@@ -142,9 +157,25 @@ def _sides(expression: Any) -> list[Any]:
     return [relations[0].lhs, *(relation.rhs for relation in relations)] if relations and is_chain else []
 
 
+def _sides_of_text(targets: list[Any]) -> list[Any]:
+    """The sides of a chain that math_verify could not read, so that it took the last one alone; none of other texts.
+
+    `6 = 5 = 6` is one: it says the same equation twice.
+    """
+    texts = split_outside(targets[-1], "=") if isinstance(targets[0], sympy.Expr) else None
+    if texts is None or len(texts) < 3:
+        return []
+    return [(_expressions(text, is_boxed=True) or [text])[0] for text in texts]
+
+
 def _is_number(expression: Any) -> bool:
     return (isinstance(expression, sympy.Expr) and not isinstance(expression, sympy.MatrixExpr)
             and bool(expression.is_number))
+
+
+def _value(number: Any) -> Any:
+    """The number with its percentages (`50*(1/100)`) computed, which sympy leaves as they are."""
+    return number.replace(sympy.UnevaluatedExpr, lambda value: value)
 
 
 def _is_whole(number: Any) -> bool:

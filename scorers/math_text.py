@@ -15,11 +15,17 @@ _NUMBER: Final = re.compile(r"([-+]?)((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,999}")
 _PERCENT: Final = re.compile(r"%|percent|\bpct\b", re.IGNORECASE)
 _SUBSCRIPTED: Final = re.compile(r"[0-9})\]]\s*_")
-_BASED: Final = re.compile(r"0*([0-9A-Za-z]+)_(?:\{(?:\\text\{)?([0-9]+)\}{1,2}|([0-9]+))")
+_BASED: Final = re.compile(r"([0-9A-Za-z]++)_(?:\{(?:\\text\{)?([0-9]+)\}{1,2}|([0-9]+))")
 _WORD: Final = re.compile(r"[A-Za-z]{3,}")
-_REMARK: Final = re.compile(r"\\(?:text\w*|mathrm|mbox)\s*\{([^{}]*)\}")
 _CONJUNCTION: Final = re.compile(r"\b(?:or|and)\b")
-_DIGIT: Final = re.compile(r"[0-9]")
+_LISTED: Final = re.compile(r"\\text\{\s*(?:or|and)\s*\}")        # read as a comma
+_REMARK: Final = re.compile(r"\\(?:text(?:normal|bf|it|rm)?|math(?:rm|bf|it)|mbox)\{")
+_REMARKS_END: Final = re.compile(r"\}(?:\^[0-9]|\{\^[0-9]\})?\Z")
+_NUMERAL: Final = re.compile(r"[0-9]++|\b(?:or|and)\s+(?:an?\s+)?(?:half|zero|one|two|three|four|five|six|seven|eight|"
+                             r"nine|ten|eleven|twelve)\b")
+# Digits that are no value: of a unit (`cm^2`, `m2`) or an index, of a modulus, `3-digit`, `to 2 decimal places`.
+_ASIDE: Final = re.compile(r"(?<=[A-Za-z])[0-9]+|(?<=[A-Za-z{}])[\^_]\{?-?[0-9]+|\bmod(?:ulo)?\s+[0-9]+"
+                           r"|(?<![0-9])[0-9]++(?:-[A-Za-z]|\s+(?:decimal|significant))")
 
 
 def tidy(answer: str) -> str:
@@ -45,7 +51,7 @@ def difference(answer: str, reference: str) -> str | None:
 
     math_verify drops all of these. A percentage answers a reference that is one, and no other: `50\%` would equal both
     50 and 0.5. A number of another base is another number, and one without its base is unfinished (base ten is none). A
-    word is no product of its letters, so an anagram is another word. An alternative in a remark is a second answer.
+    word is no product of its letters, so an anagram is another word. A number in a remark is an answer, too.
     """
     if has_percent(answer) and not has_percent(reference):
         return "a percentage, which the reference is not"
@@ -53,14 +59,32 @@ def difference(answer: str, reference: str) -> str | None:
         return "the base of the number differs"
     if _WORD.fullmatch(answer) and _WORD.fullmatch(reference) and answer.casefold() != reference.casefold():
         return "another word"
-    if _has_alternative(answer) and not _has_alternative(reference):
-        return "more than one answer"
+    if _left_out(answer) != _left_out(reference):
+        return "another number in a remark"
     return None
 
 
-def _has_alternative(text: str) -> bool:
-    r"""Whether a remark in the text names a number besides, as `5 \text{ (or 6)}` does."""
-    return any(_CONJUNCTION.search(remark) and _DIGIT.search(remark) for remark in _REMARK.findall(text))
+def names_number(text: str) -> bool:
+    """Whether a number stands in it that may be meant as an answer: `/ 6` and `or six`, and not `cm^2`."""
+    return bool(_numerals(text))
+
+
+def _numerals(text: str) -> list[str]:
+    return _NUMERAL.findall(_ASIDE.sub("", text))
+
+
+def _left_out(text: str) -> list[str]:
+    r"""The numbers in what math_verify and Hendrycks' grader take for the unit of a value and leave out.
+
+    That is all from the first remark on where the text ends with a brace, or the remark begins with a space:
+    `\text{ / 6}` in `5\text{ / 6}`, and `\mathbf{i} + 9\mathbf{j}` in `4\mathbf{i} + 9\mathbf{j}`.
+    """
+    text = _LISTED.sub(",", text)
+    remark = _REMARK.search(text)
+    if remark is None or not (_REMARKS_END.search(text) or text.startswith(" ", remark.end())):
+        return []
+    value = text[:remark.start()].rpartition("=")[2]
+    return _numerals(text[remark.end():]) if any(map(str.isalnum, value)) else []
 
 
 def _base(text: str) -> str:
@@ -71,13 +95,17 @@ def _base(text: str) -> str:
     if (based := _BASED.fullmatch(bare)) is None:
         return bare.replace("(", "").replace(")", "")
     base = based[2] or based[3]
-    return "" if base == "10" else f"{based[1]}_{base}"
+    return "" if base == "10" else f"{_digits(based)}_{base}"
 
 
 def without_base(text: str) -> str:
     """The digits alone of a number that names its base."""
     based = _BASED.fullmatch(text)
-    return text if based is None else based[1]
+    return text if based is None else _digits(based)
+
+
+def _digits(based: re.Match[str]) -> str:
+    return based[1].lstrip("0") or "0"
 
 
 def plain_number(text: str) -> Decimal | None:
@@ -139,20 +167,20 @@ def elements(text: str) -> Elements:
     whole = Elements("", (text,), "")
     if plain_number(bare) is not None or bare.startswith("\\{"):
         return whole
-    opening, closing, parts = "", "", _split(bare)
-    if bare[:1] in ("(", "[") and bare[-1:] in (")", "]") and (inner := _split(bare[1:-1])) is not None:
+    opening, closing, parts = "", "", split_outside(bare, ",")
+    if bare[:1] in ("(", "[") and bare[-1:] in (")", "]") and (inner := split_outside(bare[1:-1], ",")) is not None:
         opening, closing, parts = bare[0], bare[-1], inner
     return whole if parts is None or len(parts) == 1 else Elements(opening, tuple(parts), closing)
 
 
-def _split(text: str) -> list[str] | None:
-    """The parts between the outer commas; None where a bracket closes that was never opened."""
+def split_outside(text: str, separator: str) -> list[str] | None:
+    """The parts between the separators outside all brackets; None where a bracket closes that was never opened."""
     parts, start, depth = [], 0, 0
     for position, character in enumerate(text):
         depth += (character in "([{") - (character in ")]}")
         if depth < 0:
             return None
-        if character == "," and depth == 0:
+        if character == separator and depth == 0:
             parts.append(text[start:position].strip())
             start = position + 1
     return [*parts, text[start:].strip()]

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from config.scorers import MathConfig
 from scorers.extract import last_box
-from scorers.math_text import difference, normalised, plain_number, tidy
+from scorers.math_text import difference, names_number, normalised, plain_number, tidy
 
 MAX_CHARS: Final = 10_000               # of an answer: math_verify's regular expressions are slow on long texts
 
@@ -67,7 +67,7 @@ def _of_gsm8k(response: str, config: MathConfig) -> Answer:
     numbers = list(_FINAL_NUMBER.finditer(response))
     if not numbers:
         raise NoAnswer("no answer: no number after ####")
-    if re.search("[0-9]", numbers[-1][2]):
+    if names_number(numbers[-1][2]):
         raise NoAnswer("no answer: more than one number after the last ####")
     return Answer(numbers[-1][1].rstrip(".,"))
 

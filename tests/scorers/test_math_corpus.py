@@ -12,8 +12,8 @@ from broker.errors import BadMessage
 from config.scorers import MathConfig
 from scorers.math_answer import MathAnswer
 from scorers.math_equality import judge
-from scorers.math_text import is_integer
-from scorers.math_variants import VARIANTS
+from scorers.math_text import difference, is_integer, normalised
+from scorers.math_variants import MAX_CHARS, VARIANTS
 from tests.scorers.golden.math_corpus import ATTACKS, HONEST, NULL_ANSWERS, REFERENCES, WRONG
 
 SEPARATORS = (
@@ -52,6 +52,20 @@ def test_an_attack_gets_nothing_within_its_deadline(hasty: MathAnswer, text: str
     score = hasty.score_text(text, reference, row_type)
     assert score.value == 0.0, (trick, score.reason)
     assert time.monotonic() - started < 0.6 + 2.0
+
+
+@pytest.mark.parametrize("piece", [
+    "0", "1 ", "\\text{", "\\text{ or", "or  ", "6-", "a^", "}^2", "\\frac", "\\frac{", "\\sqrt ", " .5", "0_{\\text{", "5  ",
+])
+@pytest.mark.parametrize("end", ["", "}", "_x", "_{2", "!"])
+def test_no_text_is_slow_to_compare_in_the_scorers_own_process(piece: str, end: str) -> None:
+    """In quadratic time one of these took a second."""
+    text = f"5\\text{{{piece * (MAX_CHARS // len(piece))}{end}"
+    started = time.process_time()
+    for answer in (text, text.removeprefix("5\\text{")):
+        difference(answer, "5")
+        normalised(answer)
+    assert time.process_time() - started < 0.4
 
 
 @pytest.mark.parametrize("row_type", VARIANTS)

@@ -22,6 +22,14 @@ HONEST = [
     ("x = 1 \\text{ or } x = 2", "x = 1 \\text{ or } x = 2"), ("x = 2 + 3 = 5", "5"),
     ("123456789012345678901", "123456789012345678901"), ("None", "None"), ("0", "0"), ("\\text{False}", "False"),
     ("2x + 2y = 2", "x + y = 1"), ("x = \\infty", "\\infty"), ("\\text{No}", "No"),
+    ("0.5", "50\\%"), ("x = 0.5", "50\\%"), ("50.0\\%", "50\\%"), ("0.5 = 50\\%", "50\\%"), ("0.333", "33.3\\%"),
+    ("6 = 6 = 6", "6"), ("1 + 5 = 2 \\cdot 3 = 6", "6"), ("x = 6 = 6", "x = 6"),
+    ("\\sum_{i=1}^{2} i + \\sum_{j=1}^{2} j", "6"),
+    ("5\\text{ cm}^2", "5"), ("5\\text{ m/s}^{2}", "5"), ("5\\text{ cm2}", "5"), ("5 \\text{ (mod 7)}", "5"),
+    ("3.14 \\text{ (to 2 decimal places)}", "3.14"), ("12 \\text{ 3-digit numbers}", "12"), ("\\text{5}", "5"),
+    ("5 \\text{ and } 6", "5, 6"), ("5 \\text{ men and women}", "5"),
+    ("3\\text{ hours }30\\text{ minutes}", "3 \\text{ hours } 30 \\text{ minutes}"), ("A_{\\text{total}} = 25", "25"),
+    ("008_{16}", "8_{16}"),
 ]
 
 WRONG = [
@@ -37,6 +45,11 @@ WRONG = [
     ("ACB", "ABC"), ("\\text{No}", "Yes"), ("B", "A"), ("x + 2", "x + 3"), ("1, 2", "1, 2, 3"), ("x < 3", "x \\le 3"),
     ("\\frac{3}{4}", "\\frac{4}{3}"), ("1000", "10000"),
     ("\\begin{pmatrix} 1 & 2 \\end{pmatrix}", "\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}"), ("five", "5"),
+    ("0 = 50", "50\\%"), ("1 = 2 = 50", "50\\%"), ("0.50000001", "50\\%"), ("50.000001", "50\\%"), ("5000\\%", "50\\%"),
+    ("50 = 0.5", "50\\%"), ("6 = 5 = 6", "6"), ("6 = 5 = 6", "x = 6"), ("x = 5 = 6", "x = 6"),
+    ("5\\text{ hours }6\\text{ minutes}", "5"), ("5", "5\\text{ hours }6\\text{ minutes}"),
+    ("5\\text{a} + 6\\text{b}", "5"),
+    ("4\\mathbf{i} + 9\\mathbf{j}", "4\\mathbf{i} + 3\\mathbf{j}"), ("5\\text{ x 10}^{3}", "5"),
 ]
 
 _DEEP = "\\frac{1}{" * 2000 + "x" + "}" * 2000
@@ -69,6 +82,16 @@ ATTACKS = [
     ("\\boxed{x=5 \\text{ or } x=6}", "5", "two answers"),
     ("\\boxed{5 \\text{ or } 6}", "6", "two answers"),
     ("\\boxed{5 \\text{ (or 6)}}", "5", "two answers"),
+    ("\\boxed{5\\text{ / 6}}", "5", "two answers"),
+    ("\\boxed{5\\text{ 6 7 8}}", "5", "four answers"),
+    ("\\boxed{5\\textbf{6}}", "5", "two answers"),
+    ("\\boxed{5\\mbox{ {{6}} }}", "5", "two answers"),
+    ("\\boxed{5\\mathit{ or 6}}", "5", "two answers"),
+    ("\\boxed{5\\text{ or six}}", "5", "two answers"),
+    ("\\boxed{5\\text{ and a half}}", "5", "two answers"),
+    ("\\boxed{5\\text{ / 6}^2}", "5", "two answers"),
+    ("\\boxed{6 = 5 = 6}", "6", "never true"),
+    ("\\boxed{" + "0" * 9_990 + "_x}", "5", "zeros and a subscript"),
     ("\\boxed{5 \\lor 6}", "5", "two answers"),
     ("\\boxed{$5$ or $6$}", "5", "two answers"),
     ("\\boxed{$5$, $6$ and $7$}", "7", "three answers"),

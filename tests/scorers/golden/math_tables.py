@@ -92,6 +92,9 @@ GSM8K = [
     Row("#### 1234", "1,234", 0, 1, "compared as numbers"),
     Row("#### 72", "72 ", 0, 1, "space is none of the reference"),
     Row("#### 72 or 5", "72", 1, 0, "one answer"),
+    Row("#### 72 or six", "72", 1, 0, "one answer"),
+    Row("#### 72 and a half", "72", 1, 0, "one answer"),
+    Row("#### 72 apples and pears", "72", 1, 1),
     Row("#### 25%", "25", 1, 0, NO_PERCENT),
 ]
 
@@ -110,6 +113,8 @@ HENDRYCKS = [
     Row("\\boxed{.5}", "0.5", 1, 1),
     Row("\\boxed 1 and \\boxed{2}", "2", 1, 1),
     Row("\\boxed{50\\%}", "50", 1, 0, NO_PERCENT),
+    Row("\\boxed{5\\text{ / 6}}", "5", 1, 0, "one answer"),
+    Row("\\boxed{5\\text{ / 6}\\quad}", "5", 1, 0, "one answer"),
     Row("\\boxed{x+1}", "1+x", 0, 0),
 ]
 
