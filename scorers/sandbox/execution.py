@@ -26,6 +26,7 @@ from scorers.sandbox.program import Ending, Outcome
 from scorers.sandbox.seccomp import Walls
 
 LOOK_EVERY_S: Final = 0.02      # at memory and scratch
+INNER_S: Final = 1.0            # for a namespace to go, before its processes are looked for one by one
 SETUP_S: Final = 10.0           # for the walls to stand: a busy machine's slowness is not the program's
 
 
@@ -157,6 +158,7 @@ class Execution:
             os.kill(self._pid, signal.SIGKILL)          # should it not have become the leader of its group yet
         _, status, usage = os.wait4(self._pid, 0)
         self._add(usage)
+        self._await_inner()
         rounds = 0
         while True:
             try:
@@ -169,9 +171,16 @@ class Execution:
                         processes.kill_children()
                     time.sleep(0.001)
             except ChildProcessError:
-                if self._inner_fd is not None:
-                    os.close(self._inner_fd)
                 return status
+
+    def _await_inner(self) -> None:
+        """Of bwrap's namespace it is the last process, and now it is our child."""
+        if self._inner_fd is not None:
+            poll = select.poll()
+            poll.register(self._inner_fd, select.POLLIN)
+            poll.poll(INNER_S * 1000)
+            os.close(self._inner_fd)
+            self._inner_fd = None
 
     def _add(self, usage: resource.struct_rusage) -> None:
         """Of a process that has ended and of those that it waited for: with bwrap the program is one of the latter."""

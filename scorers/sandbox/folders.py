@@ -8,7 +8,6 @@ descriptors, and links are not followed.
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -97,7 +96,7 @@ def _empty(inner: int, top: int) -> list[str]:
     for entry in found:
         if entry.is_dir(follow_symlinks=False):
             os.chmod(entry.name, 0o700, dir_fd=inner)       # to be moved and read, whoever made it
-            moved.append(f"{secrets.token_hex(16)}")
+            moved.append(f"{os.urandom(16).hex()}")
             os.rename(entry.name, moved[-1], src_dir_fd=inner, dst_dir_fd=top)
         else:
             os.unlink(entry.name, dir_fd=inner)

@@ -20,6 +20,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 from scorers.sandbox.syscalls import ATTRIBUTES, FOREIGN, HIGHEST, LEAVING, NUMBERS, UNCOUNTED
 
@@ -121,6 +122,7 @@ def landlock_rules(own_pid: int | None) -> Iterator[Rule]:
     yield from map(denied, ["rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal"])
 
 
+@cache
 def build_filter(walls: Walls, own_pid: int | None = None) -> bytes:
     """The filter of these walls, for this machine.
 
