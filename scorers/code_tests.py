@@ -70,6 +70,10 @@ class CodeTests:
         if suite.language not in self._sandbox.languages:
             reason = f"the sandbox here ({self._sandbox.name}) has no {suite.language.value}"
             return self._score(started, None, reason, {})
+        most = min(Limits().output_bytes, self._sandbox.max_output_bytes)
+        if (longest := _longest_output(suite)) > most:
+            reason = f"a case expects {longest} bytes of output; the sandbox here ({self._sandbox.name}) carries {most}"
+            return self._score(started, None, reason, {})
         source = program_of(text, suite.language)
         if source.text is None:
             return self._score(started, 0.0, f"no answer: {source.problem}", {"passed": 0.0})
@@ -205,7 +209,7 @@ class CodeTests:
 
     def _run(self, prepared: Prepared, source: str, tests: Harnessed, cases: Sequence[Mapping[str, Any]],
              *, stop: bool, deadline: float) -> Verdict:
-        left_s = deadline - time.monotonic()
+        left_s = min(deadline - time.monotonic(), self._sandbox.max_wall_s - _OVERTIME_S)
         if left_s <= 0:
             return Verdict(cases=(), stopped=self._over_deadline(), is_limit=True)
         limits = self._limits(left_s + _OVERTIME_S, of_case=False)
@@ -240,6 +244,13 @@ def program_of(text: str, language: Language) -> _Source:
     if block is None:
         return _Source(None, "no closed code block after the thinking")
     return _Source(block) if block.strip() else _Source(None, "the code block is empty")
+
+
+def _longest_output(suite: Suite) -> int:
+    """Bytes that the longest case wants to see."""
+    if isinstance(suite.tests, Harnessed):
+        return 0
+    return max(len(case.expected.encode("utf-8", "surrogatepass")) for case in suite.tests)
 
 
 def _take(verdict: Verdict, tally: CaseTally) -> None:

@@ -99,7 +99,7 @@ def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], to
     cases: list[tuple[bool, str]] = []
     with sandbox.prepare(harness(("pytest",))) as prepared:
         for path in tests.test_files:
-            left_s = end - time.monotonic()
+            left_s = min(end - time.monotonic(), sandbox.max_wall_s - OVERTIME_S)
             if left_s <= 0:
                 return _result(cases, f"{path}: {total_s:g} s of time", is_limit=True)
             limits = Limits(wall_s=left_s + OVERTIME_S)

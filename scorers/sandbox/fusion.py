@@ -12,7 +12,8 @@ What SandboxFusion's fields blur is settled like this (our own server says exact
   starts; node maps more than any sensible limit at once. There, a program that could not start a thread is run again
   without the limit, and JavaScript is always run without it: the server's own container is what holds then.
 - SandboxFusion reads an output while the program runs only as far as its buffers go: over 128 KiB it may come back cut,
-  or the program hangs until its time is up. Such a reply counts against `output_bytes` alone, else the call fails.
+  or the program hangs until its time is up. That is `max_output_bytes` there, and more on standard output ends a run.
+- A call compiles and runs. So nobody knows whether a program compiles before its first run, which says so.
 - Its walls are its operator's: nothing here proves that a program can't get out.
 """
 
@@ -23,7 +24,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Final
 
 import httpx
@@ -37,6 +38,7 @@ from scorers.sandbox.wire import LANGUAGE_NAMES, MAX_TIMEOUT_S, CommandResult, R
 COMPILE_S: Final = 30.0                     # for a compiler
 MARGIN_S: Final = 10.0                      # beyond a program's own limits: the way, the queue, the walls
 PATIENCE_S: Final = 20.0                    # for a server, when none is ready or all are busy
+REPLY_BYTES: Final = 80 << 20               # of JSON: both outputs of the largest run, escaped, and once more in base64
 IDLE_S: Final = 2.0                         # that a connection is kept; uvicorn closes its side after 5
 WHOLE_OUTPUT_BYTES: Final = 128 << 10       # what SandboxFusion surely carries of one stream
 KILLS: Final = frozenset({-9, -15, 137, 143})       # SIGKILL and SIGTERM, as Python and as a shell report them
@@ -48,6 +50,7 @@ class FusionSandbox:
 
     name = "fusion"
     languages = frozenset(Language)
+    max_wall_s = MAX_TIMEOUT_S
 
     def __init__(self, urls: Sequence[str], *, patience_s: float = PATIENCE_S, margin_s: float = MARGIN_S) -> None:
         """Contact nobody yet.
@@ -68,14 +71,22 @@ class FusionSandbox:
 
     @property
     def version(self) -> str:
-        """What the servers run Python with: `python=3.11.2`; several where they differ, unknown while none answers."""
+        """What the servers run Python with: `python=3.11.2`; several where they differ, unknown until one has answered."""
         if self._version is None:
-            try:
-                self._pool.probe_all()
-            except SandboxUnavailable:
+            self._pool.meet()
+            versions = sorted({server.version for server in self._pool.servers if server.version})
+            if not versions:
                 return "python=unknown"
-            self._version = "python=" + ",".join(sorted({one.version for one in self._pool.servers if one.version}))
+            self._version = "python=" + ",".join(versions)
         return self._version
+
+    @property
+    def max_output_bytes(self) -> int:
+        """Of one stream: SandboxFusion carries less than our server. Raises SandboxUnavailable: none ever answered."""
+        if not any(server.version for server in self._pool.servers):
+            self._pool.probe_all()
+        are_ours = all(server.is_ours for server in self._pool.servers if server.version)
+        return Limits().output_bytes if are_ours else WHOLE_OUTPUT_BYTES
 
     @contextmanager
     def prepare(self, program: Program) -> Iterator[FusionProgram]:
@@ -120,8 +131,6 @@ class FusionSandbox:
                     except Refused as refused:
                         refusals += 1
                         reason = str(refused)
-                    except _Unfit as unfit:
-                        reason = str(unfit)
                     except ServerTrouble as trouble:
                         reason = str(trouble)
                         self._pool.doubt(server, reason)
@@ -136,20 +145,18 @@ class FusionSandbox:
         sent = request if server.is_ours else _for_fusion(request)
         compile_s = request.compile_timeout if request.language == "cpp" else 0.0
         reply = post_run(self._client(), server.url, sent, timeout_s=request.run_timeout + compile_s + self._margin_s,
-                         max_bytes=(16 << 20) + 12 * limits.output_bytes)
+                         max_bytes=REPLY_BYTES)
         is_compiler = compile_failed(reply)
         result = reply.compile_result if is_compiler else reply.run_result
         if result is None:
             raise ServerTrouble("a reply without a result")
         try:
-            outcome = _outcome(result, limits)
+            outcome = _outcome(result, limits, is_ours=server.is_ours)
         except ValueError as error:
             raise ServerTrouble(f"no reply of this API: {error}") from None
-        if not server.is_ours and not is_compiler and outcome.ending is not Ending.OUTPUT:
-            size = max(len(outcome.stdout), len(outcome.stderr))
-            if size > WHOLE_OUTPUT_BYTES:
-                raise _Unfit(f"{size} bytes of output, which SandboxFusion may have cut")
-        return Answer(server, outcome, is_compiler=is_compiler)
+        if is_compiler:
+            outcome = replace(outcome, detail=f"it does not compile: {outcome.detail}")
+        return Answer(server, outcome, is_compiler)
 
     def _probe(self, server: Server) -> None:
         """Ask for what only a run can know. Raises ServerTrouble where the answer is another one."""
@@ -172,17 +179,13 @@ class FusionSandbox:
             return self._http
 
 
-class _Unfit(Exception):
-    """The server's reply can't settle how this program ended."""
-
-
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a server says of one run."""
 
-    def __init__(self, server: Server, outcome: Outcome, *, is_compiler: bool) -> None:
-        self.server = server
-        self.outcome = outcome
-        self.is_compiler = is_compiler      # the program did not run: the compiler's outcome
+    server: Server
+    outcome: Outcome
+    is_compiler: bool           # the program did not run: the compiler's outcome
 
     @property
     def is_doubtful(self) -> bool:
@@ -197,21 +200,20 @@ class FusionProgram:
     def __init__(self, sandbox: FusionSandbox, program: Program) -> None:
         self._sandbox = sandbox
         self._program = program
-
-    @cached_property
-    def failure(self) -> Outcome | None:
-        """The compiler's refusal. Asking costs a compilation, for a language that has one."""
-        if self._program.language is not Language.CPP:
-            return None
-        answer = self._settle(b"", Limits(wall_s=1.0))
-        return answer.outcome if answer.is_compiler else None
+        self.failure: Outcome | None = None     # the compiler's refusal, once a run has met it
 
     def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
         """Run it once on one of the servers. Raises as `scorers.sandbox.program.Prepared.run`."""
-        return self._settle(stdin, limits or Limits()).outcome
+        if self.failure is None:
+            answer = self._settle(stdin, limits or Limits())
+            if not answer.is_compiler or answer.outcome.ending is not Ending.EXITED:    # over a limit: again next time
+                return answer.outcome
+            self.failure = answer.outcome
+        return self.failure
 
     def _settle(self, stdin: bytes, limits: Limits) -> Answer:
         """Run it, and once more where the first run does not settle whose doing its end was."""
+        limits = replace(limits, wall_s=min(limits.wall_s, MAX_TIMEOUT_S))
         request = self._request(stdin, limits)
         answer = self._sandbox.call(request, limits)
         if answer.is_doubtful:
@@ -223,15 +225,15 @@ class FusionProgram:
 
     def _request(self, stdin: bytes, limits: Limits) -> RunRequest:
         program = self._program
-        if limits.wall_s > MAX_TIMEOUT_S:
-            raise SandboxMissing(f"a run of {limits.wall_s:g} s: a sandbox server runs for {MAX_TIMEOUT_S:g} s at most")
         try:
-            return RunRequest(
-                code=program.source.decode(), stdin=stdin.decode(), language=LANGUAGE_NAMES[program.language],
-                compile_timeout=COMPILE_S, run_timeout=limits.wall_s, memory_limit_MB=-(-limits.memory_bytes >> 20),
-                files={path: base64.b64encode(content).decode() for path, content in program.files.items()})
+            text = stdin.decode()
         except UnicodeDecodeError as error:
-            raise SandboxMissing(f"SandboxFusion's API carries programs and inputs as UTF-8 only: {error}") from None
+            raise SandboxMissing(f"SandboxFusion's API carries inputs as UTF-8 only: {error}") from None
+        return RunRequest(
+            code=program.source.decode(errors="replace"),       # an answer's: whatever it holds, it is run
+            stdin=text, language=LANGUAGE_NAMES[program.language],
+            compile_timeout=COMPILE_S, run_timeout=limits.wall_s, memory_limit_MB=-(-limits.memory_bytes >> 20),
+            files={path: base64.b64encode(content).decode() for path, content in program.files.items()})
 
 
 def _for_fusion(request: RunRequest) -> RunRequest:
@@ -239,25 +241,25 @@ def _for_fusion(request: RunRequest) -> RunRequest:
     return request.model_copy(update={"memory_limit_MB": -1}) if request.language == "nodejs" else request
 
 
-def _outcome(result: CommandResult, limits: Limits) -> Outcome:
+def _outcome(result: CommandResult, limits: Limits, *, is_ours: bool) -> Outcome:
     """In our words. ValueError where the server says what can't be."""
+    most = limits.output_bytes if is_ours else min(limits.output_bytes, WHOLE_OUTPUT_BYTES)
     stdout = output_of(result.stdout, result.stdout_base64)
     stderr = output_of(result.stderr, result.stderr_base64)
     exit_code = result.return_code
-    if result.ending is not None:
-        ending = result.ending
-    elif max(len(stdout), len(stderr)) >= limits.output_bytes:
+    is_over = len(stdout) > most or len(stderr) > limits.output_bytes
+    if result.ending is not None:       # our server's own limit of output may be larger than ours
+        ending = Ending.OUTPUT if is_over and result.ending is Ending.EXITED else result.ending
+    elif is_over:
         ending = Ending.OUTPUT
     elif result.status == "TimeLimitExceeded":
         ending = Ending.TIME
     else:
         ending = Ending.SIGNALLED if exit_code is not None and exit_code < 0 else Ending.EXITED
-    if ending is Ending.EXITED and max(len(stdout), len(stderr)) > limits.output_bytes:
-        ending = Ending.OUTPUT              # our server's own limit may be larger
     has_code = ending in (Ending.EXITED, Ending.SIGNALLED)
     details = {Ending.EXITED: f"exit code {exit_code}", Ending.SIGNALLED: f"signal {-(exit_code or 0)}",
                Ending.TIME: f"{limits.wall_s:g} s of time", Ending.MEMORY: f"{limits.memory_bytes >> 20} MiB of memory",
-               Ending.OUTPUT: f"{limits.output_bytes} bytes of output"}
-    return Outcome(ending=ending, exit_code=exit_code if has_code else None, stdout=stdout[:limits.output_bytes],
+               Ending.OUTPUT: f"more than {most if len(stdout) > most else limits.output_bytes} bytes of output"}
+    return Outcome(ending=ending, exit_code=exit_code if has_code else None, stdout=stdout[:most],
                    stderr=stderr[:limits.output_bytes], seconds=result.execution_time or 0.0,
                    detail=result.detail if result.detail and result.ending is ending else details[ending])

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import sys
 import tempfile
 import threading
@@ -44,11 +45,13 @@ EXTRA_ENVIRONMENT = {Language.JAVASCRIPT: {"OPENSSL_CONF": "/dev/null"}}      # 
 INSIDE = {"program": "/program", "build": "/build", "packages": "/packages"}      # as bubblewrap's programs see them
 ASK_VERSION = "import platform; print(platform.python_version())"
 PROBE = Limits(wall_s=10.0)
-
 IMPOSSIBLE_NAME = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}     # a file as a folder, ...
+
 
 class LocalSandbox:
     """Programs in processes of this machine."""
+
+    max_wall_s, max_output_bytes = math.inf, sys.maxsize        # as much as it is asked for
 
     def __init__(self, walls: Walls) -> None:
         self._walls = walls

@@ -124,6 +124,16 @@ class Sandbox(Protocol):
         """What it can run."""
         ...
 
+    @property
+    def max_wall_s(self) -> float:
+        """How long it lets one run take; what asks for more is given that."""
+        ...
+
+    @property
+    def max_output_bytes(self) -> int:
+        """Of one stream of one run: what asks for more is given that. Raises SandboxUnavailable: not known now."""
+        ...
+
     def prepare(self, program: Program) -> AbstractContextManager[Prepared]:
         """Make a program ready; leaving the context removes what was made.
 

@@ -3,7 +3,8 @@
 In: the servers' addresses, and a probe that asks one for an answer that is known. Out: a server that has passed it, the
 least busy one. Used by `scorers.sandbox.fusion`, from any thread. A server is trusted once it has passed its probe, and
 no longer once a call or a probe found trouble; it is then probed again, at once and with doubled waits, by a thread of
-its own, and comes back when it passes. Nobody else waits for that while another server is ready.
+its own, and comes back when it passes. Nobody else waits for that while another server is ready; where none is, one
+call waits for as long as its patience lasts, and those of as long a time after it are told at once.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from scorers.sandbox.wire import DEFAULT_PORT
 log = logging.getLogger(__name__)
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 15.0       # between two probes of a server that fails them
+NOT_PROBED = "not probed yet"
 
 
 class ServerTrouble(Retryable):
@@ -36,7 +38,7 @@ class Server:
     url: str
     outstanding: int = 0                # calls that it is at
     turn: int = 0                       # when it was last chosen: of equally busy ones, the one longest ago is next
-    trouble: str | None = "not probed yet"      # None: it has passed its probe, and no call failed since
+    trouble: str | None = NOT_PROBED    # None: it has passed its probe, and no call failed since
     wait_s: float = 0.0                 # between the last probe and the next
     next_probe: float = 0.0             # monotonic
     is_probed: bool = False             # a probe is under way
@@ -65,6 +67,7 @@ class ServerPool:
         self._patience_s = patience_s
         self._changed = threading.Condition()
         self._turn = 0
+        self._out_until = 0.0           # monotonic; until then nobody waits for a server if all are in trouble
 
     @contextmanager
     def lend(self, *, without: Collection[Server] = (), rather_not: Collection[Server] = ()) -> Iterator[Server]:
@@ -74,7 +77,8 @@ class ServerPool:
             without: never one of these.
             rather_not: one of these only if no other is ready.
         Raises:
-            SandboxUnavailable: none is ready within `patience_s`; it names every server and its trouble.
+            SandboxUnavailable: none is ready within `patience_s`, or was when another call waited that long just now;
+                it names every server and its trouble.
         """
         server = self._take(without, rather_not)
         try:
@@ -106,6 +110,14 @@ class ServerPool:
             if all(server.trouble for server in self.servers):
                 raise SandboxUnavailable(self._troubles())
 
+    def meet(self) -> None:
+        """Have every server probed that never was, and wait for that."""
+        with self._changed:
+            for server in self.servers:
+                if server.trouble == NOT_PROBED:
+                    self._start_probe(server)
+            self._changed.wait_for(lambda: all(server.trouble != NOT_PROBED for server in self.servers))
+
     def _take(self, without: Collection[Server], rather_not: Collection[Server]) -> Server:
         deadline = time.monotonic() + self._patience_s
         candidates = [server for server in self.servers if server not in without]
@@ -122,7 +134,10 @@ class ServerPool:
                     server.turn = self._turn
                     server.outstanding += 1
                     return server
-                if not candidates or now >= deadline:
+                is_out = all(server.trouble is not None for server in self.servers)
+                if is_out and now >= deadline:
+                    self._out_until = now + self._patience_s
+                if not candidates or now >= deadline or (is_out and now < self._out_until):
                     raise SandboxUnavailable(self._troubles())
                 due = [server.busy_until if server.trouble is None else server.next_probe
                        for server in candidates if not server.is_probed]

@@ -254,6 +254,7 @@ class Broken:
     """A sandbox that can't run anything, and knows no C++."""
 
     name, version, languages = "broken", "0", frozenset({Language.PYTHON})
+    max_wall_s, max_output_bytes = 10.0, 1000
 
     def prepare(self, program: Program) -> AbstractContextManager[Prepared]:
         raise SandboxUnavailable("http://sandbox:8080 refused the connection")
@@ -269,6 +270,12 @@ class Broken:
 def broken() -> CodeTests:
     sandbox: Sandbox = Broken()
     return CodeTests(CodeConfig(), ScorersConfig(), sandbox)
+
+
+def test_an_output_that_the_sandbox_can_not_carry_makes_a_row_unscorable(broken: CodeTests) -> None:
+    score = judged(broken, "print(1)", {"inputs": ["", ""], "outputs": ["1", "é" * 501]})
+    assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
+    assert "a case expects 1002 bytes of output; the sandbox here (broken) carries 1000" in score.reason
 
 
 @pytest.mark.parametrize("answer", [CALLS, RUNS])

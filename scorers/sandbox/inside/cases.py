@@ -12,7 +12,16 @@ from __future__ import annotations
 import os
 import sys
 import time
-from _signal import ITIMER_REAL, SIGALRM, SIGKILL, SIGSTOP, setitimer, signal  # type: ignore[import-not-found]
+from _signal import (  # type: ignore[import-not-found]
+    ITIMER_REAL,
+    SIG_DFL,
+    SIGALRM,
+    SIGINT,
+    SIGKILL,
+    SIGSTOP,
+    setitimer,
+    signal,
+)
 
 from scorers.sandbox.inside.checks import CHECKED, compiled, parsed, same, shown, sides
 from scorers.sandbox.inside.pipe import Gone, Pipe, ProtocolError, json_text
@@ -48,7 +57,7 @@ class Run:
         self.tests = Tests(pipe)
         self.child = child
         self.deadline = time.monotonic() + payload["total_s"]
-        self.is_late = False
+        self.is_timed = self.is_late = False
         self.checks = 0
         main: Any = MODULE("__main__")
         sys.modules["__main__"] = main          # tests run as a script does; unittest looks there
@@ -56,11 +65,14 @@ class Run:
         self.namespace: dict[str, Any] = vars(main)
         self.namespace[CHECKED] = self._count
         signal(SIGALRM, self._on_alarm)
+        signal(SIGINT, SIG_DFL)         # from C, where the walls let it through: an end by a signal, no failure of T
 
     def _count(self) -> None:
         self.checks += 1
 
     def _on_alarm(self, *_: Any) -> None:
+        if not self.is_timed:
+            return                      # C's doing
         self.is_late = True
         self.kill()
         raise OutOfTime
@@ -81,9 +93,11 @@ class Run:
             raise Stopped("the deadline", is_limit=True)
         try:
             try:
+                self.is_timed = True
                 setitimer(ITIMER_REAL, limit_s, 0.1)       # again and again, should it be swallowed
                 work()
             finally:
+                self.is_timed = False
                 setitimer(ITIMER_REAL, 0)
         except BaseException as error:      # noqa: BLE001 - tests may raise anything
             self._judge(error)
@@ -202,5 +216,12 @@ def run(payload: dict[str, Any], pipe: Pipe, child: int) -> bytes:
         verdict["broken"] = str(failure)
     except Stopped as stopped:
         verdict["stopped"] = [str(stopped), stopped.is_limit]
+    except MemoryError:                     # C has sent all that T may hold
+        state.namespace.clear()
+        verdict["stopped"] = ["the tests ran out of memory", True]
     state.kill()
+    failures = (case for case in verdict["cases"] if not case[0])
+    next(failures, None)
+    for case in failures:                   # one reason is told; that of every case may be more than a sandbox carries
+        case[1] = ""
     return f"{payload['nonce']} {json_text(verdict)}\n".encode("ascii")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -20,8 +21,16 @@ Request = dict[str, Any]
 Reply = dict[str, Any]
 
 
+CARRIED_BYTES = 192 << 10      # of one stream: asyncio's buffer and the pipe before it; the rest is lost
+
+
 def honest(request: Request) -> Reply:
     """Run a Python program as SandboxFusion's `none` isolation does: plainly, in a folder with its files."""
+    def limit_memory() -> None:
+        most = request["memory_limit_MB"] << 20
+        if most > 0:
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
     with tempfile.TemporaryDirectory() as folder:
         for path, content in request["files"].items():
             file = Path(folder, path)
@@ -31,10 +40,18 @@ def honest(request: Request) -> Reply:
         main.write_text(request["code"])
         try:
             done = subprocess.run([sys.executable, "-S", main], cwd=folder, input=(request["stdin"] or "").encode(),
-                                  capture_output=True, timeout=request["run_timeout"], check=False)
+                                  capture_output=True, timeout=request["run_timeout"], check=False,
+                                  preexec_fn=limit_memory)
         except subprocess.TimeoutExpired as error:
-            return run(status="TimeLimitExceeded", return_code=None, stdout=(error.stdout or b"").decode())
-    return run(return_code=done.returncode, stdout=done.stdout.decode(), stderr=done.stderr.decode())
+            return run(status="TimeLimitExceeded", return_code=None, stdout=_carried(error.stdout or b""))
+    return run(return_code=done.returncode, stdout=_carried(done.stdout), stderr=_carried(done.stderr))
+
+
+def _carried(output: bytes) -> str:
+    try:
+        return output[:CARRIED_BYTES].decode()
+    except UnicodeDecodeError as error:
+        return f"[DecodeError] {error}"
 
 
 def run(*, status: str = "Finished", return_code: int | None = 0, stdout: str = "", stderr: str = "") -> Reply:

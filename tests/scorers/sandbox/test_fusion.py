@@ -14,7 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from scorers.sandbox.fusion import FusionSandbox
+from broker.messages import ScoreStatus
+from config.scorers import CodeConfig, ScorersConfig
+from scorers.code_tests import CodeTests
+from scorers.sandbox.fusion import WHOLE_OUTPUT_BYTES, FusionSandbox
 from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxMissing, SandboxUnavailable
 from scorers.sandbox.server_pool import normalised
 from tests.scorers.sandbox import fusion_fakes as fake
@@ -139,6 +142,25 @@ def test_a_server_comes_back_once_it_passes_its_probe_again(servers: list[FakeSe
     assert 3 <= len(servers[0].requests) - len(servers[0].runs) <= 6       # probes, with waits between them
 
 
+def test_while_all_are_away_one_call_waits_and_the_next_ones_do_not(servers: list[FakeServer]) -> None:
+    fusion = FusionSandbox([server.url for server in servers], patience_s=1.5)
+    for server in servers:
+        server.behave = fake.sandbox_error
+    started = time.monotonic()
+    waits = []
+    for _ in range(4):
+        with pytest.raises(SandboxUnavailable, match="no sandbox server is left"):
+            run(fusion)
+        waits.append(time.monotonic() - started)
+        started = time.monotonic()
+    assert waits[0] >= 1.5
+    assert sum(waits[1:]) < 1.5
+    for server in servers:
+        server.behave = fake.honest
+    fusion.self_test()
+    assert run(fusion).stdout == b"hello\n"             # it is over as soon as one is back
+
+
 def test_calls_are_spread_over_the_servers(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
     fusion.self_test()
     for _ in range(9):
@@ -207,25 +229,80 @@ def test_node_is_asked_for_without_a_memory_limit(fusion: FusionSandbox, servers
     assert run(fusion, language=Language.JAVASCRIPT).stdout == b'["nodejs", -1]'
 
 
-def test_an_output_that_may_have_been_cut_is_no_verdict(fusion: FusionSandbox) -> None:
-    with pytest.raises(SandboxUnavailable, match="200001 bytes of output"):
-        run(fusion, b"print('x' * 200000)", limits=Limits(wall_s=5.0))
-    assert run(fusion, b"print('x' * 100000)", limits=Limits(wall_s=5.0)).stdout == b"x" * 100000 + b"\n"
+def test_an_output_that_may_have_been_cut_is_over_this_backends_limit(
+        fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    assert fusion.max_output_bytes == WHOLE_OUTPUT_BYTES
+    limits = Limits(wall_s=5.0)
+    flood = run(fusion, b"print('x' * 300000)", limits=limits)
+    assert (flood.ending, flood.exit_code, flood.stdout) == (Ending.OUTPUT, None, b"x" * WHOLE_OUTPUT_BYTES)
+    assert flood.detail == "more than 131072 bytes of output"
+    assert run(fusion, b"print('x' * 100000)", limits=limits).stdout == b"x" * 100000 + b"\n"
+    noisy = run(fusion, b"import sys; print(1); sys.stderr.write('x' * 300000)", limits=limits)
+    assert (noisy.ending, noisy.exit_code, noisy.stdout) == (Ending.EXITED, 0, b"1\n")
+    for server in servers:
+        server.behave = lambda _: fake.run(status="TimeLimitExceeded", return_code=None, stdout="x" * 200_000)
+    assert run(fusion, limits=limits).ending is Ending.OUTPUT
+
+
+SIGNALS = ("SIGINT", "SIGTERM", "SIGKILL", "SIGALRM", "SIGPIPE", "SIGCHLD", "SIGUSR1")
+ATTACKS = {
+    "floods its output": "while True: print('x' * 9999)",
+    "takes all memory": "return bytearray(1 << 34)",
+    "returns what is no text": "return '\\ud800'",
+    "ends as a broken harness does": "os._exit(70)",
+    "fills the memory of the process that checks": """
+        for pipe in range(3, 20):
+            try: os.write(pipe, (60 << 20).to_bytes(8, 'big') + b'[' + b'{},' * (20 << 20))
+            except OSError: pass""",
+    **{f"sends {name} to the process that checks": f"""
+        end = time.monotonic() + 2
+        if x == 1 and os.fork() == 0:
+            os.setsid()
+            while time.monotonic() < end: os.kill(parent, signal.{name}), time.sleep(0.0005)
+        return -1 if x > 900 else 2 * x""" for name in SIGNALS},     # to that process alone, and no longer than it lives
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_whatever_an_answer_does_it_is_scored(fusion: FusionSandbox, attack: str) -> None:
+    config = CodeConfig(case_timeout_s=0.5, deadline_s=3.0, memory_mb=512)
+    is_signal = attack.startswith("sends")          # many cases: it must hit between two of them
+    scorer = CodeTests(config, ScorersConfig(credit="fraction" if is_signal else "all"), fusion)
+    source = f"import os, signal, time\nparent = os.getppid()\ndef double(x):\n        {ATTACKS[attack].strip()}"
+    score = scorer.score(f"```python\n{source}\n```", {
+        "type": "code", "answer": {"tests": [f"assert double({number}) == {2 * number}" for number in range(1, 1001)]}})
+    assert score.status is ScoreStatus.SCORED, score.reason
+    assert score.value is not None
+    assert score.value <= (0.9 if is_signal else 0.0)
 
 
 @pytest.mark.parametrize(("compiler", "ending"), [
     ({"status": "Finished", "return_code": 1, "stderr": "main.cpp:1: error"}, Ending.EXITED),
     ({"status": "TimeLimitExceeded", "return_code": None, "stderr": ""}, Ending.TIME),
 ])
-def test_a_program_that_does_not_compile_can_not_be_run(
+def test_a_program_that_does_not_compile_says_so_at_its_first_run(
         fusion: FusionSandbox, servers: list[FakeServer], compiler: dict[str, object], ending: Ending) -> None:
     fusion.self_test()
     for server in servers:
         server.behave = lambda _: {**fake.run(), "status": "Failed", "run_result": None, "compile_result": compiler}
     with fusion.prepare(Program(language=Language.CPP, source=b"int main( {}")) as prepared:
-        assert prepared.failure is not None
-        assert prepared.failure.ending is ending
-        assert prepared.failure.stderr.decode() == compiler["stderr"]
+        outcomes = [prepared.run(b""), prepared.run(b"1")]
+        assert prepared.failure is (outcomes[0] if ending is Ending.EXITED else None)
+    assert [(outcome.ending, outcome.stderr.decode()) for outcome in outcomes] == 2 * [(ending, compiler["stderr"])]
+    assert outcomes[0].detail.startswith("it does not compile: ")
+    runs = sum(len(server.runs) for server in servers)
+    assert runs == (1 if ending is Ending.EXITED else 2)        # a compiler that ran out of time may have been unlucky
+
+
+def test_a_program_that_compiles_costs_one_run_for_each_input(
+        fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    fusion.self_test()
+    for server in servers:
+        server.behave = lambda request: fake.run(stdout=request["stdin"] or "x" * 300_000)      # floods without input
+    with fusion.prepare(Program(language=Language.CPP, source=b"int main() {}")) as prepared:
+        assert prepared.failure is None
+        assert prepared.run(b"1").stdout == b"1"
+    assert sum(len(server.runs) for server in servers) == 1
 
 
 def test_what_every_server_refuses_is_missing_and_says_why(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
@@ -239,17 +316,26 @@ def test_what_every_server_refuses_is_missing_and_says_why(fusion: FusionSandbox
 def test_what_the_api_can_not_carry_is_said(fusion: FusionSandbox) -> None:
     with pytest.raises(SandboxMissing, match="UTF-8"):
         run(fusion, stdin=b"\xff")
-    with pytest.raises(SandboxMissing, match="120 s at most"):
-        run(fusion, limits=Limits(wall_s=500))
+
+
+def test_a_run_is_given_as_long_as_the_api_allows(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    assert run(fusion, limits=Limits(wall_s=500)).stdout == b"hello\n"
+    assert [request["run_timeout"] for server in servers for request in server.runs] == [120.0]
+
+
+def test_a_source_that_is_no_text_is_run_all_the_same(fusion: FusionSandbox) -> None:
+    assert run(fusion, b"print(1)  # \xed\xa0\x80").stdout == b"1\n"
 
 
 def test_the_version_is_that_of_the_servers_python_and_never_fails(
         fusion: FusionSandbox, servers: list[FakeServer]) -> None:
     for server in servers:
         server.behave = fake.sandbox_error
-    assert fusion.version == "python=unknown"
+    assert [fusion.version, fusion.version] == ["python=unknown"] * 2
+    assert [len(server.requests) for server in servers] == [1, 1, 1]        # asked once, not with every score
     for server in servers:
         server.behave = fake.honest
+    fusion.self_test()
     assert fusion.version == "python=" + platform.python_version()
     servers[0].close()
     assert fusion.version == "python=" + platform.python_version()
