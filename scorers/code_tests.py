@@ -25,13 +25,13 @@ from scorers.code_harness import Job, Verdict, harness, new_nonce, verdict_of
 from scorers.code_output import difference
 from scorers.code_rows import ALIASES, Harnessed, StdioCase, Suite, suite_of
 from scorers.code_tally import CaseTally
-from scorers.extract import last_block, response_part
+from scorers.extract import MAX_RESPONSE_CHARS, last_block, response_part
 from scorers.sandbox.program import Ending, Language, Limits, Outcome, Prepared, Program, Sandbox
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 
 log = logging.getLogger(__name__)
 
-RULES: Final = 1                    # raise it with any change here or in what this imports that can change a score
+RULES: Final = 2                    # raise it with any change here or in what this imports that can change a score
 _OVERTIME_S: Final = 1.0            # after the deadline, for the harness to say what it knows
 _HARNESS_BYTES: Final = 128 << 20   # of a run's memory, kept from the answer for the process that judges it
 _LIMITS: Final = frozenset({Ending.TIME, Ending.MEMORY, Ending.OUTPUT})
@@ -239,6 +239,8 @@ def program_of(text: str, language: Language) -> _Source:
     response = response_part(text)
     if response is None:
         return _Source(None, "the thinking was never closed")
+    if len(response) > MAX_RESPONSE_CHARS:
+        return _Source(None, f"a response of {len(response)} characters; {MAX_RESPONSE_CHARS} is the limit")
     tags = {alias for alias, named in ALIASES.items() if named is language}
     block = last_block(response, tags)
     if block is None:

@@ -2,8 +2,9 @@ r"""Where the answer of a completion is: pure functions on text, the same ones f
 
 In: the text of a completion, without its prompt, so that nothing in the prompt ever counts. Out: the part that answers,
 and in it the last box, the last `<answer>` or the fenced blocks. Nothing is erased and nothing is rewritten, so no
-marker that a model writes can hide a part of its own text. Called in the scorer's process; every function is linear in
-the length of the text, so that no text can make it slow.
+marker that a model writes can hide a part of its own text. Called in the scorer's process, without a deadline: every
+function is linear in the length of the text, and whoever looks for fenced blocks refuses a response of more than
+MAX_RESPONSE_CHARS, so that one made of nothing but fences takes about a second.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from typing import Final
 
 THINK_OPEN: Final = "<think>"
 THINK_CLOSE: Final = "</think>"
+MAX_RESPONSE_CHARS: Final = 1_000_000
 # The marks that end a turn in the chat templates in use. A generator leaves its stop token out of the text; recorded
 # completions often still carry one.
 END_MARKS: Final = ("<|im_end|>", "<|endoftext|>", "</s>", "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|eot_id|>",
                     "<|end_of_text|>", "<|eom_id|>", "<|end|>", "<|return|>", "<|endofturn|>", "<end_of_turn>",
                     "<turn|>", "<eos>")
 
+# Of a text that is read backwards: it matches where that begins, if only nothing.
+_ENDING: Final = re.compile(rf"(?:\s*+(?:{'|'.join(re.escape(mark[::-1]) for mark in END_MARKS)}))*+")
 _BOX_OPEN: Final = re.compile(r"\\boxed\s*\{")
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)      # an escaped character, brace or not, is no structure
 _ANSWER_OPEN: Final = "<answer>"
@@ -45,7 +49,7 @@ def response_part(text: str) -> str | None:
     The opening tag may be missing: some chat templates put it at the end of the prompt. None where a span is opened and
     never closed: such a completion is still thinking and has not answered.
     """
-    response = _without_end_marks(text).rpartition(THINK_CLOSE)[2]
+    response = _ENDING.sub("", text[::-1], count=1)[::-1].rpartition(THINK_CLOSE)[2]
     return None if THINK_OPEN in response else response
 
 
@@ -187,17 +191,3 @@ def _block(response: str, opening: _Fence, end: int) -> Block:
         lines = re.sub(rf"^[ \t]{{1,{opening.indent}}}", "", lines, flags=re.MULTILINE)
     word = opening.info.split(maxsplit=1)[0] if opening.info else ""
     return Block(word.strip("{}.").lower(), lines.removesuffix("\n").removesuffix("\r"))
-
-
-def _without_end_marks(text: str) -> str:
-    """The text without the marks of its turn's end, or the same text where there are none."""
-    end = position = len(text)
-    while position > 0:
-        if text[position - 1].isspace():
-            position -= 1
-            continue
-        mark = next((mark for mark in END_MARKS if text.endswith(mark, 0, position)), None)
-        if mark is None:
-            break
-        end = position = position - len(mark)
-    return text[:end]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from config.scorers import SweConfig
-from scorers.extract import THINK_CLOSE, THINK_OPEN, fenced_blocks, response_part
+from scorers.extract import MAX_RESPONSE_CHARS, THINK_CLOSE, THINK_OPEN, fenced_blocks, response_part
 from scorers.swe_diff import BadPatch, changes_of
-from scorers.swe_edits import MAX_CHARS, NoEdit, apply_edits, edits_of, solution_of
+from scorers.swe_edits import NoEdit, apply_edits, edits_of, solution_of
 from scorers.swe_rows import Edits, Patches, Reference, WholeFile
 
 DIFF_TAGS: Final = frozenset({"diff", "patch", "udiff"})
@@ -25,6 +25,8 @@ def edited(text: str, reference: Reference, config: SweConfig) -> dict[str, str]
     response = response_part(text)
     if response is None:
         raise NoEdit("the thinking was never closed")
+    if len(response) > MAX_RESPONSE_CHARS:
+        raise NoEdit(f"a response of {len(response)} characters; {MAX_RESPONSE_CHARS} is the limit")
     match reference:
         case WholeFile():
             return {"": whole_file(response)}
@@ -49,8 +51,6 @@ def whole_file(response: str) -> str:
         raise NoEdit("no closed fenced block with a language")
     if not (text := blocks[-1].text.strip()):
         raise NoEdit("the last fenced block with a language is empty")
-    if len(text) > MAX_CHARS:
-        raise NoEdit(f"a file of {len(text)} characters; {MAX_CHARS} is the limit")
     return text
 
 
@@ -64,8 +64,6 @@ def patch_of(response: str) -> dict[str, str]:
     texts = [block.text for block in blocks if block.tag in DIFF_TAGS]
     if not texts:
         texts = [block.text for block in blocks if not block.tag and "@@" in block.text] or [part]
-    if (size := sum(map(len, texts))) > MAX_CHARS:
-        raise NoEdit(f"a patch of {size} characters; {MAX_CHARS} is the limit")
     changes: dict[str, str] = {}
     for text in texts:
         try:

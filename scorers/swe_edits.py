@@ -18,7 +18,6 @@ An edit stands in a fenced block that names its file first:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -67,7 +66,7 @@ def edits_of(solution: str) -> list[Edit]:
             ends = fence and not line.strip(" `")           # with an info string, one begins anew
             fence, path = "" if ends else run, ""
         elif fence and line.startswith(PATH):
-            path = _normal(line.removeprefix(PATH).strip())
+            path = line.removeprefix(PATH).strip()
         elif fence and line.rstrip() == SEARCH:
             edits.append(_edit(path, lines))
             if len(edits) > MAX_EDITS:
@@ -87,7 +86,7 @@ def _edit(path: str, lines: Iterator[str]) -> Edit:
     replacement: list[str] = []
     for line in lines:
         if line.rstrip() == REPLACE:
-            return Edit(path, "\n".join(search), "\n".join(replacement) if replacement else None)
+            return Edit(_normal(path), "\n".join(search), "\n".join(replacement) if replacement else None)
         replacement.append(line)
     raise NoEdit(f"the edit of {path!r} is never closed")
 
@@ -129,8 +128,13 @@ def apply_edits(files: Mapping[str, str], edits: Sequence[Edit], *, compatible: 
 
 
 def _without(content: str, lines: str) -> str:
-    """The text without these lines wherever they stand as a whole, and with their line breaks."""
-    return re.sub(re.escape(lines) + r"(?=\n|\Z)", "", content)
+    r"""The text without these lines wherever they stand as a whole. Both begin with "\n", and each line in them."""
+    text, searched = f"{content}\n", f"{lines}\n"
+    kept, start = [], 0
+    while (place := text.find(searched, start)) >= 0:
+        kept.append(text[start:place])
+        start = place + len(lines)              # the line break after them may be the one before the next ones
+    return "".join([*kept, text[start:]])[:-1]
 
 
 def is_inside(path: str) -> bool:

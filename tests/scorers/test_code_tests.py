@@ -14,6 +14,7 @@ from broker.errors import BadMessage, Retryable
 from broker.messages import Score, ScoreStatus
 from config.scorers import CodeConfig, ScorersConfig
 from scorers.code_tests import CodeTests, program_of
+from scorers.extract import MAX_RESPONSE_CHARS
 from scorers.sandbox.program import Language, Prepared, Program, Sandbox, SandboxUnavailable
 
 MBPP = Path(__file__).resolve().parents[3] / "shared" / "data" / "mbpp.jsonl"
@@ -304,3 +305,9 @@ def test_a_row_is_checked_without_a_sandbox() -> None:
 def test_the_block_of_another_language_is_no_program(text: str, language: Language, expected: str | None) -> None:
     source = program_of(text, language).text
     assert (source and source.strip()) == expected
+
+
+def test_a_response_that_is_too_long_to_search_has_no_program() -> None:
+    source = program_of("```python\na\n```" + "\n```" * (MAX_RESPONSE_CHARS // 4), Language.PYTHON)
+    assert source.text is None
+    assert source.problem.endswith("1000000 is the limit")

@@ -108,12 +108,12 @@ def test_the_last_block_is_the_last_with_a_tag_and_else_the_last_without_any(tex
     assert last_block(text, ("python", "py")) == block
 
 
-# Each is repeated to five million characters.
+# Each is repeated to two million characters.
 @pytest.mark.parametrize("piece", [
     "\\boxed{", "{", "<answer>", "</answer>", "</think>", "</s>", "`", "\n", " ", "~~~ ``` ",
 ])
 def test_no_text_makes_extraction_slow(piece: str) -> None:
-    assert _seconds("\\boxed{" + piece * (5_000_000 // len(piece))) < 10
+    assert _seconds("\\boxed{" + piece * (2_000_000 // len(piece))) < 4
 
 
 @pytest.mark.parametrize("piece", [
@@ -122,8 +122,7 @@ def test_no_text_makes_extraction_slow(piece: str) -> None:
     "".join(f"{'`' * length}x\n" for length in range(300, 3, -1)) + "~~~x\n" * 40_000,
 ])
 def test_no_fences_make_extraction_slow(piece: str) -> None:
-    """In quadratic time half a million characters of these would take minutes."""
-    assert _seconds(piece * (500_000 // len(piece) + 1)) < 10
+    assert _seconds(piece * (200_000 // len(piece) + 1)) < 4
 
 
 def _seconds(text: str) -> float:

@@ -55,7 +55,8 @@ def test_an_attack_gets_nothing_within_its_deadline(hasty: MathAnswer, text: str
 
 
 @pytest.mark.parametrize("piece", [
-    "0", "1 ", "\\text{", "\\text{ or", "or  ", "6-", "a^", "}^2", "\\frac", "\\frac{", "\\sqrt ", " .5", "0_{\\text{", "5  ",
+    "0", "1 ", "\\text{", "\\text{ or", "or  ", "6-", "a^", "}^2", "\\frac", "\\frac{", "\\sqrt ", " .5",
+    "0_{\\text{", "5  ",
 ])
 @pytest.mark.parametrize("end", ["", "}", "_x", "_{2", "!"])
 def test_no_text_is_slow_to_compare_in_the_scorers_own_process(piece: str, end: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from broker.errors import BadMessage, Retryable
 from broker.messages import ScoreStatus
 from config.scorers import ScorersConfig, SweConfig
+from scorers.extract import MAX_RESPONSE_CHARS
 from scorers.scorer import OVER_LIMIT
 from scorers.swe_compare import MAX_DIFF_CHARS
 from scorers.swe_edits import MAX_CHARS, MAX_EDITS
@@ -64,7 +65,8 @@ WRONG = [   # no edit: what could be read, with its reason
     (whole(ADD, ADD_FIXED), fenced(" \n"), "is empty"),
     (whole(ADD, ADD_FIXED), f"<think>{fenced(ADD_FIXED)}</think> done", "no closed fenced block"),
     (whole(ADD, ADD_FIXED), f"{fenced(ADD_FIXED)}<think>no, wait", "never closed"),
-    (whole(ADD, ADD_FIXED), fenced("x" * (MAX_CHARS + 1)), "is the limit"),
+    (whole(ADD, ADD_FIXED), fenced("x" * (MAX_RESPONSE_CHARS + 1)), "is the limit"),
+    (whole(ADD, ADD_FIXED), fenced(ADD_FIXED) + "\n```" * (MAX_RESPONSE_CHARS // 4), "is the limit"),
     (SORT_ROW, f"<think>x</think>{RIGHT_EDIT}", "0 times <solution>"),
     (SORT_ROW, f"<think>x</think><solution>{RIGHT_EDIT}", "0 times </solution>"),
     (SORT_ROW, solution(RIGHT_EDIT, "</solution><solution>", RIGHT_EDIT), "2 times <solution>"),
