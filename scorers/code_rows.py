@@ -1,8 +1,9 @@
 """From a row's `verification_info` to the tests that it means: checked, typed, once a row.
 
 In: `{"type": "code" | "code_verifiable", "answer": {...}}` in one of five shapes. Out: a `Suite`. Called by
-`scorers.code_tests` for every row before it is scored, and at ingest by `check_row`. What could never be scored raises
-`BadMessage` naming what the row lacks. Tests are parsed here, never run: only the sandbox runs anything.
+`scorers.code_tests` in the scorer's process, once for a row's whole group, before anything of it is scored. What could
+never be scored raises `BadMessage` naming what the row lacks. Tests are parsed here, never run: only the sandbox runs
+anything.
 """
 
 from __future__ import annotations

@@ -36,7 +36,11 @@ class Scorer(Protocol):
         ...
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
-        """Refuse a row that it could never score. Raises `BadMessage` naming what the row lacks."""
+        """Refuse a row that it could never score. Raises `BadMessage` naming what the row lacks.
+
+        Called where the row is scored: once for a group, before its first completion, or for a line of a file. Not at
+        ingest, which knows no scorer: there only a row's type decides, its task.
+        """
         ...
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:

@@ -13,7 +13,7 @@ import pytest
 from broker.errors import BadMessage, Retryable
 from broker.messages import Score, ScoreStatus
 from config.scorers import CodeConfig, ScorersConfig
-from scorers.code_tests import CodeTests, program_of
+from scorers.code_tests import RULES, CodeTests, program_of
 from scorers.extract import MAX_RESPONSE_CHARS
 from scorers.sandbox.program import Language, Prepared, Program, Sandbox, SandboxUnavailable
 
@@ -247,7 +247,7 @@ def test_right_and_wrong_are_told_apart_here(scorer: CodeTests) -> None:
 
 
 def test_the_version_names_the_rules_and_the_sandbox(scorer: CodeTests) -> None:
-    assert scorer.version.startswith("1 ")
+    assert scorer.version.startswith(f"{RULES} ")
     assert "python=" in scorer.version
 
 

@@ -12,10 +12,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("config", "broker", "generators", "scorers", "learner", "tools")
 BUILTINS = {"eval", "exec", "compile"}
-PARSERS = {"parse_expr", "sympify"}         # sympy's: they evaluate
+PARSERS = {"parse_expr", "sympify", "lambdify"}     # sympy's: they evaluate, as `sympy.S` does
+EVALUATORS = BUILTINS | PARSERS
+OF_MODULES = BUILTINS | {"S", "__dict__"}
+RUNNERS = {"code", "codeop", "runpy"}
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal"}
-
-
 INSIDE = "scorers/sandbox/inside/"          # sent into the sandbox and run there: the one place where text is executed
 
 
@@ -36,28 +37,52 @@ def imported(tree: ast.Module) -> set[str]:
     return names
 
 
-def forbidden_calls(tree: ast.Module) -> set[str]:
-    """Calls by name that turn text into code: `eval(x)`, `sympy.parse_expr(x)`, but not `model.eval()`."""
+def evaluators(tree: ast.Module) -> set[str]:
+    """What a module names that turns text into code: called or not, `sympy.S` too, but not `model.eval()`.
+
+    `ast.parse` is none: it makes a tree, and only `compile` makes code of one. A hostile text can cost it time and
+    stack, so `scorers.swe_compare` parses a model's text in the scoring child.
+    """
     found: set[str] = set()
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
-        function = ast.unparse(node.func)
-        if function.removeprefix("builtins.") in BUILTINS or function.rpartition(".")[2] in PARSERS:
-            found.add(function.rpartition(".")[2])
-    return found
+        match node:
+            case ast.Name(id=name) if name in EVALUATORS | {"__builtins__"}:
+                found.add(name)
+            case ast.Attribute(value=ast.Name(id="builtins" | "sympy"), attr=name) if name in OF_MODULES:
+                found.add(name)
+            case ast.Attribute(attr=name) if name in PARSERS:
+                found.add(name)
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=name), *_]) if name in EVALUATORS:
+                found.add(name)
+            case ast.Call(func=ast.Name(id="vars"), args=[ast.Name(id="builtins" | "sympy" as name)]):
+                found.add(name)
+            case ast.ImportFrom(module="builtins" | "sympy", names=aliases):
+                found |= {alias.name for alias in aliases} & (EVALUATORS | {"S"})
+            case ast.Import(names=aliases):
+                found |= {alias.name for alias in aliases if alias.name.startswith("sympy.parsing")}
+            case ast.ImportFrom(module=str(module)) if module.startswith("sympy.parsing"):
+                found.add(module)
+            case _:
+                pass
+    return found | (imported(tree) & RUNNERS)
 
 
-@pytest.mark.parametrize(("source", "calls"), [
+@pytest.mark.parametrize(("source", "names"), [
     ("eval('1')", {"eval"}), ("import sympy\nsympy.parse_expr('1')", {"parse_expr"}), ("builtins.exec('')", {"exec"}),
-    ("model.eval()", set()), ("re.compile('a')", set()), ("parse('1')", set()),
+    ("run = eval", {"eval"}), ("getattr(builtins, 'eval')('1')", {"eval"}), ("__builtins__['x']", {"__builtins__"}),
+    ("from builtins import exec as run", {"exec"}), ("vars(builtins)['compile']", {"builtins"}),
+    ("sympy.S(text)", {"S"}), ("from sympy import S, pi", {"S"}), ("from sympy import sympify as f", {"sympify"}),
+    ("import sympy.parsing.latex", {"sympy.parsing.latex"}), ("import runpy", {"runpy"}),
+    ("from sympy.parsing import sympy_parser", {"sympy.parsing"}), ("expression.lambdify(x)", {"lambdify"}),
+    ("model.eval()", set()), ("re.compile('a')", set()), ("parse('1')", set()), ("ast.parse('1')", set()),
+    ("from torch import compile", set()), ("{'eval': 1}", set()), ("'an eval of it'", set()), ("S(1)", set()),
 ])
-def test_the_rule_sees_what_it_forbids(source: str, calls: set[str]) -> None:
-    assert forbidden_calls(ast.parse(source)) == calls
+def test_the_rule_sees_what_it_forbids(source: str, names: set[str]) -> None:
+    assert evaluators(ast.parse(source)) == names
 
 
 def test_no_text_is_evaluated_outside_the_sandbox() -> None:
-    found = {path: calls for path, tree in trees() if not path.startswith(INSIDE) and (calls := forbidden_calls(tree))}
+    found = {path: names for path, tree in trees() if not path.startswith(INSIDE) and (names := evaluators(tree))}
     assert found == {}
 
 
