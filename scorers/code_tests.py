@@ -138,16 +138,30 @@ class CodeTests:
             self._run_harness(source, suite.tests, tally, deadline)
         else:
             tally = CaseTally(len(suite.tests), is_all)
-            program = Program(language=suite.language, source=source.encode("utf-8", "surrogatepass"))
-            with self._sandbox.prepare(program) as prepared:
-                self._run_cases(prepared, suite.tests, tally, deadline)
+            program = Program(language=suite.language, source=source.encode("utf-8", "surrogatepass"),
+                              compile_s=self._config.deadline_s / 2)
+            if self._run_program(program, suite.tests, tally, deadline):
+                self._run_program(program, suite.tests, tally, deadline, again=True)
         return tally
+
+    def _run_program(self, program: Program, cases: tuple[StdioCase, ...], tally: CaseTally, deadline: float, *,
+                     again: bool = False) -> bool:
+        """Compile and run the cases. True: the compiler exceeded a limit for the first time, and nothing was run."""
+        with self._sandbox.prepare(program) as prepared:
+            failure = prepared.failure
+            if failure is None:
+                self._run_cases(prepared, cases, tally, deadline)
+                return False
+        is_limit = failure.ending in _LIMITS
+        if is_limit and not again:
+            return True
+        detail = _first_line(failure.stderr) or failure.detail
+        tally.fail_rest(f"the program does not compile: {detail}{', and again alone' if is_limit else ''}",
+                        is_limit=is_limit)
+        return False
 
     def _run_cases(self, prepared: Prepared, cases: tuple[StdioCase, ...], tally: CaseTally, deadline: float) -> None:
         """Cases of standard input and output, each a run of its own."""
-        if prepared.failure is not None:
-            detail = _first_line(prepared.failure.stderr) or prepared.failure.detail
-            tally.fail_rest(f"the program does not compile: {detail}")
         for case in cases:
             if tally.is_decided:
                 return

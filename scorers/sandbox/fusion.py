@@ -2,8 +2,8 @@
 
 In: a `Program`. Out: an `Outcome`, as every `scorers.sandbox.program.Sandbox`. Used by the scorers' processes, from any
 thread. A refused connection, a time-out, a 5xx, `SandboxError`, a reply that is not to be understood: the server is in
-doubt (see `scorers.sandbox.server_pool`) and the call goes to another one; with none left it raises `SandboxUnavailable`.
-None of these is ever an outcome.
+doubt (see `scorers.sandbox.server_pool`) and the call goes to another one; with none left it raises
+`SandboxUnavailable`. None of these is ever an outcome.
 
 What SandboxFusion's fields blur is settled like this (our own server says exactly how a run ended):
 - A return code of SIGKILL or SIGTERM may be the program's own doing (out of memory, too) or somebody else's. The
@@ -35,7 +35,6 @@ from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program, 
 from scorers.sandbox.server_pool import Server, ServerPool, ServerTrouble
 from scorers.sandbox.wire import LANGUAGE_NAMES, MAX_TIMEOUT_S, CommandResult, RunRequest, output_of
 
-COMPILE_S: Final = 30.0                     # for a compiler
 MARGIN_S: Final = 10.0                      # beyond a program's own limits: the way, the queue, the walls
 PATIENCE_S: Final = 20.0                    # for a server, when none is ready or all are busy
 REPLY_BYTES: Final = 80 << 20               # of JSON: both outputs of the largest run, escaped, and once more in base64
@@ -71,7 +70,7 @@ class FusionSandbox:
 
     @property
     def version(self) -> str:
-        """What the servers run Python with: `python=3.11.2`; several where they differ, unknown until one has answered."""
+        """What the servers run Python with: `python=3.11.2`; several where they differ, unknown until one answers."""
         if self._version is None:
             self._pool.meet()
             versions = sorted({server.version for server in self._pool.servers if server.version})
@@ -232,7 +231,8 @@ class FusionProgram:
         return RunRequest(
             code=program.source.decode(errors="replace"),       # an answer's: whatever it holds, it is run
             stdin=text, language=LANGUAGE_NAMES[program.language],
-            compile_timeout=COMPILE_S, run_timeout=limits.wall_s, memory_limit_MB=-(-limits.memory_bytes >> 20),
+            compile_timeout=min(program.compile_s, MAX_TIMEOUT_S), run_timeout=limits.wall_s,
+            memory_limit_MB=-(-limits.memory_bytes >> 20),
             files={path: base64.b64encode(content).decode() for path, content in program.files.items()})
 
 

@@ -19,6 +19,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from scorers.sandbox import toolchain
@@ -93,7 +94,7 @@ class LocalSandbox:
                 write_program(folder / "program", program)
             prepared = PreparedProgram(self, program.language, folder, packages)
             if program.language is Language.CPP:
-                prepared.compile()
+                prepared.compile(program.compile_s)
             yield prepared
         finally:
             remove_folder(folder)
@@ -208,7 +209,7 @@ class PreparedProgram:
         self._packages = packages
         self.failure: Outcome | None = None
 
-    def compile(self) -> None:
+    def compile(self, wall_s: float) -> None:
         """Make the build folder's program of the main file; `failure` says what the compiler did instead."""
         self._build.mkdir()
         self._build.chmod(0o777)                # for the programs' user; the parent folder lets nobody else in
@@ -218,7 +219,7 @@ class PreparedProgram:
             raise SandboxUnavailable("the compiler is gone")
         outcome = self._sandbox.execute(
             (compiler, "-O2", "-std=c++17", "-o", f"{build}/program", self._main()), readable=self._readable(),
-            language=self._language, limits=toolchain.COMPILER_LIMITS, env={"TMPDIR": build},
+            language=self._language, limits=replace(toolchain.COMPILER_LIMITS, wall_s=wall_s), env={"TMPDIR": build},
             writable=(self._build, build))
         self._build.chmod(0o755)
         binary = self._build / "program"

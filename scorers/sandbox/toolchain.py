@@ -27,7 +27,7 @@ SYSTEM = (
 MAIN_FILE = {Language.PYTHON: "main.py", Language.CPP: "main.cpp", Language.JAVASCRIPT: "main.js"}
 TOOL = {Language.CPP: "g++", Language.JAVASCRIPT: "node"}
 STACK_BYTES = {Language.PYTHON: 8 << 20, Language.CPP: 64 << 20, Language.JAVASCRIPT: 8 << 20}
-COMPILER_LIMITS = Limits(wall_s=30.0, memory_bytes=2 << 30, processes=64, file_bytes=256 << 20,
+COMPILER_LIMITS = Limits(memory_bytes=2 << 30, processes=64, file_bytes=256 << 20,
                          scratch_bytes=512 << 20, output_bytes=1 << 20)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

@@ -208,6 +208,18 @@ def test_an_answer_is_judged_within_its_deadline(scorer: CodeTests, answer: dict
     assert score.seconds < 1.5 + 2.0
 
 
+def test_a_program_that_hangs_its_compiler_is_wrong_within_its_deadline(scorer: CodeTests) -> None:
+    if Language.CPP not in scorer._sandbox.languages:
+        pytest.skip("no C++ compiler here")
+    bomb = ("template<int D, unsigned long long N> struct A { enum { v = A<D-1, 2*N>::v + A<D-1, 2*N+1>::v }; };\n"
+            "template<unsigned long long N> struct A<0, N> { enum { v = 1 }; };\nint main() { return A<40, 1>::v; }")
+    score = judged(variant(scorer, deadline_s=2.0), bomb, {**RUNS, "language": "c++"}, tag="cpp")
+    assert score.value == 0.0
+    assert "does not compile: 1 s of time, and again alone" in score.reason
+    assert score.components["over_limit"] == 1.0
+    assert score.seconds < 2.0 + 2.0
+
+
 @pytest.mark.parametrize(("credit", "kind", "value"), [
     (None, "code", 0.0), (None, "code_verifiable", 0.5), ("all", "code_verifiable", 0.0), ("fraction", "code", 0.5)])
 @pytest.mark.parametrize("answer", [
