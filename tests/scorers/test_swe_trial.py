@@ -110,14 +110,14 @@ def scorer() -> Iterator[SwePatch]:
 
 
 @pytest.mark.parametrize(("info", "text"), [
+    (WHOLE, fenced(CALC_FIXED)),
+    (row("python -m pytest -x --tb=short tests/test_stats.py tests/test_unit.py", IN_SRC,
+         {"src/stats/calc.py": CALC_FIXED}),
+     RIGHT.replace("### stats", "### src/stats")),
     (ROW, RIGHT),
     (ROW, solution(edit("stats/calc.py", *FIXES[0]), edit("stats/calc.py", HEAD, f"{HEAD}\nfrom .own import half"),
                    edit("stats/own.py", "", "def half(total, count):\n    return total / count"),
                    edit("stats/calc.py", "    return sum(numbers)", "    return half(sum(numbers), len(numbers))"))),
-    (WHOLE, fenced(CALC_FIXED)),
-    (row("python -m pytest -x --tb=short tests/test_stats.py tests/test_unit.py"), RIGHT),
-    (row(files=IN_SRC, after={"src/stats/calc.py": CALC_FIXED}),
-     RIGHT.replace("### stats", "### src/stats")),
 ])
 def test_an_edit_with_which_every_test_passes_is_1(scorer: SwePatch, info: Row, text: str) -> None:
     score = scorer.score(text, info)
@@ -185,23 +185,17 @@ def test_an_attack_on_the_tests_gets_nothing(scorer: SwePatch, name: str) -> Non
     assert score.value == 0.0, score.reason
 
 
-def test_an_edit_that_hangs_is_0_in_its_time() -> None:
-    info, trial = read_row(ROW), Trial(ScorersConfig())
+def test_a_fraction_of_the_tests_pays_where_the_run_says_so_and_hanging_pays_nothing() -> None:
+    info, trial = read_row(ROW), Trial(ScorersConfig(credit="fraction"))
     assert info.tests is not None
-    assert trial.verdict(info, info.tests, REFERENCE, time.monotonic() + 40.0)[0] == 1.0
+    for text, fraction in ((CALC.replace(*FIXES[1]), 0.8), ("import os\nos._exit(0)", 0.0)):    # of five, all but one
+        assert trial.verdict(info, info.tests, {"stats/calc.py": text}, time.monotonic() + 40.0)[0] == fraction
     started = time.monotonic()
-    value, reason = trial.verdict(info, info.tests, {"stats/calc.py": "while True: pass"}, started + 3.0)
-    assert time.monotonic() - started < 5.0
+    value, reason = trial.verdict(info, info.tests, {"stats/calc.py": "while True: pass"}, started + 1.0)
+    assert time.monotonic() - started < 1.0 + 2.0
     assert value == 0.0
     assert "and again alone" in reason
     trial.close()
-
-
-def test_a_fraction_of_the_tests_pays_where_the_run_says_so() -> None:
-    swe = SwePatch(SweConfig(), ScorersConfig(credit="fraction"))
-    assert swe.score(in_calc(FIXES[1]), ROW).value == 0.8       # of five, all but the total
-    assert swe.score(in_calc((HEAD, "import os\nos._exit(0)")), ROW).value == 0.0
-    swe.close()
 
 
 @pytest.mark.parametrize(("info", "reason"), [
