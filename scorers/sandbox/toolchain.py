@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from scorers.sandbox.program import Language, Limits, SandboxMissing
@@ -68,11 +69,14 @@ def copy_packages(names: tuple[str, ...], target: Path) -> None:
                 continue                    # scripts, and what only pip reads
             if file.suffix in (".so", ".pyd"):
                 raise SandboxMissing(f"{distribution.name} is not pure Python and can't be offered to programs")
-            source = Path(str(file.locate()))
-            if source.is_file():
-                copy = target.joinpath(*file.parts)
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source, copy)
+            source, copy = Path(str(file.locate())), target.joinpath(*file.parts)
+            files = {source: copy}
+            if source.suffix == ".py":          # pip lists bytecode among the files, uv does not
+                files[Path(cache_from_source(str(source)))] = Path(cache_from_source(str(copy)))
+            for mine, theirs in files.items():
+                if mine.is_file():
+                    theirs.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(mine, theirs)
 
 
 def required(names: tuple[str, ...]) -> list[metadata.Distribution]:
