@@ -54,7 +54,7 @@ def fusion(config: ScorersConfig) -> Sandbox:
     return FusionSandbox(config.sandbox_urls)
 
 
-def best_local() -> Sandbox:
+def best_local() -> LocalSandbox:
     """Bubblewrap, else Landlock."""
     reasons: list[str] = []
     for walls in (Walls.BUBBLEWRAP, Walls.LANDLOCK):

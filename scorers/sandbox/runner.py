@@ -51,8 +51,8 @@ def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
         late = CommandResult(status="TimeLimitExceeded", execution_time=request.compile_timeout, stdout="", stderr="",
                              ending=Ending.TIME, detail=f"{request.compile_timeout:g} s of the compiler's time")
         return RunReply(status="Failed", compile_result=late)
-    except (SandboxUnavailable, SandboxMissing) as error:
-        return RunReply(status="SandboxError", message=str(error))
+    except (SandboxUnavailable, SandboxMissing, OSError, ValueError) as error:       # one request, not this process
+        return RunReply(status="SandboxError", message=f"{type(error).__name__}: {error}")
     return RunReply(status="Success" if _succeeded(outcome) else "Failed", run_result=to_result(outcome))
 
 

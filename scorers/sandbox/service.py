@@ -4,9 +4,10 @@ In: `POST /run_code`, or `/submit` with stdin/stdout cases. Out: how the program
 `GET /v1/ping`, and `GET /health`: whether its walls held when last tried. Whoever reaches the port may have programs
 run, so it listens on loopback unless told otherwise.
 
-What it answers when something is wrong: a request that can't be read 422, naming the field; too large 413; no room 503
-with `Retry-After`; its own machinery 200 with `SandboxError`, as SandboxFusion does, and 503 at `/submit`, which has
-no word for it. `/run_jupyter` is not offered (501). A client that goes away ends its program.
+What it answers when something is wrong: a request that can't be read 422, naming the field; one that is not
+`application/json`, as any web page could have a browser send, 415; too large 413; no room 503 with `Retry-After`; its
+own machinery 200 with `SandboxError`, as SandboxFusion does, and 503 at `/submit`, which has no word for it.
+`/run_jupyter` is not offered (501). A client that goes away ends its program.
 
 Not as SandboxFusion: `files` stand beside the program, read-only, and its working folder is another one, empty; what a
 run writes is gone with it, so `fetch_files` is refused.
@@ -166,6 +167,8 @@ class Service:
 
 async def _read(request: Request, model: type[_Model]) -> _Model | Response:
     """The request's body, checked, or what is wrong with it."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return _error(415, "the request's content-type has to be application/json", connection="close")
     body = bytearray()
     try:
         async for piece in request.stream():

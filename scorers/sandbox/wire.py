@@ -1,9 +1,9 @@
 """SandboxFusion's `POST /run_code` as data: what a client asks, what a server answers.
 
-In and out: JSON objects. Used by both sides, `scorers.sandbox.fusion` (client) and `scorers.sandbox.service`. The fields
-and their meaning are SandboxFusion's own; unknown ones are ignored on both sides, so that an older or newer partner is
-no error. What our server adds (`ending`, `detail`, `stdout_base64`, `stderr_base64`) tells our client exactly what
-SandboxFusion's few fields blur; other clients ignore it.
+In and out: JSON objects. Used by both sides, `scorers.sandbox.fusion` (client) and `scorers.sandbox.service`. The
+fields and their meaning are SandboxFusion's own; unknown ones are ignored on both sides, so that an older or newer
+partner is no error. What our server adds (`ending`, `detail`, `stdout_base64`, `stderr_base64`) tells our client
+exactly what SandboxFusion's few fields blur; other clients ignore it.
 
 Source: github.com/bytedance/SandboxFusion, sandbox/server/sandbox_api.py and sandbox/runners/types.py at 469de08.
 """
@@ -12,17 +12,20 @@ from __future__ import annotations
 
 import base64
 import binascii
+from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from scorers.sandbox.program import Ending, Language, Outcome
+from scorers.sandbox.toolchain import MAIN_FILE
 
 DEFAULT_PORT = 8080
 # Ours -> theirs.
 LANGUAGE_NAMES = {Language.PYTHON: "python", Language.CPP: "cpp", Language.JAVASCRIPT: "nodejs"}
 LANGUAGES = {name: language for language, name in LANGUAGE_NAMES.items()}
 MAX_TIMEOUT_S = 120.0
+PATH_BYTES, NAME_BYTES = 1024, 255      # of a file beside the program, and of each part of it
 KILLED = -9                 # the return code of a run that was ended over its memory or output
 
 CommandStatus = Literal["Finished", "Error", "TimeLimitExceeded"]
@@ -33,7 +36,21 @@ def _relative(path: str) -> str:
     parts = path.split("/")
     if not path or path.startswith("/") or ".." in parts or "\0" in path:
         raise ValueError(f"{path!r} is no relative path beside the program")
+    if len(path.encode()) > PATH_BYTES or any(len(part.encode()) > NAME_BYTES for part in parts):
+        raise ValueError(f"{path[:NAME_BYTES]!r} is too long for a path beside the program")
     return path
+
+
+def _side_by_side(files: Files) -> Files:
+    """Refuse what no folder can hold: a file that is a folder at the same time, the program's own among them."""
+    paths = [PurePosixPath(path) for path in files]
+    taken = {*paths, *map(PurePosixPath, MAIN_FILE.values())}
+    if PurePosixPath() in paths or len(set(paths)) < len(paths):
+        raise ValueError("two of the files are the same, or one is the folder itself")
+    for path in paths:
+        if inside := next((parent for parent in path.parents if parent in taken), None):
+            raise ValueError(f"{str(path)!r}: {str(inside)!r} is a file")
+    return files
 
 
 def _base64(text: str | None) -> str | None:
@@ -44,6 +61,7 @@ def _base64(text: str | None) -> str | None:
     return text
 
 
+Files = dict[Annotated[str, AfterValidator(_relative)], Annotated[str | None, AfterValidator(_base64)]]
 Seconds = Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S, allow_inf_nan=False)]
 
 
@@ -58,7 +76,7 @@ class RunRequest(BaseModel):
     compile_timeout: Seconds = 10.0
     run_timeout: Seconds = 10.0
     memory_limit_MB: int = Field(-1, ge=-1, le=1 << 20)
-    files: dict[Annotated[str, AfterValidator(_relative)], Annotated[str | None, AfterValidator(_base64)]] = {}
+    files: Annotated[Files, AfterValidator(_side_by_side)] = {}
     fetch_files: list[str] = Field([], max_length=0)             # nothing comes back from a run's scratch folder
 
 

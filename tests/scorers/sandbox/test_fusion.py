@@ -7,10 +7,9 @@ import json
 import platform
 import signal
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 import pytest
 
@@ -19,12 +18,11 @@ from config.scorers import CodeConfig, ScorersConfig
 from scorers.code_tests import CodeTests
 from scorers.sandbox.fusion import WHOLE_OUTPUT_BYTES, FusionSandbox
 from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxMissing, SandboxUnavailable
-from scorers.sandbox.server_pool import normalised
 from tests.scorers.sandbox import fusion_fakes as fake
 from tests.scorers.sandbox.fusion_fakes import FakeServer, Reply, Request, fake_servers
 
 ECHO = b"print(input())"
-SHORT = Limits(wall_s=0.8)
+SHORT = Limits(wall_s=0.4)
 
 
 @pytest.fixture
@@ -40,8 +38,18 @@ def fusion(servers: list[FakeServer]) -> Iterator[FusionSandbox]:
     sandbox.close()
 
 
-def run(sandbox: FusionSandbox, source: bytes = ECHO, stdin: bytes = b"hello\n", limits: Limits = SHORT,
-        language: Language = Language.PYTHON, **files: bytes) -> Outcome:
+@pytest.fixture(scope="module")
+def running() -> Iterator[FusionSandbox]:
+    """At one server, which really runs Python."""
+    with fake_servers(1) as (server,):
+        server.behave = fake.honest
+        sandbox = FusionSandbox([server.url])
+        yield sandbox
+        sandbox.close()
+
+
+def run(sandbox: FusionSandbox, source: bytes = ECHO, stdin: bytes = b"hello\n", limits: Limits = SHORT, *,
+        language: Language = Language.PYTHON, files: Mapping[str, bytes] = MappingProxyType({})) -> Outcome:
     with sandbox.prepare(Program(language=language, source=source, files=files)) as prepared:
         assert prepared.failure is None
         return prepared.run(stdin, limits)
@@ -56,14 +64,16 @@ def run(sandbox: FusionSandbox, source: bytes = ECHO, stdin: bytes = b"hello\n",
     ("print('x' * 3000)", Ending.OUTPUT, None, b"x" * 1000),
 ])
 def test_how_a_program_ended_arrives_as_it_was(
-        fusion: FusionSandbox, source: str, ending: Ending, code: int | None, stdout: bytes) -> None:
-    outcome = run(fusion, source.encode(), limits=Limits(wall_s=0.5, output_bytes=1000))
+        running: FusionSandbox, source: str, ending: Ending, code: int | None, stdout: bytes) -> None:
+    outcome = run(running, source.encode(), limits=Limits(wall_s=0.5, output_bytes=1000))
     assert (outcome.ending, outcome.exit_code, outcome.stdout) == (ending, code, stdout)
 
 
 def test_a_request_says_all_that_the_seam_says(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    for server in servers:
+        server.behave = fake.honest
     outcome = run(fusion, b"import near; print(near.WORD)", b"in", Limits(wall_s=2.5, memory_bytes=300 << 20),
-                  **{"near.py": b"WORD = 'here'"})
+                  files={"near.py": b"WORD = 'here'"})
     assert outcome.stdout == b"here\n"
     (request,) = [request for server in servers for request in server.runs]
     assert request == {
@@ -98,7 +108,7 @@ LIES = {"always the same answer": fake.made_up, "everything succeeds": fake.all_
 @pytest.mark.parametrize("kind", MISBEHAVIOURS)
 def test_servers_that_begin_to_misbehave_cost_no_call_until_none_is_left(
         servers: list[FakeServer], kind: str) -> None:
-    fusion = FusionSandbox([server.url for server in servers], patience_s=0.1, margin_s=0.4)
+    fusion = FusionSandbox([server.url for server in servers], patience_s=0.1, margin_s=0.2)
     fusion.self_test()
     servers[0].behave = servers[1].behave = MISBEHAVIOURS[kind]
     assert [run(fusion).stdout for _ in range(4)] == [b"hello\n"] * 4
@@ -129,69 +139,17 @@ def test_refused_connections_are_named_too_and_a_self_test_says_so_at_once() -> 
     assert time.monotonic() - started < 5
 
 
-def test_a_server_comes_back_once_it_passes_its_probe_again(servers: list[FakeServer]) -> None:
-    sandbox = FusionSandbox([servers[0].url], patience_s=5.0)
-    assert run(sandbox).stdout == b"hello\n"
-    servers[0].behave = fake.sandbox_error
-    with pytest.raises(SandboxUnavailable, match="no space left on device"):
-        run(sandbox)
-    mended = threading.Timer(0.6, setattr, [servers[0], "behave", fake.honest])
-    mended.start()
-    assert run(sandbox).stdout == b"hello\n"            # waits for it, as long as its patience lasts
-    mended.join()
-    assert 3 <= len(servers[0].requests) - len(servers[0].runs) <= 6       # probes, with waits between them
-
-
-def test_while_all_are_away_one_call_waits_and_the_next_ones_do_not(servers: list[FakeServer]) -> None:
-    fusion = FusionSandbox([server.url for server in servers], patience_s=1.5)
-    for server in servers:
-        server.behave = fake.sandbox_error
-    started = time.monotonic()
-    waits = []
-    for _ in range(4):
-        with pytest.raises(SandboxUnavailable, match="no sandbox server is left"):
-            run(fusion)
-        waits.append(time.monotonic() - started)
-        started = time.monotonic()
-    assert waits[0] >= 1.5
-    assert sum(waits[1:]) < 1.5
-    for server in servers:
-        server.behave = fake.honest
-    fusion.self_test()
-    assert run(fusion).stdout == b"hello\n"             # it is over as soon as one is back
-
-
-def test_calls_are_spread_over_the_servers(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
-    fusion.self_test()
-    for _ in range(9):
-        run(fusion)
-    assert [len(server.runs) for server in servers] == [3, 3, 3]
-
-
-def test_a_slow_server_gets_fewer_calls(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
-    fusion.self_test()
-
-    def slow(_request: Request) -> Reply:
-        time.sleep(0.6)
-        return fake.run(stdout="hello\n")
-    servers[0].behave = slow
-    with ThreadPoolExecutor(3) as threads:
-        done = list(threads.map(lambda _: run(fusion).stdout, range(12)))
-    assert done == [b"hello\n"] * 12
-    assert len(servers[0].runs) < min(len(servers[1].runs), len(servers[2].runs))
-
-
 def test_a_busy_server_is_no_failure(servers: list[FakeServer]) -> None:
     sandbox = FusionSandbox([servers[0].url], patience_s=5.0)
     sandbox.self_test()
     turns = iter([503, 503])
-    servers[0].behave = lambda request: next(turns, None) or fake.honest(request)
+    servers[0].behave = lambda request: next(turns, None) or fake.quick(request)
     assert run(sandbox).stdout == b"hello\n"
     assert len(servers[0].requests) == 4                # one probe, three calls: it was never in doubt
 
 
 def killed(request: Request) -> Reply:
-    return fake.run(return_code=-9) if "platform" not in request["code"] else fake.honest(request)
+    return fake.quick(request) if fake.is_probe(request) else fake.run(return_code=-9)
 
 
 def test_a_kill_that_another_server_does_not_see_was_not_the_programs_doing(
@@ -229,22 +187,20 @@ def test_node_is_asked_for_without_a_memory_limit(fusion: FusionSandbox, servers
     assert run(fusion, language=Language.JAVASCRIPT).stdout == b'["nodejs", -1]'
 
 
-def test_an_output_that_may_have_been_cut_is_over_this_backends_limit(
-        fusion: FusionSandbox, servers: list[FakeServer]) -> None:
-    assert fusion.max_output_bytes == WHOLE_OUTPUT_BYTES
+def test_an_output_that_may_have_been_cut_is_over_this_backends_limit(running: FusionSandbox) -> None:
+    assert running.max_output_bytes == WHOLE_OUTPUT_BYTES
     limits = Limits(wall_s=5.0)
-    flood = run(fusion, b"print('x' * 300000)", limits=limits)
+    flood = run(running, b"print('x' * 300000)", limits=limits)
     assert (flood.ending, flood.exit_code, flood.stdout) == (Ending.OUTPUT, None, b"x" * WHOLE_OUTPUT_BYTES)
     assert flood.detail == "more than 131072 bytes of output"
-    assert run(fusion, b"print('x' * 100000)", limits=limits).stdout == b"x" * 100000 + b"\n"
-    noisy = run(fusion, b"import sys; print(1); sys.stderr.write('x' * 300000)", limits=limits)
+    assert run(running, b"print('x' * 100000)", limits=limits).stdout == b"x" * 100000 + b"\n"
+    noisy = run(running, b"import sys; print(1); sys.stderr.write('x' * 300000)", limits=limits)
     assert (noisy.ending, noisy.exit_code, noisy.stdout) == (Ending.EXITED, 0, b"1\n")
-    for server in servers:
-        server.behave = lambda _: fake.run(status="TimeLimitExceeded", return_code=None, stdout="x" * 200_000)
-    assert run(fusion, limits=limits).ending is Ending.OUTPUT
+    stuck = run(running, b"import time; print('x' * 300000, flush=True); time.sleep(9)", limits=Limits(wall_s=0.3))
+    assert stuck.ending is Ending.OUTPUT
 
 
-SIGNALS = ("SIGINT", "SIGTERM", "SIGKILL", "SIGALRM", "SIGPIPE", "SIGCHLD", "SIGUSR1")
+SIGNALS = ("SIGINT", "SIGTERM", "SIGALRM")
 ATTACKS = {
     "floods its output": "while True: print('x' * 9999)",
     "takes all memory": "return bytearray(1 << 34)",
@@ -252,22 +208,22 @@ ATTACKS = {
     "ends as a broken harness does": "os._exit(70)",
     "fills the memory of the process that checks": """
         for pipe in range(3, 20):
-            try: os.write(pipe, (60 << 20).to_bytes(8, 'big') + b'[' + b'{},' * (20 << 20))
+            try: os.write(pipe, (15 << 20).to_bytes(8, 'big') + b'[' + b'{},' * (5 << 20))
             except OSError: pass""",
     **{f"sends {name} to the process that checks": f"""
         end = time.monotonic() + 2
         if x == 1 and os.fork() == 0:
             os.setsid()
             while time.monotonic() < end: os.kill(parent, signal.{name}), time.sleep(0.0005)
-        return -1 if x > 900 else 2 * x""" for name in SIGNALS},     # to that process alone, and no longer than it lives
+        return -1 if x > 900 else 2 * x""" for name in SIGNALS},     # to that process alone, while it lives
 }
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_whatever_an_answer_does_it_is_scored(fusion: FusionSandbox, attack: str) -> None:
-    config = CodeConfig(case_timeout_s=0.5, deadline_s=3.0, memory_mb=512)
+def test_whatever_an_answer_does_it_is_scored(running: FusionSandbox, attack: str) -> None:
+    config = CodeConfig(case_timeout_s=0.4, deadline_s=3.0, memory_mb=256)
     is_signal = attack.startswith("sends")          # many cases: it must hit between two of them
-    scorer = CodeTests(config, ScorersConfig(credit="fraction" if is_signal else "all"), fusion)
+    scorer = CodeTests(config, ScorersConfig(credit="fraction" if is_signal else "all"), running)
     source = f"import os, signal, time\nparent = os.getppid()\ndef double(x):\n        {ATTACKS[attack].strip()}"
     score = scorer.score(f"```python\n{source}\n```", {
         "type": "code", "answer": {"tests": [f"assert double({number}) == {2 * number}" for number in range(1, 1001)]}})
@@ -323,8 +279,8 @@ def test_a_run_is_given_as_long_as_the_api_allows(fusion: FusionSandbox, servers
     assert [request["run_timeout"] for server in servers for request in server.runs] == [120.0]
 
 
-def test_a_source_that_is_no_text_is_run_all_the_same(fusion: FusionSandbox) -> None:
-    assert run(fusion, b"print(1)  # \xed\xa0\x80").stdout == b"1\n"
+def test_a_source_that_is_no_text_is_run_all_the_same(running: FusionSandbox) -> None:
+    assert run(running, b"print(1)  # \xed\xa0\x80").stdout == b"1\n"
 
 
 def test_the_version_is_that_of_the_servers_python_and_never_fails(
@@ -334,7 +290,7 @@ def test_the_version_is_that_of_the_servers_python_and_never_fails(
     assert [fusion.version, fusion.version] == ["python=unknown"] * 2
     assert [len(server.requests) for server in servers] == [1, 1, 1]        # asked once, not with every score
     for server in servers:
-        server.behave = fake.honest
+        server.behave = fake.quick
     fusion.self_test()
     assert fusion.version == "python=" + platform.python_version()
     servers[0].close()
@@ -345,28 +301,3 @@ def test_a_closed_sandbox_can_be_used_again(fusion: FusionSandbox) -> None:
     assert run(fusion).stdout == b"hello\n"
     fusion.close()
     assert run(fusion).stdout == b"hello\n"
-
-
-@pytest.mark.parametrize(("address", "url"), [
-    ("sandbox", "http://sandbox:8080"),
-    ("10.0.0.1", "http://10.0.0.1:8080"),
-    ("sandbox:81", "http://sandbox:81"),
-    ("[::1]", "http://[::1]:8080"),
-    ("[::1]:81", "http://[::1]:81"),
-    (" http://sandbox:8080/ ", "http://sandbox:8080"),
-    ("https://sandbox.example/fusion/", "https://sandbox.example/fusion"),
-])
-def test_an_address_is_a_url_or_a_host(address: str, url: str) -> None:
-    assert normalised(address) == url
-
-
-@pytest.mark.parametrize("address", ["", "ftp://x", "http://", "h:port", "h:99999", "a b", "http://user:planted@h:1"])
-def test_an_address_that_is_none_is_refused_without_its_password(address: str) -> None:
-    with pytest.raises(SandboxMissing, match="sandbox server") as caught:
-        FusionSandbox([address])
-    assert "planted" not in str(caught.value)
-
-
-def test_no_address_at_all_is_refused() -> None:
-    with pytest.raises(SandboxMissing, match="SANDBOX_FUSION_SERVERS"):
-        FusionSandbox([])
