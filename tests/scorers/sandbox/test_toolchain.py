@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import cache_from_source
 from pathlib import Path
 
@@ -17,4 +16,4 @@ def test_packages_come_with_their_bytecode(tmp_path: Path) -> None:
     copy_packages(("pytest",), tmp_path)
     assert copy.read_bytes() == ours.read_bytes()
     assert Path(cache_from_source(str(copy))).read_bytes() == Path(cache_from_source(str(ours))).read_bytes()
-    assert os.stat(copy).st_mtime_ns == os.stat(ours).st_mtime_ns       # by which Python sees that they belong together
+    assert copy.stat().st_mtime_ns == ours.stat().st_mtime_ns       # by which Python sees that they belong together
