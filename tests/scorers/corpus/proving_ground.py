@@ -29,7 +29,7 @@ from tests.scorers.corpus.rows import Case
 
 PR_SET_CHILD_SUBREAPER = 36     # linux/prctl.h
 DEADLINE_S, CASE_TIMEOUT_S = 8.0, 1.0
-WHOLE_S = 4.0                   # of a loaded machine, beside the deadline that is tested
+WHOLE_S = 2.0                   # beside the deadline: for an answer to be judged in whole
 END_S = 2.0                     # to be gone, once the scorer is closed
 WRITABLE = ("/", "/tmp", "/var/tmp", "/dev/shm", "/run", "/home", "/root", "/mnt", "/srv", "/opt", str(ROOT))
 
