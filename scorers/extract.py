@@ -23,8 +23,9 @@ END_MARKS: Final = ("<|im_end|>", "<|endoftext|>", "</s>", "<\uff5cend\u2581of\u
                     "<|end_of_text|>", "<|eom_id|>", "<|end|>", "<|return|>", "<|endofturn|>", "<end_of_turn>",
                     "<turn|>", "<eos>")
 
-# Of a text that is read backwards: it matches where that begins, if only nothing.
-_ENDING: Final = re.compile(rf"(?:\s*+(?:{'|'.join(re.escape(mark[::-1]) for mark in END_MARKS)}))*+")
+# Of a text that is read backwards: it matches where that begins, if only nothing. Not possessive, though nothing needs
+# to be tried twice: Python before 3.11.4 misreads a group with a possessive quantifier.
+_ENDING: Final = re.compile(rf"(?:\s*(?:{'|'.join(re.escape(mark[::-1]) for mark in END_MARKS)}))*")
 _BOX_OPEN: Final = re.compile(r"\\boxed\s*\{")
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)      # an escaped character, brace or not, is no structure
 _ANSWER_OPEN: Final = "<answer>"

@@ -62,7 +62,9 @@ class Planted:
             found.append("the planted file was changed")
         if not Path(f"/proc/{self.victim}").exists():
             found.append("the planted process was killed")
-        found += [f"{path} exists" for folder in WRITABLE if (path := Path(folder) / "millrace-attack").exists()]
+        for folder in WRITABLE:
+            with suppress(PermissionError):         # closed to us, and so to programs
+                found += [f"{path} exists" for path in Path(folder).glob("millrace-attack")]
         with suppress(OSError):
             found += [f"System V: {line.strip()}" for name in ("shm", "msg")
                       for line in Path(f"/proc/sysvipc/{name}").read_text().splitlines() if str(0x6d696c6c) in line]
