@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import subprocess
 import sys
@@ -192,21 +193,22 @@ def test_a_payload_that_is_not_what_was_written_is_never_handed_out(folder: Path
 
 # ---------------------------------------------------------------------------------------------------------- a full disk
 
-@pytest.fixture
+@contextlib.contextmanager
 def file_size_limit() -> Iterator[None]:
     """No file of this process may grow beyond 4 KiB: the kernel then takes a part and refuses the rest, as a disk that
-    fills up does."""
+    fills up does. For no longer than the writing takes: pytest's own output may be such a file."""
     import signal
 
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    signal.signal(signal.SIGXFSZ, handler)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
-@pytest.mark.usefixtures("file_size_limit")
 def test_a_step_that_the_disk_has_no_room_for_does_not_stand(folder: Path) -> None:
     journal = write_life(folder)
     steps = 1
@@ -216,7 +218,7 @@ def test_a_step_that_the_disk_has_no_room_for_does_not_stand(folder: Path) -> No
         while True:
             journal.append(steps, [GROUP_A], [[0.5, None]], weights="w")
             steps += 1
-    with pytest.raises(RunFailed, match=r"can't be written .*Nothing of this step was acknowledged"):
+    with file_size_limit(), pytest.raises(RunFailed, match=r"can't be written .*Nothing of this step was acknowledged"):
         fill_the_disk()
     ledger = read_ledger(folder)
     assert steps > 2
@@ -226,7 +228,6 @@ def test_a_step_that_the_disk_has_no_room_for_does_not_stand(folder: Path) -> No
         read_step(folder, record)                   # each is whole
 
 
-@pytest.mark.usefixtures("file_size_limit")
 def test_an_outcome_that_the_disk_has_no_room_for_does_not_stand(folder: Path) -> None:
     journal = open_life(folder)
     ends = 0
@@ -236,7 +237,7 @@ def test_an_outcome_that_the_disk_has_no_room_for_does_not_stand(folder: Path) -
         while True:
             journal.end({str(ends): Outcome(DROPPED, "a reason of some length, as a scorer gives it")})
             ends += 1
-    with pytest.raises(RunFailed, match="can't be written"):
+    with file_size_limit(), pytest.raises(RunFailed, match="can't be written"):
         fill_the_disk()
     assert not journal.has(str(ends))
     assert len(read_ledger(folder).outcomes) == ends > 2
