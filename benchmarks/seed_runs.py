@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.errors import PipelineError
-from learner.journal import read_ledger, read_step
+from learner.ledger import read_ledger, read_step
 from tools.run_folder import read_run
 
 ENOUGH = 0.9            # of the runs

@@ -26,7 +26,8 @@ class Keys:
     def scripts(self) -> list[str]:
         """KEYS of every script, in the order that lua/keys.lua names them."""
         return [self(suffix) for suffix in
-                (*WORK_STREAMS, "slots", "where", "cursor", "run", "weights", "jobs")]
+                (*WORK_STREAMS, "slots", "where", "cursor", "run", "weights", "jobs",
+                 "tries", "retries")]
 
     def alive(self, role: str, process: str) -> str:
         """The heartbeat of one process."""

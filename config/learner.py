@@ -86,6 +86,20 @@ class CheckpointConfig(Section):
     """The newest so many stay."""
 
 
+class JournalConfig(Section):
+    """Which payloads stay on disk. A payload is what a step trained on; the records of every group stay for ever."""
+
+    keep: Literal["all", "since_checkpoint"] = "all"
+    """`since_checkpoint`: payloads that the oldest kept checkpoint covers are removed, as far as `keep_days` and
+    `keep_mb` allow. `all`: only what those two say is removed."""
+    keep_days: float | None = Field(None, gt=0)
+    """Days that a payload stays. One that no kept checkpoint covers stays all the same: recovery needs it."""
+    keep_mb: int | None = Field(None, ge=1)
+    """MiB of payloads that stay, the newest; those that recovery needs stay all the same."""
+    segment_mb: int = Field(64, ge=1)
+    """MiB of one payload file: what is removed is whole files."""
+
+
 class LearnerConfig(Section):
     """The one process (of `ranks`) that trains, feeds prompts and owns the journal."""
 
@@ -95,6 +109,10 @@ class LearnerConfig(Section):
     """Scored groups consumed by one optimizer step, over all ranks."""
     max_lag: int = Field(4, ge=0)
     """Versions that the oldest token of a group may lie behind the learner. 0 is synchronous."""
+    late_groups: Literal["wait", "train", "drop"] = "wait"
+    """What becomes of a group that would be trained later than `max_lag` allows. `wait`: the learner waits for older
+    groups first, and no token is ever older. `train`: it trains on it all the same. `drop`: it is dropped and counted,
+    which favours short answers."""
     groups_in_flight: int | None = Field(None, ge=1)
     """Groups without an outcome; unset, and at most: (max_lag + 1) x groups_per_step."""
     group_deadline_s: float = Field(300.0, gt=0)
@@ -129,5 +147,8 @@ class LearnerConfig(Section):
     """What is kept to start from."""
     samples_every: int = Field(10, ge=0)
     """Steps between two printed sample answers; 0: none."""
-    resume: Path | None = None
-    """A checkpoint's folder to start from, instead of the model's own weights."""
+    journal: JournalConfig = JournalConfig()
+    """How long what was trained on is kept."""
+    resume: Literal["auto", "never"] | Path = "auto"
+    """`auto`: go on where this run stopped, if it has begun. `never`: refuse a name that is taken.
+    A checkpoint's folder: a new run begins with its weights."""

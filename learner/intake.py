@@ -22,10 +22,11 @@ from broker.messages import ScoredGroup, Split
 from broker.ownership import Ownership
 from broker.streams import Entry, bury, entries_of
 from config.run import Run
-from learner import journal
 from learner.advantages import has_variance
 from learner.evaluation import Rounds, version_of
-from learner.journal import Journal, Outcome
+from learner.journal import Journal
+from learner.ledger import DEAD as ENDED_DEAD
+from learner.ledger import DROPPED, Outcome
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +157,7 @@ class Intake:
         self.journal.end(ends)
         self.ownership.retire(ends)
         for outcome in ends.values():
-            reason = outcome.detail.split(":")[0] if outcome.kind == journal.DROPPED else outcome.kind
+            reason = outcome.detail.split(":")[0] if outcome.kind == DROPPED else outcome.kind
             self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
     def _accept(self, entries: Iterable[Entry]) -> None:
@@ -190,7 +191,7 @@ class Intake:
             return
         log.error("group_died group=%s stage=%s attempts=%d reason=%s", letter.group_id, letter.stage, letter.attempts,
                   letter.reason)
-        ends[letter.group_id] = Outcome(journal.DEAD, letter.reason)
+        ends[letter.group_id] = Outcome(ENDED_DEAD, letter.reason)
         self._dead_in_a_row += 1
         self._last_death = letter.reason
 
@@ -217,7 +218,7 @@ class Intake:
         else:
             self._empty_in_a_row += 1
             self._last_reason = reason
-            ends[group.group_id] = Outcome(journal.DROPPED, reason)
+            ends[group.group_id] = Outcome(DROPPED, reason)
 
     def _reason_to_drop(self, group: ScoredGroup) -> str | None:
         scored = [reward for reward in group.rewards if reward is not None]

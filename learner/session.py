@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.alive import Heartbeat
@@ -27,7 +28,8 @@ from learner.collector import Collector
 from learner.evaluation import Rounds
 from learner.feeder import Feeder
 from learner.intake import Intake
-from learner.journal import Journal, read_ledger
+from learner.journal import Journal
+from learner.ledger import read_ledger
 from learner.metrics import Metrics
 from learner.prompts import PromptSource, open_source
 from learner.status import Status, check_redis
@@ -108,7 +110,7 @@ class Session:
         return train, held_out
 
     def _start(self, policy: Policy, train: PromptSource) -> Progress:
-        if self.run.learner.resume is None:
+        if not isinstance(self.run.learner.resume, Path):
             return Progress(version=0, first_row=0, fingerprint=train.fingerprint)
         start = checkpoint.load(policy, self.run.learner.resume)
         if start.fingerprint != train.fingerprint:

@@ -20,8 +20,7 @@ from broker import embedded
 from broker.connection import Link
 from broker.errors import Permanent, PipelineError
 from broker.keys import WORK_STREAMS, Keys
-from learner import journal
-from learner.journal import Ledger, read_ledger
+from learner.ledger import DEAD, DROPPED, TRAINED, Ledger, read_ledger
 
 LOOKS = 3                   # at what seems lost, before it is said
 PAUSE_S = 0.2               # between two looks, for what was on its way to arrive
@@ -143,9 +142,9 @@ def _compare(view: _View, ledger: Ledger, *, went_back: bool) -> Audit:
     named = {str(ordinal) for ordinal in range(view.position)}
     lost = sorted((named | view.slots) - ledger.outcomes.keys() - places.keys(), key=_ordinal)
     return Audit(
-        issued=view.issued, trained=kinds[journal.TRAINED], dropped=kinds[journal.DROPPED], dead=kinds[journal.DEAD],
+        issued=view.issued, trained=kinds[TRAINED], dropped=kinds[DROPPED], dead=kinds[DEAD],
         in_flight=len(out & places.keys()), lost=len(lost), twice=len(doubled),
-        dropped_by_reason=_reasons(ledger, journal.DROPPED), dead_by_reason=_reasons(ledger, journal.DEAD),
+        dropped_by_reason=_reasons(ledger, DROPPED), dead_by_reason=_reasons(ledger, DEAD),
         in_flight_by_stream=dict(Counter(places.values())), lost_ids=tuple(lost),
         twice_ids=tuple(sorted(doubled, key=_ordinal)), foreign=view.entries["dead"].count("?"),
         went_back=went_back)

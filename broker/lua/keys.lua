@@ -2,15 +2,19 @@
 --   prompts, rollouts, scored, dead   the work streams: a group that was issued and has no outcome is in exactly one
 --   slots    sorted set: group id -> floor, the groups without an outcome and nothing else
 --   where    hash: group id -> "STREAM ENTRY"
---   cursor   hash: position (the next ordinal), issued, seq (learner scripts that took effect)
+--   cursor   hash: position (the next ordinal), issued, retry:ID (retries of a dead group), seq (learner scripts that
+--            took effect)
 --   run      hash: fence, version (the newest announced), status, config ...
 --   weights  stream of announcements, the last 16
 --   jobs     hash: entry of rollouts -> RQ job
+--   tries    hash: group id -> names of the workers that began its stage, one after the other
+--   retries  hash: id of a dead group that an operator wants again -> entry of its letter
 --
 -- With full memory Redis refuses a script whole if its first write grows, and never later. So what lets new work in
 -- begins with XADD, and what lets work out begins with a write that can't grow.
 local STREAMS = {prompts = KEYS[1], rollouts = KEYS[2], scored = KEYS[3], dead = KEYS[4]}
 local SLOTS, WHERE, CURSOR, RUN, WEIGHTS, JOBS = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local TRIES, RETRIES = KEYS[11], KEYS[12]
 local GROUP = 'workers'
 
 local function is_eval(id) return string.sub(id, 1, 5) == 'eval-' end

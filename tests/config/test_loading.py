@@ -116,11 +116,11 @@ def test_lists_sections_and_nothing_can_be_written_in_the_environment_and_on_the
     assert load("learner.gpus=[0, 1]").learner.gpus == (0, 1)
     assert load("learner.groups_in_flight=").learner.groups_in_flight is None
     assert load("learner.zero={stage: 3, offload_weights: true}").learner.zero.stage == 3
-    run = load(MILLRACE_LEARNER__GPUS="[2]", MILLRACE_LEARNER__GROUPS_IN_FLIGHT="null", MILLRACE_LEARNER__RESUME="",
+    run = load(MILLRACE_LEARNER__GPUS="[2]", MILLRACE_LEARNER__GROUPS_IN_FLIGHT="null", MILLRACE_LEARNER__THREADS="",
                MILLRACE_LEARNER__GRADIENT_CHECKPOINTING="true", MILLRACE_DATA__TRAIN='{"size": 4}')
     assert run.learner.gpus == (2,)
     assert run.learner.groups_in_flight is None
-    assert run.learner.resume is None                    # empty is as good as unset
+    assert run.learner.threads is None                   # empty is as good as unset
     assert run.learner.gradient_checkpointing
     assert run.data.train == build_run([("here", {"name": "x", "model": {"path": "x"}, "data": {"train": {
         "type": "procedural", "size": 4}}})]).data.train

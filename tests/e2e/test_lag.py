@@ -33,6 +33,6 @@ def test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag(rol
 
 
 def _samplers(roles: Roles) -> set[str]:
-    from learner.journal import read_ledger, read_step
+    from learner.ledger import read_ledger, read_step
     folder = roles.folder / "journal"
     return {group.rollout.generator for step in read_ledger(folder).steps for group in read_step(folder, step)[0]}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from learner.journal import read_ledger, read_step
+from learner.ledger import read_ledger, read_step
 from tests.e2e.conftest import ROOT, Roles
 
 GSM8K = ROOT.parent / "shared" / "data" / "gsm8k_train.jsonl"

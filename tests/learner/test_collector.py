@@ -16,7 +16,7 @@ from broker.keys import PROMPTS, SCORED
 from broker.ownership import Ownership
 from broker.streams import hand_over
 from learner.collector import rest_can_make_it
-from learner.journal import Outcome
+from learner.ledger import Outcome
 from tests.learner.chain import Chain, make_prompt, make_scored
 from tests.learner.conftest import MakeChain
 

@@ -12,7 +12,7 @@ from broker.errors import RunFailed
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED
 from broker.streams import bury, hand_over
 from learner.intake import LOOK_COUNT
-from learner.journal import Outcome, read_ledger
+from learner.ledger import Outcome, read_ledger
 from tests.learner.chain import Chain, make_prompt, make_scored
 from tests.learner.conftest import MakeChain
 

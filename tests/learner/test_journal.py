@@ -14,7 +14,8 @@ import pytest
 
 from broker.codec import encode_scored_payload
 from broker.errors import Fenced, RunFailed
-from learner.journal import DEAD, DROPPED, Journal, JournalError, Outcome, read_ledger, read_step
+from learner.journal import Journal
+from learner.ledger import DEAD, DROPPED, JournalError, Outcome, read_ledger, read_step
 from tests.conftest import ROOT
 from tests.learner.chain import make_prompt, make_scored
 
@@ -258,7 +259,7 @@ def test_reading_the_journal_needs_no_torch(folder: Path) -> None:
     probe = textwrap.dedent(f"""
         import sys
         from pathlib import Path
-        from learner.journal import read_ledger, read_step
+        from learner.ledger import read_ledger, read_step
         folder = Path({str(folder)!r})
         read_step(folder, read_ledger(folder).steps[0])
         assert not {{"torch", "transformers", "deepspeed", "datasets"}} & set(sys.modules)

@@ -18,7 +18,7 @@ from learner.checkpoint import Progress
 from learner.collector import Collector
 from learner.curves import TIMES
 from learner.feeder import Feeder
-from learner.journal import read_ledger
+from learner.ledger import read_ledger
 from learner.metrics import Metrics, read_metrics
 from learner.prompts import PromptSource
 from learner.rows import Row

@@ -13,7 +13,8 @@ from broker.connection import Link
 from broker.keys import Keys
 from broker.streams import bury
 from config.run import Run
-from learner.journal import DEAD, DROPPED, Journal, Ledger, Outcome, read_ledger
+from learner.journal import Journal
+from learner.ledger import DEAD, DROPPED, Ledger, Outcome, read_ledger
 from tests.learner.chain import Chain, make_prompt, make_run, make_scored
 from tools import audit as audit_module
 from tools.audit import Audit, as_text, audit, main
