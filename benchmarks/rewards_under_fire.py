@@ -24,7 +24,6 @@ from typing import Any
 
 from benchmarks import results
 from benchmarks.groups import demo_run, spoken_rollout
-from benchmarks.process_tree import Process, below
 from broker import addresses, codec, embedded
 from broker.connection import Link
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
@@ -34,6 +33,7 @@ from broker.processes import has_ended, spawn, stop
 from broker.streams import Consumer, entries_of
 from config.loading import to_yaml
 from config.run import Run
+from tools.process_tree import Process, below
 
 COMPLETIONS = 8             # of a group, every second one right
 HANGING_EVERY = 50          # completions

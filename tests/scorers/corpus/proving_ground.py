@@ -20,12 +20,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from benchmarks.process_tree import below
 from broker.messages import Score
 from config.scorers import CodeConfig, ScorersConfig
 from scorers.registry import build_scorer
 from tests.conftest import ROOT
 from tests.scorers.corpus.rows import Case
+from tools.process_tree import below
 
 PR_SET_CHILD_SUBREAPER = 36     # linux/prctl.h
 DEADLINE_S, CASE_TIMEOUT_S = 8.0, 1.0

@@ -1,7 +1,7 @@
 """Processes below another one, as /proc shows them.
 
-In: a process id. Out: its descendants with their command lines. Used where a benchmark or a test kills some of them, or
-makes sure that none is left.
+In: a process id. Out: its descendants with their command lines. Used by what kills some of them, `millrace chaos` and
+benchmarks, and by what makes sure that none is left.
 """
 
 from __future__ import annotations
