@@ -1,17 +1,20 @@
 """The learner's hold on a run: the scripts that it alone may call, each carrying its fence and the last seq it saw.
 
-A newer learner has a higher fence, and every script of an older one changes nothing (`Fenced`). A Redis whose `seq` is
-smaller than what was already acknowledged has forgotten something (`WentBack`). The trainer's and the feeder's thread
-share one `Ownership`.
+A newer learner has a higher fence, and every script of an older one changes nothing (`Fenced`). A Redis whose `seq` or
+fence is smaller than what was already acknowledged has forgotten something (`WentBack`); after `rejoin` its scripts
+take effect again. The trainer's and the feeder's thread share one `Ownership`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import redis
 
 from broker.codec import Fields, encode_announcement
 from broker.connection import Link
@@ -50,11 +53,26 @@ class Ownership:
         self.fence, self.seq = int(fence), int(seq)
         return self.fence
 
+    def rejoin(self) -> bool:
+        """Go on in a Redis that went back: it is told the fence again. Returns whether it knew this run at all.
+
+        Raises:
+            Fenced: a newer learner has the run.
+        """
+        with self._lock:
+            reply = self.link.script("rejoin", self.keys.scripts(), self.fence, self.seq)
+            status = _text(reply[0])
+            if status == "ok":
+                self.seq = int(reply[1])
+        self._raise_for(status, reply[1])
+        return bool(reply[2])
+
     def issue(self, position: int, new_position: int, budget: int, newest: int, groups: Sequence[NewGroup]) -> Issued:
         """Let `groups` in, the ordinals from `position` up to `new_position`, if the budget has room for all of them.
 
         Args:
             newest: policy version that the learner knows to be announced.
+            groups: a retry of a dead group may be among them; it is no ordinal, and counts as issued beside them.
         """
         status, value = self._guarded("issue", position, new_position, budget, newest, *_flat(groups))
         match status:
@@ -72,6 +90,10 @@ class Ownership:
         """Let an evaluation round in, or what is missing of it. Returns how many entries were added."""
         return int(self._guarded("issue_eval", version, *_flat(groups))[1])
 
+    def reissue(self, groups: Sequence[NewGroup]) -> list[str]:
+        """Issue those of `groups` again that have a slot and are in no stream, with their old floors. Returns them."""
+        return [_text(group_id) for group_id in self._guarded("reissue", *_flat(groups))[1]]
+
     def retire(self, ids: Iterable[str]) -> None:
         """Free the slots and entries of groups whose outcome is durable."""
         if wanted := list(ids):
@@ -85,9 +107,11 @@ class Ownership:
             raise RunFailed(f"version {announcement.version} can't be announced: {int(value)} already was")
 
     def check(self) -> None:
-        """Look whether this learner still owns the run and Redis still knows what it acknowledged; changes nothing.
+        """Look whether this learner still owns the run and Redis still knows what it acknowledged.
 
-        A restart of a Redis that knows it all is no error, and is said.
+        A Redis that was restarted is asked to write its append-only file anew: half of a script may be at its end.
+        Raises:
+            Fenced, WentBack: it does not.
         """
         def attempt(client: Any) -> list[Any]:
             with client.pipeline(transaction=False) as pipe:
@@ -99,11 +123,19 @@ class Ownership:
             seq = self.seq
         *numbers, server = self.link(attempt)
         fence, found = (int(value or 0) for value in numbers)
-        self._raise_for("fenced" if fence > self.fence else "went back" if found < seq else "ok",
-                        fence if fence > self.fence else found)
-        if self._redis and server["run_id"] != self._redis:
-            log.warning("redis at %s was restarted; nothing that was acknowledged is missing", self.link.address)
-        self._redis = server["run_id"]
+        is_new, self._redis = self._redis not in {"", server["run_id"]}, server["run_id"]
+        if is_new:
+            log.warning("redis_restarted at=%s; its append-only file is written anew", self.link.address)
+            self._rewrite_append_only_file()
+        if fence > self.fence:
+            self._raise_for("fenced", fence)
+        if found < seq or fence < self.fence:
+            self._raise_for("went back", found)
+
+    def _rewrite_append_only_file(self) -> None:
+        """Where there is none, or one is being written already, there is nothing to do."""
+        with contextlib.suppress(redis.ResponseError):
+            self.link(lambda client: client.bgrewriteaof())
 
     def _guarded(self, script: str, *args: Any) -> tuple[str, Any]:
         with self._lock:
@@ -121,8 +153,7 @@ class Ownership:
                          f"(fence {self.fence})")
         if status == "went back":
             raise WentBack(f"redis at {self.link.address} went back: it stands at seq {int(value)}, and {self.seq} was "
-                           "acknowledged. It lost its last writes; what was trained is in the journal and the "
-                           "checkpoints")
+                           "acknowledged")
 
 
 def _flat(groups: Sequence[NewGroup]) -> list[Any]:

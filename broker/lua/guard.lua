@@ -1,8 +1,9 @@
 -- Put before every script that only the learner calls. ARGV[1] is its fence, ARGV[2] the last seq that it saw.
+-- A lower fence than its own, or a lower seq, is a Redis that has forgotten something.
 local function guard()
   local fence = tonumber(redis.call('HGET', RUN, 'fence') or '0')
   if tonumber(ARGV[1]) < fence then return {'fenced', fence} end
   local seq = tonumber(redis.call('HGET', CURSOR, 'seq') or '0')
-  if seq < tonumber(ARGV[2]) then return {'went back', seq} end
+  if seq < tonumber(ARGV[2]) or tonumber(ARGV[1]) > fence then return {'went back', seq} end
 end
 local function done(...) return {'ok', redis.call('HINCRBY', CURSOR, 'seq', 1), ...} end

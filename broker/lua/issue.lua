@@ -1,18 +1,24 @@
 -- Let new groups in. ARGV: fence, seq, position, new position, budget, newest version that the learner knows, then for
 -- each group: id, number of fields, field, value ...
+-- A group ID-rN is retry N of a dead one: the request and the letter go, and `cursor` counts it.
 local refused = guard()
 if refused then return refused end
 local position = tonumber(redis.call('HGET', CURSOR, 'position') or '0')
 if position ~= tonumber(ARGV[3]) then return {'moved', position} end
 
-local groups, seen, i = {}, {}, 7
+local groups, seen, retries, i = {}, {}, 0, 7
 while i <= #ARGV do
   local id, count = ARGV[i], tonumber(ARGV[i + 1])
   if seen[id] or redis.call('ZSCORE', SLOTS, id) or redis.call('HEXISTS', WHERE, id) == 1 then return {'known', id} end
   seen[id] = true
+  local base, number = string.match(id, '^(%d+)%-r(%d+)$')
+  if base then
+    if tonumber(redis.call('HGET', CURSOR, 'retry:' .. base) or '0') ~= number - 1 then return {'known', id} end
+    retries = retries + 1
+  end
   local fields = {}
   for j = i + 2, i + 1 + count do fields[#fields + 1] = ARGV[j] end
-  groups[#groups + 1] = {id, fields}
+  groups[#groups + 1] = {id, fields, base, number}
   i = i + 2 + count
 end
 local slots = redis.call('ZCARD', SLOTS)
@@ -21,15 +27,24 @@ if slots + #groups > tonumber(ARGV[5]) then return {'full', slots} end
 -- The floor is chosen here and nowhere else: a moment earlier, it broke both the bound on lag and progress.
 local floor = math.max(tonumber(redis.call('HGET', RUN, 'version') or '0'), tonumber(ARGV[6]))
 for _, group in ipairs(groups) do
-  local fields = group[2]
+  local id, fields, base, number = group[1], group[2], group[3], group[4]
   fields[#fields + 1] = 'floor'
   fields[#fields + 1] = floor
   fields[#fields + 1] = 'policy'
   fields[#fields + 1] = floor
   local entry = redis.call('XADD', STREAMS.prompts, '*', unpack(fields))
-  redis.call('ZADD', SLOTS, floor, group[1])
-  redis.call('HSET', WHERE, group[1], 'prompts ' .. entry)
+  redis.call('ZADD', SLOTS, floor, id)
+  redis.call('HSET', WHERE, id, 'prompts ' .. entry)
+  if base then
+    redis.call('HSET', CURSOR, 'retry:' .. base, number)
+    local dead = number == '1' and base or base .. '-r' .. (number - 1)
+    local letter = redis.call('HGET', RETRIES, dead)
+    if letter then
+      redis.call('XDEL', STREAMS.dead, letter)
+      redis.call('HDEL', RETRIES, dead)
+    end
+  end
 end
 redis.call('HSET', CURSOR, 'position', ARGV[4])
-redis.call('HINCRBY', CURSOR, 'issued', tonumber(ARGV[4]) - position)
+redis.call('HINCRBY', CURSOR, 'issued', tonumber(ARGV[4]) - position + retries)
 return done(floor)

@@ -1,0 +1,11 @@
+-- Go on in a Redis that has forgotten something: it is told the fence again. ARGV: fence, the last seq that was seen.
+-- The new seq is above all that was seen before, so that an older copy of these keys, a replica's say, never passes.
+-- returns 'ok', seq, and whether there was a cursor; or 'fenced' and the fence.
+local fence = tonumber(redis.call('HGET', RUN, 'fence') or '0')
+if fence > tonumber(ARGV[1]) then return {'fenced', fence} end
+local seq = math.max(tonumber(redis.call('HGET', CURSOR, 'seq') or '0'), tonumber(ARGV[2])) + 1
+local was_there = redis.call('EXISTS', CURSOR)
+redis.call('ZREM', SLOTS, '')
+redis.call('HSET', RUN, 'fence', ARGV[1])
+redis.call('HSET', CURSOR, 'seq', seq)
+return {'ok', seq, was_there}
