@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 M = TypeVar("M")
 
 TRACEBACK_BYTES = 4000         # the end of one, kept in a dead letter
+SILENT_S = 3600.0              # a consumer that holds nothing and has been silent for so long is gone
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,19 +105,22 @@ class Consumer:
     Args:
         stream: `prompts` or `rollouts`.
         name: of this consumer; entries of another one are taken over when idle longer than `lease_s`.
+        worker: who really works, where several share the consumer's name; unique among the run's processes.
     """
 
-    def __init__(self, link: Link, keys: Keys, stream: str, name: str, *, lease_s: float) -> None:
+    def __init__(self, link: Link, keys: Keys, stream: str, name: str, *, lease_s: float, worker: str = "") -> None:
         self.link = link
         self.keys = keys
         self.stream = stream
         self.name = name
         self.lease_s = lease_s
+        self.worker = worker or name
         self._key = keys(stream)
         self._cursor = b"0-0"
-        self._held: set[str] = set()
+        self._held: dict[str, int] = {}             # entry -> 1 once work on it has begun, else 0
         self._lock = threading.Lock()
         self.create_group()
+        self._forget("", silent_s=SILENT_S)
 
     def create_group(self) -> None:
         """Make the consumer group, at 0: at `$` it would skip what is there already."""
@@ -159,7 +163,12 @@ class Consumer:
 
     def begin(self, entry: Entry) -> int:
         """Count an attempt. Returns how many there were, this one included; 0: the entry is another worker's by now."""
-        return int(self.link.script("begin", self.keys.scripts(), self.stream, self.name, entry.entry_id))
+        attempts = int(self.link.script("begin", self.keys.scripts(), self.stream, self.name, entry.entry_id,
+                                        self.worker))
+        with self._lock:
+            if attempts and entry.entry_id in self._held:
+                self._held[entry.entry_id] = 1
+        return attempts
 
     def decode(self, entry: Entry, decoder: Callable[[codec.Raw], M]) -> M | None:
         """The message in `entry`; None once it has gone to `dead` because it can't be read."""
@@ -183,15 +192,37 @@ class Consumer:
         bury(self.link, self.keys, entry, reason=reason, attempts=attempts, traceback=traceback)
         self.release(entry)
 
+    def note_failure(self, entry: Entry, text: str) -> None:
+        """Keep what went wrong, for the dead letter of a group that fails at every attempt. Secrets are masked."""
+        self.link.script("note_failure", self.keys.scripts(), self.stream, entry.entry_id, mask(text)[-TRACEBACK_BYTES:])
+
     def hold(self, entry: Entry) -> None:
         """Renew the lease of `entry` until it is released."""
         with self._lock:
-            self._held.add(entry.entry_id)
+            self._held.setdefault(entry.entry_id, 0)
 
     def release(self, entry: Entry) -> None:
         """Stop renewing the lease of `entry`."""
         with self._lock:
-            self._held.discard(entry.entry_id)
+            self._held.pop(entry.entry_id, None)
+
+    def hand_back(self) -> int:
+        """Give up all that is held, unfinished: others take it over at once, and no attempt is counted.
+
+        Returns:
+            How many entries; a result of theirs that comes all the same counts if it is the first.
+        """
+        with self._lock:
+            held, self._held = self._held, {}
+        if not held:
+            return 0
+        flat = [part for pair in held.items() for part in pair]
+        return int(self.link.script("hand_back", self.keys.scripts(), self.stream, self.name,
+                                    math.ceil(self.lease_s * 1000), self.worker, *flat))
+
+    def leave(self) -> None:
+        """Remove this consumer's name, unless entries are still leased to it: those are taken over in their time."""
+        self._forget(self.name)
 
     def renew(self) -> None:
         """Renew what is held; what is another worker's by now is let go."""
@@ -202,11 +233,15 @@ class Consumer:
         mine = {item.decode() for item in
                 self.link.script("renew", self.keys.scripts(), self.stream, self.name, *held)}
         with self._lock:
-            self._held -= set(held) - mine
+            for lost in set(held) - mine:
+                self._held.pop(lost, None)
 
     def _holds(self, entry: Entry) -> bool:
         with self._lock:
             return entry.entry_id in self._held
+
+    def _forget(self, name: str, *, silent_s: float = 0.0) -> None:
+        self.link.script("forget", self.keys.scripts(), self.stream, name, int(silent_s * 1000))
 
     def _with_group(self, attempt: Callable[[], Any]) -> Any:
         try:

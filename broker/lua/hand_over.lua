@@ -32,5 +32,6 @@ if type(added) == 'table' and added.err then
                      'floor', floor, 'attempts', 0)
 end
 redis.call('HSET', WHERE, id, dest .. ' ' .. added)
+forget_tries(id)
 if source == 'rollouts' then redis.call('HDEL', JOBS, entry) end
 return 1

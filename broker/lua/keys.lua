@@ -7,7 +7,8 @@
 --   run      hash: fence, version (the newest announced), status, config ...
 --   weights  stream of announcements, the last 16
 --   jobs     hash: entry of rollouts -> RQ job
---   tries    hash: group id -> names of the workers that began its stage, one after the other
+--   tries    hash: group id -> names of the workers that began its stage, one after the other; error:ID -> the last thing
+--            that went wrong there
 --   retries  hash: id of a dead group that an operator wants again -> entry of its letter
 --
 -- With full memory Redis refuses a script whole if its first write grows, and never later. So what lets new work in
@@ -41,3 +42,9 @@ end
 local function acknowledge(stream, entry)           -- scored and dead have no consumer group
   if stream == 'prompts' or stream == 'rollouts' then redis.call('XACK', STREAMS[stream], GROUP, entry) end
 end
+
+local function is_at(id, stream, entry)            -- whether `where` places the group there
+  return id and redis.call('HGET', WHERE, id) == stream .. ' ' .. entry
+end
+
+local function forget_tries(id) redis.call('HDEL', TRIES, id, 'error:' .. id) end

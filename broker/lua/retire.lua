@@ -4,6 +4,7 @@ if refused then return refused end
 for i = 3, #ARGV do
   local id = ARGV[i]
   redis.call('ZREM', SLOTS, id)
+  forget_tries(id)
   local stream, entry = place_of(id)
   if stream then
     if stream ~= 'dead' then                        -- a dead letter stays for its operator

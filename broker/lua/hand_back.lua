@@ -1,0 +1,24 @@
+-- Give up leases at once, unfinished: the next to look takes the entries over, and what was begun is no attempt.
+-- ARGV: stream, consumer, lease in ms, the worker's own name, then for each: entry, 1 if this worker began it else 0.
+-- returns how many were given up. They belong to nobody then, so that the consumer's own name may be removed.
+local stream, consumer = STREAMS[ARGV[1]], ARGV[2]
+local given = 0
+for i = 5, #ARGV, 2 do
+  local entry = ARGV[i]
+  local pending = redis.pcall('XPENDING', stream, GROUP, entry, entry, 1)
+  if #pending == 1 and pending[1][2] == consumer then
+    local begun = tonumber(ARGV[i + 1])
+    redis.call('XCLAIM', stream, GROUP, 'nobody', 0, entry, 'IDLE', ARGV[3], 'RETRYCOUNT',
+               math.max(1, pending[1][4] - begun), 'JUSTID')
+    if ARGV[1] == 'rollouts' then redis.call('HDEL', JOBS, entry) end
+    local id = header(ARGV[1], entry, 'group')
+    local names = begun == 1 and is_at(id, ARGV[1], entry) and redis.call('HGET', TRIES, id)
+    if names == ARGV[4] then
+      redis.call('HDEL', TRIES, id)
+    elseif names and string.sub(names, -#ARGV[4] - 1) == ' ' .. ARGV[4] then
+      redis.call('HSET', TRIES, id, string.sub(names, 1, -#ARGV[4] - 2))
+    end
+    given = given + 1
+  end
+end
+return given
