@@ -35,7 +35,7 @@ def demo_prompts(run: Run, count: int) -> list[Prompt]:
     from learner.prompts import load_tokenizer, open_source
 
     source = open_source(run, run.data.train, load_tokenizer(run), shuffle=True)
-    return [source.training_prompt(ordinal, row=ordinal) for ordinal in range(count)]
+    return [source.training_prompt(str(ordinal), first_row=0) for ordinal in range(count)]
 
 
 @contextlib.contextmanager

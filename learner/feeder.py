@@ -2,20 +2,23 @@
 
 In: the prompt source and how much room there is. Out: entries of `prompts`. A slot is freed only by the learner's
 commit, a drop or a death, so the number of groups in flight, and with the floor their lag, is bounded by admission.
-Consumes: free slots. Waits for: the learner's commits. An error here ends the run: the trainer looks at `failure`.
+Consumes: free slots. Waits for: the learner's commits. An error here ends the run: the trainer looks at `failure`; where
+that is a Redis that went back, the feeder stands still until the trainer has recovered and calls `rebase`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import redis
 
 from broker.codec import encode_prompt
+from broker.errors import WentBack
 from broker.keys import PROMPTS
 from broker.messages import Prompt
 from broker.ownership import NewGroup, Ownership
@@ -45,20 +48,33 @@ class Feeder:
         self.held_out = held_out
         self.position = 0
         self.failure: BaseException | None = None
+        self.is_open = True             # False: no training group is let in; the operator drains or pauses the run
         self._first_row = first_row
         self._known = known
         self._mean_bytes = mean_bytes
         self._version = 0
         self._rounds: list[int] = []
         self._short_of_memory = False
+        self._turning = threading.RLock()
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
 
-    def start(self, version: int) -> None:
-        """Begin at the policy version that is announced."""
-        self._version = version
+    def start(self) -> None:
+        """Begin, once `rebase` has said where."""
         self._thread.start()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Nothing is issued meanwhile, but by whoever holds it."""
+        with self._turning:
+            yield
+
+    def rebase(self, position: int, version: int) -> None:
+        """Go on from where Redis stands, at the policy version that is announced."""
+        self.position, self._version = position, version
+        self.failure = None
+        self.wake()
 
     def advance(self, version: int) -> None:
         """Tell it that `version` is announced; before its groups' slots are freed."""
@@ -86,21 +102,40 @@ class Feeder:
             return []
         return [f"eval-{version}-{index}" for index in range(min(self.run.evaluation.prompts, len(self.held_out)))]
 
-    def _run(self) -> None:
-        try:
-            while not self._stop.is_set():
-                self._wake.clear()
-                if self._memory_is_short() or not self._issue_more():
-                    self._wake.wait(POLL_S)
-        except BaseException as error:      # noqa: BLE001 - the trainer raises it in its own thread
-            self.failure = error
+    def entries(self, group_ids: Iterable[str]) -> list[NewGroup]:
+        """Training groups as they are issued: an id makes the same group each time."""
+        return [_entry(self.train.training_prompt(group_id, first_row=self._first_row)) for group_id in group_ids]
 
-    def _issue_more(self) -> bool:
+    def insert(self, group_id: str) -> bool:
+        """Let a retry of a dead group in, beside the ordinals. False: there is no room now."""
+        with self._turning:
+            issued = self.ownership.issue(self.position, self.position, self.run.budget, self._version,
+                                          self.entries([group_id]))
+            self.position = issued.position
+            return issued.floor is not None
+
+    def turn(self) -> bool:
         """Issue what was asked for of evaluation, or a chunk of training prompts. False: there is no room now."""
-        if self._rounds:
-            self._issue_round(self._rounds.pop(0))
-            return True
-        return self._issue_some()
+        with self._turning:
+            if self._memory_is_short():
+                return False
+            if self._rounds:
+                self._issue_round(self._rounds[0])
+                self._rounds.pop(0)
+                return True
+            return self.is_open and self._issue_some()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.clear()
+            try:
+                if self.failure is not None or not self.turn():
+                    self._wake.wait(POLL_S)
+            except WentBack as error:
+                self.failure = error
+            except BaseException as error:      # noqa: BLE001 - the trainer raises it in its own thread
+                self.failure = error
+                return
 
     def _issue_round(self, version: int) -> None:
         if self.held_out is None:
@@ -126,7 +161,7 @@ class Feeder:
             if not self._known(str(end)):
                 ordinals.append(end)
             end += 1
-        groups = [_entry(self.train.training_prompt(ordinal, row=self._first_row + ordinal)) for ordinal in ordinals]
+        groups = self.entries(map(str, ordinals))
         issued = self.ownership.issue(self.position, end, budget, version, groups)
         self.position = issued.position
         if issued.floor is not None:

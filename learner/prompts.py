@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.errors import RunFailed
+from broker.group_ids import ordinal_of
 from broker.messages import Prompt, Split
 from config.data import SourceConfig
 from config.run import Run
@@ -69,11 +70,15 @@ class PromptSource:
         index, row = self._rows[int(self._order[1][offset])]
         return Place(epoch, index), row
 
-    def training_prompt(self, ordinal: int, *, row: int) -> Prompt:
-        """The group `ordinal` of the run, made of the data's `row`-th draw. Its floor is set when it is issued."""
-        place, content = self.place(row)
+    def training_prompt(self, group_id: str, *, first_row: int) -> Prompt:
+        """A training group, whose ordinal says which draw of the data it is. Its floor is set when it is issued.
+
+        Args:
+            first_row: the draw that ordinal 0 of this run is.
+        """
+        place, content = self.place(first_row + ordinal_of(group_id))
         sampling = self.run.sampling
-        return self._prompt(str(ordinal), Split.TRAIN, place, content, n=sampling.group_size,
+        return self._prompt(group_id, Split.TRAIN, place, content, n=sampling.group_size,
                             temperature=sampling.temperature)
 
     def evaluation_prompt(self, version: int, index: int) -> Prompt:

@@ -39,7 +39,8 @@ def start_feeder() -> Iterator[StartFeeder]:
         train, held_out = (PromptSource(chain.run, rows, "f", tokenizer, shuffle=False) for _ in range(2))
         made.append(Feeder(chain.run, chain.ownership, train, held_out, first_row=first_row, known=known,
                            mean_bytes=mean_bytes))
-        made[-1].start(version)
+        made[-1].rebase(0, version)
+        made[-1].start()
         return made[-1]
     yield start
     for feeder in made:

@@ -232,7 +232,7 @@ def test_a_prompt_over_the_limit_is_counted_and_left_out_and_never_cut(
         prompts = open_rows(short, rows, tmp_path)
     assert "prompts_left_out count=2 of=12 longest_tokens=11 data.max_prompt_tokens=10" in caplog.messages
     assert sorted(draws(prompts, 0, 10)) == list(range(10))
-    lengths = {len(prompts.training_prompt(i, row=i).token_ids) for i in range(10)}
+    lengths = {len(prompts.training_prompt(str(i), first_row=0).token_ids) for i in range(10)}
     assert lengths == {10}
     assert prompts.fingerprint != open_rows(run, rows, tmp_path).fingerprint         # ordinals mean other rows now
 
@@ -245,9 +245,9 @@ def test_a_source_of_nothing_but_long_prompts_is_refused(run: Run, tmp_path: Pat
 
 def test_the_same_ordinal_makes_the_same_prompt_and_survives_the_wire(run: Run, tmp_path: Path) -> None:
     prompts = open_rows(run, numbered(20), tmp_path)
-    prompt, again = prompts.training_prompt(23, row=23), prompts.training_prompt(23, row=23)
+    prompt, again = (prompts.training_prompt("23", first_row=0) for _ in range(2))
     assert (prompt.seed, prompt.row, list(prompt.token_ids)) == (again.seed, again.row, list(again.token_ids))
-    assert prompt.seed != prompts.training_prompt(3, row=23).seed           # another group samples something else
+    assert prompt.seed != prompts.training_prompt("3", first_row=20).seed           # another group samples something else
     assert (prompt.group_id, prompt.split, prompt.epoch, prompt.n) == ("23", Split.TRAIN, 1, run.sampling.group_size)
     fields = {name.encode(): value if isinstance(value, bytes) else value.encode()
               for name, value in encode_prompt(prompt).items()} | {b"floor": b"4"}
@@ -265,6 +265,6 @@ def test_a_real_tokenizer_ends_where_the_models_turn_begins(run: Run, tmp_path: 
     model = run.model.model_copy(update={"path": str(ROOT / "config/recipes/demo_model")})
     tokenizer = load_tokenizer(run.model_copy(update={"model": model}))
     prompts = open_source(run, source(jsonl(tmp_path, GOOD)), tokenizer, shuffle=False)
-    text = tokenizer.decode(prompts.training_prompt(0, row=0).token_ids)
+    text = tokenizer.decode(prompts.training_prompt("0", first_row=0).token_ids)
     assert "2 + 3?" in str(text).replace("<unk>", "")
     assert str(text).rstrip().endswith("assistant")

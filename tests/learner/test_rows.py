@@ -71,7 +71,7 @@ def test_nested_columns_reach_the_wire_and_come_back(run: Run, tmp_path: Path) -
     pq.write_table(pa.Table.from_pylist([record]), tmp_path / "rows.parquet")
     tokenizer: Any = OneTokenACharacter()
     source = open_source(run, DatasetSource(path=str(tmp_path / "rows.parquet")), tokenizer, shuffle=False)
-    fields = encode_prompt(source.training_prompt(0, row=0)) | {"floor": "0"}
+    fields = encode_prompt(source.training_prompt("0", first_row=0)) | {"floor": "0"}
     sent = decode_prompt({name.encode(): value if isinstance(value, bytes) else value.encode()
                           for name, value in fields.items()})
     assert sent.task == "code"
