@@ -1,17 +1,24 @@
-"""Checkpoints: DeepSpeed's whole state, written aside and renamed, the newest few kept.
+"""Checkpoints: all that training goes on from, written aside, sealed with checksums, renamed; the newest few kept.
 
-In: the policy after a step. Out: `checkpoints/step-000050/`. Runs in rank 0 (all ranks write their parts).
+In: the policy after a step. Out: `checkpoints/step-000050/` with every rank's parts and `manifest.json`, which names
+each file with its size and sha256 and is written last. Runs in rank 0 (all ranks write their parts). A save that was
+interrupted leaves a `.tmp` that nobody reads and the next save removes; a checkpoint that is not what its manifest says
+is named in a warning, and the one before it is used. Finding a good one needs no torch.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from broker.checksums import file_checksum
 from broker.errors import RunFailed
 from config.run import Run
 
@@ -19,6 +26,10 @@ if TYPE_CHECKING:
     from learner.policy import Policy
 
 log = logging.getLogger(__name__)
+
+MANIFEST = "manifest.json"
+ASIDE = ".tmp"
+HASHED_AT_ONCE = 8          # files: there is one a rank, and a disk reads several faster than one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,40 +39,163 @@ class Progress:
     version: int            # optimizer steps done
     first_row: int          # draw of the data's order that a run from here begins with
     fingerprint: str        # of those data
+    fence: int = 0          # of the life that saved it: with `steps`, its place in the journal
+    steps: int = 0          # step records of the journal that it holds
 
 
 class Checkpoints:
     """The run's checkpoints."""
 
     def __init__(self, run: Run) -> None:
-        self._folder = run.folder / "checkpoints"
+        self.folder = run.folder / "checkpoints"
         self._config = run.learner.checkpoint
+        self._broken: set[str] = set()      # names that `newest_good` has warned of: they don't count as kept
 
     def is_due(self, version: int) -> bool:
         """Whether one is written after step `version`."""
         return bool(self._config.every) and version % self._config.every == 0
 
     def save(self, policy: Policy, progress: Progress) -> Path:
-        """Write one. Raises RunFailed where the disk refuses it."""
+        """Write one, and remove those that are too old. One of this version that is whole stays as it is.
+
+        Raises:
+            RunFailed: the disk refuses it.
+        """
         started = time.monotonic()
-        final = self._folder / f"step-{progress.version:06d}"
-        aside = self._folder / f"{final.name}.tmp"
+        final = self.folder / f"step-{progress.version:06d}"
+        aside = self.folder / f"{final.name}{ASIDE}"
         try:
-            shutil.rmtree(aside, ignore_errors=True)
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for leftover in self.folder.glob(f"*{ASIDE}"):
+                shutil.rmtree(leftover)
+            # To replace a whole one would leave a moment without any, and the journal may have let go of older steps.
+            if final.is_dir() and what_is_wrong(final) is None:
+                return final
             policy.save_checkpoint(aside, asdict(progress))
-            shutil.rmtree(final, ignore_errors=True)
+            size = _seal(aside)
+            if final.exists():
+                shutil.rmtree(final)
             aside.rename(final)
+            _sync(self.folder)
         except (OSError, RuntimeError) as error:
-            raise RunFailed(f"the checkpoint {final} can't be written: {error}") from error
-        for old in sorted(self._folder.glob("step-??????"))[: -self._config.keep]:
-            shutil.rmtree(old, ignore_errors=True)
-        log.info("checkpoint path=%s took_s=%.1f", final, time.monotonic() - started)
+            raise RunFailed(f"the checkpoint {final} can't be written: {error}. Make room or mend the disk: started "
+                            "again, the run goes on from the last checkpoint and its journal") from error
+        self._broken.discard(final.name)
+        self._remove_old()
+        log.info("checkpoint path=%s bytes=%d took_s=%.1f", final, size, time.monotonic() - started)
         return final
 
+    def newest_good(self, *, at_most: int | None = None) -> Path | None:
+        """The newest checkpoint whose files are what its manifest says; None if there is none.
 
-def load(policy: Policy, folder: Path) -> Progress:
-    """Go on from a checkpoint. Raises RunFailed if it is none."""
+        Each broken one is named in a warning. Every byte is read.
+
+        Args:
+            at_most: look at versions up to this one only.
+        """
+        for folder in reversed(self._kept()):
+            if at_most is not None and version_of(folder) > at_most:
+                continue
+            wrong = what_is_wrong(folder)
+            if wrong is None:
+                return folder
+            log.warning("checkpoint_broken path=%s reason=%s: an older one is used, and the journal's later steps are "
+                        "trained again", folder, wrong)
+            self._broken.add(folder.name)
+        return None
+
+    def oldest_version(self) -> int | None:
+        """Steps that every kept checkpoint has done: what the journal need not keep for recovery. None: there is none.
+
+        Sees no damage but a missing manifest, and is called after every save: it reads no file.
+        """
+        return min((version_of(folder) for folder in self._kept()
+                    if folder.name not in self._broken and (folder / MANIFEST).is_file()), default=None)
+
+    def _kept(self) -> list[Path]:
+        """All that have a final name, the oldest first."""
+        return sorted((path for path in self.folder.glob("step-*") if path.name.removeprefix("step-").isdigit()),
+                      key=version_of)
+
+    def _remove_old(self) -> None:
+        kept = self._kept()
+        stay = [folder for folder in kept if folder.name not in self._broken][-self._config.keep:]
+        for folder in kept:
+            if folder not in stay:
+                shutil.rmtree(folder, ignore_errors=True)
+                self._broken.discard(folder.name)
+
+
+def load(policy: Policy, folder: Path, *, is_checked: bool = False) -> Progress:
+    """Go on from a checkpoint.
+
+    Args:
+        folder: of the checkpoint; every rank needs to see it.
+        is_checked: `newest_good` has just read it whole.
+    Raises:
+        RunFailed: it is none, it is broken, or it does not fit this run.
+    """
     if not folder.is_dir():
-        raise RunFailed(f"learner.resume={folder}: there is no such folder")
+        raise RunFailed(f"the checkpoint {folder}: there is no such folder")
+    wrong = None if is_checked else what_is_wrong(folder)
+    if wrong is not None:
+        raise RunFailed(f"the checkpoint {folder} is broken: {wrong}")
     return Progress(**policy.load_checkpoint(folder.absolute()))
+
+
+def version_of(folder: Path) -> int:
+    """Optimizer steps done by a checkpoint, from its folder's name."""
+    return int(folder.name.removeprefix("step-"))
+
+
+def what_is_wrong(folder: Path) -> str | None:
+    """Why a checkpoint can't be used, for people; None if it is what its manifest says. Reads every byte of it."""
+    try:
+        files: dict[str, dict[str, Any]] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+        for name, expected in files.items():
+            size = (folder / name).stat().st_size
+            if size != expected["size"]:
+                return f"{name} has {size} bytes, and had {expected['size']}"
+        with ThreadPoolExecutor(HASHED_AT_ONCE) as pool:
+            checksums = pool.map(lambda name: file_checksum(folder / name), files)
+            for name, checksum in zip(files, checksums, strict=True):
+                if checksum != files[name]["sha256"]:
+                    return f"{name} has another checksum than when it was written"
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).relative_to(folder)} is missing"
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"{MANIFEST} can't be read: {type(error).__name__}: {error}"
+    return None
+
+
+def _seal(folder: Path) -> int:
+    """Put every file and name of `folder` on the disk, the manifest last. Returns the files' bytes."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    with ThreadPoolExecutor(HASHED_AT_ONCE) as pool:
+        checksums = list(pool.map(_synced_checksum, paths))
+    files = {path.relative_to(folder).as_posix(): {"size": path.stat().st_size, "sha256": checksum}
+             for path, checksum in zip(paths, checksums, strict=True)}
+    for inner in folder.rglob("*"):
+        if inner.is_dir():
+            _sync(inner)
+    manifest = folder / MANIFEST
+    manifest.write_text(json.dumps({"files": files}, indent=1), encoding="utf-8")
+    _sync(manifest)
+    _sync(folder)
+    return sum(entry["size"] for entry in files.values())     # type: ignore[misc]  # sizes are numbers
+
+
+def _synced_checksum(file: Path) -> str:
+    _sync(file)
+    return file_checksum(file)
+
+
+def _sync(path: Path) -> None:
+    """Return when a file's bytes, or a folder's names, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -25,20 +25,22 @@ import torch
 from torch import Tensor, distributed
 
 from broker.errors import RunFailed
+from config.learner import LearnerConfig, ObjectiveConfig, OptimizerConfig
 from config.run import Run
+from learner import random_states
 from learner.batching import Batch
 from learner.deepspeed_config import adamw_arguments, deepspeed_config, learning_rate, offloads_optimizer
 from learner.logprobs import LogprobModel, attention_implementation
 from learner.losses import grpo_loss
-from learner.model_files import elements, in_parts, load_model, sync_file, write_model_folder, write_weights
-from learner.process_group import CommandChannel, join
+from learner.model_files import elements, in_parts, load_model, write_model_folder, write_weights
+from learner.process_group import CommandChannel, device_of, join
 from learner.step_statistics import StepStatistics
 
 log = logging.getLogger(__name__)
 
 GATHERED_AT_ONCE = 2**28        # weights that ZeRO-3 brings together at a time while saving
 _ENGINE = "engine"              # DeepSpeed's part of a checkpoint
-_STATE = "state.json"           # ours; written last, so a checkpoint without it is not whole
+_STATE = "state.json"           # ours: what the checkpoint fits, and the caller's own
 
 
 class Policy:
@@ -56,7 +58,7 @@ class Policy:
             RunFailed: settings that can't work here; the message says which.
         """
         self._run, self._rank, self._world_size = run, rank, world_size
-        self._device = _device(run)
+        self._device = device_of(run)
         if run.learner.threads is not None:
             torch.set_num_threads(run.learner.threads)
         # bfloat16 products are exact in TF32, so the head's float32 matmuls lose nothing by its speed.
@@ -75,18 +77,22 @@ class Policy:
                  self._device, run.learner.zero.stage, run.model.dtype,
                  sum(elements(parameter) for parameter in self._model.parameters()))
 
-    def step(self, batch: Batch) -> dict[str, float]:
+    def step(self, batch: Batch, learner: LearnerConfig | None = None) -> dict[str, float]:
         """Rank 0: one optimizer step on a batch.
 
         The gradient is the mean over the trained tokens of the whole batch, however many ranks and rows they lie in.
         A batch in which nothing trains makes a step with a gradient of zero, and says so.
 
+        Args:
+            batch: what it trains on.
+            learner: whose objective and optimizer it takes, for a step of an earlier life; None: the run's.
         Returns:
             The means of `StepStatistics`, `grad_norm` before clipping, `lr`, and `seconds` on this rank.
         Raises:
             RunFailed: the gradient is not finite. The weights are spoilt then, and must not be published.
         """
-        metrics: dict[str, float] = self._on_all_ranks("step", batch=batch.to_bytes())
+        metrics: dict[str, float] = self._on_all_ranks(
+            "step", batch=batch.to_bytes(), learner=None if learner is None else learner.model_dump_json())
         return metrics
 
     def save_weights(self, file: Path) -> None:
@@ -98,10 +104,10 @@ class Policy:
         self._on_all_ranks("save_model", folder=str(folder))
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
-        """Rank 0: write all that training goes on from, fsynced; every rank needs to see this folder.
+        """Rank 0: write all that training goes on from; every rank needs to see this folder.
 
         Args:
-            folder: made if it is not there; the caller renames it.
+            folder: made if it is not there; the caller makes it durable, seals and renames it.
             state: the caller's own, JSON; comes back from `load_checkpoint`.
         """
         self._on_all_ranks("save_checkpoint", folder=str(folder), state=json.dumps(state))
@@ -110,7 +116,8 @@ class Policy:
         """Rank 0: go on from a checkpoint. DeepSpeed reads its part with pickle: load only what this system wrote.
 
         Raises:
-            RunFailed: no whole checkpoint, or one of another number of ranks, ZeRO stage or type.
+            RunFailed: no whole checkpoint, or one of another ZeRO stage or type; or of another number of ranks where
+                the optimizer's state is split among them.
         """
         state: dict[str, Any] = self._on_all_ranks("load_checkpoint", folder=str(folder))
         return state
@@ -174,19 +181,18 @@ class Policy:
                                                     config=config)
         return model, engine
 
-    def _step(self, batch: bytes) -> dict[str, float]:
+    def _step(self, batch: bytes, learner: str | None) -> dict[str, float]:
         begun = time.perf_counter()
         whole = Batch.from_bytes(batch)
+        settings = self._run.learner if learner is None else LearnerConfig.model_validate_json(learner)
         if whole.num_tokens == 0:
             log.warning("step without a trained token version=%d", whole.policy_version)
-        rate = learning_rate(self._run.learner.optimizer, whole.policy_version)
-        for group in self._engine.optimizer.param_groups:
-            group["lr"] = rate
+        rate = self._set_optimizer(settings.optimizer, whole.policy_version)
         statistics = StepStatistics(self._device)
         shard = whole.shard(self._rank, self._world_size)
         for index, row in enumerate(shard.rows()):
             self._engine.set_gradient_accumulation_boundary(index == shard.num_rows - 1)
-            self._backward(shard, row, statistics)
+            self._backward(shard, row, settings.objective, statistics)
         grad_norm = self._apply_gradient()
         if not math.isfinite(grad_norm):
             raise RunFailed(f"the step from version {whole.policy_version} has a gradient of norm {grad_norm}: the "
@@ -194,14 +200,24 @@ class Policy:
         return statistics.means(self._channel) | {"grad_norm": grad_norm, "lr": rate,
                                                   "seconds": time.perf_counter() - begun}
 
-    def _backward(self, shard: Batch, row: slice, statistics: StepStatistics) -> None:
+    def _set_optimizer(self, optimizer: OptimizerConfig, version: int) -> float:
+        """Give the next step these numbers, whatever a checkpoint or the step before has left. Returns the rate."""
+        rate = learning_rate(optimizer, version)
+        for group in self._engine.optimizer.param_groups:
+            group.update(adamw_arguments(optimizer) | {"lr": rate})
+        if self._run.learner.zero.stage == 0:
+            self._engine._config.gradient_clipping = optimizer.grad_clip    # noqa: SLF001 - no other way in
+        else:
+            self._engine.optimizer.clip_grad = optimizer.grad_clip
+        return rate
+
+    def _backward(self, shard: Batch, row: slice, objective: ObjectiveConfig, statistics: StepStatistics) -> None:
         """Add the gradient of one micro-batch."""
         def on_device(name: str) -> Tensor:
             return torch.tensor(getattr(shard, name)[row], device=self._device)
 
         mask_T, sampled_logprobs_T = on_device("mask"), on_device("sampled_logprobs")
         logprobs_T, entropy_T = self._engine(on_device("token_ids").long(), on_device("position_ids").long(), mask_T)
-        objective = self._run.learner.objective
         loss, counts = grpo_loss(logprobs_T, sampled_logprobs_T, on_device("advantages"), mask_T,
                                  clip_low=objective.clip_low, clip_high=objective.clip_high,
                                  dual_clip=objective.dual_clip, num_tokens=max(1, shard.num_tokens))
@@ -249,37 +265,34 @@ class Policy:
 
     def _save_checkpoint(self, folder: str, state: str) -> None:
         self._engine.save_checkpoint(folder, tag=_ENGINE, save_latest=False)
+        self._random_file(folder).write_text(json.dumps(random_states.capture(self._device)))
         distributed.barrier()
         if self._rank == 0:
-            for file in (Path(folder) / _ENGINE).rglob("*"):
-                sync_file(file)
-            file = Path(folder) / _STATE
-            file.write_text(json.dumps({"fits": self._shape(), "state": json.loads(state)}, indent=1))
-            sync_file(file)
-            sync_file(Path(folder))
+            content = {"fits": self._shape(), "state": json.loads(state)}
+            (Path(folder) / _STATE).write_text(json.dumps(content, indent=1))
 
     def _load_checkpoint(self, folder: str) -> dict[str, Any]:
         file = Path(folder) / _STATE
         if not file.is_file():
             raise RunFailed(f"{folder} holds no whole checkpoint: {_STATE} is missing")
         content: dict[str, Any] = json.loads(file.read_text())
-        if content["fits"] != self._shape():
-            raise RunFailed(f"{folder} is a checkpoint of {content['fits']}, and this learner is {self._shape()}")
+        shape = self._shape()
+        if self._run.learner.zero.stage == 0:       # each rank holds, and each file is, the whole optimizer's state
+            shape["ranks"] = content["fits"]["ranks"]
+        if content["fits"] != shape:
+            raise RunFailed(f"{folder} is a checkpoint of {content['fits']}, and this learner is {shape}")
         self._engine.load_checkpoint(folder, tag=_ENGINE)
+        if (states := self._random_file(folder)).is_file():     # a rank that was not there begins as seeded
+            random_states.restore(json.loads(states.read_text()), self._device)
         state: dict[str, Any] = content["state"]
         return state
 
+    def _random_file(self, folder: str) -> Path:
+        """Where this rank's random number generators are kept."""
+        return Path(folder) / f"random-{self._rank}.json"
+
     def _close(self) -> None:
         self._engine.destroy()
-
-
-def _device(run: Run) -> torch.device:
-    """Where this rank trains."""
-    if run.learner.device == "cuda" and not torch.cuda.is_available():
-        raise RunFailed("learner.device=cuda, and torch sees no CUDA device; set learner.device=cpu or auto")
-    if run.learner.device == "cpu" or not torch.cuda.is_available():
-        return torch.device("cpu")
-    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
 
 
 def _import_deepspeed(device: torch.device) -> Any:

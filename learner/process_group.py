@@ -7,6 +7,7 @@ Used by `learner.policy` alone. A rank that is gone makes the others' next broad
 from __future__ import annotations
 
 import atexit
+import os
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,19 @@ import msgpack
 import torch
 from torch import distributed
 
+from broker.errors import RunFailed
+from config.run import Run
+
 TIMEOUT = timedelta(minutes=30)     # of one collective; rank 0 sends something every half minute while it waits
+
+
+def device_of(run: Run) -> torch.device:
+    """Where this rank trains."""
+    if run.learner.device == "cuda" and not torch.cuda.is_available():
+        raise RunFailed("learner.device=cuda, and torch sees no CUDA device; set learner.device=cpu or auto")
+    if run.learner.device == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
 
 
 def join(device: torch.device, *, rank: int, world_size: int) -> None:

@@ -61,8 +61,8 @@ def main() -> None:
         assert isinstance(ranks, Ranks)
         policy = Policy(run, rank=ranks.rank, world_size=ranks.world_size)
         if ranks.rank == part.get("broken_rank"):
-            def broken(batch: bytes) -> None:
-                raise RuntimeError(f"this rank has no room for {len(batch)} bytes")
+            def broken(batch: bytes, learner: str | None) -> None:
+                raise RuntimeError(f"this rank has no room for {len(batch)} bytes, {learner}")
             policy._actions["step"] = broken
         if ranks.rank == 0:
             try:

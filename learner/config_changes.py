@@ -1,0 +1,75 @@
+"""What of a run's configuration may change while it goes on.
+
+In: the configuration of its last life (YAML) and that of the new one. Out: a line for each key that changes, or
+RunFailed with the keys that can't. Pure; used by the learner at its start. Needs no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from broker.errors import RunFailed
+from config.loading import to_yaml
+from config.run import Run
+
+# Key or section -> why it is what it was to the run's end. Everything else takes effect with the new life.
+FIXED = {
+    "name": "it is in every key, file and group",
+    "seed": "it is the order of the data",
+    "model": "the weights, the journal's tokens and the checkpoints are this model's",
+    "data": "it is what the groups' numbers stand for",
+    "sampling.temperature": "groups in flight were sampled with the old one, and log-probabilities are taken with one",
+    "sampling.top_p": "groups in flight were sampled with the old one",
+    "sampling.top_k": "groups in flight were sampled with the old one",
+    "learner.zero": "a checkpoint's parts are those of its partitioning",
+}
+RANKS = "learner.ranks"
+PER_START = "learner.resume"        # what this one start is asked to do: no property of the run
+UNSET = object()
+
+
+def check_changes(old_yaml: str, new: Run) -> list[str]:
+    """Lines `key: old -> new`, one for each key that changes and takes effect; none if nothing does.
+
+    Args:
+        old_yaml: what `config.loading.to_yaml` said of the life before; keys that this version does not know are
+            compared like others.
+        new: the configuration of this life.
+    Raises:
+        RunFailed: a key changed that can't; the message names all of these, each with the reason.
+    """
+    before, after = dict(_leaves(yaml.safe_load(old_yaml))), dict(_leaves(yaml.safe_load(to_yaml(new))))
+    changed = [key for key in {**after, **before}
+               if key != PER_START and before.get(key, UNSET) != after.get(key, UNSET)]
+    lines = {key: f"{key}: {_show(before.get(key, UNSET))} -> {_show(after.get(key, UNSET))}" for key in changed}
+    refused = [f"{lines[key]} ({reason})" for key in changed if (reason := _reason(key, new)) is not None]
+    if refused:
+        raise RunFailed(f"run {new.name} can't go on with these changes: {'; '.join(refused)}. Set them back, or begin "
+                        "a run of another name (learner.resume=A CHECKPOINT'S FOLDER begins it with these weights)")
+    return list(lines.values())
+
+
+def _reason(key: str, new: Run) -> str | None:
+    """Why this key can't change, or None."""
+    if key == RANKS and new.learner.zero.stage != 0:
+        return f"with learner.zero.stage={new.learner.zero.stage} the optimizer's state is split among them"
+    parts = key.split(".")
+    return next((FIXED[".".join(parts[:n])] for n in range(1, len(parts) + 1) if ".".join(parts[:n]) in FIXED), None)
+
+
+def _leaves(tree: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every value of nested sections by its dotted key; a list is one value."""
+    if isinstance(tree, dict) and (tree or not path):
+        for key, value in tree.items():
+            yield from _leaves(value, (*path, str(key)))
+    else:
+        yield ".".join(path), tree
+
+
+def _show(value: Any) -> str:
+    if value is UNSET:
+        return "(not there)"
+    return "null" if value is None else str(value)

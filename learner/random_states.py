@@ -1,0 +1,41 @@
+"""The random number generators of one rank, as a checkpoint keeps them.
+
+In: this process's generators (python, numpy, torch's on the CPU and on this rank's GPU). Out: a JSON tree, and back.
+Used by `learner.policy` on every rank. Nothing of the learner draws from them today (dropout is off, the data's order
+is a function of seed and ordinal), but a model's own code may, and a resumed step has to be the step that it was.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def capture(device: torch.device) -> dict[str, Any]:
+    """The states now, JSON."""
+    version, internal, gauss = random.getstate()
+    _, keys, position, has_gauss, cached = np.random.get_state(legacy=True)     # noqa: NPY002 - the global one
+    return {
+        "python": [version, list(internal), gauss],
+        "numpy": [np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached)],
+        "torch": torch.get_rng_state().numpy().tobytes().hex(),
+        "cuda": torch.cuda.get_rng_state(device).numpy().tobytes().hex() if device.type == "cuda" else None,
+    }
+
+
+def restore(states: dict[str, Any], device: torch.device) -> None:
+    """Go on from what `capture` returned. A GPU's state from a checkpoint that had none stays as it is."""
+    version, internal, gauss = states["python"]
+    random.setstate((version, tuple(internal), gauss))
+    keys, position, has_gauss, cached = states["numpy"]
+    np.random.set_state(("MT19937", np.asarray(keys, np.uint32), position, has_gauss, cached))      # noqa: NPY002
+    torch.set_rng_state(_tensor(states["torch"]))
+    if device.type == "cuda" and states["cuda"] is not None:
+        torch.cuda.set_rng_state(_tensor(states["cuda"]), device)
+
+
+def _tensor(text: str) -> torch.Tensor:
+    return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
