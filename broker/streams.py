@@ -11,7 +11,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 M = TypeVar("M")
 
 TRACEBACK_BYTES = 4000         # the end of one, kept in a dead letter
+NOBODY = "nobody"              # the consumer that has what was handed back (lua/hand_back.lua)
 SILENT_S = 3600.0              # a consumer that holds nothing and has been silent for so long is gone
 
 
@@ -59,6 +60,21 @@ class Entry:
         except ValueError:
             return 0.0
         return seconds if math.isfinite(seconds) else 0.0
+
+
+def hand_back_within(consumers: Iterable[Consumer], within_s: float) -> None:
+    """Give up all that `consumers` hold, for a process that must end: never longer than `within_s`, and never raises."""
+    def give_up() -> None:
+        for consumer in consumers:
+            try:
+                count = consumer.hand_back()
+            except Exception:
+                log.exception("hand_back_failed stream=%s; the leases run out", consumer.stream)
+            else:
+                log.warning("handed_back stream=%s groups=%d", consumer.stream, count)
+    thread = threading.Thread(target=give_up, name="hand-back", daemon=True)
+    thread.start()
+    thread.join(within_s)
 
 
 def entries_of(stream: str, reply: Any) -> list[Entry]:
@@ -194,7 +210,8 @@ class Consumer:
 
     def note_failure(self, entry: Entry, text: str) -> None:
         """Keep what went wrong, for the dead letter of a group that fails at every attempt. Secrets are masked."""
-        self.link.script("note_failure", self.keys.scripts(), self.stream, entry.entry_id, mask(text)[-TRACEBACK_BYTES:])
+        text = mask(text)[-TRACEBACK_BYTES:]
+        self.link.script("note_failure", self.keys.scripts(), self.stream, entry.entry_id, text)
 
     def hold(self, entry: Entry) -> None:
         """Renew the lease of `entry` until it is released."""
@@ -206,19 +223,27 @@ class Consumer:
         with self._lock:
             self._held.pop(entry.entry_id, None)
 
-    def hand_back(self) -> int:
+    def hand_back(self, unbegun: Iterable[str] = ()) -> int:
         """Give up all that is held, unfinished: others take it over at once, and no attempt is counted.
 
+        Args:
+            unbegun: entries that are leased to this consumer and given up too, though it does not hold them.
         Returns:
             How many entries; a result of theirs that comes all the same counts if it is the first.
         """
         with self._lock:
-            held, self._held = self._held, {}
+            held, self._held = {**dict.fromkeys(unbegun, 0), **self._held}, {}
         if not held:
             return 0
         flat = [part for pair in held.items() for part in pair]
         return int(self.link.script("hand_back", self.keys.scripts(), self.stream, self.name,
                                     math.ceil(self.lease_s * 1000), self.worker, *flat))
+
+    def is_handed_back(self) -> bool:
+        """Whether anybody has given entries of this stream up that nobody has taken over yet."""
+        found = self._with_group(lambda: self.link(
+            lambda client: client.xpending_range(self._key, GROUP, "-", "+", 1, NOBODY)))
+        return bool(found)
 
     def leave(self) -> None:
         """Remove this consumer's name, unless entries are still leased to it: those are taken over in their time."""
