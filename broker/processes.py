@@ -45,12 +45,14 @@ def die_with_parent(parent_pid: int, death_signal: signal.Signals = signal.SIGKI
 
 def spawn(args: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path | None = None,
           stdin: int | IO[bytes] = subprocess.DEVNULL, stdout: int | IO[bytes] | None = None,
-          stderr: int | IO[bytes] | None = None, pass_fds: Sequence[int] = (),
+          stderr: int | IO[bytes] | None = None, pass_fds: Sequence[int] = (), executable: Path | None = None,
           death_signal: signal.Signals = signal.SIGKILL) -> subprocess.Popen[bytes]:
     """Start `args` in a process group of its own; it gets `death_signal` when this process ends.
 
     A group of its own keeps the terminal's Ctrl-C from reaching it: its parent says when and how it ends.
 
+    Args:
+        executable: the program, where it is to be called by another name than its own: args[0].
     Raises:
         RuntimeError: not called from the main thread; the child would be killed when the calling thread ends.
         OSError: the program can't be started.
@@ -59,7 +61,7 @@ def spawn(args: Sequence[str | Path], *, env: Mapping[str, str] | None = None, c
         raise RuntimeError("spawn() belongs in the main thread: a child is killed when the thread that forked it ends")
     parent_pid = os.getpid()
     return subprocess.Popen([str(word) for word in args], env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr,
-                            pass_fds=pass_fds, process_group=0,
+                            pass_fds=pass_fds, executable=executable, process_group=0,
                             preexec_fn=lambda: die_with_parent(parent_pid, death_signal))    # noqa: PLW1509 - see _LIBC
 
 
