@@ -38,7 +38,7 @@ class Ranks:
     world_size: int
 
 
-def launch_or_join(run: Run, argv: Sequence[str]) -> Ranks | int:
+def launch_or_join(run: Run, argv: Sequence[str], *, module: str = "learner") -> Ranks | int:
     """Become one of the learner's ranks, or start them all and wait for them.
 
     With RANK in the environment (torchrun, DeepSpeed's launcher, or this function in the parent): join those. With
@@ -46,7 +46,8 @@ def launch_or_join(run: Run, argv: Sequence[str]) -> Ranks | int:
 
     Args:
         run: the resolved run.
-        argv: the arguments of `python -m learner`, handed on to each rank as they are.
+        argv: the arguments of `python -m MODULE`, handed on to each rank as they are.
+        module: what each rank runs.
     Returns:
         `Ranks` to go on with, or the exit code with which to end: everything is done.
     """
@@ -59,7 +60,7 @@ def launch_or_join(run: Run, argv: Sequence[str]) -> Ranks | int:
         return ranks
     if run.learner.ranks == 1:
         return Ranks(rank=0, local_rank=0, world_size=1)
-    return launch([sys.executable, "-m", "learner", *argv], run.learner.ranks)
+    return launch([sys.executable, "-m", module, *argv], run.learner.ranks)
 
 
 def launch(command: Sequence[str], ranks: int) -> int:

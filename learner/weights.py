@@ -30,13 +30,18 @@ class SavesWeights(Protocol):
         ...
 
 
+def published(run: Run) -> Path:
+    """Folder of the versions: the run's own, or one in a folder that may be every run's (/dev/shm, say)."""
+    elsewhere = run.learner.weights.directory
+    return (elsewhere / run.name if elsewhere else run.folder / "weights").absolute()
+
+
 class Publisher:
     """Writes and announces versions; removes those that nobody can need."""
 
     def __init__(self, run: Run, ownership: Ownership) -> None:
         self._ownership = ownership
-        elsewhere = run.learner.weights.directory       # may be every run's: /dev/shm, say
-        self.folder = (elsewhere / run.name if elsewhere else run.folder / "weights").absolute()
+        self.folder = published(run)
         self.checksum = ""              # of the version published last
 
     def publish(self, policy: SavesWeights, version: int) -> None:
