@@ -62,16 +62,18 @@ def read_run(path: Path) -> RunFolder:
 
 
 def free_name(run: Run) -> str:
-    """The name that `up` gives to `run`: its own, or with -2, -3 ... where a finished run has that.
+    """The name that `up` gives to `run`: its own, under which one that has begun goes on, or -2, -3 ... after it.
+
+    A number is added where a run of that name is finished.
 
     Raises:
-        RunTaken: the run of that name is not finished.
+        RunTaken: the run of that name has begun, and `learner.resume` says never to go on.
     """
     found = read_run(run.folder)
-    if not found.status or not found.has_begun:     # one that failed over a typo, say, has left nothing
-        return run.name
     if found.status != "finished":
-        raise RunTaken(_how_to_go_on(run.name, found))
+        if found.status and found.has_begun and run.learner.resume == "never":
+            raise RunTaken(_how_to_go_on(run.name, found))
+        return run.name
     number = 2
     while read_run(run.runs_dir / f"{run.name}-{number}").status:
         number += 1
@@ -129,9 +131,7 @@ def _metrics(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _how_to_go_on(name: str, found: RunFolder) -> str:
-    newest = max((found.path / "checkpoints").glob("step-*"), default=None)
     why = f" ({found.reason})" if found.reason else ""
-    way = "It left no checkpoint to go on from" if newest is None else \
-        f"Go on from its newest checkpoint, under a new name: name={name}-2 learner.resume={newest}"
-    return (f"run {name} in {found.path} is not finished: its status is {found.status}{why}.\n{way}; "
-            f"or begin anew under another name: name=...; or remove it: millrace rm {name}")
+    return (f"run {name} in {found.path} is not finished: its status is {found.status}{why}.\n"
+            "learner.resume=never does not go on with it, learner.resume=auto would; or begin anew under another "
+            f"name: name=...; or remove it: millrace rm {name}")

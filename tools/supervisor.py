@@ -2,8 +2,9 @@
 
 In: a list of commands and a stop event. Out: every line that they write, in `logs/ROLE.log` and to whoever listens, and
 an `Outcome`. Run by `millrace up`, in its main thread alone, since a child dies with the thread that forked it. A
-process that fails is started again after a pause; one that keeps failing ends the run, and so do the learner's end and
-one with code 2, by which a role says that it would fail each time.
+process that fails is started again after a pause; one that keeps failing ends the run, and so does one that ends with
+code 2, by which a role says that it would fail each time. The learner's end is the run's, whatever its code: it has
+said why. A learner that a signal killed could say nothing, and is started again like the others.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker import processes
+from broker.deaths import how_it_ended
 from tools.commands import Command
 from tools.guard import Guard
 from tools.log_tail import LogTail
@@ -29,6 +31,7 @@ log = logging.getLogger(__name__)
 TICK_S = 0.1
 SAY_EVERY_S = 10.0
 BAD_CONFIG = 2          # exit code
+GRACE_S = 30.0          # more than a generator or the scorers' pool allows what it has begun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,7 @@ class Restarts:
 class Outcome:
     """How the run ended."""
 
-    code: int                       # 0 done, 1 failed, 128 + signal where the learner was killed by one
+    code: int                       # 0 done, 1 failed, 128 + signal where the learner was told to end by one
     reason: str                     # for people; "" where all went well
     failed_role: str = ""           # whose log explains it
 
@@ -59,6 +62,7 @@ class Child:
         self.restarted_at: list[float] = []
         self.start_at = 0.0                     # monotonic seconds, while it waits to be started
         self.is_done = False                    # ended with 0: nobody wants it back
+        self.is_forgiven = False                # its next death was meant: no restart is counted for it
 
     @property
     def is_running(self) -> bool:
@@ -74,17 +78,20 @@ class Supervisor:
         logs: folder of ROLE.log; appended to.
         on_line: told (role, line) for every line that a child writes.
         on_tick: called about ten times a second; raises what ends the run.
+        on_death: told (role, pid, how) of every process that a signal or an error ended.
         grace_s: for a process other than the learner to end by itself when the run is over.
     """
 
     def __init__(self, commands: Sequence[Command], *, environment: Mapping[str, str], logs: Path,
                  on_line: Callable[[str, str], None], on_tick: Callable[[], None] = lambda: None,
-                 restarts: Restarts | None = None, grace_s: float = 10.0) -> None:
+                 on_death: Callable[[str, int, str], None] = lambda _role, _pid, _how: None,
+                 restarts: Restarts | None = None, grace_s: float = GRACE_S) -> None:
         logs.mkdir(parents=True, exist_ok=True)
         self.children = [Child(command, logs / f"{command.role}.log") for command in commands]
         self._environment = environment
         self._on_line = on_line
         self._on_tick = on_tick
+        self._on_death = on_death
         self._restarts = restarts or Restarts()
         self._grace_s = grace_s
 
@@ -92,6 +99,16 @@ class Supervisor:
     def running(self) -> int:
         """Processes that run now."""
         return sum(child.is_running for child in self.children)
+
+    def pids(self) -> dict[str, int]:
+        """The processes that run now, by role."""
+        return {child.command.role: child.process.pid for child in self.children
+                if child.process is not None and child.is_running}
+
+    def forgive(self, role: str) -> None:
+        """The next death of this role's process is its killer's doing and counts against no limit."""
+        for child in self.children:
+            child.is_forgiven |= child.command.role == role
 
     def run(self, stop: threading.Event) -> Outcome:
         """Until the learner ends, something keeps failing, or `stop` is set. Leaves no process."""
@@ -145,36 +162,46 @@ class Supervisor:
     def _ended(self, child: Child) -> Outcome | None:
         """Decide what the end of a process means; sweeps what it left in its group."""
         assert child.process is not None          # noqa: S101 - for mypy
-        code = self._end(child.process)
+        role, pid, code = child.command.role, child.process.pid, self._end(child.process)
         child.process = None
-        if child.command.ends_the_run:
-            return _outcome_of(child.command.role, code)
+        if child.command.ends_the_run and not _was_killed(code):
+            return _outcome_of(role, code)
         if code == 0:
             child.is_done = True
-            log.info("ended role=%s code=0", child.command.role)
+            log.info("ended role=%s code=0", role)
             return None
+        self._on_death(role, pid, _words(code))
         if code == BAD_CONFIG:
-            return Outcome(code=1, failed_role=child.command.role,
-                           reason=f"{child.command.role} {_words(code)}: another start would change nothing")
-        now = time.monotonic()
+            return Outcome(code=1, failed_role=role,
+                           reason=f"{role} {_words(code)}: another start would change nothing")
+        return self._start_again(child, code)
+
+    def _start_again(self, child: Child, code: int) -> Outcome | None:
+        """Plan its next start, or end the run over it where there were too many."""
+        role, now = child.command.role, time.monotonic()
+        if child.is_forgiven:
+            child.is_forgiven = False
+            child.start_at = now + self._restarts.first_pause_s
+            log.warning("died role=%s how=%r restart_in_s=%.1f", role, _words(code), self._restarts.first_pause_s)
+            return None
         child.restarted_at = [at for at in child.restarted_at if now - at < self._restarts.window_s]
         times = len(child.restarted_at)
         if times >= self._restarts.most:
-            return Outcome(code=1, failed_role=child.command.role, reason=(
-                f"{child.command.role} {_words(code)} {times + 1} times within {self._restarts.window_s:.0f} s"))
+            return Outcome(code=1, failed_role=role, reason=(
+                f"{role} {_words(code)} {times + 1} times within {self._restarts.window_s:.0f} s"))
         pause_s = self._restarts.first_pause_s * 2**times
         child.restarted_at.append(now)
         child.start_at = now + pause_s
-        log.warning("died role=%s how=%r restart_in_s=%.1f restart=%d/%d", child.command.role, _words(code), pause_s,
-                    times + 1, self._restarts.most)
+        log.warning("died role=%s how=%r restart_in_s=%.1f restart=%d/%d", role, _words(code), pause_s, times + 1,
+                    self._restarts.most)
         return None
 
     def _finish(self, outcome: Outcome | None) -> Outcome:
         """End the learner first, so that it commits what it has begun, then the others together."""
         for child in self.children:
-            if child.command.ends_the_run and child.process is not None:
-                code = self._finish_learner(child, child.process)
-                if outcome is None and code == -signal.SIGTERM:      # it had not begun, or had nothing left to commit
+            if child.command.ends_the_run:
+                code = self._finish_learner(child, child.process) if child.process is not None else -signal.SIGTERM
+                if outcome is None and code == -signal.SIGTERM:      # it was not there, or had nothing left to commit
                     outcome = Outcome(code=128 + signal.SIGTERM, reason="stopped")
                 outcome = outcome or _outcome_of(child.command.role, code)
         others = [child.process for child in self.children if child.process is not None]
@@ -216,8 +243,11 @@ def _outcome_of(role: str, code: int) -> Outcome:
     return Outcome(code=code if code > 0 else 128 - code, reason=f"{role} {_words(code)}", failed_role=role)
 
 
+def _was_killed(code: int) -> bool:
+    """Whether a signal ended it unasked. A learner of several ranks says 128 + N where signal N ended one of them."""
+    number = -code if code < 0 else code - 128
+    return number in set(signal.Signals) - set(processes.STOP_SIGNALS)
+
+
 def _words(code: int) -> str:
-    if code >= 0:
-        return f"ended with code {code}"
-    hint = " (by the kernel, if memory ran out)" if code == -signal.SIGKILL else ""
-    return f"was killed by {signal.Signals(-code).name}{hint}"
+    return how_it_ended(code) + (" (by the kernel, if memory ran out)" if code == -signal.SIGKILL else "")

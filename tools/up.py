@@ -10,15 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from broker import embedded, processes
-from broker.embedded import Embedded
-from broker.errors import RunFailed
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from broker import processes
+from broker.deaths import LAST_LINES, record_death
+from broker.keys import Keys
 from config.loading import load_run
 from config.logs import mask
 from config.run import Run
@@ -26,13 +32,20 @@ from tools.commands import Command, commands
 from tools.console import LiveConsole, PlainConsole, RunConsole, restore_terminal
 from tools.log_tail import last_lines
 from tools.progress import Progress
+from tools.redis_keeper import RedisKeeper, redis_of
 from tools.run_folder import free_name, held, read_run
-from tools.supervisor import Outcome, Restarts, Supervisor
+from tools.supervisor import Outcome, Supervisor
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY_S = 1.0
 LOG_LINES = 15
+
+Company = Callable[[Supervisor, RedisKeeper, threading.Event], AbstractContextManager[Callable[[], None]]]
+
+
+@contextlib.contextmanager
+def _nobody(_supervisor: Supervisor, _keeper: RedisKeeper, _stop: threading.Event) -> Iterator[Callable[[], None]]:
+    yield lambda: None
 
 
 def up(run: Run, words: Sequence[str], *, dry_run: bool, plain: bool) -> int:
@@ -51,82 +64,53 @@ def up(run: Run, words: Sequence[str], *, dry_run: bool, plain: bool) -> int:
         _show(run, plan)
         return 0
     with held(run.folder):
-        return _run(run, plan, LiveConsole(run.name) if sys.stdout.isatty() and not plain else PlainConsole())
-
-
-def _run(run: Run, plan: Sequence[Command], console: RunConsole) -> int:
-    started = time.monotonic()
-    supervisors: list[Supervisor] = []
-    stop = processes.stop_on_signals(lambda: _cut(supervisors))
-    with _logging_to(console), _redis(run) as keeper:
-        progress = Progress(keeper.url, run.name, run.folder)
-
-        def tick() -> None:
-            keeper.tend()
-            console.tick(progress.view, supervisor.running)
-
-        supervisor = Supervisor(plan, environment={"REDIS_URL": keeper.url}, logs=run.folder / "logs",
-                                on_line=console.line, on_tick=tick)
-        supervisors.append(supervisor)
-        try:
-            with console:
-                outcome = supervisor.run(stop)
-        finally:
-            progress.stop()
-    _report(run, outcome, time.monotonic() - started, stop)
+        started = time.monotonic()
+        outcome = perform(run, plan, LiveConsole(run.name) if sys.stdout.isatty() and not plain else PlainConsole())
+    report(run, outcome, time.monotonic() - started)
     return outcome.code
 
 
-class RedisKeeper:
-    """The Redis of a run: an external one is left alone, a private one that died is started again where it was."""
+def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: Company = _nobody) -> Outcome:
+    """Run `plan` on the run's Redis until it ends. Call it from the main thread, once: it listens to signals.
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._restarts = Restarts()
-        self._restarted_at: list[float] = []
-        self._looked = time.monotonic()
-        self._server: Embedded | None = None
-        if run.broker.url is None:
-            self._server = embedded.start(run)
-            self.url = self._server.url
-        else:
-            self.url = run.broker.url.get_secret_value()
+    Args:
+        company: who else watches, and may act; entered before the first process starts, left after the last has ended
+            and before Redis does. What it gives is called at every tick.
+    """
+    supervisors: list[Supervisor] = []
+    stop = processes.stop_on_signals(lambda: _cut(supervisors))
+    with _logging_to(console), redis_of(run) as keeper:
+        progress = Progress(keeper.url, run.name, run.folder)
+        watching: list[Callable[[], None]] = [keeper.tend]
 
-    def tend(self) -> None:
-        """Look after it.
+        def tick() -> None:
+            for watch in watching:
+                watch()
 
-        Raises:
-            RunFailed: it keeps dying, or can't come back to the address that the roles know.
-        """
-        if self._server is None or time.monotonic() - self._looked < LOOK_EVERY_S:
-            return
-        self._looked = now = time.monotonic()
-        if not self._server.has_ended:
-            return
-        self._restarted_at = [at for at in self._restarted_at if now - at < self._restarts.window_s]
-        if len(self._restarted_at) >= self._restarts.most:
-            raise RunFailed(f"redis died {len(self._restarted_at) + 1} times within {self._restarts.window_s:.0f} s; "
-                            f"{self._run.folder}/logs/redis.log says why")
-        self._restarted_at.append(now)
-        log.warning("redis died; starting it again on its data")
-        self._server.stop()
-        self._server = embedded.start(self._run)
-        if self._server.url != self.url:
-            raise RunFailed("redis died, and its port was taken before it could be started again; start the run anew")
-
-    def stop(self) -> None:
-        """Flush and end a private one."""
-        if self._server is not None:
-            self._server.stop()
+        supervisor = Supervisor(plan, environment={"REDIS_URL": keeper.url}, logs=run.folder / "logs",
+                                on_line=console.line, on_tick=tick, on_death=_Undertaker(run, keeper.url))
+        supervisors.append(supervisor)
+        with company(supervisor, keeper, stop) as act:
+            watching += [act, lambda: console.tick(progress.view, supervisor.running)]
+            try:
+                with console:
+                    return supervisor.run(stop)
+            finally:
+                progress.stop()
 
 
-@contextlib.contextmanager
-def _redis(run: Run) -> Iterator[RedisKeeper]:
-    keeper = RedisKeeper(run)
-    try:
-        yield keeper
-    finally:
-        keeper.stop()
+class _Undertaker:
+    """Writes down in Redis how a role's process died: the letter of a group that it died of will say so."""
+
+    def __init__(self, run: Run, url: str) -> None:
+        self._keys = Keys(run.name)
+        self._logs = run.folder / "logs"
+        self._client = redis.Redis.from_url(url, socket_timeout=2.0, socket_connect_timeout=2.0,
+                                            retry=Retry(NoBackoff(), 0))
+
+    def __call__(self, role: str, pid: int, how: str) -> None:
+        record_death(self._client, self._keys, host=socket.gethostname(), pid=pid, how=how,
+                     last_lines=last_lines(self._logs / f"{role}.log", LAST_LINES))
 
 
 class _ToConsole(logging.Handler):
@@ -167,10 +151,10 @@ def _show(run: Run, plan: Sequence[Command]) -> None:
         sys.stdout.write(f"# {command.role} (GPUs: {visible})\n{command}\n")
 
 
-def _report(run: Run, outcome: Outcome, seconds: float, stop: threading.Event) -> None:
+def report(run: Run, outcome: Outcome, seconds: float) -> None:
     """Say how it ended, and where everything is."""
     found = read_run(run.folder)
-    how = found.status or ("stopped" if stop.is_set() else "failed")
+    how = found.status or ("stopped" if outcome.reason == "stopped" else "failed")
     write = sys.stdout.write
     write(f"\nrun {run.name}: {how} after {max(found.version, 0)} of {run.learner.steps} steps, "
           f"{int(seconds) // 60} min {int(seconds) % 60} s\n")

@@ -40,19 +40,18 @@ def test_a_new_run_takes_the_next_free_name(
     assert free_name(make_run()) == name
 
 
-@pytest.mark.parametrize(("status", "checkpoint", "says"), [
-    ("failed", False, r"(?s)failed \(no luck\).*no checkpoint.*millrace rm demo"),
-    ("running", True, r"(?s)running.*learner\.resume=.*step-00010"),
-    ("stopped", True, r"name=demo-2 learner\.resume=.*step-00010"),
-])
-def test_an_unfinished_run_is_refused_with_the_ways_on(
-        status: str, checkpoint: bool, says: str, make_run: Callable[..., Run], leave_run: Callable[..., Path]) -> None:
-    folder = leave_run("demo", status, reason="no luck")
-    if checkpoint:
-        for step in ("step-00005", "step-00010"):
-            (folder / "checkpoints" / step).mkdir(parents=True)
-    with pytest.raises(RunTaken, match=says):
-        free_name(make_run())
+@pytest.mark.parametrize("status", ["failed", "running", "stopped"])
+def test_a_run_that_has_begun_goes_on_under_its_name(
+        status: str, make_run: Callable[..., Run], leave_run: Callable[..., Path]) -> None:
+    leave_run("demo", status)
+    assert free_name(make_run()) == "demo"
+
+
+def test_a_run_that_has_begun_is_refused_where_it_shall_never_go_on(
+        make_run: Callable[..., Run], leave_run: Callable[..., Path]) -> None:
+    leave_run("demo", "failed", reason="no luck")
+    with pytest.raises(RunTaken, match=r"(?s)failed \(no luck\).*learner\.resume=auto.*millrace rm demo"):
+        free_name(make_run(learner={"resume": "never"}))
 
 
 def test_a_folder_is_held_by_one_and_free_after(runs_dir: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -29,9 +31,11 @@ class Watched:
 
     def __init__(self, folder: Path, *commands: Command, on_tick: Callable[[], None] = lambda: None) -> None:
         self.lines: list[tuple[str, str]] = []
+        self.deaths: list[tuple[str, int, str]] = []
         self.stop = threading.Event()
         self.supervisor = Supervisor(commands, environment={"REDIS_URL": "redis://here"}, logs=folder / "logs",
-                                     on_line=self._line, on_tick=on_tick, restarts=QUICK, grace_s=2.0)
+                                     on_line=self._line, on_tick=on_tick, restarts=QUICK, grace_s=2.0,
+                                     on_death=lambda *death: self.deaths.append(death))
 
     def _line(self, role: str, text: str) -> None:
         self.lines.append((role, text))
@@ -64,8 +68,8 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = 5.0) -> bool:
 @pytest.mark.parametrize(("script", "outcome"), [
     ("exit 0", Outcome(code=0, reason="")),
     ("exit 3", Outcome(code=3, reason="learner ended with code 3", failed_role="learner")),
-    ("kill -9 $$", Outcome(code=137, reason="learner was killed by SIGKILL (by the kernel, if memory ran out)",
-                           failed_role="learner")),
+    ("kill -TERM $$", Outcome(code=143, reason="learner was killed by SIGTERM", failed_role="learner")),
+    ("exit 143", Outcome(code=143, reason="learner ended with code 143", failed_role="learner")),
 ])
 def test_the_learners_end_is_the_runs_end(script: str, outcome: Outcome, tmp_path: Path) -> None:
     watched = Watched(tmp_path, command("learner", f"sleep 0.3; {script}"), command("generator-0", WORKER))
@@ -80,6 +84,41 @@ def test_a_process_that_died_is_started_again_and_its_log_goes_on(tmp_path: Path
     watched = Watched(tmp_path, command("learner", waiting), command("scorers-0", once))
     assert watched.run() == Outcome(code=0, reason="")
     assert (tmp_path / "logs" / "scorers-0.log").read_text().split() == ["dying", "up", "asked"]
+
+
+def test_a_learner_that_was_killed_is_started_again(tmp_path: Path) -> None:
+    once = f"[ -e {tmp_path}/once ] && {{ echo going on; exit 0; }}; touch {tmp_path}/once; kill -9 $$"
+    watched = Watched(tmp_path, command("learner", once), command("generator-0", WORKER))
+    assert watched.run() == Outcome(code=0, reason="")
+    assert [text for role, text in watched.lines if role == "learner"] == ["going on"]
+    assert [(role, how) for role, _, how in watched.deaths] == [
+        ("learner", "was killed by SIGKILL (by the kernel, if memory ran out)")]
+
+
+def test_a_learner_of_several_ranks_says_by_its_code_that_one_was_killed(tmp_path: Path) -> None:
+    once = f"[ -e {tmp_path}/once ] && exit 0; touch {tmp_path}/once; exit 137"
+    assert Watched(tmp_path, command("learner", once)).run() == Outcome(code=0, reason="")
+    assert (tmp_path / "once").exists()
+
+
+def test_a_learner_that_keeps_being_killed_ends_the_run(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, command("learner", "echo big; kill -9 $$"))
+    assert watched.run() == Outcome(code=1, failed_role="learner", reason=(
+        "learner was killed by SIGKILL (by the kernel, if memory ran out) 3 times within 60 s"))
+
+
+def test_deaths_that_were_meant_count_against_no_limit(tmp_path: Path) -> None:
+    def kill() -> None:
+        if (pid := watched.supervisor.pids().get("generator-0")) and len(watched.deaths) < 4:
+            watched.supervisor.forgive("generator-0")
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    waiting = f"until grep -q up {tmp_path}/logs/generator-0.log; do sleep 0.05; done"
+    watched = Watched(tmp_path, command("learner", waiting), command("generator-0", f"sleep 0.4; {WORKER}"),
+                      on_tick=kill)
+    assert watched.run() == Outcome(code=0, reason="")
+    assert [role for role, _, _ in watched.deaths] == ["generator-0"] * 4, "two would have been too many"
 
 
 def test_a_process_that_keeps_dying_ends_the_run_and_the_learner_may_finish(tmp_path: Path) -> None:

@@ -33,7 +33,9 @@ run = build_run([("a test", {"name": "demo", "runs_dir": sys.argv[1], "model": {
 plan = [Command(role="learner", args=("bash", "-c", sys.argv[2]), ends_the_run=True),
         Command(role="generator-0", args=("bash", "-c", "sleep 300 & wait"))]
 with held(run.folder):
-    sys.exit(up._run(run, plan, PlainConsole()))
+    outcome = up.perform(run, plan, PlainConsole())
+up.report(run, outcome, 1.0)
+sys.exit(outcome.code)
 """
 SAYS = """say() {{
     echo '{{"status": "'$1'", "reason": "'$2'", "version": 3, "steps": 3}}' > {runs}/demo/status.json
