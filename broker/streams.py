@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -60,21 +59,6 @@ class Entry:
         except ValueError:
             return 0.0
         return seconds if math.isfinite(seconds) else 0.0
-
-
-def hand_back_within(consumers: Iterable[Consumer], within_s: float) -> None:
-    """Give up all that `consumers` hold, for a process that must end: never longer than `within_s`, and never raises."""
-    def give_up() -> None:
-        for consumer in consumers:
-            try:
-                count = consumer.hand_back()
-            except Exception:
-                log.exception("hand_back_failed stream=%s; the leases run out", consumer.stream)
-            else:
-                log.warning("handed_back stream=%s groups=%d", consumer.stream, count)
-    thread = threading.Thread(target=give_up, name="hand-back", daemon=True)
-    thread.start()
-    thread.join(within_s)
 
 
 def entries_of(stream: str, reply: Any) -> list[Entry]:
@@ -278,30 +262,3 @@ class Consumer:
             log.warning("group_lost stream=%s", self.stream)       # Redis forgot it
             self.create_group()
             return attempt()
-
-
-class Renewer:
-    """A thread that renews a consumer's leases, every third of one, while the consumer's own thread is busy."""
-
-    def __init__(self, consumers: Sequence[Consumer]) -> None:
-        self._consumers = consumers
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="renewer", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        period = min(consumer.lease_s for consumer in self._consumers) / 3
-        while not self._stop.wait(period):
-            started = time.monotonic()
-            for consumer in self._consumers:
-                try:
-                    consumer.renew()
-                except Exception:
-                    log.exception("renewal_failed stream=%s", consumer.stream)
-            if time.monotonic() - started > period:
-                log.warning("renewal_slow took_s=%.1f lease_s=%.1f", time.monotonic() - started, period * 3)
-
-    def stop(self) -> None:
-        """End the thread; leases run out by themselves."""
-        self._stop.set()
-        self._thread.join(timeout=5.0)

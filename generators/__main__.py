@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import faulthandler
 import logging
 import os
 import secrets
@@ -16,6 +17,8 @@ from config.versions import versions
 
 log = logging.getLogger("generators")
 
+AT_ONCE_S = 2.0         # for the second signal, which ends the process at once, to hand back what it holds
+
 
 def main(argv: list[str] | None = None) -> int:
     """Parse, join the run, sample until it ends. 0: the run is done; 1: it or this process failed; 2: bad arguments."""
@@ -25,13 +28,17 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=versions())
     args = parser.parse_args(argv)
     set_up_logging("generator")
+    faulthandler.enable()           # a crash inside a library leaves its traceback in the last lines
 
     from broker.alive import Heartbeat
     from broker.errors import PipelineError
     from broker.joining import join
+    from broker.leases import hand_back_within
     from broker.processes import stop_on_signals
+    from broker.streams import Consumer
 
-    stop = stop_on_signals()
+    held: list[Consumer] = []
+    stop = stop_on_signals(lambda: hand_back_within(held, AT_ONCE_S))
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
     try:
         joined = join(args.run, args.runs_dir, stop)
@@ -43,6 +50,7 @@ def main(argv: list[str] | None = None) -> int:
         heartbeat = Heartbeat(joined.link, joined.keys, ROLE, name)
         try:
             generator = Generator(joined, build_engine(joined.run), name, stop)
+            held.append(generator.prompts)
             state = asyncio.run(generator.run(heartbeat))
         finally:
             heartbeat.stop()

@@ -2,13 +2,15 @@
 
 In: leased entries of `prompts`. Out: one entry of `rollouts` a group, by one hand-over. Each group in flight is an
 asyncio task; blocking calls to Redis run in threads beside the loop. A crash loses nothing: the prompts are still
-pending, and another generator takes them over when the lease has run out.
+pending, and another generator takes them over when the lease has run out. One that is told to end finishes its groups,
+and hands back at once what takes longer than its grace time.
 Consumes: prompts, announcements. Produces: rollouts. Ends with the run.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -16,11 +18,13 @@ import traceback
 
 from broker import codec
 from broker.alive import Heartbeat
-from broker.errors import Permanent, Retryable
+from broker.deaths import bury_exhausted
+from broker.errors import BrokerUnavailable, Permanent, PipelineError, Retryable
 from broker.joining import Joined, RunState, state_of
 from broker.keys import PROMPTS, ROLLOUTS
+from broker.leases import Renewer
 from broker.messages import Prompt, Rollout
-from broker.streams import Consumer, Entry, Renewer
+from broker.streams import Consumer, Entry
 from generators.engine import NO_VERSION, Engine
 from generators.weights import WeightFollower
 
@@ -29,14 +33,14 @@ log = logging.getLogger(__name__)
 ROLE = "generator"
 BLOCK_S = 0.5
 LOOK_EVERY_S = 1.0
-GRACE_S = 30.0              # for groups in flight when the run ends or a stop is asked for
+GRACE_S = 15.0              # for groups in flight when the run ends or a stop is asked for; `millrace up` waits longer
 
 
 class Generator:
     """One generator process.
 
     Args:
-        name: unique; its consumer in the group and its heartbeat.
+        name: unique, HOST-PID-HEX; its consumer in the group and its heartbeat.
         stop: set by a signal: what is in flight is finished, nothing new is taken.
     """
 
@@ -63,12 +67,13 @@ class Generator:
         await self.engine.start()
         following = asyncio.create_task(self.follower.follow())
         try:
-            return await self._work(following, heartbeat)
+            state = await self._work(following, heartbeat)
+            await self._finish()
+            return state
         finally:
             following.cancel()
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(following, *self._tasks, return_exceptions=True)
+            await self._cancel_tasks()
+            await asyncio.gather(following, return_exceptions=True)
             renewer.stop()
             await self.engine.close()
 
@@ -95,14 +100,27 @@ class Generator:
                 self._tasks.add(task)
             heartbeat.say("sampling" if self._tasks else "waiting for prompts", **self._facts())
             await self._reap()
+        return state
+
+    async def _finish(self) -> None:
+        """Let what is in flight end in `GRACE_S`, and hand the rest back: others need not wait for its leases."""
         if self._tasks:
             log.info("finishing groups=%d", len(self._tasks))
             await asyncio.wait(self._tasks, timeout=GRACE_S)
             await self._reap()
-            if self._tasks:
-                log.warning("unfinished groups=%d after_s=%.0f; others sample them when the lease has run out",
-                            len(self._tasks), GRACE_S)
-        return state
+        if self._tasks:
+            log.warning("unfinished groups=%d after_s=%.0f", len(self._tasks), GRACE_S)
+            await self._cancel_tasks()
+        try:
+            await asyncio.to_thread(self.prompts.hand_back)
+            await asyncio.to_thread(self.prompts.leave)
+        except BrokerUnavailable as error:              # the leases run out by themselves
+            log.warning("not_handed_back stream=%s error=%s", PROMPTS, error)
+
+    async def _cancel_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _wait_for_any(self, following: asyncio.Task[None]) -> None:
         if self._tasks:
@@ -128,9 +146,8 @@ class Generator:
             self.prompts.release(entry)
             return
         if attempts > self.run_config.broker.max_attempts:
-            await asyncio.to_thread(self.prompts.bury, entry, attempts=attempts - 1, reason=(
-                f"{attempts - 1} generators began this prompt and none finished it (broker.max_attempts="
-                f"{self.run_config.broker.max_attempts})"))
+            await asyncio.to_thread(bury_exhausted, self.prompts, entry, attempts=attempts - 1,
+                                    most=self.run_config.broker.max_attempts, what="generators began this prompt")
             return
         try:
             rollout = await self._sample(prompt)
@@ -140,13 +157,23 @@ class Generator:
             return
         except Retryable as error:
             log.warning("sampling_failed group=%s attempt=%d error=%s", prompt.group_id, attempts, error)
+            await self._note_failure(entry)
             self.prompts.release(entry)                 # its lease runs out, and somebody tries again
             return
+        except Exception:
+            await self._note_failure(entry)
+            raise
         counted = await asyncio.to_thread(self.prompts.hand_over, entry, ROLLOUTS, codec.encode_rollout(rollout))
         self._groups += counted
         self._tokens += rollout.num_tokens * counted
         log.debug("sampled group=%s n=%d tokens=%d versions=%d-%d counted=%s took_s=%.2f", prompt.group_id, prompt.n,
                   rollout.num_tokens, rollout.min_version, rollout.max_version, counted, rollout.seconds)
+
+    async def _note_failure(self, entry: Entry) -> None:
+        """Keep the exception that is being handled, for the letter of a group that fails each time."""
+        text = traceback.format_exc()
+        with contextlib.suppress(PipelineError):        # Redis is away: the letter says a little less
+            await asyncio.to_thread(self.prompts.note_failure, entry, text)
 
     async def _sample(self, prompt: Prompt) -> Rollout:
         started = time.monotonic()

@@ -7,6 +7,7 @@ it ends before the run does (an RQ worker ends itself when Redis is away for lon
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import logging
 import os
 import secrets
@@ -40,6 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=versions())
     args = parser.parse_args(words)
     set_up_logging("scorer")
+    faulthandler.enable()           # a crash inside a library leaves its traceback in the last lines
 
     from broker.errors import Permanent, PipelineError
     from broker.joining import Joined, join

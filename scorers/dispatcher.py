@@ -7,6 +7,8 @@ where it is until its hand-over, so a dispatcher's death loses nothing and the g
 A queue's list is kept short, a little more than its workers are about to take, and what comes meanwhile is held back:
 so a job is made when it is wanted, of as many groups as wait by then. Held entries are leased like work.
 
+What a worker that had to end has handed back is delivered again at once.
+
 The sweep asks about what has been pending longer than the lease: in a queue's list, or a living worker's current job:
 its lease begins anew; anything else: the next attempt.
 """
@@ -62,7 +64,7 @@ class Dispatcher:
         """Deliver until `stop` is set; then whatever is held, so that nothing waits for a lease to run out."""
         every = self.joined.run.broker.lease_s / 3
         while not stop.is_set():
-            if time.monotonic() - self._swept > every:
+            if time.monotonic() - self._swept > every or self.rollouts.is_handed_back():
                 self._swept = time.monotonic()
                 self.rollouts.renew()
                 self.sweep()

@@ -3,22 +3,27 @@
 In: entries of the stream `rollouts`, named by the job. Out: each group with its scores on `scored`, or on `dead` where
 too few of its completions have one, by a hand-over of its own. Runs in every scorer worker. A crash loses nothing: the
 entries are still there, the dispatcher's sweep names them in a new job, and the hand-over makes a second run harmless.
+A worker that is told to end finishes the group that it is at and hands the others of its job back.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
+import threading
 import traceback
 from collections.abc import Sequence
 
 from broker import codec
 from broker.alive import Heartbeat
-from broker.errors import Permanent
+from broker.deaths import bury_exhausted
+from broker.errors import Permanent, PipelineError
 from broker.joining import Joined
 from broker.keys import ROLLOUTS, SCORED
+from broker.leases import Renewer
 from broker.messages import ScoredGroup
-from broker.streams import Consumer, Entry, Renewer, entries_of
+from broker.streams import Consumer, Entry, entries_of
 from scorers.group import GroupScorer
 
 log = logging.getLogger(__name__)
@@ -30,14 +35,22 @@ _worker: Worker | None = None
 
 
 class Worker:
-    """What a scorer's process keeps between jobs."""
+    """What a scorer's process keeps between jobs.
 
-    def __init__(self, joined: Joined, scorer: GroupScorer, name: str, heartbeat: Heartbeat) -> None:
+    Args:
+        name: unique, HOST-PID-HEX; what is known of a group's end under way goes by it.
+        stop: set when the process is told to end.
+    """
+
+    def __init__(self, joined: Joined, scorer: GroupScorer, name: str, heartbeat: Heartbeat,
+                 stop: threading.Event) -> None:
         self.joined = joined
         self.scorer = scorer
         self.name = name
         self.heartbeat = heartbeat
-        self.rollouts = Consumer(joined.link, joined.keys, ROLLOUTS, CONSUMER, lease_s=joined.run.broker.lease_s)
+        self.stop = stop
+        self.rollouts = Consumer(joined.link, joined.keys, ROLLOUTS, CONSUMER, lease_s=joined.run.broker.lease_s,
+                                 worker=name)
         self._renewer = Renewer([self.rollouts])
         self._groups = 0
 
@@ -49,17 +62,17 @@ class Worker:
 
     def score(self, entry: Entry) -> None:
         """One group: from its entry to `scored`, or to `dead` with the reason."""
+        self.rollouts.hold(entry)
         attempts = self.rollouts.begin(entry)
         if attempts == 0:
+            self.rollouts.release(entry)
             return
-        self.rollouts.hold(entry)
         rollout = self.rollouts.decode(entry, codec.decode_rollout)
         if rollout is None:
             return
         most = self.joined.run.broker.max_attempts
         if attempts > most:
-            self.rollouts.bury(entry, attempts=attempts - 1, reason=(
-                f"{attempts - 1} scorers began this group and none finished it (broker.max_attempts={most})"))
+            bury_exhausted(self.rollouts, entry, attempts=attempts - 1, most=most, what="scorers began this group")
             return
         self.heartbeat.say(f"scoring group {entry.group_id}", groups=str(self._groups))
         try:
@@ -100,7 +113,11 @@ def score_entries(entry_ids: Sequence[str]) -> None:
     """The job. One group's failure is no other's."""
     if _worker is None:
         raise RuntimeError("this process runs scoring jobs without being a scorer: start it with python -m scorers")
-    for entry_id in entry_ids:
+    for place, entry_id in enumerate(entry_ids):
+        if _worker.stop.is_set():
+            count = _worker.rollouts.hand_back(entry_ids[place:])
+            log.info("handed_back stream=%s groups=%d", ROLLOUTS, count)
+            break
         _score_entry(_worker, entry_id)
     _worker.scorer.tally.write(_worker.joined.link.client, _worker.joined.keys, is_due=True)
     _worker.heartbeat.say("waiting for rollouts")
@@ -116,4 +133,6 @@ def _score_entry(worker: Worker, entry_id: str) -> None:
         log.exception("score_failed group=%s entry=%s; its lease runs out and it is tried again",
                       "?" if entry is None else entry.group_id, entry_id)
         if entry is not None:
+            with contextlib.suppress(PipelineError):        # Redis is away: a letter would say a little less
+                worker.rollouts.note_failure(entry, traceback.format_exc())
             worker.rollouts.release(entry)

@@ -1,28 +1,36 @@
 """`python -m scorers`: start a dispatcher and the workers, keep them running, end with the run.
 
 In: the run and how many workers. Out: an exit code. A child that ends is started again, whoever ended it; one that
-fails again and again, each time within a minute, ends the pool. Its last words are in the log just above the pool's.
+fails again and again, each time within a minute, ends the pool. Its last words are in the log just above the pool's,
+and in Redis for a day, for the letter of the group that it died of.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import IO
 
 from broker import processes
+from broker.deaths import LAST_LINES, how_it_ended, record_death
 from broker.joining import Joined, state_of
 
 log = logging.getLogger(__name__)
 
 POLL_S = 0.2
+LONGEST_LINE = 1 << 16      # bytes of a log line that are passed on at once
+LAST_WORDS_S = 1.0          # for what a dead child has written to arrive
 LOOK_EVERY_S = 1.0
-GRACE_S = 20.0
+GRACE_S = 15.0              # longer than a worker's own, and shorter than that of `millrace up`
 MOST_FAILURES = 5           # in a row
 FIRST_PAUSE_S = 0.5         # before the next start, doubled with each failure
 SOON_S = 5.0                # one that is killed after this life, or ends in good order, has not failed: somebody did it
@@ -30,10 +38,35 @@ HEALTHY_S = 60.0            # and after this one nothing is held against it, a f
 BAD_CONFIG = 2              # a child's exit code, and then ours: another start would change nothing
 
 
+class _Echo(threading.Thread):
+    """Passes on what a child writes to its standard error, line by line, and keeps the last lines for its letter."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        super().__init__(name="echo", daemon=True)
+        self._source = source
+        self._lines: deque[bytes] = deque(maxlen=LAST_LINES)
+        self.start()
+
+    def run(self) -> None:
+        """Until the child and its own children have ended. A log that can't be written holds no child up."""
+        with self._source:
+            while line := self._source.readline(LONGEST_LINE):
+                self._lines.append(line)
+                with contextlib.suppress(OSError, ValueError):
+                    sys.stderr.buffer.write(line)
+                    sys.stderr.buffer.flush()
+
+    def last_lines(self) -> list[str]:
+        """Once the child has ended: what it said last."""
+        self.join(LAST_WORDS_S)
+        return [line.decode(errors="replace").rstrip() for line in list(self._lines)]
+
+
 @dataclass(slots=True)
 class _Child:
     part: str
     process: subprocess.Popen[bytes] | None = None
+    echo: _Echo | None = None
     started: float = 0.0        # monotonic seconds
     failures: int = 0           # in a row
     not_before: float = 0.0     # monotonic seconds
@@ -92,9 +125,12 @@ class Pool:
         if child.process is not None:
             if not processes.has_ended(child.process):
                 return None
-            code = processes.stop(child.process, 0)
+            pid, code = child.process.pid, processes.stop(child.process, 0)
             child.process = None
             child.take_end(code, now)
+            if code != 0 and child.echo is not None:
+                record_death(self._joined.link.client, self._joined.keys, host=socket.gethostname(), pid=pid,
+                             how=how_it_ended(code), last_lines=child.echo.last_lines())
             log.warning("child_ended part=%s code=%d failures=%d", child.part, code, child.failures)
             if child.failures >= MOST_FAILURES:
                 log.error("giving_up part=%s code=%d: it failed %d times in a row; why is in its last lines above",
@@ -102,7 +138,10 @@ class Pool:
                 return BAD_CONFIG if code == BAD_CONFIG else 1
         if now >= child.not_before:
             child.started = now
-            child.process = processes.spawn([sys.executable, "-m", "scorers", *self._arguments, "--part", child.part])
+            child.process = processes.spawn([sys.executable, "-m", "scorers", *self._arguments, "--part", child.part],
+                                            stderr=subprocess.PIPE)
+            assert child.process.stderr is not None          # noqa: S101 - for mypy
+            child.echo = _Echo(child.process.stderr)
         return None
 
     def _end(self) -> None:

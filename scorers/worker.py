@@ -2,14 +2,17 @@
 
 In: jobs of the queues that it serves, those of the first as long as there are any. Out: what `scorers.jobs` hands over.
 Before the first job each scorer of these queues judges a right, a wrong and a hanging answer. A worker that can't tell
-them apart takes no work; one whose sandbox server is away waits for it. It ends on SIGTERM, after the job that it is
-at, and by itself, with code 1, when Redis stays away; the pool starts it again.
+them apart takes no work; one whose sandbox server is away waits for it. It ends on SIGTERM, after the group that it is
+at, or hands that back when it takes longer than the grace time; and by itself, with code 1, when Redis stays away: the
+pool starts it again.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
+import time
 from collections.abc import Sequence
 
 import redis
@@ -18,6 +21,7 @@ from rq.serializers import JSONSerializer
 from broker.alive import Heartbeat
 from broker.errors import Retryable
 from broker.joining import Joined
+from broker.leases import hand_back_within
 from config.scorers import QueueName
 from scorers import jobs
 from scorers.delivery import Delivery, ScoringWorker
@@ -27,6 +31,8 @@ from scorers.registry import served
 log = logging.getLogger(__name__)
 
 WORKER_TTL_S = 60           # RQ's record of a worker that was killed
+GRACE_S = 10.0              # for the group at hand, once a stop is asked for; the pool waits longer
+HAND_BACK_S = 2.0           # for Redis to take it back
 SIGNAL_S = 1.0              # longest time from RQ's handling of a signal to ours
 FIRST_PAUSE_S = 0.5         # before a self-test is tried again; doubled each time
 LONGEST_PAUSE_S = 30.0
@@ -52,7 +58,9 @@ def run_worker(joined: Joined, name: str, stop: threading.Event, wanted: Sequenc
             return 0
         log.info("self_test passed worker=%s queues=%s", name, ",".join(queues))
         heartbeat.say("waiting for rollouts", queues=",".join(queues))
-        _serve(joined, jobs.Worker(joined, scorer, name, heartbeat), queues, stop)
+        worker = jobs.Worker(joined, scorer, name, heartbeat, stop)
+        threading.Thread(target=_cut_short, args=(worker,), name="grace", daemon=True).start()
+        _serve(joined, worker, queues, stop)
     finally:
         scorer.close()
         heartbeat.stop()
@@ -80,6 +88,16 @@ def _prove(scorer: GroupScorer, name: str, heartbeat: Heartbeat, stop: threading
         stop.wait(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
     return False
+
+
+def _cut_short(worker: jobs.Worker) -> None:
+    """Once told to end, the worker's thread has `GRACE_S` for the group at hand; then the process ends without it."""
+    worker.stop.wait()
+    time.sleep(GRACE_S)
+    log.warning("unfinished worker=%s after_s=%.0f: its group is handed back", worker.name, GRACE_S)
+    hand_back_within([worker.rollouts], HAND_BACK_S)
+    worker.heartbeat.stop()
+    os._exit(0)
 
 
 def _serve(joined: Joined, worker: jobs.Worker, queues: Sequence[QueueName], stop: threading.Event) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from broker import codec
 from broker.keys import GROUP
-from broker.streams import TRACEBACK_BYTES, Consumer, Entry, Renewer, bury
+from broker.leases import Renewer
+from broker.streams import TRACEBACK_BYTES, Consumer, Entry, bury
 from tests.broker.conftest import Board, result_of
 
 LEASE_S = 60.0

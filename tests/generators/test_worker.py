@@ -250,8 +250,10 @@ def test_what_may_succeed_later_is_tried_again_by_anyone_until_the_attempts_are_
 
     asyncio.run(body())
     letter = codec.decode_dead(floor.entry("0").raw)
-    assert letter.reason == "2 generators began this prompt and none finished it (broker.max_attempts=2)"
-    assert letter.attempts == 2
+    assert letter.reason == ("2 generators began this prompt and none finished it (broker.max_attempts=2): g1, g2; the "
+                             "last error: broker.errors.Retryable: the engine is busy")
+    assert (letter.attempts, "in fail" in letter.traceback) == (2, True)
+    assert floor.hash("tries") == {}
     assert floor.rollout("1").generator == "g2"
 
 

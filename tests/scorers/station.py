@@ -167,9 +167,10 @@ class Station(Board):
         """Have a real RQ worker do all jobs that are in the queue; with `stop`, until it ends by itself."""
         connection = redis.Redis.from_url(self.link.url)
         heartbeat = Heartbeat(self.link, self.keys, "scorer", name)
-        worker = jobs.Worker(self.joined, scorer, name, heartbeat)
+        stopping = stop or threading.Event()
+        worker = jobs.Worker(self.joined, scorer, name, heartbeat, stopping)
         rq_worker = _WithoutChannel(list(self.delivery.queues.values()), name=name, connection=connection,
-                                    serializer=JSONSerializer, stop=stop or threading.Event())
+                                    serializer=JSONSerializer, stop=stopping)
         handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
         jobs.bind(worker)
         try:

@@ -100,8 +100,11 @@ def test_a_group_that_nobody_finishes_goes_to_the_dead_after_the_last_attempt(st
         station.sweep()
     assert scorer.seen == ["0"] * 3, "max_attempts"
     letter = station.letter("0")
-    assert letter["reason"] == "3 scorers began this group and none finished it (broker.max_attempts=3)"
+    assert letter["reason"] == ("3 scorers began this group and none finished it (broker.max_attempts=3): w 3 times; "
+                                "the last error: ZeroDivisionError: a bug")
     assert (letter["attempts"], letter["stage"]) == ("3", ROLLOUTS)
+    assert "in before" in letter["traceback"]
+    assert station.hash("tries") == {}
     assert station.delivery.carriers() == {}
     station.audit()
 
