@@ -4,84 +4,130 @@ In: each batch before the optimizer sees it, and each group that ended otherwise
 became of every group. Written by rank 0 of the learner, read by `learner.ledger`; needs no torch.
 A failed write ends the learner before anything is acknowledged, so the groups are still in Redis.
 
-Files, in `runs/NAME/journal/`, two for each life of the learner, named by its fence and created exclusively:
-    ledger-FENCE.log     records; each is length, CRC-32 (u32 little-endian both) and msgpack
-    payload-FENCE.bin    for each step a msgpack map with the groups as they were scored, in order
-The first record of a life names the ledger before it and where that ended; what an older life appends beyond that end
-is void. Nothing of an older life is ever cut or overwritten.
+Files, in `runs/NAME/journal/`, those of each life of the learner named by its fence and created exclusively:
+    ledger-FENCE.log         records; each is length, CRC-32 (u32 little-endian both) and msgpack
+    payload-FENCE-NNN.bin    segments: for each step a msgpack map with the groups as they were scored, in order
+Every record has its kind and its number `n` in this life, so that one that is taken out or copied is seen. The first
+one names the ledger before it and where that ended; what an older life appends beyond that end is void. Nothing of an
+older life is ever cut or overwritten. Beside them `notes.jsonl` has what operators did: no outcome is ever in it.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import msgpack
-
-from broker.codec import encode_scored_payload
 from broker.errors import Fenced, RunFailed
 from broker.messages import ScoredGroup
-from learner.ledger import FRAME, Outcome, fence_of, ledgers, read_ledger
+from config.learner import JournalConfig
+from learner.ledger import Ledger, Outcome, fence_of, ledgers, read_ledger
+from learner.payloads import MIB, Advantages, PayloadWriter, encode_step, segments, sync_folder, write_all
+from learner.records import framed
+from learner.retention import removable
+
+log = logging.getLogger(__name__)
+
+DEFAULTS = JournalConfig()
 
 
 class Journal:
-    """This life's own files, and the ledger of all lives."""
+    """This life's own files, and the ledger of all lives.
 
-    def __init__(self, folder: Path, fence: int, *, run: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+    Args:
+        folder: made if it is not there.
+        fence: this life's; no other life may ever have had it.
+        run: the run's name, for the record.
+        facts: what else the life's first record says: how it is configured, where it began.
+        config: how large a payload file gets, and when it goes.
+    Raises:
+        RunFailed: the files can't be created or written.
+        JournalError: an older life's ledger is damaged.
+    """
+
+    def __init__(self, folder: Path, fence: int, *, run: str, facts: Mapping[str, Any] | None = None,
+                 config: JournalConfig = DEFAULTS) -> None:
         self.folder = folder
         self.fence = fence
-        self._log = _create(folder / f"ledger-{fence:06d}.log")
-        self._payload_name = f"payload-{fence:06d}.bin"
-        self._payload = _create(folder / self._payload_name)
-        _sync_folder(folder)
-        self.ledger = read_ledger(folder, before=fence)
+        self._config = config
+        self._failure: str | None = None
+        self._number = 0
+        self._log = self._create_ledger()
+        self._payloads = PayloadWriter(folder, fence, segment_mb=config.segment_mb)
+        self.ledger: Ledger = read_ledger(folder, before=fence)
         previous = self.ledger.previous
-        self._write({"kind": "life", "fence": fence, "run": run, "previous": previous,
-                     "previous_end": self.ledger.end if previous else None})
+        self._write([{"kind": "life", "fence": fence, "run": run, "previous": previous,
+                      "previous_end": self.ledger.end if previous else None, **(facts or {})}])
 
     def has(self, group_id: str) -> bool:
         """Whether the group has an outcome."""
         return group_id in self.ledger.outcomes
 
-    def append(self, step: int, groups: Sequence[ScoredGroup], advantages: Sequence[Sequence[float | None]], *,
-               weights: str) -> None:
+    def append(self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages, *, weights: str) -> None:
         """Make step `step` stand: payload, fsync, record, fsync. From here on it can be replayed.
 
         Args:
             advantages: one list a group, one number a completion, as the step uses them.
             weights: checksum of the weights that the step starts from.
         Raises:
-            RunFailed: it could not be written; nothing may be acknowledged.
+            RunFailed: it could not be written; nothing may be acknowledged, and nothing more is written.
             Fenced: a newer learner has opened the journal.
+            ValueError: another step is next.
         """
+        if self.ledger.steps and step != self.ledger.steps[-1]["step"] + 1:
+            raise ValueError(f"step {step} can't follow step {self.ledger.steps[-1]['step']}")
         self.check_fence()
-        payload = msgpack.packb({"step": step, "groups": [encode_scored_payload(group) for group in groups],
-                                 "advantages": [list(row) for row in advantages]}, use_bin_type=True)
+        self._refuse_after_failure()
+        payload = encode_step(step, groups, advantages)
         try:
-            offset = self._payload.seek(0, os.SEEK_END)
-            _write_all(self._payload, payload)
-            _sync(self._payload)
+            file, offset = self._payloads.append(payload)
         except OSError as error:
             raise self._failed(error, len(payload)) from error
-        self._record({"kind": "step", "step": step, "ids": [group.group_id for group in groups],
-                      "file": self._payload_name, "offset": offset, "length": len(payload),
-                      "crc32": zlib.crc32(payload), "weights": weights})
+        self._write([{"kind": "step", "step": step, "ids": [group.group_id for group in groups],
+                      "tokens": sum(group.rollout.num_tokens for group in groups), "at": time.time(),
+                      "weights": weights, "fence": self.fence, "file": file, "offset": offset, "length": len(payload),
+                      "crc32": zlib.crc32(payload)}])
 
     def end(self, ends: Mapping[str, Outcome]) -> None:
-        """Write down groups that ended without training; one fsync for all. Raises as `append` does."""
+        """Write down groups that ended without training; one write and fsync for all. Raises as `append` does."""
         self.check_fence()
-        for group_id, outcome in ends.items():
-            self._record({"kind": "end", "id": group_id, "outcome": outcome.kind, "reason": outcome.detail}, sync=False)
-        self._flush()
+        self._write([{"kind": "end", "id": group_id, "outcome": outcome.kind, "reason": outcome.detail,
+                      "tokens": outcome.tokens} for group_id, outcome in ends.items()])
+
+    def retry(self, group_id: str, number: int) -> None:
+        """Write down that a dead group is issued anew, for the `number`th time. Raises as `append` does."""
+        self.check_fence()
+        self._write([{"kind": "retry", "id": group_id, "number": number}])
 
     def evaluation(self, version: int, results: Mapping[str, Any]) -> None:
         """Write down an evaluation round: that is its groups' outcome. Raises as `append` does."""
         self.check_fence()
-        self._record({"kind": "evaluation", "version": version, **results})
+        self._write([{"kind": "evaluation", "version": version, **results}])
+
+    def retain(self, covered: int) -> None:
+        """Remove payload files as the settings say, and tell it in the log.
+
+        Args:
+            covered: steps below this one are covered by the oldest checkpoint that is kept; the others' payloads stay.
+        Raises:
+            Fenced: a newer learner has opened the journal.
+        """
+        self.check_fence()
+        there = [segment for segment in segments(self.folder) if segment.path != self._payloads.current]
+        for segment in removable(there, self.ledger, self._config, covered=covered, now=time.time()):
+            size = segment.path.stat().st_size
+            steps = [record["step"] for record in self.ledger.steps if record["file"] == segment.path.name]
+            try:
+                segment.path.unlink()
+            except OSError as error:
+                log.warning("payload_not_removed file=%s reason=%s", segment.path, error.strerror)
+                continue
+            log.info("payload_removed file=%s steps=%s mb=%.1f covered=%d", segment.path,
+                     f"{steps[0]}-{steps[-1]}" if steps else "none", size / MIB, covered)
 
     def check_fence(self) -> None:
         """Raises Fenced if a newer learner has opened this journal: Redis may have forgotten its fence."""
@@ -93,52 +139,39 @@ class Journal:
     def close(self) -> None:
         """Close the files."""
         self._log.close()
-        self._payload.close()
+        self._payloads.close()
 
-    def _record(self, record: Mapping[str, Any], *, sync: bool = True) -> None:
-        self._write(record, sync=sync)
-        self.ledger.add(record)
-
-    def _write(self, record: Mapping[str, Any], *, sync: bool = True) -> None:
-        body = msgpack.packb(record, use_bin_type=True)
+    def _create_ledger(self) -> BinaryIO:
+        path = self.folder / f"ledger-{self.fence:06d}.log"
         try:
-            _write_all(self._log, FRAME.pack(len(body), zlib.crc32(body)) + body)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            stream = path.open("xb", buffering=0)
+            sync_folder(self.folder)
         except OSError as error:
-            raise self._failed(error, len(body)) from error
-        if sync:
-            self._flush()
+            raise RunFailed(f"{path} can't be created: {error.strerror}") from error
+        return stream
 
-    def _flush(self) -> None:
+    def _write(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Append records by one write, and take them in when they are on the disk."""
+        self._refuse_after_failure()
+        numbered = [{"kind": record["kind"], "n": number, **record}
+                    for number, record in enumerate(records, start=self._number)]
+        data = b"".join(map(framed, numbered))
         try:
-            _sync(self._log)
+            write_all(self._log, data)
+            os.fsync(self._log.fileno())
         except OSError as error:
-            raise self._failed(error, 0) from error
+            raise self._failed(error, len(data)) from error
+        self._number += len(numbered)
+        for record in numbered:
+            self.ledger.add(record)
+
+    def _refuse_after_failure(self) -> None:
+        """Behind a record that is half written, the next one would make damage of it."""
+        if self._failure is not None:
+            raise RunFailed(f"{self._failure} (a write before this one; nothing is written after it)")
 
     def _failed(self, error: OSError, size: int) -> RunFailed:
-        return RunFailed(f"the journal in {self.folder} can't be written ({size} bytes): {error.strerror}. Nothing of "
+        self._failure = (f"the journal in {self.folder} can't be written ({size} bytes): {error.strerror}. Nothing of "
                          "this step was acknowledged; its groups are still in Redis")
-
-
-def _create(path: Path) -> BinaryIO:
-    try:
-        return path.open("xb", buffering=0)
-    except OSError as error:
-        raise RunFailed(f"{path} can't be created: {error.strerror}") from error
-
-
-def _write_all(stream: BinaryIO, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:                         # an unbuffered file may take a part, as when the disk is nearly full
-        rest = rest[stream.write(rest):]
-
-
-def _sync(stream: BinaryIO) -> None:
-    os.fsync(stream.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        return RunFailed(self._failure)

@@ -1,30 +1,28 @@
 """The ledger of a run as it is read: what became of every group, and what every step trained on.
 
-In: the files that `learner.journal` writes. Out: a `Ledger`, and any step's groups. Read by the learner's recovery, the
-audit and the tools; needs no torch.
+In: the files that `learner.journal` writes. Out: a `Ledger`, and by `read_step` any step's groups. Read by the
+learner's recovery, the audit and the tools; needs no torch. What is damaged is an error, or where `strict` is off a
+line of `Ledger.problems`; a torn last record is void, with a warning, and is left where it is.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgpack
+from learner.payloads import JournalError, PayloadGone, read_payload, read_step, segments
+from learner.records import Broken, Whole, first_record, scan
 
-from broker.codec import decode_scored_payload
-from broker.errors import Permanent
-from broker.messages import ScoredGroup
+__all__ = ["DEAD", "DROPPED", "TRAINED", "JournalError", "Ledger", "Outcome", "PayloadGone", "fence_of", "ledgers",
+           "read_ledger", "read_payload", "read_step"]
 
-FRAME = struct.Struct("<II")
+log = logging.getLogger(__name__)
+
 TRAINED, DROPPED, DEAD = "trained", "dropped", "dead"
-
-
-class JournalError(Permanent):
-    """A journal that can't be read or written."""
+ADVICE = "restore the file from a copy, or begin a new run from a checkpoint: learner.resume=FOLDER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +31,7 @@ class Outcome:
 
     kind: str           # trained | dropped | dead
     detail: str         # the step, or the reason
+    tokens: int = 0     # sampled ones that were thrown away with it; 0 where nobody knows, and for a trained one
 
 
 @dataclass(slots=True)
@@ -40,24 +39,45 @@ class Ledger:
     """What the records say."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    twice: list[str] = field(default_factory=list)          # ids with a second outcome: must stay empty
+    twice: list[str] = field(default_factory=list)          # ids, once for each outcome after their first
+    # Records of the steps: step, ids, tokens, at, weights (sha256 of those that it starts from), fence (of the life
+    # that wrote it), file, offset, length and crc32 (of its payload).
     steps: list[Mapping[str, Any]] = field(default_factory=list)
     evaluations: dict[int, Mapping[str, Any]] = field(default_factory=dict)      # by version
-    fence: int = 0
-    previous: str | None = None
-    end: int = 0                                            # bytes of the newest ledger file that stand
+    retries: dict[str, int] = field(default_factory=dict)   # dead group -> times that it was issued anew
+    lives: list[Mapping[str, Any]] = field(default_factory=list)        # first record of each, the oldest first
+    problems: list[str] = field(default_factory=list)       # what is damaged, missing or out of order
+    fence: int = 0                                          # the highest of any life
+    previous: str | None = None                             # file of the newest life that has records
+    end: int = 0                                            # bytes of it that stand
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Take one record in."""
         match record["kind"]:
+            case "life":
+                self.lives.append(record)
             case "step":
-                self.steps.append(record)
-                for group_id in record["ids"]:
-                    self._end(group_id, Outcome(TRAINED, str(record["step"])))
+                self._add_step(record)
             case "end":
-                self._end(record["id"], Outcome(record["outcome"], record["reason"]))
+                self._end(record["id"], Outcome(record["outcome"], record["reason"], record["tokens"]))
+            case "retry":
+                self.retries[record["id"]] = max(record["number"], self.retries.get(record["id"], 0))
             case "evaluation":
                 self.evaluations[record["version"]] = record
+            case other:
+                self.problems.append(f"record {record['n']} is of kind {other!r}, which this program does not know")
+
+    def _add_step(self, record: Mapping[str, Any]) -> None:
+        step = record["step"]
+        if self.steps:
+            expected = self.steps[-1]["step"] + 1
+        else:                                   # a run that began with a checkpoint's weights may count on from there
+            expected = step if self.lives and self.lives[0].get("start") else 0
+        if step != expected:
+            self.problems.append(f"step {step} stands where step {expected} was expected")
+        self.steps.append(record)
+        for group_id in record["ids"]:
+            self._end(group_id, Outcome(TRAINED, str(step)))
 
     def _end(self, group_id: str, outcome: Outcome) -> None:
         if group_id in self.outcomes:
@@ -65,43 +85,18 @@ class Ledger:
         self.outcomes[group_id] = outcome
 
 
-def read_ledger(folder: Path, *, before: int | None = None) -> Ledger:
+def read_ledger(folder: Path, *, before: int | None = None, strict: bool = True) -> Ledger:
     """Everything that stands in the ledgers of `folder`, oldest life first.
 
     Args:
+        folder: the journal's; one that is not there is an empty ledger.
         before: only lives with a lower fence.
+        strict: raise at the first problem. Otherwise read on, as far as that goes, and list them.
     Raises:
-        JournalError: a ledger that a later life has read is damaged or gone.
+        JournalError: a record is damaged, missing, out of order or there twice, or a whole life is gone. The message
+            names the file and the record.
     """
-    lives = [path for path in ledgers(folder) if before is None or fence_of(path) < before]
-    ledger = Ledger()
-    for path, end in reversed(_chain(lives)):
-        for record, position in _records(path):
-            if end is not None and position > end:
-                break
-            ledger.add(record)
-            ledger.end = position
-        if end is not None and ledger.end != end:
-            raise JournalError(f"{path} is damaged: a later life read it up to byte {end}, and now its last whole "
-                               f"record ends at byte {ledger.end}")
-        ledger.previous = path.name
-    ledger.fence = max(map(fence_of, lives), default=0)
-    return ledger
-
-
-def read_step(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup], list[list[float | None]]]:
-    """Groups and advantages of one step record, in the order they were trained in."""
-    try:
-        with (folder / record["file"]).open("rb") as stream:
-            stream.seek(record["offset"])
-            payload = stream.read(record["length"])
-    except OSError as error:
-        raise JournalError(f"{folder / record['file']}: the payload of step {record['step']} can't be read: "
-                           f"{error.strerror}") from error
-    if len(payload) != record["length"] or zlib.crc32(payload) != record["crc32"]:
-        raise JournalError(f"{folder / record['file']}: the payload of step {record['step']} is damaged")
-    tree = msgpack.unpackb(payload, raw=False)
-    return [decode_scored_payload(item) for item in tree["groups"]], tree["advantages"]
+    return _Reader(folder, before=before, strict=strict).read()
 
 
 def ledgers(folder: Path) -> list[Path]:
@@ -114,31 +109,94 @@ def fence_of(path: Path) -> int:
     return int(path.stem.removeprefix("ledger-"))
 
 
-def _chain(lives: list[Path]) -> list[tuple[Path, int | None]]:
-    """Ledgers from the newest life to the first, each with the position where it ends for the next one.
+class _Reader:
+    """One reading of a journal."""
 
-    A life that was killed before its first record is whole has written nothing, and nobody names it: the one before it
-    is the newest.
-    """
-    newest = next((path for path in reversed(lives) if next(_records(path), None)), None)
-    chain: list[tuple[Path, int | None]] = []
-    end = None
-    while newest is not None:
-        opening = next(_records(newest), None) if newest.exists() else None
-        if opening is None:
-            raise JournalError(f"{newest} is damaged or gone, and a later life of this run began where it ends")
-        chain.append((newest, end))
-        end = opening[0]["previous_end"]
-        newest = newest.with_name(opening[0]["previous"]) if opening[0]["previous"] else None
-    return chain
+    def __init__(self, folder: Path, *, before: int | None, strict: bool) -> None:
+        self._folder = folder
+        self._lives = [path for path in ledgers(folder) if before is None or fence_of(path) < before]
+        self._strict = strict
+        self._ledger = Ledger(fence=max(map(fence_of, self._lives), default=0))
+
+    def read(self) -> Ledger:
+        """The ledger of the lives that follow from each other."""
+        for path, end in reversed(self._chain()):
+            self._read_life(path, end)
+            self._ledger.previous = path.name
+        fences = set(map(fence_of, self._lives))
+        for segment in segments(self._folder):
+            if segment.fence < self._ledger.fence and segment.fence not in fences:
+                self._problem(f"{segment.path} is there, and the ledger of the life that wrote it is gone: {ADVICE}")
+        return self._ledger
+
+    def _problem(self, text: str) -> None:
+        if self._strict:
+            raise JournalError(text)
+        self._ledger.problems.append(text)
+
+    def _chain(self) -> list[tuple[Path, int | None]]:
+        """Ledgers from the newest life to the first, each with the position where it ends for the next one.
+
+        A life that was killed before its first record was whole has written nothing, and nobody names it: the one
+        before it is the newest.
+        """
+        newest = next((path for path in reversed(self._lives) if self._has_begun(path)), None)
+        chain: list[tuple[Path, int | None]] = []
+        end = None
+        while newest is not None:
+            first = first_record(newest) if newest.exists() else None
+            if not isinstance(first, Whole):
+                self._problem(f"{newest}: record 0 is damaged or gone, and more of this run hangs on it: {ADVICE}")
+                break
+            chain.append((newest, end))
+            end = first.record["previous_end"]
+            newest = newest.with_name(first.record["previous"]) if first.record["previous"] else None
+        return chain
+
+    def _has_begun(self, path: Path) -> bool:
+        first = first_record(path)
+        if isinstance(first, Broken) and first.is_tail:
+            _warn_of_tail(path, first)
+        return first is not None and not (isinstance(first, Broken) and first.is_tail)
+
+    def _read_life(self, path: Path, end: int | None) -> None:
+        """Take in the records of one life, up to `end` where a later life has read it that far."""
+        problems = len(self._ledger.problems)
+        self._ledger.end = 0
+        number = 0                              # of the record that comes next
+        for found in scan(path, until=end):
+            if isinstance(found, Whole):
+                number = self._take(path, found, number)
+                self._ledger.end = found.end
+            elif not found.is_tail:
+                self._problem(f"{path}: record {number} (at byte {found.start}) is damaged, and whole records follow "
+                              f"it: {ADVICE}")
+                number += 1
+            elif end is None:
+                _warn_of_tail(path, found)
+        if end is not None and self._ledger.end != end and len(self._ledger.problems) == problems:
+            self._problem(f"{path}: record {number} is damaged or gone: a later life read this file up to byte {end}, "
+                          f"and now its last whole record ends at byte {self._ledger.end}: {ADVICE}")
+
+    def _take(self, path: Path, found: Whole, expected: int) -> int:
+        """Take one whole record in; the number that the next one should have."""
+        number = found.record.get("n")
+        if number is None:
+            raise JournalError(f"{path}: the record at byte {found.start} has no number: an older version of this "
+                               "program wrote it, and this one can't read it")
+        if number > expected:
+            gone = f"record {expected} is" if number == expected + 1 else f"records {expected} to {number - 1} are"
+            self._problem(f"{path}: {gone} missing before byte {found.start}: {ADVICE}")
+        elif number < expected:
+            self._problem(f"{path}: record {number} is there twice, again at byte {found.start}: {ADVICE}")
+        before = len(self._ledger.problems)
+        self._ledger.add(found.record)
+        if new := self._ledger.problems[before:]:
+            del self._ledger.problems[before:]
+            self._problem(f"{path}: {new[0]} (at byte {found.start}): {ADVICE}")
+        return max(expected, int(number) + 1)
 
 
-def _records(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
-    """Whole records of a ledger with the position after each; ends at the first that is torn."""
-    with path.open("rb") as stream:
-        while len(frame := stream.read(FRAME.size)) == FRAME.size:
-            length, checksum = FRAME.unpack(frame)
-            body = stream.read(length)
-            if not body or len(body) != length or zlib.crc32(body) != checksum:     # 0 bytes have the CRC 0: a tail
-                return                                                          # of zeros, as a power cut leaves it
-            yield msgpack.unpackb(body, raw=False), stream.tell()
+def _warn_of_tail(path: Path, tail: Broken) -> None:
+    log.warning("torn_record file=%s byte=%d bytes=%d: it was being written when that life ended, and is void", path,
+                tail.start, tail.end - tail.start)

@@ -1,0 +1,168 @@
+"""What the steps trained on: the payloads beside the ledger, in files of a bounded size.
+
+In: groups as they were scored, with their advantages. Out: one msgpack map a step in a segment,
+`payload-FENCE-NNN.bin`, and the same groups again. Written by `learner.journal`, read by recovery and the tools; needs
+no torch. A payload is whole on the disk before the ledger names it; one that no record names is void.
+
+All is there that running or scoring a step again needs, but for the completions' text: the tokenizer makes it of the
+ids again (`generators.decoding`), and it would cost half as much as the ids.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgpack
+
+from broker.codec import decode_scored_payload, encode_scored_payload
+from broker.errors import BadMessage, Permanent
+from broker.messages import SCHEMA_VERSION, ScoredGroup
+
+log = logging.getLogger(__name__)
+
+MIB = 1 << 20
+_NAME = re.compile(r"payload-(\d+)-(\d+)\.bin")
+
+Advantages = Sequence[Sequence[float | None]]       # a list a group, a number a completion; None: it did not train
+
+
+class JournalError(Permanent):
+    """A journal that can't be read; the message names the file and what in it."""
+
+
+class PayloadGone(JournalError):
+    """A step whose payload's file is not there: retention has removed it, or somebody else."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Segment:
+    """One payload file."""
+
+    fence: int          # of the life that wrote it
+    number: int         # 0, 1, 2 … in that life
+    path: Path
+
+
+def segments(folder: Path) -> list[Segment]:
+    """The payload files that are there, the oldest first."""
+    found = ((_NAME.fullmatch(path.name), path) for path in folder.glob("payload-*.bin"))
+    return sorted(Segment(int(match[1]), int(match[2]), path) for match, path in found if match)
+
+
+def encode_step(step: int, groups: Sequence[ScoredGroup], advantages: Advantages) -> bytes:
+    """The payload of one step, the groups in the order that they are trained in."""
+    return bytes(msgpack.packb({"schema": SCHEMA_VERSION, "step": step,
+                                "groups": [encode_scored_payload(_without_text(group)) for group in groups],
+                                "advantages": [list(row) for row in advantages]}, use_bin_type=True))
+
+
+def read_step(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup], list[list[float | None]]]:
+    """Groups and advantages of a step, in the order that they were trained in.
+
+    Every completion's `text` is "": `generators.decoding` makes it of the token ids.
+
+    Args:
+        folder: the journal's.
+        record: the step's, from `Ledger.steps`.
+    Raises:
+        PayloadGone: its file is not there.
+        JournalError: the payload is not what was written, or can't be read.
+    """
+    where = f"{folder / record['file']}: the payload of step {record['step']}"
+    tree = msgpack.unpackb(read_payload(folder, record), raw=False)
+    if tree["schema"] != SCHEMA_VERSION:
+        raise JournalError(f"{where} has schema version {tree['schema']}, this program reads {SCHEMA_VERSION}")
+    try:
+        return [decode_scored_payload(item) for item in tree["groups"]], tree["advantages"]
+    except BadMessage as error:
+        raise JournalError(f"{where} can't be decoded: {error}") from error
+
+
+def read_payload(folder: Path, record: Mapping[str, Any]) -> bytes:
+    """The bytes of a step's payload, which are those that were written. Raises as `read_step` does."""
+    path = folder / record["file"]
+    where = f"{path}: the payload of step {record['step']}"
+    try:
+        with path.open("rb") as stream:
+            stream.seek(record["offset"])
+            payload: bytes = stream.read(record["length"])
+    except FileNotFoundError:
+        raise PayloadGone(f"{where} is gone with its file: retention (learner.journal) removes what checkpoints cover"
+                          ) from None
+    except OSError as error:
+        raise JournalError(f"{where} can't be read: {error.strerror}") from error
+    if len(payload) != record["length"] or zlib.crc32(payload) != record["crc32"]:
+        raise JournalError(f"{where} is damaged: {record['length']} bytes from byte {record['offset']} on have "
+                           "changed since they were written")
+    return payload
+
+
+class PayloadWriter:
+    """The segments of one life. Errors of the disk reach the caller as OSError; after one, nothing more is written."""
+
+    def __init__(self, folder: Path, fence: int, *, segment_mb: int) -> None:
+        self._folder = folder
+        self._fence = fence
+        self._limit = segment_mb * MIB
+        self._number = 0
+        self._stream: BinaryIO | None = None
+        self._size = 0
+
+    @property
+    def current(self) -> Path | None:
+        """The segment that is being written; None before the first payload."""
+        return None if self._stream is None else Path(self._stream.name)
+
+    def append(self, payload: bytes) -> tuple[str, int]:
+        """Write one payload and return when it is on the disk: its file's name and its offset in it, in bytes."""
+        stream = self._stream
+        if stream is None or (self._size and self._size + len(payload) > self._limit):
+            stream = self._begin_segment()
+        offset = self._size
+        write_all(stream, payload)
+        os.fsync(stream.fileno())
+        self._size += len(payload)
+        return Path(stream.name).name, offset
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._stream is not None:
+            self._stream.close()
+
+    def _begin_segment(self) -> BinaryIO:
+        self.close()
+        path = self._folder / f"payload-{self._fence:06d}-{self._number:03d}.bin"
+        self._stream = path.open("xb", buffering=0)
+        sync_folder(self._folder)
+        self._number += 1
+        self._size = 0
+        return self._stream
+
+
+def write_all(stream: BinaryIO, data: bytes) -> None:
+    """Write to an unbuffered file, which may take a part at a time, as when the disk is nearly full."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[stream.write(rest):]
+
+
+def sync_folder(folder: Path) -> None:
+    """Return when the names in a folder are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _without_text(group: ScoredGroup) -> ScoredGroup:
+    rollout = group.rollout
+    silent = tuple(replace(completion, text="") for completion in rollout.completions)
+    return replace(group, rollout=replace(rollout, completions=silent))
