@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from broker.checksums import file_checksum
 from broker.errors import RunFailed
 from config.learner import LearnerConfig
 from config.run import Run
-from learner.batching import pack
+from learner.batching import Batch, pack
 from learner.checkpoint import ASIDE
 from learner.ledger import JournalError, Ledger, read_step
 
@@ -59,7 +59,8 @@ def catch_up(run: Run, policy: Policy, folder: Path, ledger: Ledger, version: in
         for record in records:
             if record is records[0] or record is records[-1]:
                 _compare(policy, record, scratch)
-            step_again(policy, folder, record, lives)
+            settings = lives.of(record)
+            policy.step(_batch(folder, record, settings), settings)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if records:
@@ -110,22 +111,19 @@ class LifeSettings:
         return self._parsed[fence]
 
 
-def step_again(policy: Policy, folder: Path, record: Mapping[str, Any], lives: LifeSettings) -> dict[str, float]:
-    """Train one step as it was trained. Returns the policy's metrics.
+def read_batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig) -> Batch:
+    """What a step trained on, packed as it was.
 
+    Args:
+        folder: of the journal.
+        record: the step's.
+        settings: of the life that wrote it.
     Raises:
-        RunFailed: its payload is gone or damaged.
+        JournalError: the payload is gone or damaged.
     """
-    settings = lives.of(record)
-    step: int = record["step"]
-    try:
-        groups, advantages = read_step(folder, record)
-    except JournalError as error:
-        raise RunFailed(f"step {step} can't be trained again: {error}. Restore that file, or begin a run of another "
-                        "name from a checkpoint (learner.resume=FOLDER)") from error
-    batch = pack(groups, advantages, tokens_per_row=settings.tokens_per_row, truncated=settings.filters.truncated,
-                 policy_version=step)
-    return policy.step(batch, settings)
+    groups, advantages = read_step(folder, record)
+    return pack(groups, advantages, tokens_per_row=settings.tokens_per_row, truncated=settings.filters.truncated,
+                policy_version=record["step"])
 
 
 def weights_checksum(policy: Policy, scratch: Path) -> str:
@@ -140,16 +138,17 @@ def weights_checksum(policy: Policy, scratch: Path) -> str:
     return file_checksum(file)
 
 
+def _batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig) -> Batch:
+    try:
+        return read_batch(folder, record, settings)
+    except JournalError as error:
+        raise RunFailed(f"step {record['step']} can't be trained again: {error}. Restore that file, or begin a run of "
+                        "another name from a checkpoint (learner.resume=FOLDER)") from error
+
+
 def _compare(policy: Policy, record: Mapping[str, Any], scratch: Path) -> None:
     checksum = weights_checksum(policy, scratch)
     if checksum != record["weights"]:
         log.warning("weights_differ step=%d now=%.12s recorded=%.12s: these steps are trained again with other "
                     "rounding (another machine, number of threads or ranks, or version of a library), so the weights "
                     "are not the bits that they were", record["step"], checksum, record["weights"])
-
-
-def missing_payloads(ledger: Ledger, folder: Path, steps: range) -> Iterator[int]:
-    """Steps of a range whose payload file retention has removed."""
-    for record in ledger.steps:
-        if record["step"] in steps and not (folder / record["file"]).exists():
-            yield record["step"]

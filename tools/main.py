@@ -92,6 +92,11 @@ def _audit(words: Sequence[str]) -> int:
     return audit(words)
 
 
+def _replay(words: Sequence[str]) -> int:
+    from tools.replay import main as replay
+    return replay(words)
+
+
 def _score(words: Sequence[str]) -> int:
     parser = _parser("score", "FILE [--config CONFIG [key=value ...]]")
     parser.epilog = ("A line of FILE is a JSON object with the response in `llm_output`, beside `verification_info` or "
@@ -123,6 +128,7 @@ VERBS: Mapping[str, tuple[str, Callable[[Sequence[str]], int]]] = {
     "rm": ("remove a run: its folder and its keys in Redis", _rm),
     "redis-cli": ("open a run's Redis, or ask it something", _redis_cli),
     "score": ("score a file of responses, without a run", _score),
+    "replay": ("train a run's journal again, offline, and compare the weights bit for bit", _replay),
     "audit": ("count every group that was ever issued: trained, dropped, dead, in flight, lost", _audit),
 }
 

@@ -1,0 +1,164 @@
+"""Checkpoints on disk: what counts as one, which is used, which stay. The policy writes files that people can read."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.errors import RunFailed
+from learner.checkpoint import MANIFEST, Checkpoints, Progress, load, what_is_wrong
+from tests.learner.chain import make_run
+
+
+class Parts:
+    """A policy of two ranks: each writes its part, and rank 0 what comes back."""
+
+    def __init__(self, *, fails_at: str = "") -> None:
+        self.fails_at = fails_at
+        self.saved = 0
+        self.loaded: list[Path] = []
+
+    def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
+        self.saved += 1
+        (folder / "engine").mkdir(parents=True)
+        for name in ("engine/rank-0.pt", "engine/rank-1.pt"):
+            if name == self.fails_at:
+                raise OSError(28, "No space left on device")
+            (folder / name).write_bytes(f"{name} of version {state['version']}".encode())
+        (folder / "state.json").write_text(json.dumps(state))
+
+    def load_checkpoint(self, folder: Path) -> dict[str, Any]:
+        self.loaded.append(folder)
+        state: dict[str, Any] = json.loads((folder / "state.json").read_text())
+        return state
+
+
+def progress(version: int) -> Progress:
+    return Progress(version=version, first_row=2 * version, fingerprint="f", fence=3, steps=version)
+
+
+def make(tmp_path: Path, versions: range | tuple[int, ...] = (), *, keep: int = 3) -> tuple[Checkpoints, Any]:
+    checkpoints, policy = Checkpoints(make_run(tmp_path, learner={"checkpoint": {"keep": keep}})), Parts()
+    for version in versions:
+        checkpoints.save(policy, progress(version))         # type: ignore[arg-type]  # what it needs of a policy
+    return checkpoints, policy
+
+
+def names(checkpoints: Checkpoints) -> list[str]:
+    return sorted(path.name for path in checkpoints.folder.iterdir())
+
+
+def test_a_checkpoint_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    checkpoints, policy = make(tmp_path, (50,))
+    newest = checkpoints.newest_good()
+    assert newest == checkpoints.folder / "step-000050"
+    assert load(policy, newest) == progress(50)
+    assert policy.loaded == [newest.absolute()]
+    manifest = json.loads((newest / MANIFEST).read_text())
+    assert sorted(manifest["files"]) == ["engine/rank-0.pt", "engine/rank-1.pt", "state.json"]
+    assert manifest["files"]["engine/rank-0.pt"]["size"] == len("engine/rank-0.pt of version 50")
+
+
+def test_the_newest_few_stay(tmp_path: Path) -> None:
+    checkpoints, _ = make(tmp_path, range(1, 6), keep=2)
+    assert names(checkpoints) == ["step-000004", "step-000005"]
+    assert checkpoints.oldest_version() == 4
+
+
+def test_versions_beyond_six_digits_are_in_order(tmp_path: Path) -> None:
+    checkpoints, _ = make(tmp_path, (999_999, 1_000_000), keep=2)
+    newest = checkpoints.newest_good()
+    assert newest is not None
+    assert newest.name == "step-1000000"
+    assert checkpoints.oldest_version() == 999_999
+
+
+def overwrite(file: Path, data: bytes) -> None:
+    file.write_bytes(data)
+
+
+BREAKS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a file is gone": (lambda f: (f / "engine/rank-1.pt").unlink(), "engine/rank-1.pt is missing"),
+    "a file is cut": (lambda f: os.truncate(f / "engine/rank-0.pt", 5), "engine/rank-0.pt has 5 bytes, and had 30"),
+    "a bit is flipped": (lambda f: overwrite(f / "engine/rank-0.pt", b"Engine/rank-0.pt of version 40"),
+                         "engine/rank-0.pt has another checksum than when it was written"),
+    "no manifest": (lambda f: (f / MANIFEST).unlink(), f"{MANIFEST} is missing"),
+    "half a manifest": (lambda f: os.truncate(f / MANIFEST, 20), f"{MANIFEST} can't be read: JSONDecodeError"),
+    "another manifest": (lambda f: overwrite(f / MANIFEST, b"[]"), f"{MANIFEST} can't be read: TypeError"),
+    "a manifest of nothing": (lambda f: overwrite(f / MANIFEST, b'{"files": {}}'), f"{MANIFEST} names no file"),
+    "a folder in a file's place": (lambda f: ((f / "state.json").unlink(), (f / "state.json").mkdir())[1],
+                                   "state.json"),
+}
+
+
+@pytest.mark.parametrize(("break_it", "reason"), BREAKS.values(), ids=BREAKS)
+def test_a_broken_one_is_named_and_the_one_before_is_used(
+        tmp_path: Path, caplog: pytest.LogCaptureFixture, break_it: Callable[[Path], None], reason: str) -> None:
+    checkpoints, policy = make(tmp_path, (30, 40))
+    broken = checkpoints.folder / "step-000040"
+    break_it(broken)
+    with caplog.at_level(logging.WARNING):
+        assert checkpoints.newest_good() == checkpoints.folder / "step-000030"
+    warning, = caplog.messages
+    assert warning.startswith(f"checkpoint_broken path={broken} reason=")
+    assert reason in warning
+    with pytest.raises(RunFailed, match="is broken"):
+        load(policy, broken)
+    assert policy.loaded == []
+
+
+def test_where_all_are_broken_or_none_is_there_none_is_good(tmp_path: Path) -> None:
+    checkpoints, _ = make(tmp_path)
+    assert (checkpoints.newest_good(), checkpoints.oldest_version()) == (None, None)
+    checkpoints, _ = make(tmp_path, (30, 40))
+    for folder in checkpoints.folder.iterdir():
+        (folder / MANIFEST).unlink()
+    assert (checkpoints.newest_good(), checkpoints.oldest_version()) == (None, None)
+
+
+def test_a_broken_one_does_not_count_among_those_that_stay(tmp_path: Path) -> None:
+    checkpoints, policy = make(tmp_path, (30, 40), keep=2)
+    (checkpoints.folder / "step-000040" / "state.json").unlink()
+    assert checkpoints.newest_good() == checkpoints.folder / "step-000030"
+    assert checkpoints.oldest_version() == 30
+    checkpoints.save(policy, progress(50))
+    assert names(checkpoints) == ["step-000030", "step-000050"]         # a good one is not removed for a broken one
+
+
+def test_an_older_one_can_be_asked_for(tmp_path: Path) -> None:
+    checkpoints, _ = make(tmp_path, (30, 40, 50))
+    assert checkpoints.newest_good(at_most=49) == checkpoints.folder / "step-000040"
+    assert checkpoints.newest_good(at_most=29) is None
+
+
+def test_an_interrupted_save_counts_for_nothing_and_is_removed_by_the_next(tmp_path: Path) -> None:
+    checkpoints, policy = make(tmp_path, (30,))
+    full: Any = Parts(fails_at="engine/rank-1.pt")
+    with pytest.raises(RunFailed, match=r"step-000040 can't be written: .*No space left on device"):
+        checkpoints.save(full, progress(40))
+    assert names(checkpoints) == ["step-000030", "step-000040.tmp"]
+    assert checkpoints.newest_good() == checkpoints.folder / "step-000030"
+    assert checkpoints.oldest_version() == 30
+    checkpoints.save(policy, progress(50))
+    assert names(checkpoints) == ["step-000030", "step-000050"]
+
+
+def test_a_whole_one_of_the_same_version_stays_and_a_broken_one_is_written_anew(tmp_path: Path) -> None:
+    checkpoints, policy = make(tmp_path, (30,))
+    checkpoints.save(policy, progress(30))
+    assert policy.saved == 1
+    (checkpoints.folder / "step-000030" / "state.json").unlink()
+    checkpoints.save(policy, progress(30))
+    assert policy.saved == 2
+    assert what_is_wrong(checkpoints.folder / "step-000030") is None
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match="nowhere: there is no such folder"):
+        load(Parts(), tmp_path / "nowhere")                 # type: ignore[arg-type]
