@@ -7,6 +7,7 @@ loop; nothing in it can fail.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -57,11 +58,14 @@ class FakeEngineRunner:
     def _completion(answer: str, prompt: Prompt, version: int, rng: np.random.Generator) -> Completion:
         script = [*answer.encode(), STOP_ID]
         token_ids = script[:prompt.max_tokens]
-        stopped = len(token_ids) == len(script)
-        spoken = bytes(token_ids[:-1] if stopped else token_ids)
+        reason = FinishReason.STOP if len(token_ids) == len(script) else FinishReason.LENGTH
         return Completion(
             token_ids=np.array(token_ids, dtype=np.int32),
             logprobs=-rng.exponential(size=len(token_ids)).astype(np.float32),
             policy_spans=(Span(version=version, first=0, count=len(token_ids)),),
-            finish_reason=FinishReason.STOP if stopped else FinishReason.LENGTH,
-            text=spoken.decode(errors="replace"))
+            finish_reason=reason, text=text_of(token_ids, reason))
+
+
+def text_of(token_ids: Sequence[int], finish_reason: FinishReason) -> str:
+    """What a completion of these bytes says, without the NUL that ended it."""
+    return bytes(token_ids[:-1] if finish_reason is FinishReason.STOP else token_ids).decode(errors="replace")

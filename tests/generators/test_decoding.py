@@ -1,0 +1,56 @@
+"""Text that was left out of the journal comes back to the letter."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.groups import demo_engine, demo_prompts, demo_run, scored
+from broker.errors import RunFailed
+from broker.messages import FinishReason, Rollout
+from config.generators import FakeEngine
+from generators.decoding import open_decoder
+from generators.fake_engine import FakeEngineRunner
+from tests.generators.conftest import make_prompt, make_run
+
+
+def silent(rollout: Rollout) -> Rollout:
+    return replace(rollout, completions=tuple(replace(said, text="") for said in rollout.completions))
+
+
+@pytest.mark.timeout(60)
+def test_the_demo_models_answers_come_back_as_its_generator_gave_them(tmp_path: Path) -> None:
+    run = demo_run(tmp_path)
+    prompts = [replace(prompt, max_tokens=12) for prompt in demo_prompts(run, 2)]
+    with demo_engine(run) as sample:
+        rollouts = [Rollout(prompt=prompt, completions=said, generator="g", seconds=0.0)
+                    for prompt, said in zip(prompts, sample(prompts), strict=True)]
+    decoder = open_decoder(run)
+    given = [[said.text for said in rollout.completions] for rollout in rollouts]
+    read = [decoder.with_text(scored(silent(rollout))).rollout for rollout in rollouts]
+    assert [[said.text for said in rollout.completions] for rollout in read] == given
+    assert all(any(texts) for texts in given)
+    reasons = {said.finish_reason for rollout in rollouts for said in rollout.completions}
+    assert reasons == set(FinishReason)                         # with a stop token to leave out, and without
+
+
+@pytest.mark.parametrize("max_tokens", [1, 3, 4, 99])
+def test_the_fake_engines_answers_do_too_also_where_a_character_is_cut(tmp_path: Path, max_tokens: int) -> None:
+    config = FakeEngine(answers=("né", ""))
+    engine, prompt = FakeEngineRunner(make_run(tmp_path, config), config), make_prompt("1", max_tokens=max_tokens)
+
+    async def sampled() -> Rollout:
+        await engine.load_weights(tmp_path, 0)
+        return Rollout(prompt=prompt, completions=await engine.sample(prompt), generator="g", seconds=0.0)
+    rollout = asyncio.run(sampled())
+    decoder = open_decoder(make_run(tmp_path, config))
+    assert [decoder.text(prompt, said) for said in silent(rollout).completions] == [
+        said.text for said in rollout.completions]
+
+
+def test_a_tokenizer_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=f"{tmp_path}/none.*tokenizer"):
+        open_decoder(demo_run(tmp_path, model={"path": str(tmp_path / "none")}))
