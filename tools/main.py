@@ -58,6 +58,28 @@ def _up(words: Sequence[str]) -> int:
     return up(run, given, dry_run=args.dry_run, plain=args.plain)
 
 
+def _chaos(words: Sequence[str]) -> int:
+    parser = _parser("chaos", "CONFIG --minutes N [key=value ...]")
+    parser.epilog = ("Kills, stops and restarts the run's own processes and its private Redis, starts them again, and "
+                     "drains the run in the end. learner.steps is set high enough unless it is among the settings. "
+                     "Exit code: 0 the run ended well and nothing is lost or doubled; 1 otherwise.")
+    parser.add_argument("config", metavar="CONFIG", help="YAML file of the run")
+    parser.add_argument("values", nargs="*", metavar="key=value", help="settings over the file's: learner.steps=60")
+    parser.add_argument("--minutes", type=float, required=True, metavar="N", help="how long it is disturbed")
+    parser.add_argument("--every", type=float, default=10.0, metavar="SECONDS", help="between two disturbances (10)")
+    parser.add_argument("--seed", type=int, default=0, metavar="K", help="of the dice (0)")
+    parser.add_argument("--json", action="store_true", help="one JSON object; everything else goes to standard error")
+    args = parser.parse_intermixed_args(words)
+    if not (args.minutes > 0 and args.every > 0):
+        parser.error("--minutes and --every must be positive")
+    from config.loading import load_run
+    given = ["--config", args.config, *args.values]
+    run = load_run(given)
+    from tools.chaos import chaos
+    from tools.chaos_monkey import Orders
+    return chaos(run, given, Orders(seconds=60 * args.minutes, every_s=args.every, seed=args.seed), as_json=args.json)
+
+
 def _runs(words: Sequence[str]) -> int:
     parser = _parser("runs", "")
     _add_runs_dir(parser)
@@ -122,13 +144,20 @@ def _score(words: Sequence[str]) -> int:
     return score_file(args.file, args.out, config, args.workers)
 
 
+def _rescore(words: Sequence[str]) -> int:
+    from tools.rescore import main as rescore
+    return rescore(words)
+
+
 VERBS: Mapping[str, tuple[str, Callable[[Sequence[str]], int]]] = {
     "up": ("run a configuration on this machine, start to end", _up),
+    "chaos": ("run a configuration while its processes and its Redis are killed, and audit it", _chaos),
     "runs": ("list the runs that are here", _runs),
     "rm": ("remove a run: its folder and its keys in Redis", _rm),
     "redis-cli": ("open a run's Redis, or ask it something", _redis_cli),
     "score": ("score a file of responses, without a run", _score),
     "replay": ("train a run's journal again, offline, and compare the weights bit for bit", _replay),
+    "rescore": ("put what a run trained on through another scorer, and compare", _rescore),
     "audit": ("count every group that was ever issued: trained, dropped, dead, in flight, lost", _audit),
 }
 
