@@ -105,8 +105,10 @@ class LifeSettings:
                 self._parsed[fence] = (LearnerConfig.model_validate(yaml.safe_load(text)["learner"]) if text
                                        else self._now)
             except (ValidationError, yaml.YAMLError, TypeError, KeyError) as error:
+                what = ("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+                        if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}")
                 raise RunFailed(f"step {record['step']} was trained with settings that this version can't read "
-                                f"(ledger {fence}): {error}. Go on with the version that wrote it up to its next "
+                                f"(ledger {fence}): {what}. Go on with the version that wrote it up to its next "
                                 "checkpoint, then with this one") from error
         return self._parsed[fence]
 

@@ -51,6 +51,7 @@ class Replay:
         self._scratch = scratch
         self._at: int | None = None         # version of the policy; None: at none that could go on
         self._is_fresh = True               # as the model was loaded
+        self._damaged: set[int] = set()     # steps whose payload is there and can't be read
         self.counts = {"ok": 0, "differs": 0, "not compared": 0, "missing": 0}
 
     def run_steps(self, steps: range) -> None:
@@ -74,8 +75,8 @@ class Replay:
         version = min(self._records) if folder is None else version_of(folder)
         gone = [k for k in range(version, step) if not self._has_payload(k)]
         if gone:
-            raise NothingToReplay(f"the payload of step {gone[-1]} is gone too, and no checkpoint of a version from "
-                                  f"{gone[-1] + 1} to {step} is here to begin with")
+            raise NothingToReplay(f"step {gone[-1]} can't be trained, and no checkpoint of a version from "
+                                  f"{gone[-1] + 1} to {step} is here to go on from")
         if folder is not None:
             load(self._policy, folder, is_checked=True)
         elif not self._is_fresh:
@@ -89,14 +90,19 @@ class Replay:
         _write(f"version {step}, from {folder or self._start or 'the beginning'}: {verdict}, {detail}")
 
     def _has_payload(self, step: int) -> bool:
-        return step in self._records and (self._journal / self._records[step]["file"]).exists()
+        return (step in self._records and step not in self._damaged
+                and (self._journal / self._records[step]["file"]).exists())
 
     def _train(self, step: int) -> None:
         record = self._records.get(step)
         if record is None:
             raise NothingToReplay("the journal has no record of it")
         settings = self._lives.of(record)
-        batch = read_batch(self._journal, record, settings)
+        try:
+            batch = read_batch(self._journal, record, settings)
+        except JournalError:
+            self._damaged.add(step)
+            raise
         self._is_fresh = False
         self._policy.step(batch, settings)
         self._at = step + 1

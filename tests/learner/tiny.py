@@ -61,7 +61,7 @@ def group(prompt_ids: Sequence[int], completions: Sequence[Completion],
                        scores=scores, rewards=tuple(rewards), worker="w", seconds=0.0)
 
 
-def random_groups(seed: int, *, policy_version: int) -> list[ScoredGroup]:
+def random_groups(seed: int, *, policy_version: int, first_id: int = 0) -> list[ScoredGroup]:
     """Three groups of four completions of different lengths, some unscorable, some of an older version."""
     random = np.random.default_rng(seed)
     groups = []
@@ -75,5 +75,5 @@ def random_groups(seed: int, *, policy_version: int) -> list[ScoredGroup]:
                 version=max(0, policy_version - int(random.integers(0, 2)))))
         rewards = [1.0, 0.0, random.random(), None if ordinal == 0 else 0.5]
         prompt_ids = random.integers(0, VOCABULARY_SIZE, int(random.integers(1, 9))).tolist()
-        groups.append(group(prompt_ids, completions, rewards, group_id=str(ordinal)))
+        groups.append(group(prompt_ids, completions, rewards, group_id=str(first_id + ordinal)))
     return groups
