@@ -1,8 +1,8 @@
 """`millrace audit RUN`: what became of every group that was ever issued, and the proof that none is lost or doubled.
 
-In: the run's ledger on disk, and its keys in Redis. Out: a table, or one JSON object. Reads only, and may be asked of
-a run that is going on: groups move forward, and the streams are read in that direction, so each is met at least once.
-What seems lost is looked at again before it is said. Exit code 1 unless `lost` and `twice` are 0.
+In: the run's journal on disk, and its keys in Redis. Out: a table, or one JSON object. Reads only, and may be asked of
+a run that is going on. What seems lost, or was read while Redis went back, is looked at again before it is said. Exit
+code 1 unless `lost` and `twice` are 0 and the journal is as it was written.
 """
 
 from __future__ import annotations
@@ -11,164 +11,145 @@ import argparse
 import json
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from broker import embedded
 from broker.connection import Link
 from broker.errors import Permanent, PipelineError
-from broker.keys import WORK_STREAMS, Keys
-from learner.ledger import DEAD, DROPPED, TRAINED, Ledger, read_ledger
+from broker.keys import Keys
+from config.logs import mask
+from learner.ledger import Ledger, read_ledger
+from tools.audit_notes import read_notes
+from tools.audit_payloads import Payloads, check_payloads, covered_by_checkpoints
+from tools.audit_sums import Audit, Look, compare, named, with_looks
+from tools.audit_view import look, read_cursor, server_of
 
 LOOKS = 3                   # at what seems lost, before it is said
 PAUSE_S = 0.2               # between two looks, for what was on its way to arrive
-PAGE = 500
 OUTAGE_S = 10.0
+SHOWN = 10                  # lines of one kind
 
 
 class NoJournal(Permanent):
     """There is no ledger to compare with."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
-    """Every group that was ever issued, by what became of it. The sums leave evaluation and foreign entries out."""
-
-    issued: int                             # the feeder's own count
-    trained: int
-    dropped: int
-    dead: int
-    in_flight: int                          # without an outcome yet
-    lost: int                               # issued, and nowhere
-    twice: int                              # in two steps, with two outcomes, or in two entries of one stream
-    dropped_by_reason: Mapping[str, int]
-    dead_by_reason: Mapping[str, int]
-    in_flight_by_stream: Mapping[str, int]
-    lost_ids: tuple[str, ...]
-    twice_ids: tuple[str, ...]
-    foreign: int                            # entries of nobody's, with the dead
-    went_back: bool                         # Redis forgot something or was started anew during the last look
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether nothing is lost and nothing doubled."""
-        return not self.lost and not self.twice
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    issued: int
-    position: int
-    slots: frozenset[str]
-    entries: Mapping[str, list[str]]        # stream -> groups of its entries
-    mark: tuple[int, str]                   # seq and Redis's run id
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the audit of a run. 0: clean; 1: not, or it could not be read."""
-    parser = argparse.ArgumentParser(prog="millrace audit", description="Account for every group of a run.")
+    parser = argparse.ArgumentParser(
+        prog="millrace audit", description="Account for every group of a run: issued = trained + dropped + dead + in "
+        "flight, with nothing lost and nothing twice. Right on a run that is going on.",
+        epilog="Exit code: 0 nothing is lost, nothing twice, and the journal is whole; 1 otherwise.")
     parser.add_argument("run", help="the run's name")
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="folder of the runs")
+    parser.add_argument("--quick", action="store_true", help="do not read the payloads of the steps")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     args = parser.parse_args(argv)
     try:
         with embedded.ensure_readable(args.run, args.runs_dir) as url:
             link = Link(url, outage_s=OUTAGE_S)
-            result = audit(link, Keys(args.run), embedded.folder_of(args.run, args.runs_dir) / "journal")
+            result = audit(link, Keys(args.run), embedded.folder_of(args.run, args.runs_dir) / "journal",
+                           is_quick=args.quick)
     except PipelineError as error:
-        sys.stderr.write(f"millrace audit: {error}\n")
+        sys.stderr.write(f"millrace audit: {mask(str(error))}\n")
         return 1
     sys.stdout.write(json.dumps(asdict(result)) + "\n" if args.json else as_text(args.run, result))
     return 0 if result.is_clean else 1
 
 
-def audit(link: Link, keys: Keys, folder: Path) -> Audit:
-    """Compare what `keys` holds with the ledger in `folder`.
+def audit(link: Link, keys: Keys, folder: Path, *, is_quick: bool = False) -> Audit:
+    """Compare what `keys` holds with the journal in `folder`.
 
+    Args:
+        is_quick: leave the steps' payloads unread; everything else is as without.
     Raises:
         NoJournal: there is no such folder; without this, every group would seem lost.
     """
     if not folder.is_dir():
         raise NoJournal(f"no journal in {folder}: give --runs-dir, the folder that the run's own folder is in")
-    for look in range(1, LOOKS + 1):
-        view = _look(link, keys)
-        ledger = read_ledger(folder)
-        seq, server = _mark(link, keys)
-        result = _compare(view, ledger, went_back=seq < view.mark[0] or server != view.mark[1])
-        if look == LOOKS or (result.is_clean and not result.went_back):
-            return result
+    looks: list[Look] = []
+    while True:
+        result, ledger = _look_once(link, keys, folder)
+        looks.append(Look(lost=result.lost, twice=result.twice, went_back=result.went_back))
+        if result.is_settled or len(looks) == LOOKS:
+            break
         time.sleep(PAUSE_S)
-    raise AssertionError("unreachable")
+    return replace(with_looks(result, looks), notes=tuple(read_notes(folder)),
+                   payloads=None if is_quick else _check(folder, ledger))
 
 
 def as_text(name: str, result: Audit) -> str:
     """The audit for people."""
-    def by(reasons: Mapping[str, int]) -> str:
-        return "   " + ", ".join(f"{count} {reason}" for reason, count in reasons.items()) if reasons else ""
-    lines = [f"run {name}", f"  issued     {result.issued:8}", f"  trained    {result.trained:8}",
-             f"  dropped    {result.dropped:8}{by(result.dropped_by_reason)}",
-             f"  dead       {result.dead:8}{by(result.dead_by_reason)}",
-             f"  in flight  {result.in_flight:8}{by(result.in_flight_by_stream)}",
-             f"  lost       {result.lost:8}   {' '.join(result.lost_ids[:10])}".rstrip(),
-             f"  twice      {result.twice:8}   {' '.join(result.twice_ids[:10])}".rstrip()]
+    lines = [f"run {name}",
+             f"  issued     {result.issued:8}{_by({'begun anew after their death': result.retried})}",
+             f"  trained    {result.trained:8}",
+             f"  dropped    {result.dropped:8}{_by(result.dropped_by_reason)}",
+             f"  dead       {result.dead:8}{_by(result.dead_by_reason)}",
+             f"  in flight  {result.in_flight:8}{_by(result.in_flight_by_stream)}",
+             f"  lost       {result.lost:8}   {named(result.lost_ids)}".rstrip(),
+             f"  twice      {result.twice:8}   {named(result.twice_ids)}".rstrip()]
+    lines += _first([f"    {group_id}: {how}" for group_id, how in result.lost_how.items()])
+    lines += _beside(result)
+    lines += _first([f"  journal: {problem}" for problem in result.problems])
+    if result.payloads is not None:
+        lines.append(f"  payloads   {result.payloads.whole:8}   whole"
+                     + (f", and {result.payloads.removed} removed by retention" if result.payloads.removed else ""))
+        lines += _first([f"  journal: {line}" for line in result.payloads.damaged])
+    return "\n".join([*lines, _verdict(result)]) + "\n"
+
+
+def _look_once(link: Link, keys: Keys, folder: Path) -> tuple[Audit, Ledger]:
+    view = look(link, keys)
+    ledger = read_ledger(folder, strict=False)
+    after = read_cursor(link, keys)
+    went_back = after.seq < view.cursor.seq or server_of(link) != view.server
+    return compare(view, ledger, after, went_back=went_back), ledger
+
+
+def _check(folder: Path, ledger: Ledger) -> Payloads:
+    return check_payloads(folder, ledger.steps, covered=covered_by_checkpoints(folder.parent / "checkpoints"))
+
+
+def _beside(result: Audit) -> Iterator[str]:
+    """What is no part of the sums."""
+    held_out = result.evaluation
+    if held_out.issued:
+        yield (f"  evaluation {held_out.issued:8}   {held_out.recorded} recorded, {held_out.in_flight} in flight"
+               + (f", {held_out.missing} in no stream" if held_out.missing else ""))
+    if result.tokens_by_reason:
+        yield (f"  tokens thrown away: {sum(result.tokens_by_reason.values())}"
+               f"{_by(result.tokens_by_reason)}")
+    if result.asked_again:
+        yield f"  dead groups that an operator wants again: {result.asked_again}"
     if result.foreign:
-        lines.append(f"  foreign entries, with the dead: {result.foreign}")
+        yield f"  foreign entries, with the dead: {result.foreign}"
+    for note in result.notes[-SHOWN:]:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(note.get("at", 0))))
+        yield f"  {note.get('note', 'note')} by {note.get('by', '?')}, {when}: {note.get('count', '?')} letters"
+    if len(result.looks) > 1:
+        yield "  looks: " + "; ".join(f"lost {one.lost}, twice {one.twice}{', went back' if one.went_back else ''}"
+                                      for one in result.looks)
     if result.went_back:
-        lines.append("  Redis went back or was started anew during the look: ask again")
-    lines.append("nothing lost, nothing twice" if result.is_clean else "NOT CLEAN")
-    return "\n".join(lines) + "\n"
+        yield "  Redis went back or was started anew during the look: ask again"
+    yield from (f"  note: {remark}" for remark in result.remarks)
 
 
-def _look(link: Link, keys: Keys) -> _View:
-    mark = _mark(link, keys)
-    cursor_flat, slots = link.script("ledger_view", keys.scripts())
-    cursor = dict(zip(cursor_flat[::2], cursor_flat[1::2], strict=True))
-    entries = {stream: list(_groups(link, keys, stream)) for stream in WORK_STREAMS}
-    return _View(issued=int(cursor.get(b"issued", 0)), position=int(cursor.get(b"position", 0)),
-                 slots=frozenset(slot.decode() for slot in slots), entries=entries, mark=mark)
+def _verdict(result: Audit) -> str:
+    if result.is_clean:
+        return "nothing lost, nothing twice"
+    wrong = [*(["groups are lost"] if result.lost else []), *(["groups are doubled"] if result.twice else []),
+             *(["the ledger is damaged"] if result.problems else []),
+             *(["payloads are damaged"] if result.payloads and result.payloads.damaged else [])]
+    return f"NOT CLEAN: {', '.join(wrong)}"
 
 
-def _compare(view: _View, ledger: Ledger, *, went_back: bool) -> Audit:
-    kinds = Counter(outcome.kind for outcome in ledger.outcomes.values())
-    out = view.slots - ledger.outcomes.keys()
-    places: dict[str, str] = {}
-    doubled: set[str] = set(ledger.twice)
-    for stream, groups in view.entries.items():
-        counts = Counter(group for group in groups if group != "?")
-        doubled |= {group for group, count in counts.items() if count > 1}
-        places |= {group: stream for group in counts if group in out}
-    named = {str(ordinal) for ordinal in range(view.position)}
-    lost = sorted((named | view.slots) - ledger.outcomes.keys() - places.keys(), key=_ordinal)
-    return Audit(
-        issued=view.issued, trained=kinds[TRAINED], dropped=kinds[DROPPED], dead=kinds[DEAD],
-        in_flight=len(out & places.keys()), lost=len(lost), twice=len(doubled),
-        dropped_by_reason=_reasons(ledger, DROPPED), dead_by_reason=_reasons(ledger, DEAD),
-        in_flight_by_stream=dict(Counter(places.values())), lost_ids=tuple(lost),
-        twice_ids=tuple(sorted(doubled, key=_ordinal)), foreign=view.entries["dead"].count("?"),
-        went_back=went_back)
+def _by(counts: Mapping[str, int]) -> str:
+    some = [f"{count} {what}" for what, count in counts.items() if count]
+    return f"   {', '.join(some)}" if some else ""
 
 
-def _reasons(ledger: Ledger, kind: str) -> dict[str, int]:
-    """Outcomes of a kind, by the first words of their reason."""
-    return dict(Counter(outcome.detail.split(":")[0] for outcome in ledger.outcomes.values() if outcome.kind == kind))
-
-
-def _groups(link: Link, keys: Keys, stream: str) -> Iterator[str]:
-    first = "-"
-    while True:
-        page = [word.decode(errors="replace") for word in link.script("headers", keys.scripts(), stream, first, PAGE)]
-        yield from page[1::2]
-        if len(page) < 2 * PAGE:
-            return
-        first = f"({page[-2]}"
-
-
-def _mark(link: Link, keys: Keys) -> tuple[int, str]:
-    seq = link(lambda client: client.hget(keys("cursor"), "seq"))
-    return int(seq or 0), str(link(lambda client: client.info("server"))["run_id"])
-
-
-def _ordinal(group: str) -> tuple[int, str]:
-    return (int(group) if group.isdigit() else -1, group)
+def _first(lines: Sequence[str]) -> list[str]:
+    more = len(lines) - SHOWN
+    return [*lines[:SHOWN], *([f"    and {more} more"] if more > 0 else [])]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from broker.connection import Link
+from broker.keys import Keys
 from config.loading import build_run
 from config.run import Run
+from tests.learner.chain import Chain
+from tests.learner.chain import make_run as make_chain_run
+from tools import audit
 
 LeaveRun = Callable[..., Path]
 MakeRun = Callable[..., Run]
@@ -44,3 +49,12 @@ def make_run(runs_dir: Path) -> MakeRun:
         return build_run([("a test", {"name": name, "runs_dir": str(runs_dir), "model": {"path": "tiny"},
                                       "data": {"train": {"type": "procedural"}}, **sections})])
     return make
+
+
+@pytest.fixture
+def chain(tmp_path: Path, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chain]:
+    """A learner's end of a run on an empty Redis; the audit's looks follow each other at once."""
+    monkeypatch.setattr(audit, "PAUSE_S", 0.0)
+    chain = Chain(make_chain_run(tmp_path), link, keys)
+    yield chain
+    chain.journal.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,53 +11,16 @@ import pytest
 from broker import embedded
 from broker.connection import Link
 from broker.keys import Keys
-from broker.streams import bury
 from config.run import Run
-from learner.journal import Journal
-from learner.ledger import DEAD, DROPPED, Ledger, Outcome, read_ledger
-from tests.learner.chain import Chain, make_prompt, make_run, make_scored
+from learner.ledger import Ledger, read_ledger
+from tests.learner.chain import Chain
+from tests.tools.laid_out import lay_out, look, train
 from tools import audit as audit_module
-from tools.audit import Audit, as_text, audit, main
+from tools.audit import as_text, main
+from tools.audit_payloads import Payloads
 
 COUNTS = ("issued", "trained", "dropped", "dead", "in_flight", "lost", "twice")
-BY = ("dropped_by_reason", "dead_by_reason", "in_flight_by_stream")
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_module, "PAUSE_S", 0.0)
-
-
-@pytest.fixture
-def chain(tmp_path: Path, link: Link, keys: Keys) -> Iterator[Chain]:
-    chain = Chain(make_run(tmp_path), link, keys)
-    yield chain
-    chain.journal.close()
-
-
-def train(journal: Journal, step: int, *ids: str) -> None:
-    """Write a step down."""
-    groups = [make_scored(make_prompt(group_id), [1.0, 0.0]) for group_id in ids]
-    journal.append(step, groups, [[0.5, -0.5]] * len(groups), weights="checksum")
-
-
-def lay_out(chain: Chain) -> None:
-    """Nine groups: two trained, one dropped, one dead, one buried and not yet written down, and four on their way."""
-    chain.issue(9)
-    train(chain.journal, 0, "0", "1")
-    chain.ownership.retire(["0", "1"])
-    chain.journal.end({"2": Outcome(DROPPED, "zero_variance: all 0"), "3": Outcome(DEAD, "deadline")})
-    chain.ownership.retire(["2"])
-    bury(chain.link, chain.keys, chain.entry("3"), reason="deadline")
-    chain.ownership.retire(["3"])
-    bury(chain.link, chain.keys, chain.entry("4"), reason="no answer")
-    chain.sample("6")
-    chain.score("7")
-    chain.score("8")
-
-
-def look(chain: Chain) -> Audit:
-    return audit(chain.link, chain.keys, chain.run.folder / "journal")
+BY = ("dropped_by_reason", "dead_by_reason", "in_flight_by_stream", "tokens_by_reason")
 
 
 def test_every_group_is_counted_once_by_what_became_of_it(chain: Chain) -> None:
@@ -68,6 +31,8 @@ def test_every_group_is_counted_once_by_what_became_of_it(chain: Chain) -> None:
     assert found.dropped_by_reason == {"zero_variance": 1}
     assert found.dead_by_reason == {"deadline": 1}
     assert found.in_flight_by_stream == {"prompts": 1, "rollouts": 1, "scored": 2, "dead": 1}
+    assert found.tokens_by_reason == {"zero_variance": 8}
+    assert (found.payloads, found.looks) == (Payloads(whole=1, removed=0, damaged=()), ())
     assert (found.is_clean, found.went_back, found.foreign) == (True, False, 0)
     assert as_text("test", found).endswith("nothing lost, nothing twice\n")
 
@@ -78,13 +43,34 @@ def test_a_group_that_somebody_deleted_is_lost_by_name(chain: Chain) -> None:
     chain.client.xdel(chain.keys(entry.stream), entry.entry_id)
     found = look(chain)
     assert (found.lost, found.lost_ids, found.in_flight, found.is_clean) == (1, ("6",), 4, False)
-    assert as_text("test", found).endswith("NOT CLEAN\n")
+    assert found.lost_how["6"].startswith("it has a slot, and no entry in any stream (where: rollouts ")
+    assert [(one.lost, one.went_back) for one in found.looks] == [(1, False)] * 3
+    text = as_text("test", found)
+    assert "  lost              1   6\n" in text
+    assert text.endswith("NOT CLEAN: groups are lost\n")
 
 
 def test_a_group_whose_slot_is_gone_too_is_lost_all_the_same(chain: Chain) -> None:
     chain.issue(2)
     chain.ownership.retire(["1"])           # without an outcome
-    assert look(chain).lost_ids == ("1",)
+    found = look(chain)
+    assert (found.lost_ids, found.lost_how["1"]) == (("1",), "it was issued, and has no slot, no entry and no outcome")
+
+
+def test_a_slot_that_somebody_deleted_is_a_lost_group_though_its_entry_is_there(chain: Chain) -> None:
+    lay_out(chain)
+    chain.client.zrem(chain.keys("slots"), "7")
+    found = look(chain)
+    assert (found.lost, found.lost_ids, found.in_flight, found.is_clean) == (1, ("7",), 4, False)
+    assert found.lost_how["7"] == "it has an entry in scored, and neither a slot nor an outcome"
+
+
+def test_a_group_that_where_forgot_is_named_and_not_lost(chain: Chain) -> None:
+    lay_out(chain)
+    chain.client.hdel(chain.keys("where"), "6")
+    found = look(chain)
+    assert (found.lost, found.in_flight, found.is_clean) == (0, 5, True)
+    assert found.remarks == ("`where` does not name 6, which have a slot: the learner issues them again",)
 
 
 def test_a_group_that_two_steps_trained_on_is_twice(chain: Chain) -> None:
@@ -104,16 +90,17 @@ def test_entries_of_nobody_are_counted_apart(chain: Chain) -> None:
     lay_out(chain)
     chain.client.xadd(chain.keys("dead"), {"reason": "foreign entry", "group": "?"})
     chain.client.xadd(chain.keys("dead"), {"planted": "by hand"})
+    chain.client.xadd(chain.keys("rollouts"), {"group": "99", "payload": "of another run"})
     found = look(chain)
-    assert (found.foreign, found.in_flight, found.twice, found.is_clean) == (2, 5, 0, True)
-    assert "foreign entries, with the dead: 2" in as_text("test", found)
+    assert (found.foreign, found.in_flight, found.twice, found.is_clean) == (3, 5, 0, True)
+    assert "foreign entries, with the dead: 3" in as_text("test", found)
 
 
 def test_a_redis_that_went_back_between_the_looks_is_said(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     lay_out(chain)
-    def forgetting(folder: Path) -> Ledger:
+    def forgetting(folder: Path, *, strict: bool) -> Ledger:
         chain.client.hincrby(chain.keys("cursor"), "seq", -1)
-        return read_ledger(folder)
+        return read_ledger(folder, strict=strict)
     monkeypatch.setattr(audit_module, "read_ledger", forgetting)
     found = look(chain)
     assert (found.went_back, found.is_clean) == (True, True)

@@ -1,0 +1,75 @@
+"""Whether what every step trained on is still on disk as it was written: the audit's look at the journal's payloads.
+
+In: the step records of a ledger. Out: how many payloads are whole, how many retention has removed, and a line for each
+that is damaged or missing. Reads each file once, in order, a little at a time; decodes nothing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from learner.checkpoint import MANIFEST, version_of
+
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payloads:
+    """What became of the steps' payloads."""
+
+    whole: int                  # their checksums are right
+    removed: int                # by retention: a checkpoint covers those steps
+    damaged: tuple[str, ...]    # a line for each that is damaged, or missing though recovery needs it
+
+
+def check_payloads(folder: Path, steps: Iterable[Mapping[str, Any]], *, covered: int) -> Payloads:
+    """Compare every payload with the length and checksum in its step's record.
+
+    Args:
+        folder: the journal.
+        steps: records with `step`, `file`, `offset`, `length` and `crc32`.
+        covered: steps below it are in a checkpoint: only their payloads may have been removed.
+    """
+    by_file: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for record in steps:
+        by_file[record["file"]].append(record)
+    whole = removed = 0
+    damaged: list[str] = []
+    for name, records in sorted(by_file.items()):
+        try:
+            with (folder / name).open("rb") as stream:
+                bad = [record["step"] for record in sorted(records, key=lambda record: int(record["offset"]))
+                       if not _is_whole(stream, record)]
+        except FileNotFoundError:
+            needed = [record["step"] for record in records if record["step"] >= covered]
+            removed += len(records) - len(needed)
+            damaged += [f"step {step}: {name} is gone, and no checkpoint covers that step" for step in needed]
+        except OSError as error:
+            damaged += [f"step {record['step']}: {name} can't be read: {error.strerror}" for record in records]
+        else:
+            whole += len(records) - len(bad)
+            damaged += [f"step {step}: its payload in {name} is damaged" for step in bad]
+    return Payloads(whole=whole, removed=removed, damaged=tuple(damaged))
+
+
+def covered_by_checkpoints(folder: Path) -> int:
+    """The version of the oldest checkpoint in `folder`: recovery never goes back beyond it. 0 where there is none."""
+    whole = (path.parent for path in folder.glob(f"step-*/{MANIFEST}"))
+    return min((version_of(path) for path in whole if path.name.removeprefix("step-").isdigit()), default=0)
+
+
+def _is_whole(stream: BinaryIO, record: Mapping[str, Any]) -> bool:
+    stream.seek(record["offset"])
+    left, checksum = int(record["length"]), 0
+    while left:
+        chunk = stream.read(min(left, CHUNK_BYTES))
+        if not chunk:
+            return False
+        checksum = zlib.crc32(chunk, checksum)
+        left -= len(chunk)
+    return checksum == int(record["crc32"])

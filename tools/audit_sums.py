@@ -1,0 +1,188 @@
+"""The audit's sums: what was issued, what the streams hold and what the ledger says, put side by side.
+
+In: a look at Redis (`tools.audit_view`), the ledger, and the cursor after both were read. Out: an `Audit`. Works on
+values alone. Every id that `cursor` names must be in `slots` or in the ledger, and every id in `slots` in a stream or
+in the ledger; what is not is lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from broker import group_ids
+from broker.keys import DEAD as DEAD_STREAM
+from learner.evaluation import version_of
+from learner.ledger import DEAD, DROPPED, TRAINED, Ledger
+from tools.audit_payloads import Payloads
+from tools.audit_view import Cursor, View
+
+NOBODY = "?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """Held-out groups, which hold no slot and are no part of the sums."""
+
+    issued: int
+    recorded: int           # with their round, in the ledger
+    in_flight: int
+    missing: int            # issued, not recorded, and in no stream: the learner asks for them again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What one look found, where it took more than one."""
+
+    lost: int
+    twice: int
+    went_back: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """Every group that was ever issued, by what became of it. The sums leave evaluation and foreign entries out.
+
+    issued + ahead = trained + dropped + dead + in_flight + lost.
+    """
+
+    issued: int                             # the feeder's own count
+    trained: int
+    dropped: int
+    dead: int
+    in_flight: int                          # without an outcome yet
+    lost: int                               # issued, and nowhere
+    twice: int                              # in two steps, with two outcomes, or in two entries of one stream
+    ahead: int                              # known to ledger or slots, and not to the cursor: Redis forgot their issue
+    dropped_by_reason: Mapping[str, int]
+    dead_by_reason: Mapping[str, int]
+    in_flight_by_stream: Mapping[str, int]
+    tokens_by_reason: Mapping[str, int]     # sampled, and thrown away with their group
+    lost_ids: tuple[str, ...]
+    lost_how: Mapping[str, str]             # id -> where it should have been
+    twice_ids: tuple[str, ...]
+    retried: int                            # groups begun anew on an operator's word; `issued` has them
+    asked_again: int                        # dead groups whose retry no learner has issued yet
+    evaluation: Evaluation
+    foreign: int                            # entries of nobody's, with the dead and elsewhere
+    went_back: bool                         # Redis forgot something or was started anew during the last look
+    is_empty: bool                          # Redis knows nothing of a run that has a ledger
+    remarks: tuple[str, ...]                # what an operator should know, and is no loss
+    problems: tuple[str, ...]               # damage of the ledger
+    payloads: Payloads | None = None        # None: not looked at
+    notes: tuple[Mapping[str, Any], ...] = ()           # what operators wrote down: purges
+    looks: tuple[Look, ...] = field(default=())         # all of them, if there were more than one
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a further look would add nothing."""
+        return not (self.lost or self.twice or self.went_back or self.evaluation.missing)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is lost, nothing doubled, and the journal is as it was written."""
+        return not (self.lost or self.twice or self.problems or (self.payloads and self.payloads.damaged))
+
+
+def compare(view: View, ledger: Ledger, after: Cursor, *, went_back: bool) -> Audit:
+    """Account for every group.
+
+    Args:
+        view: read before the ledger.
+        after: the cursor, read after it: what was issued in between is left out.
+    """
+    issued = view.cursor.ids()
+    outcomes = {group_id: outcome for group_id, outcome in ledger.outcomes.items()
+                if group_id in issued or not after.names(group_id)}
+    out = view.slots - ledger.outcomes.keys()
+    places = {group_id: streams[0] for group_id in out if (streams := view.streams_of(group_id))}
+    lost = {group_id: _how(view, group_id)
+            for group_id in _in_order((issued | view.slots) - ledger.outcomes.keys() - places.keys())}
+    doubled = set(ledger.twice) | {group_id for groups in view.entries.values() for group_id, count in groups.items()
+                                   if count > 1 and group_id != NOBODY}
+    kinds = Counter(outcome.kind for outcome in outcomes.values())
+    is_empty = not view.cursor.is_there and bool(ledger.outcomes)
+    ahead = (outcomes.keys() | view.slots) - issued
+    return Audit(
+        issued=view.cursor.issued, trained=kinds[TRAINED], dropped=kinds[DROPPED], dead=kinds[DEAD],
+        in_flight=len(places), lost=len(lost), twice=len(doubled), ahead=len(ahead),
+        dropped_by_reason=_reasons(ledger, DROPPED), dead_by_reason=_reasons(ledger, DEAD),
+        in_flight_by_stream=dict(Counter(places.values())), tokens_by_reason=_tokens(ledger), lost_ids=tuple(lost),
+        lost_how=lost, twice_ids=tuple(_in_order(doubled)),
+        retried=sum(view.cursor.retries.values()), asked_again=len(view.requests),
+        evaluation=_evaluation(view, ledger), foreign=_foreign(view, after), went_back=went_back, is_empty=is_empty,
+        problems=tuple(ledger.problems),
+        remarks=tuple(_remarks(view, ledger, len(issued), ahead=_in_order(ahead), is_empty=is_empty,
+                               astray=_in_order(places.keys() - view.where.keys()))))
+
+
+def with_looks(result: Audit, looks: list[Look]) -> Audit:
+    """The last look's result, with what every look said."""
+    return replace(result, looks=tuple(looks)) if len(looks) > 1 else result
+
+
+def _how(view: View, group_id: str) -> str:
+    """Why a group is lost, for people."""
+    streams = view.streams_of(group_id)
+    if group_id in view.slots:
+        return f"it has a slot, and no entry in any stream (where: {view.where.get(group_id, 'nothing')})"
+    if streams:
+        return f"it has an entry in {streams[0]}, and neither a slot nor an outcome"
+    return "it was issued, and has no slot, no entry and no outcome"
+
+
+def _reasons(ledger: Ledger, kind: str) -> dict[str, int]:
+    """Outcomes of a kind, by the first words of their reason."""
+    return dict(Counter(outcome.detail.split(":")[0] for outcome in ledger.outcomes.values() if outcome.kind == kind))
+
+
+def _tokens(ledger: Ledger) -> dict[str, int]:
+    """Sampled tokens of the groups that never trained, by the first words of the reason."""
+    tokens: Counter[str] = Counter()
+    for outcome in ledger.outcomes.values():
+        if outcome.kind != TRAINED and outcome.tokens:
+            tokens[outcome.detail.split(":")[0]] += outcome.tokens
+    return dict(tokens)
+
+
+def _evaluation(view: View, ledger: Ledger) -> Evaluation:
+    recorded = {group_id for record in ledger.evaluations.values() for group_id in record["ids"]}
+    out = {group_id for group_id in view.where if version_of(group_id) >= 0} - recorded
+    found = sum(bool(view.streams_of(group_id)) for group_id in out)
+    return Evaluation(issued=len(recorded | out), recorded=len(recorded), in_flight=found, missing=len(out) - found)
+
+
+def _foreign(view: View, after: Cursor) -> int:
+    """Entries that belong to no group of this run."""
+    return sum(count for stream, groups in view.entries.items() for group_id, count in groups.items()
+               if version_of(group_id) < 0 and not after.names(group_id)
+               and not (group_id in view.slots or (stream == DEAD_STREAM and group_ids.is_training(group_id))))
+
+
+def _remarks(view: View, ledger: Ledger, issued: int, *, ahead: list[str], astray: list[str],
+             is_empty: bool) -> Iterator[str]:
+    if is_empty:
+        newest = max(group_ids.ordinal_of(group_id) for group_id in ledger.outcomes)
+        begun = [str(ordinal) for ordinal in range(newest) if str(ordinal) not in ledger.outcomes]
+        before = f"{named(begun)} and " if begun else ""
+        yield (f"Redis knows nothing of this run, and the ledger has {len(ledger.outcomes)} outcomes: it was emptied, "
+               "or is another one. Nothing that has an outcome is lost. A learner that starts rebuilds cursor and "
+               f"slots from the ledger, and issues again what had none: {before}what came after {newest}")
+    elif ahead:
+        yield (f"the cursor does not name {named(ahead)}: Redis forgot its last writes. The learner passes over what "
+               "has an outcome")
+    if not is_empty and view.cursor.issued != issued:
+        yield f"the cursor counts {view.cursor.issued} groups, and names {issued}"
+    if astray:
+        yield f"`where` does not name {named(astray)}, which have a slot: the learner issues them again"
+
+
+def _in_order(ids: Iterable[str]) -> list[str]:
+    return sorted(ids, key=group_ids.order_of)
+
+
+def named(ids: Sequence[str]) -> str:
+    """The first ids of many, for people."""
+    return " ".join(ids[:10]) + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")

@@ -1,0 +1,99 @@
+"""What the audit sees in Redis: what was issued, what is out, and which groups the streams hold.
+
+In: a run's keys. Out: a `View`, and a `Cursor` to compare it with afterwards. Reads only, and a page at a time: a whole
+stream's payloads are never copied. Groups move forward and the streams are read in that direction, so that on a live
+run each is met at least once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker import group_ids
+from broker.connection import Link
+from broker.keys import WORK_STREAMS, Keys
+
+PAGE = 500          # entries of which the headers are asked for at once
+RETRY = "retry:"    # of the fields of `cursor`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """What was issued so far, as Redis knows it."""
+
+    issued: int                     # the feeder's own count
+    position: int                   # the next ordinal
+    retries: Mapping[str, int]      # ordinal of a dead group -> times that it was begun anew
+    seq: int                        # learner scripts that took effect
+    is_there: bool                  # False: this Redis knows nothing of the run
+
+    def ids(self) -> set[str]:
+        """Every training group that was ever issued."""
+        again = (group_ids.retried(ordinal, number) for ordinal, count in self.retries.items()
+                 for number in range(1, count + 1))
+        return {*map(str, range(self.position)), *again}
+
+    def names(self, group_id: str) -> bool:
+        """Whether this group was issued."""
+        ordinal, number = group_ids.order_of(group_id)
+        return 0 <= ordinal < self.position and number <= self.retries.get(str(ordinal), 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One look at a run's keys. All but the streams belongs to one moment."""
+
+    server: str                                 # run id of the Redis that answered
+    cursor: Cursor
+    slots: frozenset[str]
+    where: Mapping[str, str]                    # group -> "STREAM ENTRY"
+    requests: frozenset[str]                    # dead groups that an operator wants again
+    entries: Mapping[str, Mapping[str, int]]    # stream -> group -> its entries there; "?" is nobody's
+
+    def streams_of(self, group_id: str) -> list[str]:
+        """The streams that hold an entry of the group, the last one first."""
+        return [stream for stream in reversed(WORK_STREAMS) if group_id in self.entries[stream]]
+
+
+def look(link: Link, keys: Keys) -> View:
+    """Read everything, in the order that makes it right on a run that goes on."""
+    server = server_of(link)
+    cursor, slots, where, requests = link.script("ledger_view", keys.scripts())
+    return View(server=server, cursor=_cursor(_pairs(cursor)), slots=frozenset(slot.decode() for slot in slots),
+                where=_pairs(where), requests=frozenset(_pairs(requests)),
+                entries={stream: Counter(_groups(link, keys, stream)) for stream in WORK_STREAMS})
+
+
+def read_cursor(link: Link, keys: Keys) -> Cursor:
+    """The cursor now."""
+    found: Any = link(lambda client: client.hgetall(keys("cursor")))
+    return _cursor({field.decode(): value.decode() for field, value in found.items()})
+
+
+def server_of(link: Link) -> str:
+    """The run id of the Redis that answers; each start of a server has its own."""
+    return str(link(lambda client: client.info("server"))["run_id"])
+
+
+def _cursor(fields: Mapping[str, str]) -> Cursor:
+    retries = {field.removeprefix(RETRY): int(count) for field, count in fields.items() if field.startswith(RETRY)}
+    return Cursor(issued=int(fields.get("issued", 0)), position=int(fields.get("position", 0)), retries=retries,
+                  seq=int(fields.get("seq", 0)), is_there="position" in fields)
+
+
+def _pairs(flat: list[bytes]) -> dict[str, str]:
+    words = [word.decode(errors="replace") for word in flat]
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def _groups(link: Link, keys: Keys, stream: str) -> Iterator[str]:
+    first = "-"
+    while True:
+        page = [word.decode(errors="replace") for word in link.script("headers", keys.scripts(), stream, first, PAGE)]
+        yield from page[1::2]
+        if len(page) < 2 * PAGE:
+            return
+        first = f"({page[-2]}"
