@@ -13,7 +13,7 @@ import sys
 import termios
 import time
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -57,9 +57,14 @@ class RunConsole(Protocol):
 
 
 class PlainConsole:
-    """For files, pipes and CI."""
+    """For files, pipes and CI.
 
-    def __init__(self) -> None:
+    Args:
+        stream: where it writes; None: standard output.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
         self._shown_at = time.monotonic()
         self._shown = ""
 
@@ -72,8 +77,8 @@ class PlainConsole:
     def line(self, role: str, text: str) -> None:
         """Print it, prefixed, if it is one to show."""
         if is_shown(role, text):
-            sys.stdout.write(f"{role:<{ROLE_WIDTH}} | {text}\n")
-            sys.stdout.flush()
+            self._stream.write(f"{role:<{ROLE_WIDTH}} | {text}\n")
+            self._stream.flush()
 
     def tick(self, view: View, running: int) -> None:
         """Print the progress line if it is due and says something new."""

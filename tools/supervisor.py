@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 TICK_S = 0.1
 SAY_EVERY_S = 10.0
 BAD_CONFIG = 2          # exit code
-GRACE_S = 30.0          # more than a generator or the scorers' pool allows what it has begun
+GRACE_S = 20.0          # more than a generator or the pool of scorers takes to end or hand back what it has begun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +88,7 @@ class Supervisor:
                  restarts: Restarts | None = None, grace_s: float = GRACE_S) -> None:
         logs.mkdir(parents=True, exist_ok=True)
         self.children = [Child(command, logs / f"{command.role}.log") for command in commands]
+        self.is_ending = False              # nothing is started again any more
         self._environment = environment
         self._on_line = on_line
         self._on_tick = on_tick
@@ -182,7 +183,7 @@ class Supervisor:
         if child.is_forgiven:
             child.is_forgiven = False
             child.start_at = now + self._restarts.first_pause_s
-            log.warning("died role=%s how=%r restart_in_s=%.1f", role, _words(code), self._restarts.first_pause_s)
+            log.warning("died role=%s by_order=yes restart_in_s=%.1f", role, self._restarts.first_pause_s)
             return None
         child.restarted_at = [at for at in child.restarted_at if now - at < self._restarts.window_s]
         times = len(child.restarted_at)
@@ -198,6 +199,7 @@ class Supervisor:
 
     def _finish(self, outcome: Outcome | None) -> Outcome:
         """End the learner first, so that it commits what it has begun, then the others together."""
+        self.is_ending = True
         for child in self.children:
             if child.command.ends_the_run:
                 code = self._finish_learner(child, child.process) if child.process is not None else -signal.SIGTERM
