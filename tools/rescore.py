@@ -23,9 +23,12 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Self
 
+from rich.console import Console
+from rich.progress import track
+
 from broker.embedded import folder_of
 from broker.messages import Completion, Score, ScoredGroup, ScoreStatus
-from config.loading import ConfigError, load_run
+from config.loading import ConfigError, from_yaml, load_run
 from config.run import Run
 from config.scorers import ScorersConfig, TaskConfig
 from learner.ledger import JournalError, Ledger, PayloadGone, read_ledger, read_step
@@ -64,18 +67,23 @@ def main(words: Sequence[str]) -> int:
     if args.out is not None and not args.out.absolute().parent.is_dir():
         raise ConfigError(f"--out {args.out}: no folder {args.out.absolute().parent}")
     folder = folder_of(args.run, args.runs_dir)
-    run = load_run(["--config", str(folder / "config.yaml")])
-    config = load_run(["--config", args.config or str(folder / "config.yaml"), *args.values]).scorers
-    task = task_of(config, args.scorer)
+    given = folder / "config.yaml"
+    if not given.is_file():
+        raise ConfigError(f"no run {args.run!r}: there is no {given}; give --runs-dir, the folder that the run's is in")
+    run = from_yaml(given.read_text(encoding="utf-8"))
+    config = load_run(["--config", args.config or str(given), *args.values]).scorers
+    pool = Pool(config, args.scorer, task_of(config, args.scorer), args.workers)
     ledger = read_ledger(folder / "journal", strict=False)
     wanted = [record for record in ledger.steps if args.steps is None or record["step"] in args.steps]
     settings = LifeSettings(run, ledger)
     scales = {record["step"]: settings.of(record).advantage.scale for record in wanted}
-    reading, comparison = Reading(), Comparison(args.samples)
+    reading, comparison, console = Reading(), Comparison(args.samples), Console(stderr=True)
     with ExitStack() as stack:
         out = stack.enter_context(args.out.open("w", encoding="utf-8")) if args.out is not None else None
-        pool = stack.enter_context(Pool(config, args.scorer, task, args.workers))
-        for step, group, rescored in pool.rescored(_groups(run, folder / "journal", wanted, reading)):
+        stack.enter_context(pool)
+        found = pool.rescored(_groups(run, folder / "journal", wanted, reading))
+        for step, group, rescored in track(found, "rescoring", sum(len(record["ids"]) for record in wanted),
+                                           console=console, transient=True, disable=not console.is_terminal):
             comparison.add(step, group, rescored, scales[step])
             if out is not None:
                 _write(out, step, group, rescored)
