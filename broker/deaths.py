@@ -25,7 +25,7 @@ from config.logs import mask
 log = logging.getLogger(__name__)
 
 TTL_S = 86_400
-LAST_LINES = 20
+LAST_LINES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def record_death(client: redis.Redis, keys: Keys, *, host: str, pid: int, how: s
 
     Args:
         how: see `how_it_ended`.
-        last_lines: of its log; the last 20 are kept, without the secrets of this process.
+        last_lines: of its log; the last `LAST_LINES` are kept, without the secrets of this process.
     """
     key = keys(f"died:{host}-{pid}")
     fields: dict[Any, Any] = {"how": how, "last_lines": mask("\n".join(list(last_lines)[-LAST_LINES:]))

@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=versions())
     args = parser.parse_args(argv)
     set_up_logging("generator")
-    faulthandler.enable()           # a crash inside a library leaves its traceback in the last lines
+    faulthandler.enable(all_threads=False)      # a crash inside a library leaves its traceback in the last lines
 
     from broker.alive import Heartbeat
     from broker.errors import PipelineError

@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=versions())
     args = parser.parse_args(words)
     set_up_logging("scorer")
-    faulthandler.enable()           # a crash inside a library leaves its traceback in the last lines
+    faulthandler.enable(all_threads=False)      # a crash inside a library leaves its traceback in the last lines
 
     from broker.errors import Permanent, PipelineError
     from broker.joining import Joined, join

@@ -38,9 +38,9 @@ def test_a_death_is_known_by_the_workers_name_for_a_day(link: Link, keys: Keys) 
 def test_only_the_last_lines_are_kept_and_no_secret(link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_planted")
     record_death(link.client, keys, host="h", pid=1, how="ended with code 1",
-                 last_lines=[*map(str, range(30)), "401 for hf_planted"])
+                 last_lines=[*map(str, range(60)), "401 for hf_planted"])
     kept = deaths_of(link, keys, ["h-1-aa"])["h-1-aa"].last_lines.splitlines()
-    assert (len(kept), kept[0], kept[-1]) == (20, "11", "401 for **********")
+    assert (len(kept), kept[0], kept[-1]) == (40, "21", "401 for **********")
 
 
 def test_a_death_that_can_not_be_written_down_is_said_and_no_error(tmp_path: Path, keys: Keys,

@@ -363,8 +363,8 @@ def test_a_stop_finishes_what_is_in_flight_and_takes_nothing_new(floor: Floor) -
     assert floor.pending() == []
 
 
-def test_what_is_not_finished_in_time_is_left_to_others_and_said(floor: Floor, monkeypatch: pytest.MonkeyPatch,
-                                                                 caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_not_finished_in_time_is_handed_back_and_said(floor: Floor, monkeypatch: pytest.MonkeyPatch,
+                                                              caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(worker, "GRACE_S", 0.1)
 
     async def body() -> None:
@@ -378,10 +378,13 @@ def test_what_is_not_finished_in_time_is_left_to_others_and_said(floor: Floor, m
             generator.stop.set()
             await asyncio.wait_for(task, 15)
         assert engine.is_closed
+        async with floor.generator(ScriptedEngine(), "other") as (_, task):
+            await until(lambda: floor.ids(ROLLOUTS) == ["0"], task)        # no lease has run out meanwhile
 
     asyncio.run(body())
     assert "unfinished groups=1" in caplog.text
-    assert floor.ids(PROMPTS) == ["0"]
+    assert [item["name"] for item in floor.client.xinfo_consumers(floor.keys(PROMPTS), GROUP)] == [b"nobody"], (
+        "who ends in good order leaves no name behind")
 
 
 def test_an_engine_that_breaks_while_it_samples_ends_the_generator(floor: Floor) -> None:

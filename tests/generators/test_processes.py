@@ -1,0 +1,141 @@
+"""Generators as processes: stopped for longer than their lease, told to end twice, killed by a prompt. Real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker import codec
+from broker.connection import Link
+from broker.deaths import how_it_ended, record_death
+from broker.keys import DEAD, PROMPTS, ROLLOUTS, Keys
+from broker.processes import spawn, stop
+from broker.streams import Consumer
+from config.loading import to_yaml
+from tests.generators.test_worker import Floor, ScriptedEngine, make_run, until
+
+DEADLY = str(Path(__file__).with_name("deadly_generator.py"))
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Plant(Floor):
+    """A floor whose generators are processes of their own."""
+
+    def __init__(self, link: Link, keys: Keys, folder: Path, **sections: Any) -> None:
+        super().__init__(link, keys, folder)
+        self.run_config = make_run(**sections)
+        self.client.hset(keys("run"), mapping={"config": to_yaml(self.run_config)})
+        Consumer(link, keys, PROMPTS, "onlooker", lease_s=60)          # the group is there before anybody is
+        self.started: list[subprocess.Popen[bytes]] = []
+        self.publish(0)
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """`python -m generators`, or another program in its place."""
+        with self.log.open("ab") as log:
+            process = spawn([sys.executable, *(words or ("-m", "generators", "--run", "test"))], stderr=log, cwd=ROOT,
+                            env={**os.environ, "REDIS_URL": self.link.url, "PYTHONPATH": str(ROOT)})
+        self.started.append(process)
+        return process
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "generators.log"
+
+    def wait(self, condition: Callable[[], Any], timeout_s: float = 40.0) -> None:
+        """Wait for `condition`; fails with what the processes have said."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.02)
+
+    def begun(self) -> list[int]:
+        """Attempts at each leased prompt."""
+        return [item["times_delivered"] - 1 for item in self.pending()]
+
+
+@pytest.fixture
+def plants() -> Iterator[list[Plant]]:
+    """Whatever is put here ends with the test."""
+    made: list[Plant] = []
+    yield made
+    for plant in made:
+        for process in plant.started:
+            stop(process, 0)
+
+
+def test_a_generator_that_stood_still_for_longer_than_its_lease_counts_no_more(
+        link: Link, keys: Keys, tmp_path: Path, plants: list[Plant]) -> None:
+    plants.append(plant := Plant(link, keys, tmp_path, broker={"lease_s": 0.5}, generators={
+        "engine": {"type": "fake", "seconds_per_group": 0.4}, "groups_in_flight": 1}))
+    stopped = plant.start()
+    plant.issue(0)
+    plant.wait(lambda: plant.begun() == [1])
+    stopped.send_signal(signal.SIGSTOP)
+
+    async def another_takes_over() -> None:
+        async with plant.generator(ScriptedEngine(), "another") as (_, task):
+            await until(lambda: plant.ids(ROLLOUTS) == ["0"], task)
+
+    asyncio.run(another_takes_over())
+    stopped.send_signal(signal.SIGCONT)
+    plant.issue(1)
+    plant.wait(lambda: plant.ids(ROLLOUTS) == ["0", "1"])           # its late result of 0 came before
+    assert [plant.rollout(group_id).generator.startswith("another") for group_id in "01"] == [True, False]
+    assert (plant.ids(PROMPTS), plant.ids(DEAD), plant.pending()) == ([], [], [])
+    plant.audit()
+
+
+def test_a_second_signal_ends_at_once_and_hands_back_what_was_begun(
+        link: Link, keys: Keys, tmp_path: Path, plants: list[Plant]) -> None:
+    plants.append(plant := Plant(link, keys, tmp_path, generators={
+        "engine": {"type": "fake", "seconds_per_group": 300}, "groups_in_flight": 2}))
+    plant.issue(0, 1)
+    generator = plant.start()
+    plant.wait(lambda: plant.begun() == [1, 1])
+    generator.send_signal(signal.SIGTERM)
+    plant.wait(lambda: "finishing groups=2" in plant.log.read_text())
+    assert generator.poll() is None, "the first one lets them finish"
+    generator.send_signal(signal.SIGTERM)
+    assert generator.wait(10) == 128 + signal.SIGTERM
+    assert [(item["consumer"], item["times_delivered"]) for item in plant.pending()] == [(b"nobody", 1)] * 2
+
+
+def test_a_prompt_that_kills_its_generators_goes_to_the_dead_with_what_is_known(
+        link: Link, keys: Keys, tmp_path: Path, plants: list[Plant]) -> None:
+    plants.append(plant := Plant(link, keys, tmp_path, broker={"lease_s": 0.5, "max_attempts": 2}))
+    plant.issue(0, 1)
+    prompt = plant.entry("0").raw[b"payload"]
+    pids = []
+    for _ in range(2):
+        victim = plant.start(DEADLY, "test", "0")
+        assert victim.wait(40) == -signal.SIGSEGV, plant.log.read_text()
+        record_death(link.client, keys, host=socket.gethostname(), pid=victim.pid,           # as `millrace up` does
+                     how=how_it_ended(victim.returncode), last_lines=plant.log.read_text().splitlines())
+        pids.append(victim.pid)
+        plant.age()
+
+    async def a_healthy_one_gives_it_up() -> None:
+        async with plant.generator(engine := ScriptedEngine(), "healthy") as (_, task):
+            await until(lambda: plant.ids(ROLLOUTS) == ["1"] and plant.ids(DEAD) == ["0"], task)
+            assert "0" not in engine.began
+
+    asyncio.run(a_healthy_one_gives_it_up())
+    letter = codec.decode_dead(plant.entry("0").raw)
+    tried = [f"{socket.gethostname()}-{pid}-" for pid in pids]
+    words = letter.reason.partition(": ")[2].split(", ")
+    assert [word.startswith(name) for word, name in zip(words, tried, strict=True)] == [True, True], letter.reason
+    assert all(word.endswith(" (was killed by SIGSEGV)") for word in words)
+    assert (letter.attempts, letter.stage) == (2, PROMPTS)
+    assert "Fatal Python error: Segmentation fault" in letter.traceback
+    assert letter.original == prompt
+    plant.audit()
