@@ -10,11 +10,16 @@ from __future__ import annotations
 import json
 import logging
 import os
+import random
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
 from broker.errors import RunFailed
+from config.learner import LearnerConfig
 from learner.advantages import group_advantages
 from learner.batching import Batch, pack
 from learner.policy import Policy
@@ -33,13 +38,13 @@ def act(policy: Policy, method: str, *arguments: Any) -> Any:
     """One line of a plan."""
     match method:
         case "step":
-            version, tokens_per_row = arguments
-            return policy.step(make_batch(version, tokens_per_row))
-        case "save_checkpoint":
-            folder, state = arguments
-            return policy.save_checkpoint(Path(folder), state)
-        case "save_weights" | "save_model":
-            return getattr(policy, method)(Path(arguments[0]))
+            version, tokens_per_row, *settings = arguments
+            learner = LearnerConfig.model_validate(settings[0]) if settings else None
+            return policy.step(make_batch(version, tokens_per_row), learner)
+        case "draw":
+            return [random.random(), float(np.random.random()), torch.rand(3).tolist()]     # noqa: NPY002
+        case "save_checkpoint" | "save_weights" | "save_model":
+            return getattr(policy, method)(Path(arguments[0]), *arguments[1:])
         case "load_checkpoint":
             try:
                 return policy.load_checkpoint(Path(arguments[0]))

@@ -52,14 +52,21 @@ class Workshop:
         """A policy's first life: some steps, a checkpoint, one more step. Weights of both moments."""
         return {"model": str(self.model), "dtype": dtype, "learner": learner, "do": [
             *steps_from(0, STEPS, tokens_per_row), ["save_weights", self.path(name)], ["keep_alive"],
-            ["save_checkpoint", self.path(name, "checkpoint"), {"version": STEPS, "of": name}],
+            ["save_checkpoint", self.path(name, "checkpoint"), {"version": STEPS, "of": name}], ["draw"],
             *steps_from(STEPS, 1, tokens_per_row), ["save_weights", self.path(name, "later")]]}
 
-    def second_life(self, name: str, learner: dict[str, Any], *, dtype: str = "float32") -> dict[str, Any]:
-        """The checkpoint, and the step after it once more."""
-        return {"model": str(self.model), "dtype": dtype, "learner": learner, "do": [
-            ["load_checkpoint", self.path(name, "checkpoint")], *steps_from(STEPS, 1, SMALL),
-            ["save_weights", self.path(name, "again")], ["save_model", self.path(name, "model")]]}
+    def second_life(self, name: str, learner: dict[str, Any], *, dtype: str = "float32", again: str = "again",
+                    ) -> dict[str, Any]:
+        """The checkpoint, and the step after it once more: with the first life's settings, given to that step.
+
+        The policy's own settings are others, as after a change of the run's configuration.
+        """
+        first = tiny_run(self.model, dtype=dtype, **learner).learner.model_dump(mode="json")
+        other = learner | {"objective": {"clip_low": 0.01, "clip_high": 0.01, "dual_clip": 1.01}, "optimizer": {
+            "lr": 1.0, "betas": [0.5, 0.5], "eps": 1.0, "warmup_steps": 0, "grad_clip": 1e-3, "weight_decay": 0.5}}
+        return {"model": str(self.model), "dtype": dtype, "learner": other, "do": [
+            ["load_checkpoint", self.path(name, "checkpoint")], ["draw"], ["step", STEPS, SMALL, first],
+            ["save_weights", self.path(name, again)], ["save_model", self.path(name, "model")]]}
 
     def failure(self, learner: dict[str, Any], *, broken_rank: int) -> dict[str, Any]:
         """A step that raises in one rank, while the other is in the middle of it."""
@@ -128,12 +135,15 @@ def alone_again(workshop: Workshop, alone: dict[str, list[Any]]) -> dict[str, li
 
 
 @pytest.fixture(scope="module")
-def together_again(workshop: Workshop, together: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Two of them. At the end the first one fails, and takes the second with it."""
+def together_again(workshop: Workshop, together: dict[str, list[Any]], alone: dict[str, list[Any]],
+                   ) -> dict[str, list[Any]]:
+    """Two of them, once from a checkpoint of one. At the end the first one fails, and takes the second with it."""
     assert together
+    assert alone
     return workshop.do("together_again", {
         "zero-2": workshop.second_life("zero-2", zero(2)),
         "zero-3": workshop.second_life("zero-3", zero(3)),
+        "zero-0": workshop.second_life("zero-0", zero(0), again="by two"),
         "fails": workshop.failure(zero(2), broken_rank=0),
     }, ranks=2, code=1)
 
@@ -211,14 +221,21 @@ def test_the_same_seed_and_batches_give_the_same_weights_bit_for_bit(
 @pytest.mark.parametrize(("processes", "name"), [
     ("alone_again", "zero-0"), ("alone_again", "zero-1"), ("alone_again", "bfloat16"),
     ("together_again", "zero-2"), ("together_again", "zero-3")])
-def test_a_fresh_process_goes_on_from_a_checkpoint_bit_for_bit(
+def test_a_fresh_process_goes_on_from_a_checkpoint_bit_for_bit_whatever_its_own_settings(
         request: pytest.FixtureRequest, workshop: Workshop, processes: str, name: str) -> None:
     results = request.getfixturevalue(processes)[name]
     assert results[0] == {"version": STEPS, "of": name}             # the caller's own state
     assert distance(workshop.weights(name, "later"), workshop.weights(name)) > 1e-3
     assert distance(workshop.weights(name, "later"), workshop.weights(name, "again")) == 0.0
     before = request.getfixturevalue(processes.removesuffix("_again"))[name]
-    assert results[1] | {"seconds": 0} == before[-2] | {"seconds": 0}
+    assert results[1] == before[-3]                                 # what all random number generators drew
+    assert results[2] | {"seconds": 0} == before[-2] | {"seconds": 0}
+
+
+def test_the_number_of_ranks_may_change_where_nothing_is_split_among_them(
+        workshop: Workshop, together_again: dict[str, list[Any]], alone: dict[str, list[Any]]) -> None:
+    assert together_again["zero-0"][2]["grad_norm"] == pytest.approx(alone["zero-0"][-2]["grad_norm"], rel=1e-4)
+    assert_near(workshop.weights("zero-0", "by two"), workshop.weights("zero-0", "later"), 1e-5)
 
 
 @pytest.mark.parametrize(("processes", "name"), [("alone_again", "zero-1"), ("together_again", "zero-3")])
