@@ -146,7 +146,8 @@ class Monkey:
             hit = self._disturb_process(kind, self._chance.choice(sight.of(role)), sight)
         if hit:
             self.record.disturbances[f"{kind} {role}"] += 1
-            self.record.kills[role] += kind in KILLS
+            if kind in KILLS:
+                self.record.kills[role] += 1
         return hit
 
     def _is_possible(self, kind: str, role: str, sight: Sight) -> bool:
