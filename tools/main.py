@@ -114,9 +114,19 @@ def _audit(words: Sequence[str]) -> int:
     return audit(words)
 
 
+def _journal(words: Sequence[str]) -> int:
+    from tools.journal_command import main as journal
+    return journal(words)
+
+
 def _replay(words: Sequence[str]) -> int:
     from tools.replay import main as replay
     return replay(words)
+
+
+def _dead(words: Sequence[str]) -> int:
+    from tools.dead import main as dead
+    return dead(words)
 
 
 def _score(words: Sequence[str]) -> int:
@@ -156,9 +166,11 @@ VERBS: Mapping[str, tuple[str, Callable[[Sequence[str]], int]]] = {
     "rm": ("remove a run: its folder and its keys in Redis", _rm),
     "redis-cli": ("open a run's Redis, or ask it something", _redis_cli),
     "score": ("score a file of responses, without a run", _score),
+    "journal": ("list, show or export what a run trained on", _journal),
     "replay": ("train a run's journal again, offline, and compare the weights bit for bit", _replay),
     "rescore": ("put what a run trained on through another scorer, and compare", _rescore),
     "audit": ("count every group that was ever issued: trained, dropped, dead, in flight, lost", _audit),
+    "dead": ("list, show, retry or purge what could not be processed", _dead),
 }
 
 
