@@ -26,7 +26,7 @@ from broker.errors import Fenced, RunFailed
 from broker.messages import ScoredGroup
 from config.learner import JournalConfig
 from learner.ledger import Ledger, Outcome, fence_of, ledgers, read_ledger
-from learner.payloads import MIB, Advantages, PayloadWriter, encode_step, segments, sync_folder, write_all
+from learner.payloads import MIB, Advantages, PayloadWriter, encode_step, segments, sync, write_all
 from learner.records import framed
 from learner.retention import removable
 
@@ -60,6 +60,7 @@ class Journal:
         self._payloads = PayloadWriter(folder, fence, segment_mb=config.segment_mb)
         self.ledger: Ledger = read_ledger(folder, before=fence)
         previous = self.ledger.previous
+        self._sync_last_life(previous)
         self._write([{"kind": "life", "fence": fence, "run": run, "previous": previous,
                       "previous_end": self.ledger.end if previous else None, **(facts or {})}])
 
@@ -146,10 +147,21 @@ class Journal:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             stream = path.open("xb", buffering=0)
-            sync_folder(self.folder)
+            sync(self.folder)
         except OSError as error:
             raise RunFailed(f"{path} can't be created: {error.strerror}") from error
         return stream
+
+    def _sync_last_life(self, ledger: str | None) -> None:
+        """Put on the disk what the life before was killed over: from here on its records count."""
+        if ledger is None:
+            return
+        path = self.folder / ledger
+        for file in (path, *(segment.path for segment in segments(self.folder) if segment.fence == fence_of(path))):
+            try:
+                sync(file)
+            except OSError as error:
+                raise RunFailed(f"{file} can't be put on the disk: {error.strerror}") from error
 
     def _write(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Append records by one write, and take them in when they are on the disk."""

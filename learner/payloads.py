@@ -140,7 +140,7 @@ class PayloadWriter:
         self.close()
         path = self._folder / f"payload-{self._fence:06d}-{self._number:03d}.bin"
         self._stream = path.open("xb", buffering=0)
-        sync_folder(self._folder)
+        sync(self._folder)
         self._number += 1
         self._size = 0
         return self._stream
@@ -153,9 +153,9 @@ def write_all(stream: BinaryIO, data: bytes) -> None:
         rest = rest[stream.write(rest):]
 
 
-def sync_folder(folder: Path) -> None:
-    """Return when the names in a folder are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Return when a file's bytes, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.errors import RunFailed
-from learner.payloads import sync_folder, write_all
+from learner.payloads import sync, write_all
 
 NAME = "notes.jsonl"
 
@@ -32,7 +32,7 @@ def write_note(folder: Path, note: str, **facts: Any) -> None:
         with path.open("ab", buffering=0) as stream:
             write_all(stream, (line if _ends_whole(path) else "\n" + line).encode())
             os.fsync(stream.fileno())
-        sync_folder(folder)
+        sync(folder)
     except OSError as error:
         raise RunFailed(f"{path} can't be written: {error.strerror}. Nothing was done") from error
 
