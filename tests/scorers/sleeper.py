@@ -1,7 +1,10 @@
-"""A scorer that is ready at once: for tests of what is around the scorers."""
+"""Scorers that are ready at once: for tests of what is around the scorers."""
 
 from __future__ import annotations
 
+import os
+import resource
+import signal
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -30,3 +33,14 @@ class Sleeper(SimpleScorer):
         hangs = text == HANGING
         time.sleep(self._hanging_s if hangs else self._seconds)
         return self.scored(0.0 if hangs else 1.0, "it hung" if hangs else "at last")
+
+
+class Deadly(Sleeper):
+    """A library that crashes, and its process with it, at what would hang."""
+
+    def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
+        """See the class."""
+        if text == HANGING:
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return super().score(text, verification_info)
