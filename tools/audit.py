@@ -27,7 +27,7 @@ from tools.audit_sums import Audit, Look, compare, named, with_looks
 from tools.audit_view import look, read_cursor, server_of
 
 LOOKS = 3                   # at what seems lost, before it is said
-PAUSE_S = 0.2               # between two looks, for what was on its way to arrive
+PAUSE_S = 0.5               # between two looks, for what was on its way to arrive
 OUTAGE_S = 10.0
 SHOWN = 10                  # lines of one kind
 

@@ -159,7 +159,9 @@ def _no_verb(words: Sequence[str]) -> int:
         epilog=f"commands:\n{verbs}\n\n`millrace dead COMMAND --help` says more.",
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("verb", choices=VERBS, metavar="COMMAND", help="one of those below")
-    parser.parse_args(words[:1] or ["--help"])
+    if words:
+        parser.parse_args(words[:1])            # --help, or a typo: both end here
+    parser.print_help()
     return 2
 
 

@@ -6,6 +6,7 @@ page at a time; a letter's payload, which may be a whole group, is kept only whe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from broker.keys import Keys
 from learner.evaluation import version_of
 from learner.ledger import Ledger, read_ledger
 
+_ENTRY = re.compile(r"\d+-\d+")
 PAGE = 50           # letters read at once: each may carry a whole group
 
 
@@ -142,8 +144,9 @@ def _entries(link: Link, keys: Keys, wanted: Sequence[str]) -> Iterator[tuple[st
         found: Any = link(lambda client: client.xrange(keys(STREAM), first, last, count=PAGE))
         return [(entry.decode(), raw) for entry, raw in found]
     if wanted:
-        for entry in wanted:
-            yield from page(entry, entry)
+        for entry in dict.fromkeys(wanted):
+            if _ENTRY.fullmatch(entry):
+                yield from page(entry, entry)
         return
     first = "-"
     while found := page(first, "+"):

@@ -69,15 +69,14 @@ def printable(text: str) -> str:
 def _content(letter: Letter) -> Iterator[str]:
     """The prompt, and what was made of it, as far as the payload can be read."""
     try:
-        match letter.stage:
-            case str(stage) if stage == PROMPTS:
-                yield from _prompt(codec.decode_prompt(letter.raw))
-            case str(stage) if stage == ROLLOUTS:
-                yield from _rollout(codec.decode_rollout(letter.raw))
-            case str(stage) if stage == SCORED:
-                yield from _scored(codec.decode_scored(letter.raw))
-            case _:
-                yield f"  payload   {letter.bytes} bytes of an unknown stage"
+        if letter.stage == PROMPTS:
+            yield from _prompt(codec.decode_prompt(letter.raw))
+        elif letter.stage == ROLLOUTS:
+            yield from _rollout(codec.decode_rollout(letter.raw))
+        elif letter.stage == SCORED:
+            yield from _scored(codec.decode_scored(letter.raw))
+        else:
+            yield f"  payload   {letter.bytes} bytes of a stage that this program does not know"
     except BadMessage as error:
         yield f"  payload   {letter.bytes} bytes that can't be read: {error}"
 

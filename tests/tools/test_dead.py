@@ -233,6 +233,14 @@ def test_letters_are_listed_and_kept_where_the_journal_is_on_another_machine(
                    "that the run's own folder is in\n")
 
 
+@pytest.mark.parametrize("word", ["17", "1-2-3", "9-9"])
+def test_a_letter_that_is_not_there_is_named(dead: Run, letters: dict[str, str], word: str) -> None:
+    code, _, err = dead("show", word)
+    assert code == 1
+    assert err == (f"millrace dead show: no letter {word} in rl:{{test}}:dead: `millrace dead list test` names those "
+                   "that are there\n")
+
+
 def test_a_run_that_nobody_knows_is_an_error(redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
                                              capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
