@@ -111,7 +111,7 @@ def compare(view: View, ledger: Ledger, after: Cursor, *, went_back: bool) -> Au
         dropped_by_reason=_reasons(ledger, DROPPED), dead_by_reason=_reasons(ledger, DEAD),
         in_flight_by_stream=dict(Counter(places.values())), tokens_by_reason=_tokens(ledger), lost_ids=tuple(lost),
         lost_how=lost, twice_ids=tuple(_in_order(doubled)),
-        retried=sum(view.cursor.retries.values()), asked_again=len(view.requests),
+        retried=sum(view.cursor.retries.values()), asked_again=_asked_again(view, ledger),
         evaluation=_evaluation(view, ledger), foreign=_foreign(view, after), went_back=went_back, is_empty=is_empty,
         problems=tuple(ledger.problems),
         remarks=tuple(_remarks(view, ledger, len(issued), ahead=_in_order(ahead), is_empty=is_empty,
@@ -145,6 +145,12 @@ def _tokens(ledger: Ledger) -> dict[str, int]:
         if outcome.kind != TRAINED and outcome.tokens:
             tokens[outcome.detail.split(":")[0]] += outcome.tokens
     return dict(tokens)
+
+
+def _asked_again(view: View, ledger: Ledger) -> int:
+    """Dead groups that an operator wants again, noted by the learner or not, and that it has not issued yet."""
+    noted = {base for base, number in ledger.retries.items() if number > view.cursor.retries.get(base, 0)}
+    return len(noted | {str(group_ids.ordinal_of(group_id)) for group_id in view.requests})
 
 
 def _evaluation(view: View, ledger: Ledger) -> Evaluation:

@@ -147,11 +147,17 @@ def test_a_dead_group_that_was_begun_anew_is_one_more_issued(chain: Chain) -> No
     chain.issue(2)
     chain.journal.end({"0": Outcome(DEAD, "deadline: 900 s", tokens=12), "1": Outcome(DROPPED, "config", tokens=5)})
     chain.ownership.retire(["0", "1"])
+    chain.client.hset(chain.keys("retries"), "0", "1-0")
+    chain.journal.retry("0", 1)
+    assert (look(chain).asked_again, look(chain).retried) == (1, 0)
+    chain.client.delete(chain.keys("retries"))
+    assert look(chain).asked_again == 1
     group = (retried("0", 1), codec.encode_prompt(make_prompt("0-r1")))
     chain.ownership.issue(2, 2, 1000, 0, [group])
     result = look(chain)
     assert (result.issued, result.dead, result.dropped, result.in_flight, result.lost) == (3, 1, 1, 1, 0)
-    assert (result.retried, result.tokens_by_reason) == (1, {"deadline": 12, "config": 5})
+    assert (result.retried, result.asked_again) == (1, 0)
+    assert result.tokens_by_reason == {"deadline": 12, "config": 5}
     entry = chain.entry("0-r1")
     chain.client.xdel(chain.keys(entry.stream), entry.entry_id)
     assert look(chain).lost_ids == ("0-r1",)

@@ -18,6 +18,8 @@ from tests.tools.laid_out import look
 from tools import dead_show
 from tools.audit_notes import read_notes
 from tools.dead import main
+from tools.dead_actions import ask_again
+from tools.dead_letters import Choice, open_records, read_letters
 from tools.main import main as millrace
 
 Run = Callable[..., tuple[int, str, str]]
@@ -136,6 +138,15 @@ def test_a_retried_group_is_one_more_issued_and_its_letter_is_gone(
     chain.ownership.retire(["0-r1"])
     assert dead("retry", "--reason", "again")[1].startswith("asked for 0-r2\n")
     assert list(requests(chain)) == ["0-r1"]
+
+
+def test_a_letter_that_goes_while_it_is_asked_for_is_not_asked_for(
+        chain: Chain, letters: dict[str, str]) -> None:
+    records = open_records(chain.link, chain.keys, chain.journal.folder, strict=True)
+    found = list(read_letters(chain.link, chain.keys, records, Choice(entries=(letters["0"], letters["1"]))))
+    chain.client.xdel(chain.keys("dead"), letters["0"])
+    assert ask_again(chain.link, chain.keys, found, records) == ["1-r1"]
+    assert requests(chain) == {"1": letters["1"]}
 
 
 def test_a_retry_waits_for_the_learner_and_says_where_the_group_is(
