@@ -131,7 +131,7 @@ class Comparison:
         for reason, count in self.not_scored.most_common(5):
             yield f"  {count} not scored: {textwrap.shorten(reason, SHOWN_CHARS)}"
         for (old, new), count in self.versions.most_common(5):
-            yield f"  {count} scored by {old}, now by {new}"
+            yield f"  {count} scored by {old}, " + ("both times" if old == new else f"now by {new}")
         for threshold in THRESHOLDS if self._has_fractions else [FULL]:
             yield from self._table(threshold)
         if self._compared:
