@@ -1,7 +1,7 @@
 """How a generator or a scorer joins a run: it needs the run's name and where Redis is, nothing else.
 
-It waits until the learner has written the resolved configuration to the hash `run`, saying so, and reads it there. A
-learner that failed before it began has written none and leaves the name free: the next one is waited for as the first.
+It waits until the learner has written the resolved configuration to the hash `run`, saying so, and reads it there. Of a
+run whose learner has stopped or failed, the next learner is waited for as the first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ log = logging.getLogger(__name__)
 POLL_S = 0.3
 SAY_EVERY_S = 10.0
 FIRST_OUTAGE_S = 300.0          # before the run's own broker.outage_s is known
-ENDED = frozenset({"finished", "stopped", "failed"})
+FINISHED = "finished"
+ENDED = frozenset({FINISHED, "stopped", "failed"})
 
 
 class NoRun(PipelineError):
@@ -81,7 +82,9 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
     since = said = time.monotonic()
     while not stop.is_set():
         (config,) = _read(link, keys, "config")
-        if config:
+        state = state_of(link, keys)
+        # Of a run that was stopped or has failed, the next learner may write another configuration.
+        if config and (state.status == FINISHED or not state.has_ended):
             try:
                 run = from_yaml(config)
             except ConfigError as error:
@@ -89,8 +92,7 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
                             f"{error}") from error
             link.outage_s = run.broker.outage_s
             return Joined(run, link, keys)
-        state = state_of(link, keys)
-        before = f" (one ended before it began: {state.status} {state.reason})" if state.has_ended else ""
+        before = f" (one ended: {state.status} {state.reason})" if state.has_ended else ""
         waited = time.monotonic() - since
         if waited > patience_s:
             raise NoRun(f"no run {name} at {link.address} after {waited:.0f} s: is its learner running?{before}")

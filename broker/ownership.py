@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +93,11 @@ class Ownership:
     def reissue(self, groups: Sequence[NewGroup]) -> list[str]:
         """Issue those of `groups` again that have a slot and are in no stream, with their old floors. Returns them."""
         return [_text(group_id) for group_id in self._guarded("reissue", *_flat(groups))[1]]
+
+    def count_retries(self, numbers: Mapping[str, int]) -> None:
+        """Have `cursor` name at least so many retries of each ordinal."""
+        if numbers:
+            self._guarded("count_retries", *(part for pair in numbers.items() for part in pair))
 
     def retire(self, ids: Iterable[str]) -> None:
         """Free the slots and entries of groups whose outcome is durable."""

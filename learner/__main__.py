@@ -58,7 +58,8 @@ def _start(run: Run, words: Sequence[str]) -> int:
     from learner.ranks import launch_or_join
     from learner.status import read_status
 
-    if read_status(run.folder).get("status") == "finished":
+    status = read_status(run.folder)
+    if status.get("status") == "finished" and int(status.get("version", 0)) >= run.learner.steps:
         log.info("run %s is finished; its model is in %s", run.name, run.folder / "model")
         return 0
     ranks = launch_or_join(run, words)
@@ -83,7 +84,7 @@ def _lead(run: Run, world_size: int) -> int:
     from broker.connection import Link
     from broker.errors import PipelineError
     from broker.processes import stop_on_signals
-    from learner.status import AlreadyFinished, NameTaken
+    from learner.history import AlreadyFinished, NameTaken
 
     stop = stop_on_signals()
     server = None

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
+STATE = "state.json"        # beside DeepSpeed's files: what the checkpoint fits, and where training stands
 ASIDE = ".tmp"
 HASHED_AT_ONCE = 8          # files: there is one a rank, and a disk reads several faster than one
 
@@ -142,6 +143,14 @@ def load(policy: Policy, folder: Path, *, is_checked: bool = False) -> Progress:
     if wrong is not None:
         raise RunFailed(f"the checkpoint {folder} is broken: {wrong}")
     return Progress(**policy.load_checkpoint(folder.absolute()))
+
+
+def read_progress(folder: Path) -> Progress:
+    """Where a checkpoint stands, without loading it. Raises RunFailed if it is none."""
+    try:
+        return Progress(**json.loads((folder / STATE).read_text(encoding="utf-8"))["state"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunFailed(f"the checkpoint {folder} can't be read: {error}") from error
 
 
 def version_of(folder: Path) -> int:

@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from broker.control import DRAIN, PAUSE
 from broker.errors import RunFailed
+from broker.group_ids import order_of
 from broker.keys import PROMPTS, ROLLOUTS
 from broker.messages import ScoredGroup
 from broker.stats import keys_of
@@ -41,7 +43,10 @@ class Collector:
         self.run = run
         self.intake = intake
         self.late_wait_s = 0.0                  # time spent with enough groups that may not be taken yet
-        self.breaches = 0                       # groups trained beyond max_lag: must stay 0
+        self.late_waits = 0                     # how often that was
+        self.late = 0                           # groups trained beyond max_lag, as learner.late_groups=train allows
+        self.breaches = 0                       # and without its leave: must stay 0
+        self.wanted = ""                        # what the operator asked for: broker.control
         self._stop = stop
         self._tend = tend
         self._say = say
@@ -52,21 +57,29 @@ class Collector:
         self._look_every_s = min(5.0, max(0.5, run.learner.group_deadline_s / 20))
 
     def take(self, version: int) -> list[ScoredGroup] | None:
-        """`groups_per_step` groups that policy version `version` may train on; None once stop was asked for."""
+        """`groups_per_step` groups that policy version `version` may train on.
+
+        While the run is drained the last ones, however few. None once stop was asked for, or nothing is left of a run
+        that is drained.
+        """
+        self.intake.version = version
         since = said = time.monotonic()
+        is_late = False
         while self.intake.read(block_s=0):          # all that has come: what has no variance gives its slot back now
             pass
         self.look_after()
         while not self._stop.is_set():
             chosen = self._oldest()
-            enough = len(chosen) == self.run.learner.groups_per_step
-            if enough and self._rest_can_make_it(version, chosen):
+            enough = len(chosen) == self.run.learner.groups_per_step or self._is_the_rest(chosen)
+            if self.wanted != PAUSE and enough and (not chosen or self._rest_can_make_it(version, chosen)):
                 self._say(f"training step {version + 1}")
-                return self._checked_lag(version, chosen)
+                return self._checked_lag(version, chosen) or None
             started = time.monotonic()
             self.intake.read(block_s=0.5)
-            if enough:
+            if enough and self.wanted != PAUSE:
                 self.late_wait_s += time.monotonic() - started
+                self.late_waits += not is_late
+                is_late = True
             self.look_after()
             waited = time.monotonic() - since
             what = self._waiting_for(waited, enough=enough)
@@ -76,6 +89,14 @@ class Collector:
                 said = time.monotonic()
         return None
 
+    def _is_the_rest(self, chosen: Sequence[ScoredGroup]) -> bool:
+        """Whether the run is drained, and nothing is out but what is chosen."""
+        if self.wanted != DRAIN:
+            return False
+        slots = self.intake.ownership.keys("slots")
+        out: int = self.intake.ownership.link(lambda client: client.zcard(slots))
+        return out == len(chosen)
+
     def commit(self, groups: Sequence[ScoredGroup]) -> None:
         """Free the slots of groups whose step stands in the journal and whose weights are announced."""
         ids = [group.group_id for group in groups]
@@ -83,27 +104,26 @@ class Collector:
             self.intake.held.pop(group_id, None)
         self.intake.ownership.retire(ids)
 
-    def wait_for_round(self, version: int, ask: Callable[[int], None]) -> list[Round]:
-        """Read until the evaluation round of `version` is whole, or given up at its deadline. Returns what finished."""
+    def wait_for_round(self, version: int, ask: Callable[[int], None]) -> None:
+        """Read until the evaluation round of `version` is whole, or given up at its deadline, or stop is asked for."""
         since = said = time.monotonic()
-        done: list[Round] = []
-        while version in self.intake.rounds.open and not self._stop.is_set():
+        while not self._stop.is_set():
+            current = self.intake.rounds.open.get(version)
+            if current is None or current.has_ended:
+                return
             self.intake.read(block_s=0.2)
             self.look_after()
-            current = self.intake.rounds.open.get(version)
-            if current is not None and self.overdue(current):
+            if self.overdue(current):
                 if current.asked_again:
-                    return [*done, self.intake.rounds.open.pop(version)]
-                self.ask_again(current, ask)
-            missing = len(current.missing) if current else 0
-            what = (f"{time.monotonic() - since:.0f} s: evaluation of version {version}, {missing} groups missing"
-                    f"{self._who_is_missing()}")
+                    current.is_given_up = True
+                else:
+                    self.ask_again(current, ask)
+            what = (f"{time.monotonic() - since:.0f} s: evaluation of version {version}, {len(current.missing)} groups "
+                    f"missing{self._who_is_missing()}")
             self._say(what)
             if time.monotonic() - said > SAY_EVERY_S:
                 log.info("waiting %s", what)
                 said = time.monotonic()
-            done += self.intake.rounds.complete()
-        return done
 
     def ask_again(self, current: Round, ask: Callable[[int], None]) -> None:
         """What is missing of a round, and in no stream any more, is issued again; its deadline begins anew."""
@@ -133,10 +153,12 @@ class Collector:
         held = self.intake.held
         for group_id in [group_id for group_id in held if self.intake.journal.has(group_id)]:
             del held[group_id]
-        ready = sorted(held.values(), key=lambda group: (group.rollout.prompt.floor, int(group.group_id)))
+        ready = sorted(held.values(), key=lambda group: (group.rollout.prompt.floor, *order_of(group.group_id)))
         return ready[: self.run.learner.groups_per_step]
 
     def _rest_can_make_it(self, version: int, chosen: Sequence[ScoredGroup]) -> bool:
+        if self.run.learner.late_groups != "wait":
+            return True
         slots = self.intake.ownership.keys("slots")
         floors: Any = self.intake.ownership.link(lambda client: client.zrange(slots, 0, -1, withscores=True))
         return rest_can_make_it(version, [int(floor) for _, floor in floors],
@@ -146,7 +168,9 @@ class Collector:
     def _checked_lag(self, version: int, chosen: list[ScoredGroup]) -> list[ScoredGroup]:
         for group in chosen:
             lag = version - group.rollout.min_version
-            if not 0 <= lag <= self.run.learner.max_lag:
+            if lag > self.run.learner.max_lag and self.run.learner.late_groups == "train":
+                self.late += 1
+            elif not 0 <= lag <= self.run.learner.max_lag:
                 self.breaches += 1
                 log.error("lag_breach group=%s lag=%d max_lag=%d floor=%d", group.group_id, lag,
                           self.run.learner.max_lag, group.rollout.prompt.floor)
@@ -155,6 +179,8 @@ class Collector:
         return chosen
 
     def _waiting_for(self, waited: float, *, enough: bool) -> str:
+        if self.wanted == PAUSE:
+            return f"{waited:.0f} s: the operator, who paused the run: millrace resume {self.run.name}"
         survey, size = self.intake.survey, self.run.learner.groups_per_step
         places = ", ".join(f"{count} in {stream}" for stream, count in survey.places.items() if count)
         reason = " (older groups must come first, for max_lag)" if enough else ""

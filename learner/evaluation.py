@@ -24,11 +24,23 @@ class Round:
     groups: dict[str, ScoredGroup] = field(default_factory=dict)
     dead: list[str] = field(default_factory=list)
     asked_again: bool = False
+    is_given_up: bool = False           # what is missing is not waited for any more
 
     @property
     def ids(self) -> list[str]:
         """Every id of the round."""
         return [*self.groups, *self.dead, *self.missing]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more will come."""
+        return self.is_given_up or not self.missing
+
+    def begin_again(self) -> None:
+        """Nothing of it has come back: its entries are read again."""
+        self.missing = set(self.ids)
+        self.groups, self.dead = {}, []
+        self.since = time.monotonic()
 
 
 class Rounds:
@@ -55,12 +67,13 @@ class Rounds:
             current.groups[group_id] = group
         return True
 
-    def complete(self) -> list[Round]:
-        """Rounds that nothing is missing of; they are open no longer."""
-        done = [current for current in self.open.values() if not current.missing]
-        for current in done:
-            del self.open[current.version]
-        return done
+    def ended(self) -> list[Round]:
+        """Rounds to which nothing more will come."""
+        return [current for current in self.open.values() if current.has_ended]
+
+    def close(self, version: int) -> None:
+        """The round is written down."""
+        self.open.pop(version, None)
 
 
 def version_of(group_id: str) -> int:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import redis
 
 from broker import codec
-from broker.errors import BadMessage, RunFailed
+from broker.errors import BadMessage, RunFailed, WentBack
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
 from broker.messages import ScoredGroup, Split
 from broker.ownership import Ownership
@@ -25,7 +25,6 @@ from config.run import Run
 from learner.advantages import has_variance
 from learner.evaluation import Rounds, version_of
 from learner.journal import Journal
-from learner.ledger import DEAD as ENDED_DEAD
 from learner.ledger import DROPPED, Outcome
 
 log = logging.getLogger(__name__)
@@ -43,14 +42,21 @@ class Survey:
 
 
 class Intake:
-    """What the collector takes from. `held` are scored groups that wait to be trained on, by id."""
+    """What the collector takes from. `held` are scored groups that wait to be trained on, by id.
 
-    def __init__(self, run: Run, ownership: Ownership, ledger: Journal, rounds: Rounds) -> None:
+    Args:
+        clock: seconds that never jump.
+    """
+
+    def __init__(self, run: Run, ownership: Ownership, ledger: Journal, rounds: Rounds,
+                 clock: Callable[[], float] = time.monotonic) -> None:
         self.run = run
         self.ownership = ownership
         self.journal = ledger
         self.rounds = rounds
         self.held: dict[str, ScoredGroup] = {}
+        self._clock = clock
+        self.version = 0                            # the learner's policy
         self.dropped: dict[str, int] = {}           # by reason, for the metrics
         self.survey = Survey({}, 0.0)
         self._last = {SCORED: b"0-0", DEAD: b"0-0"}
@@ -60,7 +66,19 @@ class Intake:
         self._empty_in_a_row = 0
         self._dead_in_a_row = 0
         self._nowhere: set[str] = set()             # ids that were in no entry at the last look
-        self._issued_at: dict[str, float] = {}      # by id, the one whose entry was looked at longest ago first
+        self._since: dict[str, float] = {}          # time of issue on our monotonic clock, by id; the one whose entry
+                                                    # was looked at longest ago first
+
+    def forget(self) -> None:
+        """Throw away what was read and not taken: Redis went back, and all that it has is read again."""
+        self.held.clear()
+        self._last = {SCORED: b"0-0", DEAD: b"0-0"}
+        self._nowhere.clear()
+        for current in list(self.rounds.open.values()):
+            if current.version in self.journal.ledger.evaluations:
+                self.rounds.close(current.version)
+            else:
+                current.begin_again()
 
     def read(self, *, block_s: float) -> int:
         """Take in what has come since the last read, waiting up to `block_s` for it. Returns the number of entries."""
@@ -83,7 +101,7 @@ class Intake:
         """Where everything is: fetch what a lost reply hid, bury what is too old, notice what somebody deleted."""
         reply = self.ownership.link.script("survey", self.ownership.keys.scripts(), *self._to_look_at())
         words = [word.decode() for word in reply]
-        now, places, oldest = time.time(), dict.fromkeys((PROMPTS, ROLLOUTS, SCORED, DEAD), 0), 0.0
+        now, places, oldest = self._clock(), dict.fromkeys((PROMPTS, ROLLOUTS, SCORED, DEAD), 0), 0.0
         nowhere: set[str] = set()
         for group_id, stream, entry_id, issued_at in zip(*[iter(words)] * 4, strict=True):
             if self.journal.has(group_id):
@@ -91,20 +109,17 @@ class Intake:
             elif not issued_at:
                 nowhere.add(group_id)
             else:
-                if issued_at != "?":
-                    self._issued_at.pop(group_id, None)
-                    self._issued_at[group_id] = float(issued_at)
                 places[stream] += 1
+                age = self._age(group_id, issued_at, now=now)
                 if stream in {PROMPTS, ROLLOUTS}:
-                    age = now - self._issued_at.get(group_id, now)
                     oldest = max(oldest, age)
                     if age > self.run.learner.group_deadline_s:
                         self._bury_late(stream, entry_id, age)
                 elif stream == DEAD or group_id not in self.held:
                     self._accept(self._fetch(stream, entry_id))
         if lost := sorted(nowhere & self._nowhere):
-            raise RunFailed(f"group {lost[0]} (at least {len(lost)} in all) has a slot, and no entry in any stream: an "
-                            f"entry or a key of {self.ownership.keys('*')} was deleted by hand")
+            raise WentBack(f"group {lost[0]} (at least {len(lost)} in all) has a slot, and no entry in any stream: "
+                           f"somebody deleted an entry or a key of {self.ownership.keys('*')}")
         self._nowhere = nowhere
         self.survey = Survey(places, oldest)
         self._fetch_evaluation()
@@ -114,9 +129,24 @@ class Intake:
         found: Any = self.ownership.link(lambda client: client.zrange(self.ownership.keys("slots"), 0, -1))
         ids = [group_id.decode() for group_id in found]
         out = set(ids)
-        self._issued_at = {group_id: at for group_id, at in self._issued_at.items() if group_id in out}
-        new = (group_id for group_id in ids if group_id not in self._issued_at)
-        return list(dict.fromkeys([*sorted(self._nowhere), *new, *self._issued_at]))[:LOOK_COUNT]
+        self._since = {group_id: since for group_id, since in self._since.items() if group_id in out}
+        new = (group_id for group_id in ids if group_id not in self._since)
+        return list(dict.fromkeys([*sorted(self._nowhere), *new, *self._since]))[:LOOK_COUNT]
+
+    def _age(self, group_id: str, issued_at: str, *, now: float) -> float:
+        """Seconds since a group's issue, whatever the machine's clock has done meanwhile.
+
+        The header's time counts at the first look alone, and only if it is plausible: after a jump of the clock every
+        group in flight would be past its deadline, or none for as long as the jump.
+        """
+        if issued_at == "?":
+            return now - self._since.get(group_id, now)
+        since = self._since.pop(group_id, None)
+        if since is None:
+            age = time.time() - float(issued_at)
+            since = now - (age if 0 <= age <= self.run.learner.group_deadline_s else 0.0)
+        self._since[group_id] = since
+        return now - since
 
     def _fetch_evaluation(self) -> None:
         """What a lost reply hid of the open rounds: evaluation holds no slot, so the survey does not see it."""
@@ -191,7 +221,7 @@ class Intake:
             return
         log.error("group_died group=%s stage=%s attempts=%d reason=%s", letter.group_id, letter.stage, letter.attempts,
                   letter.reason)
-        ends[letter.group_id] = Outcome(ENDED_DEAD, letter.reason)
+        ends[letter.group_id] = Outcome(DEAD, letter.reason)
         self._dead_in_a_row += 1
         self._last_death = letter.reason
 
@@ -200,6 +230,11 @@ class Intake:
             group = codec.decode_scored(entry.raw)
         except BadMessage as error:
             bury(self.ownership.link, self.ownership.keys, entry, reason=str(error))
+            return
+        if group.rollout.max_version > self.version:
+            bury(self.ownership.link, self.ownership.keys, entry, reason=(
+                f"sampled by version {group.rollout.max_version}, and the learner is at {self.version}: a generator "
+                "follows another learner's weights, or this run's folder was set back by hand"))
             return
         self._bytes += sum(len(value) for value in entry.raw.values())
         self._sizes += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -47,8 +47,15 @@ class Metrics:
     the final weights does, is part of it.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, advise: Callable[[str], None] = lambda _: None) -> None:
+        """Open the files.
+
+        Args:
+            run: whose folder they are in.
+            advise: told what an operator might change.
+        """
         self._run = run
+        self._advise = advise
         run.folder.mkdir(parents=True, exist_ok=True)
         self._metrics: TextIO = (run.folder / "metrics.jsonl").open("a", encoding="utf-8")
         self._samples: TextIO = (run.folder / "samples.jsonl").open("a", encoding="utf-8")
@@ -67,6 +74,7 @@ class Metrics:
                  record.get("entropy", 0.0), record["seconds"], record["seconds_wait"], record["seconds_train"])
         for alarm in self._alarms.of(record):
             log.warning("%s", alarm)
+            self._advise(alarm)
 
     def evaluation(self, version: int, result: dict[str, Any]) -> None:
         """A held-out round is done."""

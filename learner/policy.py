@@ -29,6 +29,7 @@ from config.learner import LearnerConfig, ObjectiveConfig, OptimizerConfig
 from config.run import Run
 from learner import random_states
 from learner.batching import Batch
+from learner.checkpoint import STATE
 from learner.deepspeed_config import adamw_arguments, deepspeed_config, learning_rate, offloads_optimizer
 from learner.logprobs import LogprobModel, attention_implementation
 from learner.losses import grpo_loss
@@ -40,7 +41,6 @@ log = logging.getLogger(__name__)
 
 GATHERED_AT_ONCE = 2**28        # weights that ZeRO-3 brings together at a time while saving
 _ENGINE = "engine"              # DeepSpeed's part of a checkpoint
-_STATE = "state.json"           # ours: what the checkpoint fits, and the caller's own
 
 
 class Policy:
@@ -269,12 +269,12 @@ class Policy:
         distributed.barrier()
         if self._rank == 0:
             content = {"fits": self._shape(), "state": json.loads(state)}
-            (Path(folder) / _STATE).write_text(json.dumps(content, indent=1))
+            (Path(folder) / STATE).write_text(json.dumps(content, indent=1))
 
     def _load_checkpoint(self, folder: str) -> dict[str, Any]:
-        file = Path(folder) / _STATE
+        file = Path(folder) / STATE
         if not file.is_file():
-            raise RunFailed(f"{folder} holds no whole checkpoint: {_STATE} is missing")
+            raise RunFailed(f"{folder} holds no whole checkpoint: {STATE} is missing")
         content: dict[str, Any] = json.loads(file.read_text())
         shape = self._shape()
         if self._run.learner.zero.stage == 0:       # each rank holds, and each file is, the whole optimizer's state

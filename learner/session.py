@@ -1,11 +1,13 @@
 """Put one life of the learner together, run it, and leave a reason behind however it ends.
 
 In: a resolved run, and how its policy is loaded. Out: an exit code, `status.json`, and the run's status in Redis, which
-tells the other roles to end. Rank 0 runs it.
+tells the other roles to end. Rank 0 runs it. A run that has begun goes on: the newest good checkpoint, then the
+journal's later steps, then what Redis has.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -17,23 +19,29 @@ from typing import TYPE_CHECKING
 
 from broker.alive import Heartbeat
 from broker.connection import Link
+from broker.control import GO_ON, ask, asked
 from broker.errors import Fenced, PipelineError, RunFailed
 from broker.keys import Keys
 from broker.ownership import Ownership
 from config.loading import to_yaml
 from config.run import Run
 from learner import checkpoint
-from learner.checkpoint import Progress
+from learner.checkpoint import Checkpoints, Progress
 from learner.collector import Collector
+from learner.config_changes import check_changes
 from learner.evaluation import Rounds
 from learner.feeder import Feeder
+from learner.history import History, locked, look
 from learner.intake import Intake
 from learner.journal import Journal
-from learner.ledger import read_ledger
+from learner.ledger import Ledger
 from learner.metrics import Metrics
 from learner.prompts import PromptSource, open_source
+from learner.recovery import Recovery
+from learner.replay import catch_up
+from learner.retries import Retries
 from learner.status import Status, check_redis
-from learner.trainer import Trainer
+from learner.trainer import DRAINED, FINISHED, STOPPED, Trainer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -56,11 +64,21 @@ class Session:
         self.keys = Keys(run.name)
         self.status = Status(run, link, self.keys)
         self.ownership = Ownership(link, self.keys)
+        self.history = History(Ledger())
+        self._lock = contextlib.ExitStack()
 
     def open(self) -> None:
-        """Raises what `Status.open` and `check_redis` raise."""
-        check_redis(self.run, self.link)
-        self.status.open()
+        """Take the run's folder and look what is there. Raises what `history.look` and `check_redis` raise."""
+        self._lock.enter_context(locked(self.run.folder))
+        try:
+            check_redis(self.run, self.link)
+            self.history = look(self.run, self.link, self.keys)
+            if self.history.has_begun:
+                self._say_changes()
+            self.status.clear()
+        except BaseException:
+            self._lock.close()
+            raise
 
     def train(self, load: Load, stop: threading.Event) -> int:
         """Load, then train until the last step, a signal or an error. Returns the exit code."""
@@ -73,14 +91,12 @@ class Session:
             tokenizer, policy = load()
             heartbeat.say("reading the data")
             train, held_out = self._sources(tokenizer)
-            start = self._start(policy, train)
+            ledger = self._begin_life(train)
+            heartbeat.say("training the journal's steps since the last checkpoint")
+            start = self._start(policy, ledger, train)
             version = start.version
-            trainer = self._assemble(policy, train, held_out, start, stop=stop, heartbeat=heartbeat)
-            finished = trainer.train()
-            version = trainer.version
-            trainer.metrics.close()         # who hears that the run is finished finds every step's object
-            self.status.end("finished" if finished else "stopped", "" if finished else "a signal asked for it", version)
-            log.info("run=%s ended status=%s version=%d", self.run.name, "finished" if finished else "stopped", version)
+            trainer = self._assemble(policy, ledger, train, held_out, start, stop=stop, heartbeat=heartbeat)
+            self._end(trainer, trainer.train())
         except Fenced as error:             # the run is another learner's now, and so is its status
             log.error("run=%s ended reason=%s", self.run.name, error)       # noqa: TRY400
             return 1
@@ -98,7 +114,22 @@ class Session:
                 self._close(trainer)
             if policy is not None:
                 policy.close()
+            self._lock.close()
         return 0
+
+    def _say_changes(self) -> None:
+        """Of the configuration, since the life before. Raises RunFailed where the run can't go on with one."""
+        if before := self.history.ledger.lives[-1].get("config"):
+            for change in check_changes(before, self.run):
+                log.info("config_changed %s", change)
+
+    def _end(self, trainer: Trainer, how: str) -> None:
+        trainer.metrics.close()             # who hears that the run is finished finds every step's object
+        reason = {FINISHED: "", DRAINED: "drained: an operator asked for it", STOPPED: "a signal asked for it"}[how]
+        if how == DRAINED:
+            ask(self.link, self.keys, GO_ON)
+        self.status.end(FINISHED if how == FINISHED else STOPPED, reason, trainer.version)
+        log.info("run=%s ended status=%s version=%d", self.run.name, how, trainer.version)
 
     def _sources(self, tokenizer: PreTrainedTokenizerBase) -> tuple[PromptSource, PromptSource | None]:
         data = self.run.data
@@ -109,33 +140,62 @@ class Session:
         log.info("data train=%d held_out=%d fingerprint=%s", len(train), len(held_out or ()), train.fingerprint)
         return train, held_out
 
-    def _start(self, policy: Policy, train: PromptSource) -> Progress:
-        if not isinstance(self.run.learner.resume, Path):
-            return Progress(version=0, first_row=0, fingerprint=train.fingerprint)
-        start = checkpoint.load(policy, self.run.learner.resume)
-        if start.fingerprint != train.fingerprint:
-            log.warning("data_changed checkpoint=%s now=%s: the order of rows begins anew", start.fingerprint,
-                        train.fingerprint)
-            start = Progress(version=start.version, first_row=0, fingerprint=train.fingerprint)
-        if start.version >= self.run.learner.steps:
-            raise RunFailed(f"learner.resume={self.run.learner.resume} stands at step {start.version}, and "
-                            f"learner.steps={self.run.learner.steps} are no more than that")
-        return start
-
-    def _assemble(self, policy: Policy, train: PromptSource, held_out: PromptSource | None, start: Progress, *,
-                  stop: threading.Event, heartbeat: Heartbeat) -> Trainer:
-        run = self.run
+    def _begin_life(self, train: PromptSource) -> Journal:
+        """Claim the run and open the journal, whose first record says how this life is configured."""
+        run, first = self.run, self.history.first_life
+        known = first.get("fingerprint", train.fingerprint)
+        if known != train.fingerprint:
+            raise RunFailed(f"the data of run {run.name} are not those it began with (fingerprint {train.fingerprint}, "
+                            f"then {known}): its groups' numbers would mean other rows. Bring them back, or begin a "
+                            "new run from a checkpoint: name=... learner.resume=FOLDER")
+        first_row = first.get("first_row", 0)
+        start = first.get("start")
+        if not self.history.has_begun and isinstance(run.learner.resume, Path):
+            start = str(run.learner.resume)
+            first_row = self._first_row(run.learner.resume, train)
         folder = run.folder / "journal"
-        fence = self.ownership.claim(read_ledger(folder).fence)
-        ledger = Journal(folder, fence, run=run.name)
+        fence = self.ownership.claim(self.history.ledger.fence)
+        ledger = Journal(folder, fence, run=run.name, config=run.learner.journal,
+                         facts={"config": to_yaml(run), "fingerprint": train.fingerprint, "first_row": first_row,
+                                "start": start})
         (run.folder / "config.yaml").write_text(to_yaml(run))
-        self.status.begin(start.version)
+        return ledger
+
+    def _first_row(self, folder: Path, train: PromptSource) -> int:
+        """Where in the data a run begins that starts from the checkpoint `folder`."""
+        there = checkpoint.read_progress(folder)
+        if there.fingerprint == train.fingerprint:
+            return there.first_row
+        log.warning("data_changed checkpoint=%s now=%s: the order of rows begins anew", there.fingerprint,
+                    train.fingerprint)
+        return 0
+
+    def _start(self, policy: Policy, ledger: Journal, train: PromptSource) -> Progress:
+        """Bring the policy to where the ledger ends."""
+        facts = ledger.ledger.lives[0]
+        newest = Checkpoints(self.run).newest_good() if self.history.has_begun else None
+        folder = newest or (Path(facts["start"]) if facts["start"] else None)
+        version = 0 if folder is None else checkpoint.load(policy, folder, is_checked=newest is not None).version
+        if newest is not None:
+            log.info("going_on checkpoint=%s steps_in_journal=%d", newest, len(ledger.ledger.steps))
+        version = catch_up(self.run, policy, ledger.folder, ledger.ledger, version)
+        if folder is not None and newest is None and version >= self.run.learner.steps:
+            raise RunFailed(f"learner.resume={folder} stands at step {version}, and learner.steps="
+                            f"{self.run.learner.steps} are no more than that")
+        return Progress(version=version, first_row=facts["first_row"], fingerprint=train.fingerprint)
+
+    def _assemble(self, policy: Policy, ledger: Journal, train: PromptSource, held_out: PromptSource | None,
+                  start: Progress, *, stop: threading.Event, heartbeat: Heartbeat) -> Trainer:
+        run = self.run
         intake = Intake(run, self.ownership, ledger, Rounds())
         feeder = Feeder(run, self.ownership, train, held_out, first_row=start.first_row, known=ledger.has,
                         mean_bytes=intake.mean_bytes)
-        collector = Collector(run, intake, stop, tend=_Tending(policy, feeder), say=heartbeat.say)
-        return Trainer(run, policy, ownership=self.ownership, ledger=ledger, intake=intake, collector=collector,
-                       feeder=feeder, metrics=Metrics(run), start=start)
+        tending = _Tending(policy, feeder, Retries(ledger, feeder), lambda: asked(self.link, self.keys))
+        collector = Collector(run, intake, stop, tend=tending, say=heartbeat.say)
+        tending.collector = collector
+        recovery = Recovery(run, intake, feeder, tell=self.status.begin)
+        return Trainer(run, policy, ledger=ledger, intake=intake, collector=collector, feeder=feeder,
+                       recovery=recovery, metrics=Metrics(run, advise=self.status.advise), start=start)
 
     def _fail(self, reason: str, version: int) -> None:
         """Tell everybody why, as far as Redis can still be reached."""
@@ -161,16 +221,26 @@ class Session:
 
 
 class _Tending:
-    """What the collector does while it waits: notice a dead feeder, keep the other ranks' wait alive."""
+    """What is done while waiting: notice a dead feeder, hear operators, keep the other ranks' wait alive."""
 
-    def __init__(self, policy: Policy, feeder: Feeder) -> None:
+    def __init__(self, policy: Policy, feeder: Feeder, retries: Retries, asked: Callable[[], str]) -> None:
+        self.collector: Collector | None = None
         self._policy = policy
         self._feeder = feeder
+        self._retries = retries
+        self._asked = asked
         self._last = time.monotonic()
 
     def __call__(self) -> None:
         if self._feeder.failure is not None:
             raise self._feeder.failure
+        wanted = self._asked()
+        self._feeder.is_open = not wanted
+        if self.collector is not None and wanted != self.collector.wanted:
+            log.warning("asked wanted=%s", wanted or "to go on")
+            self.collector.wanted = wanted
+        if not wanted:
+            self._retries.look()
         if time.monotonic() - self._last > KEEP_ALIVE_S:
             self._last = time.monotonic()
             self._policy.keep_alive()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.connection import Link
-from broker.errors import Permanent, WrongBroker
+from broker.errors import WrongBroker
 from broker.keys import Keys
 from config.loading import to_yaml
 from config.logs import mask
@@ -20,16 +20,8 @@ log = logging.getLogger(__name__)
 OLDEST_REDIS = (6, 2)
 
 
-class NameTaken(Permanent):
-    """The name belongs to a run that lives, or that has not ended."""
-
-
-class AlreadyFinished(Exception):
-    """The run of this name is done; there is nothing to do."""
-
-
 class Status:
-    """The run's public state. `open` it before anything is written for the run."""
+    """The run's public state."""
 
     def __init__(self, run: Run, link: Link, keys: Keys) -> None:
         self.run = run
@@ -38,24 +30,8 @@ class Status:
         self._file = run.folder / "status.json"
         self._begun = "no"              # a run that failed before, over a typo say, leaves its name free
 
-    def open(self) -> None:
-        """Look whether the name is free.
-
-        Raises:
-            AlreadyFinished: it is finished.
-            NameTaken: a learner of this run lives, or it stopped half-way.
-        """
-        name = self.run.name
-        raw: Any = self._link(lambda client: client.hmget(self._keys("run"), ["status", "begun"]))
-        kept = read_status(self.run.folder)
-        status, begun = [value.decode() for value in raw] if all(raw) else (kept.get("status"), kept.get("begun"))
-        if status == "finished":
-            raise AlreadyFinished(f"run {name} is finished; its model is in {self.run.folder / 'model'}")
-        alive = self._link(lambda client: list(client.scan_iter(match=_literal(self._keys.alive("learner", "")) + "*")))
-        if alive:
-            raise NameTaken(f"run {name} has a living learner ({alive[0].decode().rsplit(':', 1)[1]}); a run has one")
-        if status is not None and begun != "no":
-            raise NameTaken(f"run {name} exists and did not finish ({status}). {self._way_on()}")
+    def clear(self) -> None:
+        """A new life begins: nobody who joins now takes how the last one ended for the news."""
         self._link(lambda client: client.hdel(self._keys("run"), "status", "reason", "begun"))
 
     def begin(self, version: int) -> None:
@@ -63,6 +39,10 @@ class Status:
         self._begun = "yes"
         self._write("running", "", version, config=to_yaml(self.run), steps=str(self.run.learner.steps),
                     started=f"{time.time():.0f}")
+
+    def advise(self, text: str) -> None:
+        """What the operator might change."""
+        self._link(lambda client: client.hset(self._keys("run"), "advice", text))
 
     def end(self, status: str, reason: str, version: int) -> None:
         """The run is `finished`, `stopped` or `failed`."""
@@ -80,14 +60,6 @@ class Status:
             log.error("status_not_written file=%s error=%s", self._file, error)     # noqa: TRY400
         fields: dict[Any, Any] = {"status": status, "reason": reason, "begun": self._begun, **more}
         self._link(lambda client: client.hset(self._keys("run"), mapping=fields))
-
-    def _way_on(self) -> str:
-        name, folder = self.run.name, self.run.folder
-        newest = max((folder / "checkpoints").glob("step-??????"), default=None)
-        if newest is None:
-            return f"It left no checkpoint; begin anew under another name, or `millrace rm {name}`"
-        return ("Go on from its newest checkpoint under a new name: python -m learner --config "
-                f"{folder / 'config.yaml'} name={name}-2 learner.resume={newest}")
 
 
 def read_status(folder: Path) -> dict[str, str]:
@@ -117,7 +89,3 @@ def check_redis(run: Run, link: Link) -> None:
     if not int(info.get("aof_enabled", 0)):
         raise WrongBroker(f"redis at {link.address} keeps no append-only file: redis-cli CONFIG SET appendonly yes "
                           "(or broker.durability=none, if you mean it)")
-
-
-def _literal(pattern: str) -> str:
-    return "".join(f"\\{char}" if char in "*?[]\\" else char for char in pattern)

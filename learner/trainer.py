@@ -3,15 +3,19 @@
 In: scored groups. Out: new weights. Rank 0 runs it: it alone speaks to Redis and writes the journal, and hands the
 packed batch to the other ranks through `Policy`. The order of a step is what makes every crash recoverable: what is in
 the journal can be trained again, what is not is still in Redis, and no slot is freed before the next version is
-announced, so that new groups start from it.
+announced, so that new groups start from it. Where Redis turns out to have forgotten something, whatever was being done
+is done again after `learner.recovery`.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from broker.control import DRAIN
+from broker.errors import WentBack
 from broker.messages import ScoredGroup
 from broker.ownership import Ownership
 from config.run import Run
@@ -19,130 +23,183 @@ from learner.advantages import group_advantages
 from learner.batching import Batch, pack
 from learner.checkpoint import Checkpoints, Progress
 from learner.collector import Collector
-from learner.evaluation import Round, result_of
+from learner.evaluation import result_of
 from learner.feeder import Feeder
 from learner.intake import Intake
 from learner.journal import Journal
 from learner.metrics import Clock, Metrics, batch_facts, reward_mean
+from learner.recovery import Recovery
 from learner.weights import Publisher
 
 if TYPE_CHECKING:
     from learner.policy import Policy
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+FINISHED, DRAINED, STOPPED = "finished", "drained", "stopped"
 
 
 class Trainer:
     """One life of the learner. Everything it needs is handed in; `learner.session` puts it together.
 
     Args:
-        start: where training stands: version 0, or a checkpoint's.
+        start: where training stands: version 0, or what a checkpoint and the journal's later steps make.
     """
 
-    def __init__(self, run: Run, policy: Policy, *, ownership: Ownership, ledger: Journal, intake: Intake,
-                 collector: Collector, feeder: Feeder, metrics: Metrics, start: Progress) -> None:
+    def __init__(self, run: Run, policy: Policy, *, ledger: Journal, intake: Intake, collector: Collector,
+                 feeder: Feeder, recovery: Recovery, metrics: Metrics, start: Progress) -> None:
         self.run_config = run
         self.policy = policy
-        self.ownership = ownership
+        self.ownership: Ownership = intake.ownership
         self.journal = ledger
         self.intake = intake
         self.collector = collector
         self.feeder = feeder
+        self.recovery = recovery
         self.metrics = metrics
-        self.publisher = Publisher(run, ownership)
+        self.publisher = Publisher(run, self.ownership)
         self.checkpoints = Checkpoints(run)
         self.version = start.version
         self._start = start
         self._clock = Clock()
 
-    def train(self) -> bool:
-        """Train until the last step. False: a signal ended it before."""
-        learner = self.run_config.learner
-        self.publisher.publish(self.policy, version=self.version)
-        self.feeder.start(self.version)
-        self._evaluate(wait=True)
-        for step in range(self.version, learner.steps):
-            groups = self.collector.take(step)              # waits; says for whom
+    def train(self) -> str:
+        """Train until the last step, or until an operator or a signal ends it: finished, drained or stopped."""
+        self._recover()
+        self.feeder.start()
+        self._surviving(self._evaluate_what_is_due)
+        while self.version < self.run_config.learner.steps:
+            groups = self._surviving(lambda: self.collector.take(self.version))     # waits; says for whom
             if groups is None:
                 break
-            self._clock.lap("wait")
-            advantages = [group_advantages(group.rewards, learner.advantage.scale) for group in groups]
-            batch = pack(groups, advantages, tokens_per_row=learner.tokens_per_row, truncated=learner.filters.truncated,
-                         policy_version=step)
-            self.journal.append(step, groups, advantages, weights=self.publisher.checksum)
-            self._clock.lap("journal")                      # from here on the step can be replayed
-            stepped = self.policy.step(batch)
-            self._clock.lap("train")
+            self._step(groups)
+        return self._surviving(self._finish)
+
+    def _step(self, groups: list[ScoredGroup]) -> None:
+        """One optimizer step on `groups`."""
+        self._clock.lap("wait")
+        learner = self.run_config.learner
+        advantages = [group_advantages(group.rewards, learner.advantage.scale) for group in groups]
+        batch = pack(groups, advantages, tokens_per_row=learner.tokens_per_row, truncated=learner.filters.truncated,
+                     policy_version=self.version)
+        self.journal.append(self.version, groups, advantages, weights=self.publisher.checksum)
+        self._clock.lap("journal")                      # from here on the step can be replayed
+        stepped = self.policy.step(batch)
+        self.version += 1
+        self._clock.lap("train")
+        self._surviving(lambda: self._commit(groups))
+        self._report(groups, batch, stepped)
+        self._surviving(self._after_step)
+
+    def _commit(self, groups: list[ScoredGroup]) -> None:
+        """Announce the new version, then free the slots of what it was trained on."""
+        self.journal.check_fence()
+        self.publisher.publish_again(self.policy, self.version)     # before the slots: new groups start from it
+        self._clock.lap("publish")
+        self.feeder.advance(self.version)           # before the slots too: no more is issued than the rest can train
+        self.collector.commit(groups)
+        self.feeder.wake()
+
+    def _surviving(self, act: Callable[[], T]) -> T:
+        """Do `act`; where Redis turns out to have gone back, recover and do it again. So it must bear repeating."""
+        while True:
+            try:
+                return act()
+            except WentBack as error:
+                log.warning("recovering reason=%s", error)
+                self._recover()
+
+    def _recover(self) -> None:
+        """Bring Redis and the ledger together, however often Redis goes back meanwhile."""
+        while True:
             self.journal.check_fence()
-            self.publisher.publish(self.policy, version=step + 1)   # before the slots: new groups start from it
-            self.version = step + 1
-            self._clock.lap("publish")
-            self.feeder.advance(self.version)       # before the slots too: no more is issued than the rest can train
-            self.collector.commit(groups)
-            self.feeder.wake()
-            self._report(groups, batch, stepped)
-            self._after_step()
-        return self._finish()
+            try:
+                self.recovery.recover(self.version, lambda: self.publisher.publish_again(self.policy, self.version))
+            except WentBack as error:
+                log.warning("recovering again reason=%s", error)
+            else:
+                return
 
     def _after_step(self) -> None:
-        self._record_rounds(self.intake.rounds.complete())
-        every = self.run_config.evaluation.every
-        if every and self.version % every == 0 and self.version < self.run_config.learner.steps:
-            self._evaluate(wait=False)
+        self._record_rounds()
+        if self.version < self.run_config.learner.steps:
+            self._evaluate_what_is_due()
         self._ask_again()
         if self.checkpoints.is_due(self.version) and self.version < self.run_config.learner.steps:
-            self.checkpoints.save(self.policy, self.progress())
+            self._save()
         self._clock.lap("other")
 
-    def _finish(self) -> bool:
-        """The last evaluation, checkpoint and model; the rounds that never ended are given up, saying so."""
-        done = self.version >= self.run_config.learner.steps
-        if done:
+    def _finish(self) -> str:
+        """The last evaluation, checkpoint and model; rounds that have not ended are given up, saying so.
+
+        Of a run that is stopped they stay in Redis: the next learner goes on with them.
+        """
+        is_done = self.version >= self.run_config.learner.steps
+        is_drained = self.collector.wanted == DRAIN
+        if is_done or is_drained:
             self._evaluate(wait=True)
+            for current in self.intake.rounds.open.values():
+                current.is_given_up = True
         self.feeder.stop()
-        self._record_rounds([*self.intake.rounds.complete(), *self.intake.rounds.open.values()])
+        self._record_rounds()
+        self._save()
+        if not (is_done or is_drained):
+            return STOPPED
+        self.policy.save_model(self.run_config.folder / "model")
+        return FINISHED if is_done else DRAINED
+
+    def _save(self) -> None:
+        """A checkpoint; what all checkpoints cover the journal may let go."""
         self.checkpoints.save(self.policy, self.progress())
-        if done:
-            self.policy.save_model(self.run_config.folder / "model")
-        return done
+        self.journal.retain(self.checkpoints.oldest_version() or 0)
 
     def progress(self) -> Progress:
         """Where a run from here would begin: with the oldest group that has no outcome."""
         out: Any = self.ownership.link(lambda client: client.zrange(self.ownership.keys("slots"), 0, -1))
         oldest = min((int(group_id) for group_id in out), default=self.feeder.position)
         return Progress(version=self.version, first_row=self._start.first_row + oldest,
-                        fingerprint=self.feeder.train.fingerprint)
+                        fingerprint=self.feeder.train.fingerprint, fence=self.journal.fence,
+                        steps=len(self.journal.ledger.steps))
+
+    def _evaluate_what_is_due(self) -> None:
+        """The first version, for whose round training waits, and then every so many."""
+        every = self.run_config.evaluation.every
+        if every and self.version % every == 0:
+            self._evaluate(wait=self.version == 0)
 
     def _evaluate(self, *, wait: bool) -> None:
-        """Ask for a round of the current version."""
-        if not self.run_config.evaluation.every:
+        """Ask for a round of the current version, unless the ledger has it."""
+        if not self.run_config.evaluation.every or self.version in self.journal.ledger.evaluations:
             return
-        self.intake.rounds.begin(self.version, self.feeder.evaluation_ids(self.version))
-        self.feeder.evaluate(self.version)
+        if self.version not in self.intake.rounds.open:
+            self.intake.rounds.begin(self.version, self.feeder.evaluation_ids(self.version))
+            self.feeder.evaluate(self.version)
         if wait:
-            self._record_rounds(self.collector.wait_for_round(self.version, self.feeder.evaluate))
+            self.collector.wait_for_round(self.version, self.feeder.evaluate)
+            self._record_rounds()
             self._clock.lap("evaluate")
 
     def _ask_again(self) -> None:
         """A round past its deadline is asked for once more, then given up."""
         for current in list(self.intake.rounds.open.values()):
-            if not self.collector.overdue(current):
-                continue
-            if current.asked_again:
-                del self.intake.rounds.open[current.version]
-                self._record_rounds([current])
-            else:
-                self.collector.ask_again(current, self.feeder.evaluate)
+            if self.collector.overdue(current):
+                if current.asked_again:
+                    current.is_given_up = True
+                else:
+                    self.collector.ask_again(current, self.feeder.evaluate)
 
-    def _record_rounds(self, rounds: list[Round]) -> None:
+    def _record_rounds(self) -> None:
         """A round's record is its groups' outcome, so it is written before they are retired."""
-        for current in rounds:
-            result = result_of(current)
-            if current.missing:
-                log.error("evaluation_incomplete version=%d missing=%d", current.version, len(current.missing))
-            self.journal.evaluation(current.version, result)
+        for current in self.intake.rounds.ended():
+            if current.version not in self.journal.ledger.evaluations:
+                result = result_of(current)
+                if current.missing:
+                    log.error("evaluation_incomplete version=%d missing=%d", current.version, len(current.missing))
+                self.journal.evaluation(current.version, result)
+                self.metrics.evaluation(current.version, result)
             self.ownership.retire(current.ids)
-            self.metrics.evaluation(current.version, result)
+            self.intake.rounds.close(current.version)
 
     def _report(self, groups: list[ScoredGroup], batch: Batch, stepped: dict[str, float]) -> None:
         """One line for the step that was just committed."""

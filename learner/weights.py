@@ -43,6 +43,7 @@ class Publisher:
         self._ownership = ownership
         self.folder = published(run)
         self.checksum = ""              # of the version published last
+        self._last: Announcement | None = None
 
     def publish(self, policy: SavesWeights, version: int) -> None:
         """Make `version` the weights that every new token is sampled with, as soon as generators have read them."""
@@ -57,9 +58,17 @@ class Publisher:
         self.checksum = file_checksum(file)
         size = file.stat().st_size
         aside.rename(final)
-        self._ownership.announce(Announcement(version=version, path=str(final), checksum=self.checksum, size_bytes=size,
-                                              announced_at=time.time()))
+        self._last = Announcement(version=version, path=str(final), checksum=self.checksum, size_bytes=size,
+                                  announced_at=time.time())
+        self._ownership.announce(self._last)
         self._remove_old(version)
+
+    def publish_again(self, policy: SavesWeights, version: int) -> None:
+        """Announce `version` once more, for a Redis that may have forgotten it; written only if it is not there yet."""
+        if self._last is None or self._last.version != version:
+            self.publish(policy, version)
+        else:
+            self._ownership.announce(self._last)
 
     def _remove_old(self, version: int) -> None:
         """A generator reads the newest announcement only, and begins again with a newer one if its file is gone."""

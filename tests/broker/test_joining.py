@@ -40,7 +40,7 @@ def say(link: Link, keys: Keys, **fields: Any) -> None:
 @pytest.mark.parametrize(("left", "says"), [
     ({}, "for the learner of run test at 127.0.0.1"),
     ({"status": "failed", "reason": "the model does not load", "begun": "no"},
-     "(one ended before it began: failed the model does not load)"),
+     "(one ended: failed the model does not load)"),
 ], ids=["none before", "one that failed before it began"])
 def test_a_role_waits_for_the_learners_configuration_and_says_so(
         left: dict[str, str], says: str, link: Link, keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
@@ -82,7 +82,7 @@ def test_patience_ends_with_what_was_waited_for(redis_url: str) -> None:
 
 def test_patience_ends_with_the_reason_of_the_learner_that_failed(link: Link, keys: Keys) -> None:
     say(link, keys, status="failed", reason="the model does not load", begun="no")
-    with pytest.raises(NoRun, match=r"is its learner running.*ended before it began: failed the model does not load"):
+    with pytest.raises(NoRun, match=r"is its learner running.*one ended: failed the model does not load"):
         join("test", Path("runs"), threading.Event(), patience_s=0.05)
 
 

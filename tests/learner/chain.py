@@ -80,11 +80,13 @@ class Chain:
         self.said: list[str] = []
         fence = self.ownership.claim(0)
         self.journal = Journal(run.folder / "journal", fence, run=run.name)
-        self.intake = Intake(run, self.ownership, self.journal, Rounds())
+        self.elapsed = 0.0          # seconds that pass for the learner alone
+        self.intake = Intake(run, self.ownership, self.journal, Rounds(), lambda: time.monotonic() + self.elapsed)
         self.collector = Collector(run, self.intake, self.stop, tend=lambda: None, say=self.said.append)
         self.announce(0)
 
     def announce(self, version: int) -> None:
+        self.intake.version = version
         self.ownership.announce(Announcement(version=version, path="p", checksum="c", size_bytes=1, announced_at=0.0))
 
     def issue(self, count: int = 1, *, n: int = 2, issued_at: float | None = None) -> list[str]:
@@ -101,6 +103,7 @@ class Chain:
         ids = [f"eval-{version}-{i}" for i in range(count)]
         groups = [(group_id, codec.encode_prompt(make_prompt(group_id))) for group_id in ids]
         self.ownership.issue_eval(version, groups)
+        self.intake.version = max(self.intake.version, version)
         self.intake.rounds.begin(version, ids)
         return ids
 

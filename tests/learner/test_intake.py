@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker import codec
-from broker.errors import RunFailed
+from broker.errors import RunFailed, WentBack
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED
 from broker.streams import bury, hand_over
 from learner.intake import LOOK_COUNT
@@ -129,7 +129,9 @@ def test_nothing_but_deaths_end_the_run(chain: Chain) -> None:
 
 @pytest.mark.parametrize("stream", [PROMPTS, ROLLOUTS])
 def test_a_group_past_its_deadline_goes_to_dead_and_its_late_result_counts_no_more(chain: Chain, stream: str) -> None:
-    (late,) = chain.issue(issued_at=time.time() - 301)
+    (late,) = chain.issue(issued_at=time.time() - 200)
+    chain.intake.look_around()
+    chain.elapsed += 101
     (young,) = chain.issue(issued_at=time.time() - 200)
     if stream == ROLLOUTS:
         chain.sample(late)
@@ -145,10 +147,29 @@ def test_a_group_past_its_deadline_goes_to_dead_and_its_late_result_counts_no_mo
 
 
 def test_a_scored_group_has_no_deadline(chain: Chain) -> None:
-    (group_id,) = chain.issue(issued_at=time.time() - 301)
+    (group_id,) = chain.issue()
+    chain.intake.look_around()
     chain.score(group_id)
+    chain.elapsed += 301
     chain.intake.look_around()
     assert set(chain.intake.held) == {group_id}
+
+
+@pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
+def test_a_clock_that_jumps_ages_nobody_and_makes_nobody_young(
+        chain: Chain, monkeypatch: pytest.MonkeyPatch, jump_s: float) -> None:
+    seen = chain.issue()
+    chain.intake.look_around()
+    new = chain.issue()
+    wall_clock = time.time
+    monkeypatch.setattr("learner.intake.time.time", lambda: wall_clock() + jump_s)
+    chain.intake.look_around()
+    assert chain.intake.survey.places[PROMPTS] == 2, "nobody is buried"
+    assert chain.intake.survey.oldest_s < 100
+    chain.elapsed += 301
+    chain.intake.look_around()
+    chain.read()
+    assert set(chain.journal.ledger.outcomes) == {*seen, *new}, "and the deadline passes as ever"
 
 
 @pytest.mark.parametrize("what", ["entry", "where"])
@@ -159,7 +180,7 @@ def test_what_somebody_deleted_by_hand_is_noticed_at_the_second_look(chain: Chai
     else:
         chain.client.hdel(chain.keys("where"), gone)
     chain.intake.look_around()
-    with pytest.raises(RunFailed, match=r"group 0 \(at least 1 in all\) has a slot, and no entry in any stream"):
+    with pytest.raises(WentBack, match=r"group 0 \(at least 1 in all\) has a slot, and no entry in any stream"):
         chain.intake.look_around()
 
 
@@ -172,7 +193,7 @@ def test_a_survey_looks_at_few_entries_since_each_is_copied(chain: Chain) -> Non
         looked.append(chain.client.info("commandstats")["cmdstat_xrange"]["calls"])
     assert looked == [LOOK_COUNT] * 3
     assert chain.intake.survey.places[PROMPTS] == LOOK_COUNT + 10
-    assert set(chain.intake._issued_at) == ids
+    assert set(chain.intake._since) == ids
 
 
 @pytest.mark.parametrize("looks", [0, 4], ids=["from the first look on", "after it was seen"])
@@ -183,7 +204,7 @@ def test_a_deleted_entry_among_many_is_noticed_after_a_few_looks(
     for _ in range(looks):
         chain.intake.look_around()
     chain.client.xdel(chain.keys(PROMPTS), chain.entry(gone).entry_id)
-    with pytest.raises(RunFailed, match=f"group {gone}"):       # noqa: PT012
+    with pytest.raises(WentBack, match=f"group {gone}"):       # noqa: PT012
         for _ in range(3 + 1):                                  # three to have looked at all, one more to be sure
             chain.intake.look_around()
 
@@ -195,15 +216,17 @@ def test_a_hole_is_looked_at_again_before_new_groups_are(chain: Chain, monkeypat
     chain.client.xdel(chain.keys(PROMPTS), chain.entry(gone).entry_id)
     chain.intake.look_around()
     chain.issue(1)
-    with pytest.raises(RunFailed, match=f"group {gone}"):
+    with pytest.raises(WentBack, match=f"group {gone}"):
         chain.intake.look_around()
 
 
 def test_late_groups_among_many_are_buried_after_a_few_looks(
         chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("learner.intake.LOOK_COUNT", 2)
+    late = chain.issue(2)
+    chain.intake.look_around()
+    chain.elapsed += 301
     young = chain.issue(4)
-    late = chain.issue(2, issued_at=time.time() - 301)
     for _ in range(3):
         chain.intake.look_around()
     chain.read()
@@ -216,8 +239,7 @@ def test_a_group_gets_late_without_being_looked_at_again(chain: Chain, monkeypat
     first, second = chain.issue(2)
     for _ in range(2):
         chain.intake.look_around()
-    now = time.time()
-    monkeypatch.setattr("learner.intake.time.time", lambda: now + 301)
+    chain.elapsed += 301
     chain.intake.look_around()
     chain.read()
     assert set(chain.journal.ledger.outcomes) == {first, second}

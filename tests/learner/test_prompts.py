@@ -247,7 +247,7 @@ def test_the_same_ordinal_makes_the_same_prompt_and_survives_the_wire(run: Run, 
     prompts = open_rows(run, numbered(20), tmp_path)
     prompt, again = (prompts.training_prompt("23", first_row=0) for _ in range(2))
     assert (prompt.seed, prompt.row, list(prompt.token_ids)) == (again.seed, again.row, list(again.token_ids))
-    assert prompt.seed != prompts.training_prompt("3", first_row=20).seed           # another group samples something else
+    assert prompt.seed != prompts.training_prompt("3", first_row=20).seed   # another group samples something else
     assert (prompt.group_id, prompt.split, prompt.epoch, prompt.n) == ("23", Split.TRAIN, 1, run.sampling.group_size)
     fields = {name.encode(): value if isinstance(value, bytes) else value.encode()
               for name, value in encode_prompt(prompt).items()} | {b"floor": b"4"}

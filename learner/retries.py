@@ -1,0 +1,67 @@
+"""Issue dead groups anew, as an operator asked with `millrace dead retry`.
+
+In: the hash `retries`, from a dead group's id to the entry of its letter. Out: new groups, `17-r1` for `17`, each noted
+in the ledger before it is let in. The trainer's thread looks about once a second; who has no room now comes later.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from broker.group_ids import is_training, ordinal_of, retried
+from learner.feeder import Feeder
+from learner.journal import Journal
+from learner.ledger import DEAD
+
+log = logging.getLogger(__name__)
+
+
+class Retries:
+    """One learner's."""
+
+    def __init__(self, journal: Journal, feeder: Feeder) -> None:
+        self._journal = journal
+        self._feeder = feeder
+        self._ownership = feeder.ownership
+        self._key = self._ownership.keys("retries")
+
+    def look(self) -> None:
+        """Let in what was asked for, and what was noted and never came in."""
+        found: dict[Any, Any] = self._ownership.link(lambda client: client.hgetall(self._key))
+        for raw in found:
+            if reason := self._note(raw.decode()):
+                log.warning("retry_refused group=%s reason=%s", raw.decode(), reason)
+                self._forget(raw)
+        self.insert_missing()
+
+    def insert_missing(self) -> None:
+        """Let in retries that are noted and nowhere."""
+        for base, number in self._journal.ledger.retries.items():
+            group_id = retried(base, number)
+            if not self._journal.has(group_id) and self._counted(base) < number:
+                if not self._feeder.insert(group_id):
+                    return
+                log.info("retried group=%s", group_id)
+
+    def _note(self, dead_id: str) -> str:
+        """Make a retry durable before it is issued: a Redis that forgets it is told again. Returns why it can't be."""
+        outcome = self._journal.ledger.outcomes.get(dead_id)
+        if outcome is None or outcome.kind != DEAD or not is_training(dead_id):
+            return "it has no outcome yet" if outcome is None else f"no dead training group but {outcome.kind}"
+        base = str(ordinal_of(dead_id))
+        number = self._journal.ledger.retries.get(base, 0)
+        newest = retried(base, number) if number else base
+        if newest == dead_id:
+            self._journal.retry(base, number + 1)
+        elif self._journal.has(newest):
+            return f"it was retried as {newest}"
+        return ""
+
+    def _forget(self, field: bytes) -> None:
+        self._ownership.link(lambda client: client.hdel(self._key, field))
+
+    def _counted(self, base: str) -> int:
+        key = self._ownership.keys("cursor")
+        found: Any = self._ownership.link(lambda client: client.hget(key, f"retry:{base}"))
+        return int(found or 0)
