@@ -51,7 +51,7 @@ class Checkpoints:
     def __init__(self, run: Run) -> None:
         self.folder = run.folder / "checkpoints"
         self._config = run.learner.checkpoint
-        self._broken: set[str] = set()      # names that `newest_good` has warned of: they don't count as kept
+        self._broken: set[str] = set()      # names that `newest_good` has warned of
 
     def is_due(self, version: int) -> bool:
         """Whether one is written after step `version`."""
@@ -109,20 +109,23 @@ class Checkpoints:
     def oldest_version(self) -> int | None:
         """Steps that every kept checkpoint has done: what the journal need not keep for recovery. None: there is none.
 
-        Sees no damage but a missing manifest, and is called after every save: it reads no file.
+        Sees files that are missing or cut, and no flipped bit: it is called after every save, and reads no checksums.
         """
-        return min((version_of(folder) for folder in self._kept()
-                    if folder.name not in self._broken and (folder / MANIFEST).is_file()), default=None)
+        return min(map(version_of, self._seemingly_good()), default=None)
 
     def _kept(self) -> list[Path]:
         """All that have a final name, the oldest first."""
         return sorted((path for path in self.folder.glob("step-*") if path.name.removeprefix("step-").isdigit()),
                       key=version_of)
 
+    def _seemingly_good(self) -> list[Path]:
+        """Those that count as kept, the oldest first."""
+        return [folder for folder in self._kept()
+                if folder.name not in self._broken and what_is_wrong(folder, sizes_only=True) is None]
+
     def _remove_old(self) -> None:
-        kept = self._kept()
-        stay = [folder for folder in kept if folder.name not in self._broken][-self._config.keep:]
-        for folder in kept:
+        stay = self._seemingly_good()[-self._config.keep:]
+        for folder in self._kept():
             if folder not in stay:
                 shutil.rmtree(folder, ignore_errors=True)
                 self._broken.discard(folder.name)
@@ -158,11 +161,18 @@ def version_of(folder: Path) -> int:
     return int(folder.name.removeprefix("step-"))
 
 
-def what_is_wrong(folder: Path) -> str | None:
-    """Why a checkpoint can't be used, for people; None if it is what its manifest says. Reads every byte of it."""
+def what_is_wrong(folder: Path, *, sizes_only: bool = False) -> str | None:
+    """Why a checkpoint can't be used, for people; None if it is what its manifest says. Reads every byte of it.
+
+    Args:
+        folder: of the checkpoint.
+        sizes_only: look at sizes and read nothing.
+    """
     try:
         files: dict[str, dict[str, Any]] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
-        return _difference(folder, files) if files else f"{MANIFEST} names no file"
+        if not files:
+            return f"{MANIFEST} names no file"
+        return _other_size(folder, files) or (None if sizes_only else _other_checksum(folder, files))
     except FileNotFoundError as error:
         return f"{Path(error.filename).relative_to(folder)} is missing"
     except OSError as error:
@@ -171,12 +181,15 @@ def what_is_wrong(folder: Path) -> str | None:
         return f"{MANIFEST} can't be read: {type(error).__name__}: {error}"
 
 
-def _difference(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The first file that is not what the manifest says: sizes first, since those cost nothing to read."""
+def _other_size(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> str | None:
     for name, expected in files.items():
         size = (folder / name).stat().st_size
         if size != expected["size"]:
             return f"{name} has {size} bytes, and had {expected['size']}"
+    return None
+
+
+def _other_checksum(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> str | None:
     with ThreadPoolExecutor(HASHED_AT_ONCE) as pool:
         checksums = pool.map(lambda name: file_checksum(folder / name), files)
         for name, checksum in zip(files, checksums, strict=True):
