@@ -14,7 +14,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,7 @@ class Orders:
     seed: int = 0
     quota: Mapping[str, int] | None = None      # so many kills of each of these roles, each once all are back, at
                                                 # random moments up to `every_s` after that, and nothing else
+    turns: Sequence[str] = ()                   # these roles are killed in turns, over and over, and nothing else
     redis_away_s: float = 0.0                   # after each of its kills
 
 
@@ -131,8 +132,9 @@ class Monkey:
         return True
 
     def _is_wanted(self, role: str) -> bool:
-        quota = self.orders.quota
-        return quota is None or self.record.kills[role] < quota.get(role, 0)
+        quota, turns = self.orders.quota, self.orders.turns
+        return (quota is None or self.record.kills[role] < quota.get(role, 0)) and \
+            (not turns or turns[self.record.kills.total() % len(turns)] == role)
 
     def _disturb(self, sight: Sight) -> bool:
         """Do one thing at random, of those that are possible now. False: none is, or it hit nobody."""
@@ -151,7 +153,7 @@ class Monkey:
         return hit
 
     def _is_possible(self, kind: str, role: str, sight: Sight) -> bool:
-        if self.orders.quota is not None and (kind not in KILLS or not self._is_wanted(role)):
+        if (self.orders.quota is not None or self.orders.turns) and (kind not in KILLS or not self._is_wanted(role)):
             return False
         if role == REDIS:
             return self._keeper.is_private and sight.redis_answers

@@ -43,6 +43,11 @@ class Returns:
         """Whether one of `role` was killed and is not back."""
         return any(each.role == role for each in self._missing)
 
+    @property
+    def any_missing(self) -> bool:
+        """Whether anybody is not back."""
+        return bool(self._missing)
+
     def learner_has_stepped(self, sight: Sight) -> bool:
         """Whether the learner has finished a step since it was there or back."""
         return self._learner_since is not None and sight.version > self._learner_since

@@ -162,6 +162,17 @@ def test_a_quota_is_kept_exactly_and_one_is_killed_after_the_other(keeper: Redis
     assert sorted(stage.backs) == ["generator", "generator", "scorer"]
 
 
+def test_turns_are_kept_whatever_else_is_possible(keeper: RedisKeeper) -> None:
+    turns = ("scorer", "generator", "pool")
+    stage = Stage(keeper, Orders(seconds=60, turns=turns), *(Spared(role, role, 1, ()) for role in turns))
+    killed = []
+    for _ in range(7):
+        before = stage.monkey.record.kills.copy()
+        stage.tick()
+        killed += stage.monkey.record.kills - before
+    assert killed == [*turns, *turns, "scorer"]
+
+
 def test_the_same_seed_does_the_same_in_the_same_order(keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.chaos_monkey.WEIGHTS", {
         (kind, role): weight for (kind, role), weight in WEIGHTS.items() if role != "redis"})

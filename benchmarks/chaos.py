@@ -1,0 +1,131 @@
+"""`python -m benchmarks.chaos`, or `make prove-chaos`: 50 kills of each role, and nothing lost, nothing twice.
+
+In: how many kills, of whom. Out: runs under `runs/prove-chaos`, a line of JSON in its `kills.jsonl` for each kill with
+the audit after it, and a table; `--write` puts that at the end of benchmarks/RESULTS.md. Role by role, a batch of kills
+to a run; when it was interrupted, the next start goes on from the file, with the kills of this very commit. Exit code 0
+if every kill is there and every audit clean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import results
+from benchmarks.chaos_batch import OUTAGE_S
+from broker.processes import spawn, stop, wait
+
+ROLES = ("generator", "dispatcher", "scorer", "learner", "redis")
+BATCH = 25              # kills of one run
+KILL_S = 90.0           # for a kill, its return and its audit; a batch that takes longer hangs
+GRACE_S = 60.0
+COLUMNS = ("killed with -9", "kills", "lost", "twice", "groups issued", "trained", "dead", "steps", "back, s: median",
+           "largest", "runs and seeds")
+AWAY = "redis, away for {:.0f} s"
+
+Row = Mapping[str, Any]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Kill, batch after batch; show the table, and write it down if asked."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description="Nothing lost, nothing twice.")
+    parser.add_argument("--kills", type=int, default=50, help="of each role (50)")
+    parser.add_argument("--away-s", type=float, default=300.0, help="that Redis is away for once; 0: not at all (300)")
+    parser.add_argument("--out", type=Path, default=Path("runs") / "prove-chaos", metavar="DIR", help="of the runs")
+    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
+    args = parser.parse_args(argv)
+    out: Path = args.out.absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    table = out / "kills.jsonl"
+    heading = results.heading("Chaos: every role killed again and again")
+    wanted = [(role, args.kills, 0.0) for role in ROLES] + ([("redis", 1, args.away_s)] if args.away_s else [])
+    try:
+        for role, kills, away_s in wanted:
+            if not fulfil(role, kills, away_s, out, table):
+                sys.stdout.write(f"failed: {role}; its runs and their logs lie in {out}\n")
+                break
+    except KeyboardInterrupt:
+        sys.stdout.write(f"interrupted; the next start goes on from {table}\n")
+        return 130
+    rows = read(table)
+    lines = [*heading, *as_table(rows, wanted)]
+    sys.stdout.write("\n" + "\n".join(lines) + "\n")
+    if args.write:
+        results.append(lines)
+    return 0 if is_proven(rows, wanted) else 1
+
+
+def fulfil(role: str, kills: int, away_s: float, out: Path, table: Path) -> bool:
+    """Run batches until the table has so many kills of the role. False: a run or an audit failed."""
+    while missing := kills - len(kills_of(read(table), role, away_s)):
+        batch = min(missing, BATCH)
+        number = len({row["run"] for row in read(table, any_commit=True)})
+        name = f"{role}-{number}"
+        sys.stdout.write(f"{role}: {kills - missing} of {kills} kills are there; {batch} more in run {name}\n")
+        sys.stdout.flush()
+        words = [sys.executable, "-m", "benchmarks.chaos_batch", "--kills", f"{role}={batch}", "--name", name,
+                 "--seed", str(number), "--out", str(out), "--table", str(table), "--away-s", str(away_s)]
+        with (out / f"{name}.log").open("wb") as log:
+            process = spawn(words, cwd=results.ROOT, stdout=log, stderr=log)
+            try:
+                is_in_time = wait(process, OUTAGE_S + batch * (KILL_S + away_s))
+            finally:
+                code = stop(process, GRACE_S)
+        if code or not is_in_time:
+            return False
+    return True
+
+
+def read(table: Path, *, any_commit: bool = False) -> list[Row]:
+    """The lines of the table, of this commit alone unless asked."""
+    if not table.exists():
+        return []
+    rows: list[Row] = [json.loads(line) for line in table.read_text(encoding="utf-8").splitlines()]
+    return [row for row in rows if any_commit or row["commit"] == results.commit()]
+
+
+def kills_of(rows: Iterable[Row], role: str, away_s: float) -> list[Row]:
+    """The kills of one role."""
+    return [row for row in rows if row["role"] == role and row.get("away_s") == away_s]
+
+
+def ends_of(rows: Iterable[Row], kills: Iterable[Row]) -> list[Row]:
+    """How the runs of these kills ended."""
+    runs = {row["run"] for row in kills}
+    return [row for row in rows if not row["role"] and row["run"] in runs]
+
+
+def is_proven(rows: Sequence[Row], wanted: Sequence[tuple[str, int, float]]) -> bool:
+    """Whether every kill is there, every audit clean, and every run that came to its end ended well."""
+    return all(len(kills_of(rows, role, away_s)) >= kills for role, kills, away_s in wanted) and \
+        all(row["is_clean"] and row.get("exit_code", 0) == 0 for row in rows)
+
+
+def as_table(rows: Sequence[Row], wanted: Sequence[tuple[str, int, float]]) -> list[str]:
+    """Lines of Markdown."""
+    lines = [f"| {' | '.join(COLUMNS)} |", f"|---{'|--:' * (len(COLUMNS) - 2)}|---|"]
+    for role, _, away_s in wanted:
+        if kills := kills_of(rows, role, away_s):
+            ends = ends_of(rows, kills)
+            sums = [str(sum(row[key] for row in ends)) for key in ("issued", "trained", "dead", "steps")]
+            back = [row["back_s"] for row in kills]
+            seeds = ", ".join(f"{row['run']}: {row['seed']}" for row in {row["run"]: row for row in kills}.values())
+            worst = [str(max(row[key] for row in [*kills, *ends])) for key in ("lost", "twice")]
+            lines.append(" | ".join([f"| {AWAY.format(away_s) if away_s else role}", str(len(kills)), *worst, *sums,
+                                     f"{statistics.median(back):.1f}", f"{max(back):.1f}", f"{seeds} |"]))
+    audits = len(rows)
+    bad = [row for row in rows if not row["is_clean"]]
+    verdict = "Proven" if is_proven(rows, wanted) else "NOT proven"
+    return [*lines, "", (f"**{verdict}**: {audits - len(bad)} of {audits} audits are clean, one after each kill on the "
+                         "live run and one after each run; `lost` and `twice` are the most that any of them found."),
+            *([""] if bad else []), *(f"- run {row['run']}: lost {row['lost_ids']}, twice {row['twice_ids']}"
+                                      for row in bad[:50])]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
