@@ -58,11 +58,15 @@ class Journal:
         self._number = 0
         self._log = self._create_ledger()
         self._payloads = PayloadWriter(folder, fence, segment_mb=config.segment_mb)
-        self.ledger: Ledger = read_ledger(folder, before=fence)
-        previous = self.ledger.previous
-        self._sync_last_life(previous)
-        self._write([{"kind": "life", "fence": fence, "run": run, "previous": previous,
-                      "previous_end": self.ledger.end if previous else None, **(facts or {})}])
+        try:
+            self.ledger: Ledger = read_ledger(folder, before=fence)
+            previous = self.ledger.previous
+            self._sync_last_life(previous)
+            self._write([{"kind": "life", "fence": fence, "run": run, "previous": previous,
+                          "previous_end": self.ledger.end if previous else None, **(facts or {})}])
+        except BaseException:
+            self.close()
+            raise
 
     def has(self, group_id: str) -> bool:
         """Whether the group has an outcome."""
@@ -118,8 +122,8 @@ class Journal:
             Fenced: a newer learner has opened the journal.
         """
         self.check_fence()
-        there = [segment for segment in segments(self.folder) if segment.path != self._payloads.current]
-        for segment in removable(there, self.ledger, self._config, covered=covered, now=time.time()):
+        for segment in removable(segments(self.folder), self.ledger, self._config, covered=covered, now=time.time(),
+                                 writing=self._payloads.current):
             size = segment.path.stat().st_size
             steps = [record["step"] for record in self.ledger.steps if record["file"] == segment.path.name]
             try:

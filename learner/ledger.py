@@ -113,8 +113,9 @@ class _Reader:
     """One reading of a journal."""
 
     def __init__(self, folder: Path, *, before: int | None, strict: bool) -> None:
-        self._folder = folder
+        self._segments = segments(folder)       # looked for first: a life creates its ledger before them
         self._lives = [path for path in ledgers(folder) if before is None or fence_of(path) < before]
+        self._before = before
         self._strict = strict
         self._ledger = Ledger(fence=max(map(fence_of, self._lives), default=0))
 
@@ -124,8 +125,8 @@ class _Reader:
             self._read_life(path, end)
             self._ledger.previous = path.name
         fences = set(map(fence_of, self._lives))
-        for segment in segments(self._folder):
-            if segment.fence < self._ledger.fence and segment.fence not in fences:
+        for segment in self._segments:
+            if segment.fence not in fences and (self._before is None or segment.fence < self._before):
                 self._problem(f"{segment.path} is there, and the ledger of the life that wrote it is gone: {ADVICE}")
         return self._ledger
 
@@ -140,30 +141,39 @@ class _Reader:
         A life that was killed before its first record was whole has written nothing, and nobody names it: the one
         before it is the newest.
         """
-        newest = next((path for path in reversed(self._lives) if self._has_begun(path)), None)
+        path = self._newest(self._lives)
         chain: list[tuple[Path, int | None]] = []
         end = None
-        while newest is not None:
-            first = first_record(newest) if newest.exists() else None
-            if not isinstance(first, Whole):
-                self._problem(f"{newest}: record 0 is damaged or gone, and more of this run hangs on it: {ADVICE}")
-                break
-            chain.append((newest, end))
-            end = first.record["previous_end"]
-            newest = newest.with_name(first.record["previous"]) if first.record["previous"] else None
+        while path is not None:
+            chain.append((path, end))
+            first = first_record(path) if path.exists() else None
+            if isinstance(first, Whole) and first.record["kind"] == "life":
+                end = first.record["previous_end"]
+                path = path.with_name(first.record["previous"]) if first.record["previous"] else None
+            else:                               # reading that life is going to be a problem; this is for the others
+                end = None
+                path = self._newest([life for life in self._lives if fence_of(life) < fence_of(path)])
         return chain
 
-    def _has_begun(self, path: Path) -> bool:
-        first = first_record(path)
-        if isinstance(first, Broken) and first.is_tail:
-            _warn_of_tail(path, first)
-        return first is not None and not (isinstance(first, Broken) and first.is_tail)
+    @staticmethod
+    def _newest(lives: list[Path]) -> Path | None:
+        """The newest life that has written a record."""
+        for path in reversed(lives):
+            first = first_record(path)
+            if isinstance(first, Broken) and first.is_tail:
+                _warn_of_tail(path, first)
+            elif first is not None:
+                return path
+        return None
 
     def _read_life(self, path: Path, end: int | None) -> None:
         """Take in the records of one life, up to `end` where a later life has read it that far."""
         problems = len(self._ledger.problems)
         self._ledger.end = 0
         number = 0                              # of the record that comes next
+        if not path.exists():
+            self._problem(f"{path} is gone, and a later life of this run began where it ends: {ADVICE}")
+            return
         for found in scan(path, until=end):
             if isinstance(found, Whole):
                 number = self._take(path, found, number)

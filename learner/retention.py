@@ -7,6 +7,7 @@ In: the ledger, the files that are there, what the checkpoints cover. Out: the f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from config.learner import JournalConfig
 from learner.ledger import Ledger
@@ -15,14 +16,15 @@ from learner.payloads import MIB, Segment
 DAY_S = 86_400.0
 
 
-def removable(there: list[Segment], ledger: Ledger, config: JournalConfig, *, covered: int,
-              now: float) -> list[Segment]:
+def removable(there: list[Segment], ledger: Ledger, config: JournalConfig, *, covered: int, now: float,
+              writing: Path | None) -> list[Segment]:
     """The segments to remove, the oldest first.
 
     Args:
-        there: all segments, the oldest first, without the one that is being written.
+        there: all segments, the oldest first.
         covered: steps below this one are covered by the oldest checkpoint that is kept.
         now: Unix seconds.
+        writing: the segment that is being written, which stays.
     """
     last_steps = _last_steps(ledger)
     newer_bytes = 0
@@ -30,7 +32,7 @@ def removable(there: list[Segment], ledger: Ledger, config: JournalConfig, *, co
     for segment in reversed(there):
         facts = segment.path.stat()
         newer_bytes += facts.st_size
-        if last_steps.get(segment.path.name, -1) >= covered:
+        if segment.path == writing or last_steps.get(segment.path.name, -1) >= covered:
             continue
         limits = [] if config.keep_days is None else [now - facts.st_mtime > config.keep_days * DAY_S]
         limits += [] if config.keep_mb is None else [newer_bytes > config.keep_mb * MIB]
