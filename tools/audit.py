@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from config.logs import mask
 from learner.ledger import Ledger, read_ledger
 from tools.audit_notes import read_notes
 from tools.audit_payloads import Payloads, check_payloads, covered_by_checkpoints
-from tools.audit_sums import Audit, Look, compare, named, with_looks
+from tools.audit_sums import Audit, Look, compare, named
 from tools.audit_view import look, read_cursor, server_of
 
 LOOKS = 3                   # at what seems lost, before it is said
@@ -48,8 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object")
     args = parser.parse_args(argv)
     try:
-        with embedded.ensure_readable(args.run, args.runs_dir) as url:
-            link = Link(url, outage_s=OUTAGE_S)
+        with embedded.ensure_readable(args.run, args.runs_dir) as url, closing(Link(url, outage_s=OUTAGE_S)) as link:
             result = audit(link, Keys(args.run), embedded.folder_of(args.run, args.runs_dir) / "journal",
                            is_quick=args.quick)
     except PipelineError as error:
@@ -76,7 +76,7 @@ def audit(link: Link, keys: Keys, folder: Path, *, is_quick: bool = False) -> Au
         if result.is_settled or len(looks) == LOOKS:
             break
         time.sleep(PAUSE_S)
-    return replace(with_looks(result, looks), notes=tuple(read_notes(folder)),
+    return replace(result, looks=tuple(looks) if len(looks) > 1 else (), notes=tuple(read_notes(folder)),
                    payloads=None if is_quick else _check(folder, ledger))
 
 
@@ -109,7 +109,7 @@ def _look_once(link: Link, keys: Keys, folder: Path) -> tuple[Audit, Ledger]:
 
 
 def _check(folder: Path, ledger: Ledger) -> Payloads:
-    return check_payloads(folder, ledger.steps, covered=covered_by_checkpoints(folder.parent / "checkpoints"))
+    return check_payloads(folder, ledger.steps, covered=lambda: covered_by_checkpoints(folder.parent / "checkpoints"))
 
 
 def _beside(result: Audit) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,13 +27,14 @@ class Payloads:
     damaged: tuple[str, ...]    # a line for each that is damaged, or missing though recovery needs it
 
 
-def check_payloads(folder: Path, steps: Iterable[Mapping[str, Any]], *, covered: int) -> Payloads:
+def check_payloads(folder: Path, steps: Iterable[Mapping[str, Any]], *, covered: Callable[[], int]) -> Payloads:
     """Compare every payload with the length and checksum in its step's record.
 
     Args:
         folder: the journal.
         steps: records with `step`, `file`, `offset`, `length` and `crc32`.
-        covered: steps below it are in a checkpoint: only their payloads may have been removed.
+        covered: steps below what it answers are in a checkpoint: only their payloads may have been removed. Asked once
+            a file is found to be gone, since a learner that runs removes files behind its newest checkpoints.
     """
     by_file: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for record in steps:
@@ -46,7 +47,8 @@ def check_payloads(folder: Path, steps: Iterable[Mapping[str, Any]], *, covered:
                 bad = [record["step"] for record in sorted(records, key=lambda record: int(record["offset"]))
                        if not _is_whole(stream, record)]
         except FileNotFoundError:
-            needed = [record["step"] for record in records if record["step"] >= covered]
+            oldest = covered()
+            needed = [record["step"] for record in records if record["step"] >= oldest]
             removed += len(records) - len(needed)
             damaged += [f"step {step}: {name} is gone, and no checkpoint covers that step" for step in needed]
         except OSError as error:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 from broker import group_ids
 from broker.keys import DEAD as DEAD_STREAM
 from learner.evaluation import version_of
-from learner.ledger import DEAD, DROPPED, TRAINED, Ledger
+from learner.ledger import DEAD, DROPPED, TRAINED, Ledger, Outcome
 from tools.audit_payloads import Payloads
 from tools.audit_view import Cursor, View
 
@@ -73,7 +73,7 @@ class Audit:
     problems: tuple[str, ...]               # damage of the ledger
     payloads: Payloads | None = None        # None: not looked at
     notes: tuple[Mapping[str, Any], ...] = ()           # what operators wrote down: purges
-    looks: tuple[Look, ...] = field(default=())         # all of them, if there were more than one
+    looks: tuple[Look, ...] = ()            # all of them, if there were more than one
 
     @property
     def is_settled(self) -> bool:
@@ -108,19 +108,14 @@ def compare(view: View, ledger: Ledger, after: Cursor, *, went_back: bool) -> Au
     return Audit(
         issued=view.cursor.issued, trained=kinds[TRAINED], dropped=kinds[DROPPED], dead=kinds[DEAD],
         in_flight=len(places), lost=len(lost), twice=len(doubled), ahead=len(ahead),
-        dropped_by_reason=_reasons(ledger, DROPPED), dead_by_reason=_reasons(ledger, DEAD),
-        in_flight_by_stream=dict(Counter(places.values())), tokens_by_reason=_tokens(ledger), lost_ids=tuple(lost),
+        dropped_by_reason=_reasons(outcomes, DROPPED), dead_by_reason=_reasons(outcomes, DEAD),
+        in_flight_by_stream=dict(Counter(places.values())), tokens_by_reason=_tokens(outcomes), lost_ids=tuple(lost),
         lost_how=lost, twice_ids=tuple(_in_order(doubled)),
         retried=sum(view.cursor.retries.values()), asked_again=_asked_again(view, ledger),
         evaluation=_evaluation(view, ledger), foreign=_foreign(view, after), went_back=went_back, is_empty=is_empty,
         problems=tuple(ledger.problems),
         remarks=tuple(_remarks(view, ledger, len(issued), ahead=_in_order(ahead), is_empty=is_empty,
                                astray=_in_order(places.keys() - view.where.keys()))))
-
-
-def with_looks(result: Audit, looks: list[Look]) -> Audit:
-    """The last look's result, with what every look said."""
-    return replace(result, looks=tuple(looks)) if len(looks) > 1 else result
 
 
 def _how(view: View, group_id: str) -> str:
@@ -133,15 +128,15 @@ def _how(view: View, group_id: str) -> str:
     return "it was issued, and has no slot, no entry and no outcome"
 
 
-def _reasons(ledger: Ledger, kind: str) -> dict[str, int]:
+def _reasons(outcomes: Mapping[str, Outcome], kind: str) -> dict[str, int]:
     """Outcomes of a kind, by the first words of their reason."""
-    return dict(Counter(outcome.detail.split(":")[0] for outcome in ledger.outcomes.values() if outcome.kind == kind))
+    return dict(Counter(outcome.detail.split(":")[0] for outcome in outcomes.values() if outcome.kind == kind))
 
 
-def _tokens(ledger: Ledger) -> dict[str, int]:
+def _tokens(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
     """Sampled tokens of the groups that never trained, by the first words of the reason."""
     tokens: Counter[str] = Counter()
-    for outcome in ledger.outcomes.values():
+    for outcome in outcomes.values():
         if outcome.kind != TRAINED and outcome.tokens:
             tokens[outcome.detail.split(":")[0]] += outcome.tokens
     return dict(tokens)
