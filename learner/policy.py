@@ -30,7 +30,6 @@ from config.run import Run
 from learner import random_states
 from learner.batching import Batch
 from learner.checkpoint import STATE
-from learner.checkpoint import STATE
 from learner.deepspeed_config import adamw_arguments, deepspeed_config, learning_rate, offloads_optimizer
 from learner.logprobs import LogprobModel, attention_implementation
 from learner.losses import grpo_loss
