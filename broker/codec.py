@@ -187,7 +187,7 @@ def _prompt(tree: dict[str, Any], *, floor: int | None = None) -> Prompt:
                   temperature=_number(tree["temperature"]),
                   max_tokens=_at_least_one(tree["max_tokens"]),
                   messages=tuple(_is(turn, dict) for turn in tree["messages"]),
-                  token_ids=_from_bytes(tree["token_ids"], IDS),
+                  token_ids=_token_ids(tree["token_ids"], at_least=1),
                   verification_info=_is(json.loads(tree["verification_info"]), dict))
 
 
@@ -203,7 +203,7 @@ def _rollout_tree(rollout: Rollout) -> dict[str, Any]:
 def _rollout(tree: dict[str, Any]) -> Rollout:
     prompt = _prompt(tree["prompt"])
     completions = tuple(
-        Completion(token_ids=_from_bytes(item["token_ids"], IDS),
+        Completion(token_ids=_token_ids(item["token_ids"]),
                    logprobs=_finite(_from_bytes(item["logprobs"], LOGPROBS)),
                    policy_spans=tuple(Span(version=_is(version, int), first=_is(first, int), count=_is(count, int))
                                       for version, first, count in item["spans"]),
@@ -237,6 +237,16 @@ def _array(values: NDArray[Any], dtype: str) -> bytes:
 
 def _from_bytes(raw: Any, dtype: str) -> NDArray[Any]:
     return np.frombuffer(_is(raw, bytes), dtype=dtype)
+
+
+def _token_ids(raw: Any, *, at_least: int = 0) -> NDArray[Any]:
+    """What a step can train on: a negative id has no embedding, and nothing predicts the first token of all."""
+    ids = _from_bytes(raw, IDS)
+    if len(ids) < at_least:
+        raise ValueError(f"{len(ids)} tokens, expected at least {at_least}")
+    if len(ids) and ids.min() < 0:
+        raise ValueError(f"token id {ids.min()}")
+    return ids
 
 
 def _finite(values: NDArray[Any]) -> NDArray[Any]:

@@ -114,7 +114,7 @@ def test_the_journals_payload_is_the_streams() -> None:
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
-IDS = st.integers(-(1 << 31), (1 << 31) - 1)
+IDS = st.integers(0, (1 << 31) - 1)
 COUNTS = st.integers(1, (1 << 31) - 1)
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | NUMBERS | NAMES,
                     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=8)
@@ -148,7 +148,7 @@ def scored_groups(draw: st.DrawFn) -> ScoredGroup:
         fingerprint=draw(NAMES), seed=draw(COUNTS),
         temperature=draw(NUMBERS), max_tokens=draw(COUNTS),
         messages=tuple(draw(st.lists(st.dictionaries(NAMES, NAMES, max_size=2), max_size=2))),
-        token_ids=np.array(draw(st.lists(IDS, max_size=5)), np.int32),
+        token_ids=np.array(draw(st.lists(IDS, min_size=1, max_size=5)), np.int32),
         verification_info=draw(st.dictionaries(NAMES, JSON, max_size=3)))
     rollout = Rollout(prompt=prompt, completions=tuple(draw(completions()) for _ in range(n)), generator=draw(NAMES),
                       seconds=draw(NUMBERS))
@@ -218,6 +218,8 @@ DAMAGE: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("rollout", "prompt", "issued_at"), "today", "expected a finite number, got 'today'"),
     (("rollout", "prompt", "token_ids"), b"\x00\x00\x00", "multiple of element size"),
     (("rollout", "prompt", "token_ids"), [1, 2], "expected bytes, got list"),
+    (("rollout", "prompt", "token_ids"), b"", "0 tokens, expected at least 1"),
+    (("rollout", "completions", 0, "token_ids"), b"\xff" * 12, "token id -1"),
     (("rollout", "prompt", "messages"), ["hello"], "expected dict, got str"),
     (("rollout", "prompt", "verification_info"), "[]", "expected dict, got list"),
     (("rollout", "prompt", "verification_info"), "{", "JSONDecodeError"),

@@ -401,6 +401,7 @@ def test_an_engine_that_breaks_while_it_samples_ends_the_generator(floor: Floor)
 
     asyncio.run(body())
     assert floor.ids(PROMPTS) == ["0"], "for another generator"
+    assert floor.hash("tries")["error:0"].endswith("RuntimeError: CUDA error\n"), "known, should it be the last attempt"
 
 
 def test_an_engine_that_cant_load_weights_ends_the_generator_though_it_samples(floor: Floor) -> None:
