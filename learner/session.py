@@ -190,7 +190,7 @@ class Session:
         intake = Intake(run, self.ownership, ledger, Rounds())
         feeder = Feeder(run, self.ownership, train, held_out, first_row=start.first_row, known=ledger.has,
                         mean_bytes=intake.mean_bytes)
-        tending = _Tending(policy, feeder, Retries(ledger, feeder), lambda: asked(self.link, self.keys))
+        tending = Tending(policy, feeder, Retries(ledger, feeder), lambda: asked(self.link, self.keys))
         collector = Collector(run, intake, stop, tend=tending, say=heartbeat.say)
         tending.collector = collector
         recovery = Recovery(run, intake, feeder, tell=self.status.begin)
@@ -220,7 +220,7 @@ class Session:
             log.exception("curves_not_drawn")
 
 
-class _Tending:
+class Tending:
     """What is done while waiting: notice a dead feeder, hear operators, keep the other ranks' wait alive."""
 
     def __init__(self, policy: Policy, feeder: Feeder, retries: Retries, asked: Callable[[], str]) -> None:
@@ -232,6 +232,7 @@ class _Tending:
         self._last = time.monotonic()
 
     def __call__(self) -> None:
+        """Raises what ended the feeder."""
         if self._feeder.failure is not None:
             raise self._feeder.failure
         wanted = self._asked()

@@ -28,6 +28,7 @@ from broker.messages import (
 )
 from broker.ownership import Ownership
 from broker.streams import Entry, hand_over
+from config.learner import LearnerConfig
 from config.run import Run
 from learner.batching import Batch
 from learner.collector import Collector
@@ -155,7 +156,7 @@ class FilePolicy:
     def __init__(self) -> None:
         self.steps = 0
 
-    def step(self, batch: Batch) -> dict[str, float]:
+    def step(self, batch: Batch, settings: LearnerConfig | None = None) -> dict[str, float]:
         self.steps += 1
         return {"loss": 0.0, "tokens": float(batch.mask.sum()), "entropy": 0.5, "seconds": 0.1}
 
@@ -164,7 +165,12 @@ class FilePolicy:
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
         folder.mkdir(parents=True)
-        (folder / "state.json").write_text(json.dumps(state))
+        (folder / "state.json").write_text(json.dumps({"state": state}))
+
+    def load_checkpoint(self, folder: Path) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads((folder / "state.json").read_text())["state"]
+        self.steps = state["version"]
+        return state
 
     def save_model(self, folder: Path) -> None:
         folder.mkdir(parents=True)

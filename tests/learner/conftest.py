@@ -11,6 +11,7 @@ import pytest
 from broker.connection import Link
 from broker.keys import Keys
 from tests.learner.chain import Chain, make_run
+from tests.learner.loop import Hands
 
 MakeChain = Callable[..., Chain]
 
@@ -32,3 +33,12 @@ def make_chain(link: Link, keys: Keys, tmp_path: Path) -> Iterator[MakeChain]:
 def chain(make_chain: MakeChain) -> Chain:
     """A chain of two groups a step with max_lag 1."""
     return make_chain()
+
+
+@pytest.fixture
+def hands() -> Iterator[list[Hands]]:
+    working: list[Hands] = []
+    yield working
+    for thread in working:
+        thread.stop.set()
+        thread.join(timeout=10)

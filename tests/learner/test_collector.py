@@ -259,13 +259,14 @@ def test_a_breach_of_the_lag_is_logged_and_counted(chain: Chain, caplog: pytest.
 
 # ---------------------------------------------------------------------------------------------------- evaluation rounds
 
-def test_a_round_that_is_whole_is_returned_and_is_open_no_more(chain: Chain) -> None:
+def test_a_round_that_is_whole_has_ended(chain: Chain) -> None:
     for group_id in chain.issue_eval(0, 3):
         chain.score(group_id)
     asked: list[int] = []
-    (done,) = chain.collector.wait_for_round(0, asked.append)
+    chain.collector.wait_for_round(0, asked.append)
+    (done,) = chain.intake.rounds.ended()
     assert len(done.groups) == 3
-    assert (asked, chain.intake.rounds.open) == ([], {})
+    assert asked == []
 
 
 def test_a_round_past_its_deadline_is_asked_for_once_more_and_then_given_up(make_chain: MakeChain) -> None:
@@ -273,15 +274,16 @@ def test_a_round_past_its_deadline_is_asked_for_once_more_and_then_given_up(make
     back, missing = chain.issue_eval(0, 2)
     chain.score(back)
     asked: list[int] = []
-    (given_up,) = chain.collector.wait_for_round(0, asked.append)
+    chain.collector.wait_for_round(0, asked.append)
+    (given_up,) = chain.intake.rounds.ended()
     assert (asked, set(given_up.groups), given_up.missing) == ([0], {back}, {missing})
-    assert chain.intake.rounds.open == {}
     assert "evaluation of version 0, 1 groups missing" in chain.said[-1]
 
 
-def test_a_wait_for_a_round_returns_older_rounds_that_end_meanwhile(chain: Chain) -> None:
+def test_older_rounds_may_end_while_one_is_waited_for(chain: Chain) -> None:
     for version in (4, 5):
         for group_id in chain.issue_eval(version, 2):
             chain.score(group_id)
-    done = chain.collector.wait_for_round(5, lambda version: None)
+    chain.collector.wait_for_round(5, lambda version: None)
+    done = chain.intake.rounds.ended()
     assert sorted(current.version for current in done) == [4, 5]

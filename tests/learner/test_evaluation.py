@@ -47,10 +47,22 @@ def test_a_group_counts_once_and_only_in_an_open_round() -> None:
     assert rounds.add("eval-3-0", group)
     assert not rounds.add("eval-3-0", group)
     assert not rounds.add("eval-4-0", group)
-    assert rounds.complete() == []
+    assert rounds.ended() == []
     assert rounds.add("eval-3-1", None)
-    assert [current.version for current in rounds.complete()] == [3]
+    assert [current.version for current in rounds.ended()] == [3]
+    rounds.close(3)
     assert rounds.open == {}
+    rounds.close(3)                                         # harmless when repeated
+
+
+def test_a_round_begins_again_with_all_of_its_groups() -> None:
+    rounds = Rounds()
+    rounds.begin(3, ["eval-3-0", "eval-3-1", "eval-3-2"])
+    rounds.add("eval-3-0", make_scored(make_prompt("eval-3-0"), [1.0]))
+    rounds.add("eval-3-1", None)
+    rounds.open[3].begin_again()
+    assert (rounds.open[3].missing, rounds.open[3].groups, rounds.open[3].dead) == (
+        {"eval-3-0", "eval-3-1", "eval-3-2"}, {}, [])
 
 
 @pytest.mark.parametrize(("group_id", "version"), [

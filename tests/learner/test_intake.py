@@ -264,9 +264,9 @@ def test_an_evaluation_group_that_a_lost_reply_hid_is_found_by_looking_around(ch
     chain.score(group)
     chain.intake._last[SCORED] = chain.client.xinfo_stream(chain.keys(SCORED))["last-generated-id"]
     chain.read()
-    assert not chain.intake.rounds.complete()
+    assert not chain.intake.rounds.ended()
     chain.intake.look_around()
-    (done,) = chain.intake.rounds.complete()
+    (done,) = chain.intake.rounds.ended()
     assert list(done.groups) == [group]
 
 
@@ -345,7 +345,7 @@ def test_evaluation_groups_go_to_their_round_and_late_ones_are_retired(chain: Ch
     bury(chain.link, chain.keys, chain.entry(ids[1]), reason="it failed")
     chain.score(late)
     chain.read()
-    (done,) = chain.intake.rounds.complete()
+    (done,) = chain.intake.rounds.ended()
     assert (list(done.groups), done.dead, done.missing) == ([ids[0]], [ids[1]], set())
     assert chain.journal.ledger.outcomes == {}                   # the round's record will be their outcome
     assert {name.decode() for name in chain.client.hkeys(chain.keys("where"))} == set(ids)

@@ -1,4 +1,4 @@
-"""Whether a name is free, what the others are told, and which Redis is refused."""
+"""What the others are told, and which Redis is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker.errors import WrongBroker
 from broker.keys import Keys
 from config.loading import from_yaml
 from config.run import Run
-from learner.status import AlreadyFinished, NameTaken, Status, check_redis, read_status
+from learner.status import Status, check_redis, read_status
 from tests.learner.chain import make_run
 
 
@@ -28,72 +28,10 @@ def status(run: Run, link: Link, keys: Keys) -> Status:
     return Status(run, link, keys)
 
 
-def forget(link: Link) -> None:
-    """Redis is empty: the folder is all that is left."""
-    link.client.flushall()
-
-
-def keep(link: Link) -> None:
-    """Redis is as it was."""
-
-
-def test_a_new_name_is_free(status: Status) -> None:
-    status.open()
-
-
-@pytest.mark.parametrize("redis", [keep, forget])
-def test_a_finished_run_is_done_already(status: Status, link: Link, redis: object) -> None:
-    assert callable(redis)
-    status.begin(0)
-    status.end("finished", "", 4)
-    redis(link)
-    with pytest.raises(AlreadyFinished, match=r"run test is finished; its model is in .*test/model"):
-        status.open()
-
-
-@pytest.mark.parametrize("redis", [keep, forget])
-def test_a_run_that_failed_before_it_began_leaves_its_name_free(status: Status, run: Run, link: Link, keys: Keys,
-                                                                redis: object) -> None:
-    assert callable(redis)
+def test_a_new_life_clears_how_the_last_one_ended(status: Status, link: Link, keys: Keys) -> None:
     status.end("failed", "no such file: a typo", 0)
-    redis(link)
-    again = Status(run, link, keys)
-    again.open()
+    status.clear()
     assert link.client.hget(keys("run"), "status") is None, "nobody who joins now takes the old failure for the new"
-    again.begin(0)
-    with pytest.raises(NameTaken):
-        status.open()
-
-
-@pytest.mark.parametrize("redis", [keep, forget])
-@pytest.mark.parametrize("end", ["running", "stopped", "failed"])
-def test_a_run_that_stopped_half_way_is_refused_with_the_way_on(
-        status: Status, run: Run, link: Link, redis: object, end: str) -> None:
-    assert callable(redis)
-    status.begin(0)
-    if end != "running":
-        status.end(end, "why", 3)
-    redis(link)
-    with pytest.raises(NameTaken, match=rf"did not finish \({end}\)\. It left no checkpoint; .*millrace rm test"):
-        status.open()
-    for name in ("step-000040", "step-000080", "step-000120.tmp"):              # the last one was being written
-        (run.folder / "checkpoints" / name).mkdir(parents=True)
-    with pytest.raises(NameTaken) as caught:
-        status.open()
-    command = str(caught.value).split("python -m learner ")[1]
-    assert command == (f"--config {run.folder}/config.yaml name=test-2 "
-                       f"learner.resume={run.folder}/checkpoints/step-000080")
-
-
-def test_a_living_learner_is_named(status: Status, link: Link, keys: Keys) -> None:
-    link.client.hset(keys.alive("learner", "host-77"), mapping={"pid": "77"})
-    with pytest.raises(NameTaken, match=r"has a living learner \(host-77\)"):
-        status.open()
-
-
-def test_a_living_learner_of_another_run_does_not_matter(link: Link, tmp_path: Path) -> None:
-    link.client.hset(Keys("test-2").alive("learner", "host-77"), mapping={"pid": "77"})
-    Status(make_run(tmp_path), link, Keys("test")).open()
 
 
 def test_the_others_find_the_configuration_and_the_end_with_its_reason(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,60 +13,12 @@ from broker import codec
 from broker.checksums import file_checksum
 from broker.errors import RunFailed
 from broker.keys import PROMPTS, SCORED
-from learner.checkpoint import Progress
-from learner.collector import Collector
 from learner.curves import TIMES
-from learner.feeder import Feeder
 from learner.ledger import read_ledger
-from learner.metrics import Metrics, read_metrics
-from learner.prompts import PromptSource
-from learner.rows import Row
-from learner.trainer import Trainer
-from tests.learner.chain import Chain, FilePolicy, OneToken
+from learner.metrics import read_metrics
+from learner.trainer import FINISHED, STOPPED
 from tests.learner.conftest import MakeChain
-
-
-class Hands(threading.Thread):
-    """Samples and scores whatever is in `prompts`: every third training group without variance."""
-
-    def __init__(self, chain: Chain) -> None:
-        super().__init__(daemon=True)
-        self.chain = chain
-        self.stop = threading.Event()
-
-    def run(self) -> None:
-        while not self.stop.wait(0.005):
-            for _, fields in self.chain.client.xrange(self.chain.keys(PROMPTS)):
-                prompt = codec.decode_prompt(fields)
-                is_flat = prompt.group_id.isdigit() and int(prompt.group_id) % 3 == 2
-                self.chain.score(prompt.group_id, [1.0] * prompt.n if is_flat else [1.0] + [0.0] * (prompt.n - 1))
-
-
-@pytest.fixture
-def hands() -> Iterator[list[Hands]]:
-    working: list[Hands] = []
-    yield working
-    for thread in working:
-        thread.stop.set()
-        thread.join(timeout=10)
-
-
-def make_trainer(chain: Chain) -> Trainer:
-    rows = [(i, Row(messages=({"role": "user", "content": f"{i}"},), task="math",
-                    verification_info={"type": "math", "answer": {"value": "5"}})) for i in range(10)]
-    tokenizer: Any = OneToken()
-    policy: Any = FilePolicy()
-    train, held_out = (PromptSource(chain.run, rows, "f", tokenizer, shuffle=False) for _ in range(2))
-    feeder = Feeder(chain.run, chain.ownership, train, held_out, first_row=0, known=chain.journal.has,
-                    mean_bytes=chain.intake.mean_bytes)
-
-    def tend() -> None:
-        if feeder.failure is not None:
-            raise feeder.failure
-    chain.collector = Collector(chain.run, chain.intake, chain.stop, tend=tend, say=chain.said.append)
-    return Trainer(chain.run, policy, ownership=chain.ownership, ledger=chain.journal, intake=chain.intake,
-                   collector=chain.collector, feeder=feeder, metrics=Metrics(chain.run),
-                   start=Progress(version=0, first_row=0, fingerprint="f"))
+from tests.learner.loop import Hands, make_trainer
 
 
 def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(make_chain: MakeChain, hands: list[Hands]) -> None:
@@ -76,7 +27,7 @@ def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(make_chain: MakeC
     hands.append(Hands(chain))
     hands[0].start()
     trainer = make_trainer(chain)
-    assert trainer.train()
+    assert trainer.train() == FINISHED
     trainer.metrics.close()
     folder = chain.run.folder
 
@@ -100,6 +51,7 @@ def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(make_chain: MakeC
     assert sorted(path.name for path in (folder / "weights").iterdir()) == ["v000005", "v000006"]
     assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == ["step-000004", "step-000006"]
     state = json.loads((folder / "checkpoints/step-000006/state.json").read_text())
+    state = state["state"]
     assert (state["version"], state["first_row"], state["fingerprint"]) == (6, issued, "f")
 
     records = read_metrics(folder)
@@ -123,7 +75,7 @@ def test_breaches_of_the_lag_are_in_the_metrics(make_chain: MakeChain, hands: li
     hands[0].start()
     trainer = make_trainer(chain)
     chain.collector.breaches = 3
-    assert trainer.train()
+    assert trainer.train() == FINISHED
     trainer.metrics.close()
     assert [record["lag_breaches"] for record in read_metrics(chain.run.folder)] == [3]
 
@@ -148,10 +100,11 @@ def test_no_slot_is_freed_before_the_next_version_is_announced(
     hands.append(Hands(chain))
     hands[0].start()
     trainer = make_trainer(chain)
-    assert trainer.train()
+    assert trainer.train() == FINISHED
     trainer.metrics.close()
-    # check_fence is called by append itself, and once more before the announcement.
-    assert order == ["announce", *["append", "check_fence", "check_fence", "announce", "retire"] * 2]
+    # check_fence is called by append itself, once more before the announcement, and before payloads are removed.
+    assert order == ["check_fence", "announce", *["append", "check_fence", "check_fence", "announce", "retire"] * 2,
+                     "check_fence"]
 
 
 def test_a_full_disk_ends_the_run_and_acknowledges_nothing(
@@ -161,7 +114,7 @@ def test_a_full_disk_ends_the_run_and_acknowledges_nothing(
     hands[0].start()
     trainer = make_trainer(chain)
     with Path("/dev/full").open("wb", buffering=0) as full:
-        monkeypatch.setattr(chain.journal, "_payload", full)
+        monkeypatch.setattr(chain.journal._payloads, "_stream", full)
         with pytest.raises(RunFailed, match=r"No space left on device\. Nothing of this step was acknowledged"):
             trainer.train()
     trainer.feeder.stop()
@@ -178,10 +131,10 @@ def test_a_stop_ends_after_the_step_with_a_checkpoint_to_go_on_from(make_chain: 
     trainer = make_trainer(chain)
     timer = threading.Timer(0.3, chain.stop.set)
     timer.start()
-    assert not trainer.train()
+    assert trainer.train() == STOPPED
     timer.join()
     trainer.metrics.close()
     assert len(read_ledger(chain.run.folder / "journal").steps) == trainer.version
     assert len(read_metrics(chain.run.folder)) == trainer.version
     state = json.loads((chain.run.folder / f"checkpoints/step-{trainer.version:06d}/state.json").read_text())
-    assert state["first_row"] == min(map(int, chain.slots))             # the oldest group without an outcome
+    assert state["state"]["first_row"] == min(map(int, chain.slots))             # the oldest group without an outcome

@@ -1,0 +1,226 @@
+"""A learner that goes on: what a kill, a forgetful Redis and an operator leave is brought together again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from broker.control import DRAIN, GO_ON, PAUSE, ask
+from broker.errors import WentBack
+from broker.keys import PROMPTS
+from broker.streams import bury
+from learner.ledger import DROPPED, read_ledger
+from learner.recovery import too_many_of
+from learner.trainer import DRAINED, FINISHED, Trainer
+from tests.learner.chain import Chain
+from tests.learner.conftest import MakeChain
+from tests.learner.loop import Hands, make_trainer
+
+
+def finish(trainer: Trainer) -> str:
+    """Train to the end, and close what is open."""
+    try:
+        return trainer.train()
+    finally:
+        trainer.feeder.stop()
+        trainer.metrics.close()
+
+
+def assert_nothing_is_lost(chain: Chain, *, steps: int) -> None:
+    """Every id that the cursor names has one outcome, and every step is there once."""
+    ledger = read_ledger(chain.run.folder / "journal")
+    assert ledger.twice == []
+    assert [record["step"] for record in ledger.steps] == list(range(steps))
+    position = int(chain.client.hget(chain.keys("cursor"), "position"))
+    assert {str(ordinal) for ordinal in range(position)} <= ledger.outcomes.keys() | chain.slots
+    assert not chain.slots & ledger.outcomes.keys()
+
+
+@contextmanager
+def hands_of(chain: Chain, hands: list[Hands]) -> Iterator[None]:
+    hands.append(Hands(chain))
+    hands[-1].start()
+    yield
+
+
+@contextmanager
+def once_before(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, act: Callable[[], object], *,
+                call: int) -> Iterator[list[int]]:
+    """Do `act` before the `call`-th call of a method."""
+    real, calls = getattr(owner, name), [0]
+
+    def wrapped(*args: Any, **options: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == call:
+            act()
+        return real(*args, **options)
+    monkeypatch.setattr(owner, name, wrapped)
+    yield calls
+    assert calls[0] >= call, f"{name} was never called so often"
+
+
+def flush(chain: Chain) -> None:
+    chain.client.flushall()
+
+
+def go_back_a_little(chain: Chain) -> None:
+    """The last writes are gone: `seq`, and with it an announcement."""
+    chain.client.hincrby(chain.keys("cursor"), "seq", -2)
+    newest = chain.client.xrevrange(chain.keys("weights"), count=1)
+    chain.client.xdel(chain.keys("weights"), newest[0][0])
+    chain.client.hincrby(chain.keys("run"), "version", -1)
+
+
+@pytest.mark.parametrize("harm", [flush, go_back_a_little])
+@pytest.mark.parametrize("place", ["announce", "retire", "issue"])
+def test_a_redis_that_forgets_in_the_middle_of_a_step_costs_nothing(
+        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *,
+        place: str, harm: Callable[[Chain], None]) -> None:
+    chain = make_chain(learner={"steps": 6}, evaluation={"every": 2, "prompts": 2, "samples": 2})
+    trainer = make_trainer(chain)
+    with caplog.at_level(logging.WARNING), hands_of(chain, hands), \
+            once_before(monkeypatch, chain.ownership, place, lambda: harm(chain), call=4):
+        assert finish(trainer) == FINISHED
+    assert "recovering reason=redis at" in caplog.text
+    assert ("redis_was_empty" in caplog.text) == (harm is flush)
+    assert_nothing_is_lost(chain, steps=6)
+    assert trainer.policy.steps == trainer.version == 6                     # type: ignore[attr-defined]
+    assert sorted(read_ledger(chain.run.folder / "journal").evaluations) == [0, 2, 4, 6]
+
+
+def test_an_entry_that_somebody_deletes_is_issued_again_with_its_old_floor(
+        make_chain: MakeChain, hands: list[Hands], caplog: pytest.LogCaptureFixture) -> None:
+    chain = make_chain(learner={"steps": 3, "group_deadline_s": 10})        # looked around for every half second
+    trainer = make_trainer(chain)
+    for group_id in chain.issue(4):
+        chain.sample(group_id)
+    gone = chain.entry("2")
+    chain.client.xdel(chain.keys(gone.stream), gone.entry_id)
+    chain.client.hdel(chain.keys("where"), "3")
+    with hands_of(chain, hands):
+        assert finish(trainer) == FINISHED
+    assert "issued_again count=2 groups=2 3" in caplog.text
+    assert_nothing_is_lost(chain, steps=3)
+
+
+def test_a_smaller_budget_at_a_resume_drops_what_could_never_be_trained_in_time(
+        make_chain: MakeChain, caplog: pytest.LogCaptureFixture) -> None:
+    chain = make_chain(learner={"steps": 9, "max_lag": 0})
+    chain.issue(5)
+    trainer = make_trainer(chain)
+    trainer._recover()
+    trainer.metrics.close()
+    outcomes = chain.journal.ledger.outcomes
+    assert set(outcomes) == {"0", "1", "2"}                                 # 2 a step, all of floor 0
+    assert {outcome.kind for outcome in outcomes.values()} == {DROPPED}
+    assert outcomes["0"].detail.startswith("config: with groups_per_step=2 and max_lag=0")
+    assert chain.slots == {"3", "4"}
+
+
+@pytest.mark.parametrize(("floors", "version", "size", "lag", "gone"), [
+    ([], 0, 2, 1, 0),
+    ([0, 0, 0, 0], 0, 2, 1, 0),             # two steps of two
+    ([0, 0, 0, 0, 0], 0, 2, 1, 1),
+    ([0, 0, 0], 1, 2, 1, 1),                # floor 0 must train at version 1
+    ([0, 1, 1, 1], 1, 2, 1, 0),             # one of floor 0 now, three of floor 1 by version 2
+    ([0, 1, 1, 1, 1], 1, 2, 1, 1),
+    ([0, 0, 5], 5, 2, 1, 2),                # nobody may train floor 0 any more
+    ([3, 3, 3], 3, 1, 2, 0)])
+def test_the_oldest_go_until_the_rest_can_be_trained_in_time(
+        floors: list[int], version: int, size: int, lag: int, gone: int) -> None:
+    assert too_many_of(floors, version, groups_per_step=size, max_lag=lag) == gone
+    assert too_many_of(floors[gone:], version, groups_per_step=size, max_lag=lag) == 0
+
+
+def test_a_drained_run_trains_what_is_out_and_lets_nothing_in(make_chain: MakeChain, hands: list[Hands]) -> None:
+    chain = make_chain(learner={"steps": 50, "groups_per_step": 3, "filters": {"zero_variance": "keep"}})
+    chain.issue(4)
+    ask(chain.link, chain.keys, DRAIN)
+    trainer = make_trainer(chain)
+    trainer.feeder.is_open = False
+    with hands_of(chain, hands):
+        assert finish(trainer) == DRAINED
+    ledger = read_ledger(chain.run.folder / "journal")
+    assert [len(record["ids"]) for record in ledger.steps] == [3, 1]        # the last step takes what is left
+    assert chain.slots == set()
+    assert (chain.run.folder / "checkpoints" / "step-000002").is_dir()
+    assert (chain.run.folder / "model").is_dir()
+
+
+def test_a_paused_run_trains_nothing_until_it_is_told_to_go_on(
+        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = make_chain(learner={"steps": 3})
+    ask(chain.link, chain.keys, PAUSE)
+    trainer = make_trainer(chain)
+    paused_at: list[int] = []
+
+    def hear(text: str) -> None:
+        if "the operator, who paused the run: millrace resume test" in text:
+            paused_at.append(trainer.version)
+            ask(chain.link, chain.keys, GO_ON)
+    monkeypatch.setattr(trainer.collector, "_say", hear)
+    with hands_of(chain, hands):
+        assert finish(trainer) == FINISHED
+    assert set(paused_at) == {0}
+    assert_nothing_is_lost(chain, steps=3)
+
+
+def test_a_dead_group_that_an_operator_wants_again_is_a_new_group(make_chain: MakeChain, hands: list[Hands]) -> None:
+    chain = make_chain(learner={"steps": 4})
+    trainer = make_trainer(chain)
+    (poisoned,) = chain.issue(1)
+    bury(chain.link, chain.keys, chain.entry(poisoned), reason="three workers died of it")
+    chain.read()
+    (letter, _), = chain.client.xrange(chain.keys("dead"))
+    chain.client.hset(chain.keys("retries"), poisoned, letter)
+    with hands_of(chain, hands):
+        assert finish(trainer) == FINISHED
+    ledger = read_ledger(chain.run.folder / "journal")
+    assert ledger.outcomes["0"].kind == "dead"
+    assert ledger.outcomes["0-r1"].kind == "trained"
+    assert ledger.retries == {"0": 1}
+    assert chain.client.hget(chain.keys("cursor"), "retry:0") == b"1"
+    assert chain.client.hlen(chain.keys("retries")) == chain.depth("dead") == 0
+    issued = int(chain.client.hget(chain.keys("cursor"), "issued"))
+    assert issued == len(ledger.outcomes | dict.fromkeys(chain.slots))
+    assert_nothing_is_lost(chain, steps=4)
+
+
+def test_a_retry_that_redis_forgot_comes_in_again_and_one_that_ended_is_counted(make_chain: MakeChain) -> None:
+    chain = make_chain(learner={"steps": 4})
+    trainer = make_trainer(chain)
+    for group_id in chain.issue(2):
+        bury(chain.link, chain.keys, chain.entry(group_id), reason="it failed")
+        chain.read()
+        chain.client.hset(chain.keys("retries"), group_id, "1-1")
+    chain.collector.look_after()
+    assert chain.slots == {"0-r1", "1-r1"}
+    bury(chain.link, chain.keys, chain.entry("1-r1"), reason="it failed again")
+    chain.read()
+    chain.client.flushall()
+    with pytest.raises(WentBack):
+        chain.ownership.check()
+    trainer._recover()
+    trainer.collector._checked = 0.0
+    trainer.collector.look_after()
+    trainer.metrics.close()
+    assert "0-r1" in chain.slots
+    assert chain.depth(PROMPTS) == len(chain.slots)
+    cursor = {name.decode(): value for name, value in chain.client.hgetall(chain.keys("cursor")).items()}
+    assert (cursor["retry:0"], cursor["retry:1"]) == (b"1", b"1")
+
+
+def test_a_request_for_what_never_died_is_refused(make_chain: MakeChain, caplog: pytest.LogCaptureFixture) -> None:
+    chain = make_chain()
+    trainer = make_trainer(chain)
+    trainer.metrics.close()
+    chain.issue(1)
+    chain.client.hset(chain.keys("retries"), "0", "1-1")
+    chain.collector.look_after()
+    assert "retry_refused group=0 reason=it has no outcome yet" in caplog.text
+    assert chain.client.hlen(chain.keys("retries")) == 0
+    assert chain.slots == {"0"}
