@@ -116,8 +116,10 @@ def _beside(result: Audit) -> Iterator[str]:
     """What is no part of the sums."""
     held_out = result.evaluation
     if held_out.issued:
-        yield (f"  evaluation {held_out.issued:8}   {held_out.recorded} recorded, {held_out.in_flight} in flight"
-               + (f", {held_out.missing} in no stream" if held_out.missing else ""))
+        yield (f"  evaluation {held_out.issued:8}"
+               + _by({"recorded": held_out.recorded, "of them dead": held_out.dead,
+                      "given up": held_out.given_up, "in flight": held_out.in_flight,
+                      "in no stream": held_out.missing}))
     if result.tokens_by_reason:
         yield (f"  tokens thrown away: {sum(result.tokens_by_reason.values())}"
                f"{_by(result.tokens_by_reason)}")

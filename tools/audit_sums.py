@@ -27,7 +27,9 @@ class Evaluation:
     """Held-out groups, which hold no slot and are no part of the sums."""
 
     issued: int
-    recorded: int           # with their round, in the ledger
+    recorded: int           # with their round, in the ledger; among them are
+    dead: int               # those that could not be processed, and
+    given_up: int           # those that had not come back when their round was written down
     in_flight: int
     missing: int            # issued, not recorded, and in no stream: the learner asks for them again
 
@@ -149,10 +151,13 @@ def _asked_again(view: View, ledger: Ledger) -> int:
 
 
 def _evaluation(view: View, ledger: Ledger) -> Evaluation:
-    recorded = {group_id for record in ledger.evaluations.values() for group_id in record["ids"]}
+    recorded = {group_id for record in ledger.evaluations.values() for group_id in record.get("ids", ())}
     out = {group_id for group_id in view.where if version_of(group_id) >= 0} - recorded
     found = sum(bool(view.streams_of(group_id)) for group_id in out)
-    return Evaluation(issued=len(recorded | out), recorded=len(recorded), in_flight=found, missing=len(out) - found)
+    rounds = ledger.evaluations.values()
+    return Evaluation(issued=len(recorded | out), recorded=len(recorded), in_flight=found, missing=len(out) - found,
+                      dead=sum(record.get("dead", 0) for record in rounds),
+                      given_up=sum(record.get("missing", 0) for record in rounds))
 
 
 def _foreign(view: View, after: Cursor) -> int:

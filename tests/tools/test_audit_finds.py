@@ -167,16 +167,18 @@ def test_a_dead_group_that_was_begun_anew_is_one_more_issued(chain: Chain) -> No
 
 def test_evaluation_is_counted_apart(chain: Chain) -> None:
     ids = chain.issue_eval(0, 3)
-    chain.journal.evaluation(0, {"ids": ids})
+    chain.journal.evaluation(0, {"ids": ids, "dead": 1, "missing": 1})
     chain.ownership.retire(ids)
     later = chain.issue_eval(1, 2)
-    assert look(chain).evaluation == Evaluation(issued=5, recorded=3, in_flight=2, missing=0)
+    assert look(chain).evaluation == Evaluation(
+        issued=5, recorded=3, dead=1, given_up=1, in_flight=2, missing=0)
     entry = chain.entry(later[0])
     chain.client.xdel(chain.keys(entry.stream), entry.entry_id)
     result = look(chain)
-    assert result.evaluation == Evaluation(issued=5, recorded=3, in_flight=1, missing=1)
+    assert result.evaluation == Evaluation(
+        issued=5, recorded=3, dead=1, given_up=1, in_flight=1, missing=1)
     assert (result.issued, result.lost, result.foreign, result.is_clean) == (0, 0, 0, True)
-    assert "3 recorded, 1 in flight, 1 in no stream" in as_text("test", result)
+    assert "3 recorded, 1 of them dead, 1 given up, 1 in flight, 1 in no stream" in as_text("test", result)
 
 
 def test_groups_issued_and_trained_during_a_look_do_not_spoil_its_sums(
