@@ -1,7 +1,8 @@
 """Every key of a run in Redis, under `rl:{NAME}:`. The braces are literal: they keep a run on one cluster slot.
 
-The keys of the protocol are described in lua/keys.lua. Beside them there are `alive:ROLE:ID` (`broker.alive`) and the
-hash `scorers`, the pool's counters (`broker.tally`): people read them, and the dispatcher reads what a group costs.
+The keys of the protocol are described in lua/keys.lua. Beside them there are `alive:ROLE:ID` (`broker.alive`),
+`died:HOST-PID` (`broker.deaths`) and the hash `scorers`, the pool's counters (`broker.tally`): people read them, dead
+letters quote them, and the dispatcher reads what a group costs.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from broker.keys import Keys
 from broker.messages import DeadLetter
 from broker.streams import Consumer, Entry
 from tests.broker.conftest import Board, result_of
-from tests.conftest import RedisServer
+from tests.redis_servers import RedisServer
 
 
 @pytest.mark.parametrize(("code", "words"), [

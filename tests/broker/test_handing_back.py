@@ -12,7 +12,7 @@ from broker.keys import GROUP
 from broker.leases import hand_back_within
 from broker.streams import Consumer, Entry
 from tests.broker.conftest import Board, result_of
-from tests.conftest import RedisServer
+from tests.redis_servers import RedisServer
 
 LEASE_S = 60.0
 

@@ -20,7 +20,7 @@ from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import Rollout
 from broker.processes import spawn, stop
 from tests.broker.test_alive import wait_until
-from tests.conftest import RedisServer
+from tests.redis_servers import RedisServer
 from tests.scorers.station import HANGING, SLEEPER, Scorers, ScriptedScorer, Station, make_run
 from tests.scorers.test_worker import running, sleeping_for, workers
 

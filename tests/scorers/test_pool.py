@@ -159,6 +159,28 @@ def test_only_failures_in_a_row_count(code: int, lived_s: float, before: int, af
     assert child.not_before == 100.0 + lived_s + (0.5 if after < 2 else 4.0)
 
 
+def test_what_a_child_says_is_passed_on_and_its_last_lines_are_kept(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    reader, writer = os.pipe()
+    echo = pool._Echo(os.fdopen(reader, "rb"))
+    said = b"".join(b"%d\n" % number for number in range(100)) + b"x" * (2 * pool.LONGEST_LINE) + b"\xff no end of line"
+    with os.fdopen(writer, "wb") as stream:
+        stream.write(said)
+    kept = echo.last_lines()
+    assert capfdbinary.readouterr().err == said, "every byte of it"
+    assert (len(kept), kept[-1]) == (40, "\ufffd no end of line")
+
+
+def test_a_log_that_can_not_be_written_holds_no_child_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        echo = pool._Echo(os.fdopen(reader, "rb"))
+        with os.fdopen(writer, "wb", buffering=0) as stream:
+            for _ in range(3):
+                stream.write(b"x" * 65_535 + b"\n")          # a pipe holds 64 KiB: who did not read would stop us here
+        assert [len(line) for line in echo.last_lines()] == [65_535] * 3
+
+
 def test_a_pool_outlives_any_number_of_kills(station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     children = with_children(tmp_path, monkeypatch)
     monkeypatch.setattr(pool, "SOON_S", 0.0)
