@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench prove-demo prove-attacks prove-mbpp prove-rewards lock resolve clean
+.PHONY: help setup demo test check fix bench prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo lock resolve clean
 
 # What is installed stays what it is: the GPU environment is not replaced by a plain `make test`.
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
@@ -54,6 +54,15 @@ prove-mbpp: $(INSTALLED)    ## does it tell right from wrong? MBPP's solutions a
 
 prove-rewards: $(INSTALLED)    ## right rewards while answers hang and scorers are killed; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.rewards_under_fire --write $(ARGS)
+
+prove-resume: $(INSTALLED)    ## is a killed and resumed learner the one that was not? bit for bit; the table goes to benchmarks/RESULTS.md
+	@$(PYTHON_IN_VENV) -m benchmarks.exact_resume --write $(ARGS)
+
+prove-chaos: $(INSTALLED)    ## 50 kills of each role, nothing lost, nothing twice; goes on where it was interrupted; the table goes to benchmarks/RESULTS.md
+	@$(PYTHON_IN_VENV) -m benchmarks.chaos --write $(ARGS)
+
+prove-chaos-demo: $(INSTALLED)    ## the demo with a kill every 40 s beside the demo without; the table goes to benchmarks/RESULTS.md
+	@$(PYTHON_IN_VENV) -m benchmarks.chaos_demo --write $(ARGS)
 
 lock: $(INSTALLED)     ## write requirements/*.txt anew from pyproject.toml
 	@scripts/lock.sh write

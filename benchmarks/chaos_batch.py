@@ -43,10 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--table", type=Path, required=True, metavar="FILE", help="JSON lines are appended")
     parser.add_argument("--seed", type=int, default=0, help="of the dice (0)")
     parser.add_argument("--away-s", type=float, default=0.0, help="that a killed Redis stays away")
+    parser.add_argument("--every-s", type=float, default=EVERY_S, help=f"longest pause before a kill ({EVERY_S:g})")
     args = parser.parse_args(argv)
     table = Table(args.table, {"run": args.name, "seed": args.seed, "commit": results.commit(),
                                "machine": results.machine()})
-    orders = Orders(seconds=HARD_END_S, every_s=EVERY_S, seed=args.seed, quota=args.kills, redis_away_s=args.away_s)
+    orders = Orders(seconds=HARD_END_S, every_s=args.every_s, seed=args.seed, quota=args.kills,
+                    redis_away_s=args.away_s)
     return play(args.name, args.out, orders, table)
 
 

@@ -48,8 +48,8 @@ class Orders:
     seconds: float                              # then nothing more is disturbed, and the run is drained
     every_s: float = 10.0                       # between two disturbances
     seed: int = 0
-    quota: Mapping[str, int] | None = None      # so many kills of each of these roles, each once all are back, at
-                                                # random moments up to `every_s` after that, and nothing else
+    quota: Mapping[str, int] | None = None      # so many kills of each of these roles, and nothing else: after the
+                                                # first step, each once all are back, at random up to `every_s` later
     turns: Sequence[str] = ()                   # these roles are killed in turns, over and over, and nothing else
     redis_away_s: float = 0.0                   # after each of its kills
 
@@ -108,7 +108,7 @@ class Monkey:
         self.returns.look(sight)
         if self._stopped is not None and (now >= self._stopped[1] or not may_disturb):
             self.let_go()
-        if may_disturb and now >= self._next and self._may_begin() and self._disturb(sight):
+        if may_disturb and now >= self._next and self._may_begin(sight) and self._disturb(sight):
             self._pause_s = self._draw_pause()
             self._next = time.monotonic() + self._pause_s
 
@@ -123,10 +123,10 @@ class Monkey:
     def _draw_pause(self) -> float:
         return self.orders.every_s if self.orders.quota is None else self._chance.uniform(0, self.orders.every_s)
 
-    def _may_begin(self) -> bool:
+    def _may_begin(self, sight: Sight) -> bool:
         """With a quota, one thing is done after the other, and the pause begins when the last victim is back."""
         quota = self.orders.quota
-        if quota is not None and any(map(self.returns.is_missing, quota)):
+        if quota is not None and (sight.version < 1 or any(map(self.returns.is_missing, quota))):
             self._next = time.monotonic() + self._pause_s
             return False
         return True
