@@ -1,0 +1,69 @@
+"""The proof of exact resume: one small case of it as it is, and what chooses the places to die at."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import exact_resume
+from benchmarks.killed_learner import Death, lines_of, text_of
+from benchmarks.resumed_run import WHILE_STARTING, WHILE_TRAINING, Result, resumed_run
+
+
+@pytest.mark.timeout(300)
+def test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_not(tmp_path: Path) -> None:
+    """The learner, a generator, a scorer and Redis as users start them; `make prove-resume` does it 60 times."""
+    announced = next(place for place in lines_of("trainer", "_commit") if text_of(place).startswith("self.collector."))
+    result = resumed_run(tmp_path, ranks=1, zero_stage=0, steps=16, seed=3,
+                         deaths=["trainer.py:" + str(_line_after_append()), WHILE_TRAINING, announced])
+    assert result.verdict == "pass", result
+    assert [death.split("`")[0] for death in result.deaths] == ["before ", f"{WHILE_TRAINING}: the whole learner",
+                                                               "before "]
+    assert result.again >= 1                    # what the first death left in the journal alone
+    assert (result.identical, result.lost, result.twice) == (16, 0, 0)
+
+
+def _line_after_append() -> int:
+    """Where a step stands in the journal and nothing has trained on it."""
+    steps = [place for place in lines_of("trainer", "_step") if text_of(place).startswith("stepped = self.policy.step")]
+    return int(steps[0].split(":")[1])
+
+
+def test_the_places_to_die_at_are_the_lines_of_the_loop_and_of_the_recovery() -> None:
+    texts = [text_of(place) for place in exact_resume.places()]
+    in_order = ["self._step(groups)", "stepped = self.policy.step(batch)", "self.collector.commit(groups)",
+                "self.checkpoints.save(self.policy, self.progress())", "self._retire_what_has_ended()"]
+    assert [text for text in texts if text in in_order] == in_order
+    assert not any(text.startswith(("def ", "return ", "break", "raise ", '"""', "try:")) for text in texts)
+    assert len(set(exact_resume.places())) == len(texts)
+
+
+def test_every_place_is_dealt_once_and_every_run_has_its_moments() -> None:
+    plan = exact_resume.plan(4, seed=5)
+    moments = {WHILE_STARTING, WHILE_TRAINING}
+    dealt = [place for hand in plan for place in hand if place not in moments]
+    assert sorted(dealt) == sorted(exact_resume.places())
+    assert [sum(place in moments for place in hand) for hand in plan] == [4] * 4
+    assert exact_resume.plan(4, seed=5) == plan != exact_resume.plan(4, seed=6)
+
+
+def test_a_function_that_is_not_there_any_more_is_named() -> None:
+    with pytest.raises(ValueError, match=r"learner/trainer\.py has no function gone"):
+        lines_of("trainer", "_step", "gone")
+
+
+def test_death_looks_into_one_file_alone(tmp_path: Path) -> None:
+    death = Death("trainer.py:5:2", tmp_path / "note")
+    assert death.call(sys._getframe(), "call", None) is None           # this file is not the trainer's
+
+
+@pytest.mark.parametrize(("changes", "verdict"), [
+    ({}, "pass"), ({"identical": 9}, "1 steps differ"), ({"lost": 2, "twice": 1}, "2 lost, 1 twice"),
+    ({"lost": -1}, "-1 lost"), ({"problem": "life 3 ended by itself"}, "life 3 ended by itself")])
+def test_what_is_not_as_it_should_be_is_in_the_verdict(changes: dict[str, object], verdict: str) -> None:
+    whole = {"ranks": 2, "zero_stage": 2, "steps": 10, "lost": 0, "twice": 0, "identical": 10}
+    result = Result(**(whole | changes))                                # type: ignore[arg-type]
+    assert result.verdict == verdict
+    assert exact_resume.as_table([(result, 5.0)])[2].endswith(f"| {verdict} |")
