@@ -39,12 +39,12 @@ IDS, LOGPROBS = "<i4", "<f4"
 
 def encode_prompt(prompt: Prompt) -> Fields:
     """Fields for `prompts`, without `floor` and `policy`: the script `issue` sets those."""
-    return {**_header(prompt), "payload": _pack(_prompt_tree(prompt))}
+    return {**_header(prompt), "payload": _pack(_prompt_tree(prompt, _array))}
 
 
 def encode_rollout(rollout: Rollout) -> Fields:
     """Fields for `rollouts`."""
-    return {**_rollout_header(rollout), "payload": _pack(_rollout_tree(rollout))}
+    return {**_rollout_header(rollout), "payload": _pack(_rollout_tree(rollout, _array))}
 
 
 def encode_scored(group: ScoredGroup) -> Fields:
@@ -55,9 +55,29 @@ def encode_scored(group: ScoredGroup) -> Fields:
 
 
 def encode_scored_payload(group: ScoredGroup) -> bytes:
-    """The payload alone: what the journal keeps of a trained group."""
-    return _pack({"rollout": _rollout_tree(group.rollout), "scores": [_score_tree(score) for score in group.scores],
-                  "rewards": list(group.rewards), "worker": group.worker, "seconds": group.seconds})
+    """The payload alone."""
+    return _pack(_scored_tree(group, _array))
+
+
+def silent_tree(group: ScoredGroup, put: Put) -> dict[str, Any]:
+    """What msgpack can hold of a group whose arrays lie elsewhere, and whose text nobody needs: the journal's form.
+
+    Args:
+        put: stores an array of that type, and returns what stands for it here.
+    """
+    tree = _scored_tree(group, put)
+    for completion in tree["rollout"]["completions"]:
+        completion["text"] = ""
+    return tree
+
+
+def group_of(tree: Any, get: Get) -> ScoredGroup:
+    """The inverse of `silent_tree`, its completions without text. Raises BadMessage.
+
+    Args:
+        get: the array of that type that something stands for.
+    """
+    return _checked(lambda: _scored(tree, get))
 
 
 def encode_dead(letter: DeadLetter, *, floor: int) -> Fields:
@@ -95,8 +115,14 @@ def decode_scored(raw: Raw) -> ScoredGroup:
     return group
 
 
+def decode_rollout_payload(payload: bytes) -> Rollout:
+    """A `Rollout` from a dead letter of the stage `rollouts`."""
+    rollout: Rollout = _decode({b"v": str(SCHEMA_VERSION).encode(), b"payload": payload}, _rollout)
+    return rollout
+
+
 def decode_scored_payload(payload: bytes) -> ScoredGroup:
-    """A `ScoredGroup` from the journal."""
+    """A `ScoredGroup` from its payload alone."""
     group: ScoredGroup = _decode({b"v": str(SCHEMA_VERSION).encode(), b"payload": payload}, _scored)
     return group
 
@@ -161,22 +187,27 @@ def _pack(tree: Any) -> bytes:
 
 def _decode(raw: Raw, build: Any) -> Any:
     check_version(raw)
+    payload = raw.get(b"payload")
+    if payload is None:
+        raise BadMessage("field 'payload' is missing")
+    return _checked(lambda: build(msgpack.unpackb(payload, raw=False)))
+
+
+def _checked(build: Callable[[], T]) -> T:
+    """What `build` makes, or a BadMessage that says why it can't."""
     try:
-        payload = raw.get(b"payload")
-        if payload is None:
-            raise BadMessage("field 'payload' is missing")
-        return build(msgpack.unpackb(payload, raw=False))
+        return build()
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError,
             msgpack.exceptions.UnpackException) as error:
         raise BadMessage(f"payload: {type(error).__name__}: {error}") from error
 
 
-def _prompt_tree(prompt: Prompt) -> dict[str, Any]:
+def _prompt_tree(prompt: Prompt, put: Put) -> dict[str, Any]:
     return {"group_id": prompt.group_id, "split": str(prompt.split), "task": prompt.task, "n": prompt.n,
             "floor": prompt.floor, "issued_at": prompt.issued_at, "epoch": prompt.epoch, "row": prompt.row,
             "fingerprint": prompt.fingerprint, "seed": prompt.seed, "temperature": prompt.temperature,
             "max_tokens": prompt.max_tokens, "messages": [dict(turn) for turn in prompt.messages],
-            "token_ids": _array(prompt.token_ids, IDS), "verification_info": json.dumps(prompt.verification_info)}
+            "token_ids": put(prompt.token_ids, IDS), "verification_info": json.dumps(prompt.verification_info)}
 
 
 def _prompt(tree: dict[str, Any], *, floor: int | None = None) -> Prompt:
@@ -191,12 +222,12 @@ def _prompt(tree: dict[str, Any], *, floor: int | None = None) -> Prompt:
                   verification_info=_is(json.loads(tree["verification_info"]), dict))
 
 
-def _rollout_tree(rollout: Rollout) -> dict[str, Any]:
-    completions = [{"token_ids": _array(completion.token_ids, IDS), "logprobs": _array(completion.logprobs, LOGPROBS),
+def _rollout_tree(rollout: Rollout, put: Put) -> dict[str, Any]:
+    completions = [{"token_ids": put(completion.token_ids, IDS), "logprobs": put(completion.logprobs, LOGPROBS),
                     "spans": [[span.version, span.first, span.count] for span in completion.policy_spans],
                     "finish_reason": str(completion.finish_reason), "text": completion.text}
                    for completion in rollout.completions]
-    return {"prompt": _prompt_tree(rollout.prompt), "completions": completions, "generator": rollout.generator,
+    return {"prompt": _prompt_tree(rollout.prompt, put), "completions": completions, "generator": rollout.generator,
             "seconds": rollout.seconds}
 
 
@@ -213,6 +244,11 @@ def _rollout(tree: dict[str, Any]) -> Rollout:
         raise ValueError(f"{len(completions)} completions of {prompt.n}")
     return Rollout(prompt=prompt, completions=completions, generator=_is(tree["generator"], str),
                    seconds=_number(tree["seconds"]))
+
+
+def _scored_tree(group: ScoredGroup, put: Put) -> dict[str, Any]:
+    return {"rollout": _rollout_tree(group.rollout, put), "scores": [_score_tree(score) for score in group.scores],
+            "rewards": list(group.rewards), "worker": group.worker, "seconds": group.seconds}
 
 
 def _score_tree(score: Score) -> dict[str, Any]:

@@ -62,13 +62,13 @@ class Collector:
         While the run is drained the last ones, however few. None once stop was asked for, or nothing is left of a run
         that is drained.
         """
-        self.intake.version = version
         since = said = time.monotonic()
         is_late = False
         while self.intake.read(block_s=0):          # all that has come: what has no variance gives its slot back now
             pass
         self.look_after()
         while not self._stop.is_set():
+            self.intake.drop_late()
             chosen = self._oldest()
             enough = len(chosen) == self.run.learner.groups_per_step or self._is_the_rest(chosen)
             if self.wanted != PAUSE and enough and (not chosen or self._rest_can_make_it(version, chosen)):

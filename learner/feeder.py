@@ -12,13 +12,14 @@ import contextlib
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import redis
 
 from broker.codec import encode_prompt
 from broker.errors import WentBack
+from broker.group_ids import ordinal_of, retry_of
 from broker.keys import PROMPTS
 from broker.messages import Prompt
 from broker.ownership import NewGroup, Ownership
@@ -54,6 +55,7 @@ class Feeder:
         self._mean_bytes = mean_bytes
         self._version = 0
         self._rounds: list[int] = []
+        self._retries: list[str] = []
         self._short_of_memory = False
         self._turning = threading.RLock()
         self._wake = threading.Event()
@@ -106,13 +108,11 @@ class Feeder:
         """Training groups as they are issued: an id makes the same group each time."""
         return [_entry(self.train.training_prompt(group_id, first_row=self._first_row)) for group_id in group_ids]
 
-    def insert(self, group_id: str) -> bool:
-        """Let a retry of a dead group in, beside the ordinals. False: there is no room now."""
+    def insert(self, group_ids: Sequence[str]) -> None:
+        """Let these retries of dead groups in, beside the ordinals and before more of them, as room comes."""
         with self._turning:
-            issued = self.ownership.issue(self.position, self.position, self.run.budget, self._version,
-                                          self.entries([group_id]))
-            self.position = issued.position
-            return issued.floor is not None
+            self._retries = list(group_ids)
+        self.wake()
 
     def turn(self) -> bool:
         """Issue what was asked for of evaluation, or a chunk of training prompts. False: there is no room now."""
@@ -123,6 +123,8 @@ class Feeder:
                 self._issue_round(self._rounds[0])
                 self._rounds.pop(0)
                 return True
+            if self.is_open and self._retries:
+                return self._issue_retry(self._retries[0])
             return self.is_open and self._issue_some()
 
     def _run(self) -> None:
@@ -144,6 +146,21 @@ class Feeder:
                   for index in range(len(self.evaluation_ids(version)))]
         for some in _chunks(groups, CHUNK):
             self.ownership.issue_eval(version, some)
+
+    def _issue_retry(self, group_id: str) -> bool:
+        field = f"retry:{ordinal_of(group_id)}"
+        counted: Any = self.ownership.link(lambda client: client.hget(self.ownership.keys("cursor"), field))
+        if int(counted or 0) < retry_of(group_id):          # else it is in already
+            issued = self.ownership.issue(self.position, self.position, self.run.budget, self._version,
+                                          self.entries([group_id]))
+            if issued.full:
+                return False
+            if issued.floor is None:                        # a lost reply: Redis stands elsewhere
+                self.position = issued.position
+                return True
+            log.info("retried group=%s floor=%d", group_id, issued.floor)
+        self._retries.remove(group_id)
+        return True
 
     def _issue_some(self) -> bool:
         """Issue up to one chunk. False: there is no room now."""

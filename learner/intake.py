@@ -22,8 +22,8 @@ from broker.messages import ScoredGroup, Split
 from broker.ownership import Ownership
 from broker.streams import Entry, bury, entries_of
 from config.run import Run
-from learner.advantages import has_variance
 from learner.evaluation import Rounds, version_of
+from learner.filters import tokens_of, why_empty, why_late
 from learner.journal import Journal
 from learner.ledger import DROPPED, Outcome
 
@@ -159,6 +159,15 @@ class Intake:
             if stream in {SCORED, DEAD}:
                 self._accept(self._fetch(stream, entry_id))
 
+    def drop_late(self) -> None:
+        """Of what is held, what is too old for the learner's version now, where `learner.late_groups` says to drop."""
+        late = {group_id: (group, reason) for group_id, group in self.held.items()
+                if (reason := why_late(group, self.run.learner, self.version))}
+        for group_id in late:
+            del self.held[group_id]
+        self.settle({group_id: Outcome(DROPPED, reason, group.rollout.num_tokens)
+                     for group_id, (group, reason) in late.items()})
+
     def take_arrivals(self) -> tuple[float | None, dict[str, int]]:
         """Mean reward of the groups that came back since the last call, dropped ones included, and what was dropped."""
         rewards, dropped = self._rewards, self.dropped
@@ -221,7 +230,7 @@ class Intake:
             return
         log.error("group_died group=%s stage=%s attempts=%d reason=%s", letter.group_id, letter.stage, letter.attempts,
                   letter.reason)
-        ends[letter.group_id] = Outcome(DEAD, letter.reason)
+        ends[letter.group_id] = Outcome(DEAD, letter.reason, tokens_of(letter))
         self._dead_in_a_row += 1
         self._last_death = letter.reason
 
@@ -246,22 +255,13 @@ class Intake:
             return
         self._dead_in_a_row = 0
         self._rewards += [reward for reward in group.rewards if reward is not None]
-        reason = self._reason_to_drop(group)
-        if reason is None:
-            self._empty_in_a_row = 0
-            self.held[group.group_id] = group
-        else:
+        if reason := why_empty(group, self.run.learner):
             self._empty_in_a_row += 1
             self._last_reason = reason
-            ends[group.group_id] = Outcome(DROPPED, reason)
-
-    def _reason_to_drop(self, group: ScoredGroup) -> str | None:
-        scored = [reward for reward in group.rewards if reward is not None]
-        if not scored:          # the scorers bury such a group, and one of too few scores: scorers.min_scored
-            return f"unscorable: none of {len(group.rewards)} scored; {group.scores[0].reason}"
-        if self.run.learner.filters.zero_variance == "replace" and not has_variance(group.rewards):
-            return f"zero_variance: every reward is {scored[0]:g}"
-        return None
+            ends[group.group_id] = Outcome(DROPPED, reason, group.rollout.num_tokens)
+        else:
+            self._empty_in_a_row = 0
+            self.held[group.group_id] = group
 
     def _refuse_endless(self) -> None:
         most = self.run.learner.filters.max_empty_groups
@@ -273,8 +273,7 @@ class Intake:
                             "such groups")
         if self._dead_in_a_row > 2 * self.run.budget:
             raise RunFailed(f"{self._dead_in_a_row} groups in a row went to `dead` and none was scored (the last one: "
-                            f"{self._last_death}): "
-                            f"millrace redis-cli {self.run.name} XRANGE '{self.ownership.keys(DEAD)}' - + COUNT 1")
+                            f"{self._last_death}): millrace dead list {self.run.name}")
 
     def _fetch(self, stream: str, entry_id: str) -> list[Entry]:
         key = self.ownership.keys(stream)

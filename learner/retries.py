@@ -1,7 +1,7 @@
 """Issue dead groups anew, as an operator asked with `millrace dead retry`.
 
 In: the hash `retries`, from a dead group's id to the entry of its letter. Out: new groups, `17-r1` for `17`, each noted
-in the ledger before it is let in. The trainer's thread looks about once a second; who has no room now comes later.
+in the ledger before the feeder lets it in. The trainer's thread looks about once a second.
 """
 
 from __future__ import annotations
@@ -33,16 +33,10 @@ class Retries:
             if reason := self._note(raw.decode()):
                 log.warning("retry_refused group=%s reason=%s", raw.decode(), reason)
                 self._forget(raw)
-        self.insert_missing()
-
-    def insert_missing(self) -> None:
-        """Let in retries that are noted and nowhere."""
-        for base, number in self._journal.ledger.retries.items():
-            group_id = retried(base, number)
-            if not self._journal.has(group_id) and self._counted(base) < number:
-                if not self._feeder.insert(group_id):
-                    return
-                log.info("retried group=%s", group_id)
+        noted = self._journal.ledger.retries.items()
+        missing = [group_id for base, number in noted if not self._journal.has(group_id := retried(base, number))]
+        if missing:
+            self._feeder.insert(missing)            # which passes over those that are in
 
     def _note(self, dead_id: str) -> str:
         """Make a retry durable before it is issued: a Redis that forgets it is told again. Returns why it can't be."""
@@ -60,8 +54,3 @@ class Retries:
 
     def _forget(self, field: bytes) -> None:
         self._ownership.link(lambda client: client.hdel(self._key, field))
-
-    def _counted(self, base: str) -> int:
-        key = self._ownership.keys("cursor")
-        found: Any = self._ownership.link(lambda client: client.hget(key, f"retry:{base}"))
-        return int(found or 0)

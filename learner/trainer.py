@@ -86,7 +86,7 @@ class Trainer:
         self.journal.append(self.version, groups, advantages, weights=self.publisher.checksum)
         self._clock.lap("journal")                      # from here on the step can be replayed
         stepped = self.policy.step(batch)
-        self.version += 1
+        self.version = self.intake.version = self.version + 1
         self._clock.lap("train")
         self._surviving(lambda: self._commit(groups))
         self._report(groups, batch, stepped)

@@ -156,6 +156,31 @@ def test_a_step_takes_the_oldest_floors_first_and_frees_their_slots_when_committ
     assert (chain.collector.breaches, chain.journal.ledger.twice) == (0, [])
 
 
+@pytest.mark.parametrize("what", ["train", "drop"])
+def test_late_groups_may_be_trained_all_the_same_or_dropped(make_chain: MakeChain, what: str) -> None:
+    chain = make_chain(learner={"late_groups": what})
+    late, *others = chain.issue(3)
+    for group_id in others:
+        chain.score(group_id)
+    commit(chain, 0, take(chain, 0) or [])
+    for version in (1, 2):
+        for group_id in chain.issue(2):
+            chain.score(group_id)
+        commit(chain, version, take(chain, version) or [])              # nobody waits for the late one
+    assert chain.collector.late_wait_s == 0
+    chain.score(late)                                                   # sampled by version 0, for version 3
+    for group_id in chain.issue(2):
+        chain.score(group_id)
+    if what == "train":
+        assert take(chain, 3) == [late, "7"]
+        assert (chain.collector.late, chain.collector.breaches) == (1, 0)
+    else:
+        assert take(chain, 3) == ["7", "8"]
+        outcome = chain.journal.ledger.outcomes[late]
+        assert (outcome.kind, outcome.tokens) == ("dropped", 4)
+        assert outcome.detail == "late: sampled by version 0, 3 before 3; learner.max_lag=1"
+
+
 def test_a_step_no_longer_waits_for_a_group_that_died(chain: Chain) -> None:
     chain.issue(1)
     chain.intake.look_around()

@@ -34,7 +34,7 @@ def test_a_group_without_variance_is_dropped_and_its_slot_is_free_for_another(ch
     assert set(chain.intake.held) == chain.slots == {good}
     assert chain.depth(SCORED) == 1
     assert read_ledger(chain.journal.folder).outcomes == {
-        flat: Outcome("dropped", "zero_variance: every reward is 1")}
+        flat: Outcome("dropped", "zero_variance: every reward is 1", 4)}
     assert chain.intake.take_arrivals() == (0.75, {"zero_variance": 1})         # the mean of 1, 1, 1 and 0
     assert chain.intake.take_arrivals() == (None, {})
 
@@ -84,7 +84,7 @@ def test_a_group_without_any_score_is_dropped_with_the_scorers_reason(chain: Cha
     chain.score(group_id, [None, None])
     chain.read()
     assert chain.journal.ledger.outcomes[group_id] == Outcome(
-        "dropped", "unscorable: none of 2 scored; the sandbox is away")
+        "dropped", "unscorable: none of 2 scored; the sandbox is away", 4)
     assert chain.slots == set()
 
 
@@ -92,7 +92,7 @@ def test_how_few_scores_are_enough_is_the_scorers_decision(chain: Chain) -> None
     (group_id,) = chain.issue(n=4)
     chain.score(group_id, [None, 1.0, None, None])
     chain.read()
-    assert chain.journal.ledger.outcomes == {group_id: Outcome("dropped", "zero_variance: every reward is 1")}
+    assert chain.journal.ledger.outcomes == {group_id: Outcome("dropped", "zero_variance: every reward is 1", 8)}
     (group_id,) = chain.issue(n=5)
     chain.score(group_id, [None, 1.0, None, None, 0.0])
     chain.read()
@@ -116,7 +116,7 @@ def test_a_held_group_that_dies_is_not_trained(chain: Chain) -> None:
     bury(chain.link, chain.keys, chain.entry(group_id), reason="by hand")
     chain.read()
     assert chain.intake.held == {}
-    assert chain.journal.ledger.outcomes == {group_id: Outcome("dead", "by hand")}
+    assert chain.journal.ledger.outcomes == {group_id: Outcome("dead", "by hand", 4)}
 
 
 def test_nothing_but_deaths_end_the_run(chain: Chain) -> None:

@@ -1,0 +1,45 @@
+"""Which groups train: what is dropped, and why in words.
+
+In: a scored group. Out: the reason to drop it, or none. The first words of a reason, up to the colon, are its kind: the
+audit and the metrics count by it. Used by `learner.intake`.
+"""
+
+from __future__ import annotations
+
+from broker import codec
+from broker.errors import BadMessage
+from broker.keys import PROMPTS, ROLLOUTS
+from broker.messages import DeadLetter, ScoredGroup
+from config.learner import LearnerConfig
+from learner.advantages import has_variance
+
+
+def why_empty(group: ScoredGroup, learner: LearnerConfig) -> str | None:
+    """Why there is nothing to learn from a group; None if there is something."""
+    scored = [reward for reward in group.rewards if reward is not None]
+    if not scored:          # the scorers bury such a group, and one of too few scores: scorers.min_scored
+        return f"unscorable: none of {len(group.rewards)} scored; {group.scores[0].reason}"
+    if learner.filters.zero_variance == "replace" and not has_variance(group.rewards):
+        return f"zero_variance: every reward is {scored[0]:g}"
+    return None
+
+
+def why_late(group: ScoredGroup, learner: LearnerConfig, version: int) -> str | None:
+    """Why a group is too old for policy version `version`, where `late_groups` says to drop such; None if it is not."""
+    lag = version - group.rollout.min_version
+    if learner.late_groups != "drop" or lag <= learner.max_lag:
+        return None
+    return (f"late: sampled by version {group.rollout.min_version}, {lag} before {version}; learner.max_lag="
+            f"{learner.max_lag}")
+
+
+def tokens_of(letter: DeadLetter) -> int:
+    """Sampled tokens that are thrown away with a dead group; 0 before it was sampled, and where they can't be read."""
+    if letter.stage == PROMPTS:
+        return 0
+    try:
+        if letter.stage == ROLLOUTS:
+            return codec.decode_rollout_payload(letter.original).num_tokens
+        return codec.decode_scored_payload(letter.original).rollout.num_tokens
+    except BadMessage:
+        return 0
