@@ -192,6 +192,11 @@ class Consumer:
         bury(self.link, self.keys, entry, reason=reason, attempts=attempts, traceback=traceback)
         self.release(entry)
 
+    def tries(self, entry: Entry) -> int:
+        """How often work on the entry's group has begun in this stage, as far as is known; counts nothing."""
+        names: Any = self.link(lambda client: client.hget(self.keys("tries"), entry.group_id))
+        return len(names.split()) if names else 0
+
     def note_failure(self, entry: Entry, text: str) -> None:
         """Keep what went wrong, for the dead letter of a group that fails at every attempt. Secrets are masked."""
         text = mask(text)[-TRACEBACK_BYTES:]

@@ -26,6 +26,7 @@ from broker.leases import Renewer
 from broker.messages import Prompt, Rollout
 from broker.streams import Consumer, Entry
 from generators.engine import NO_VERSION, Engine
+from generators.turnstile import Turnstile
 from generators.weights import WeightFollower
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Generator:
         self.stop = stop
         self.prompts = Consumer(joined.link, joined.keys, PROMPTS, name, lease_s=joined.run.broker.lease_s)
         self.follower = WeightFollower(joined.link, joined.keys, engine)
+        self.turnstile = Turnstile()
         self._tasks: set[asyncio.Task[None]] = set()
         self._groups = 0
         self._tokens = 0
@@ -137,10 +139,17 @@ class Generator:
             task.result()
 
     async def _one(self, entry: Entry) -> None:
-        """Sample one group and hand it over."""
+        """Sample one group, alone if it is its last attempt of several, and hand it over."""
         prompt = await asyncio.to_thread(self.prompts.decode, entry, codec.decode_prompt)
         if prompt is None:
             return
+        before = await asyncio.to_thread(self.prompts.tries, entry)
+        if is_last := 0 < self.run_config.broker.max_attempts - 1 <= before:
+            log.warning("last_attempt group=%s: it is sampled alone", prompt.group_id)
+        async with self.turnstile.enter(alone=is_last):
+            await self._attempt(entry, prompt)
+
+    async def _attempt(self, entry: Entry, prompt: Prompt) -> None:
         attempts = await asyncio.to_thread(self.prompts.begin, entry)
         if attempts == 0:
             self.prompts.release(entry)

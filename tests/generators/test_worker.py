@@ -404,6 +404,43 @@ def test_an_engine_that_breaks_while_it_samples_ends_the_generator(floor: Floor)
     assert floor.hash("tries")["error:0"].endswith("RuntimeError: CUDA error\n"), "known, should it be the last attempt"
 
 
+def test_a_prompt_that_breaks_its_engine_takes_none_along_that_were_sampled_beside_it(floor: Floor) -> None:
+    """All of them are under way at each death but the last: then each is alone."""
+    floor.run_config = make_run(broker={"max_attempts": 3})
+
+    async def body() -> list[list[str]]:
+        together: list[list[str]] = []
+        floor.publish(0)
+        floor.issue(0, 1, 2)
+        for life in range(4):
+            all_began = asyncio.Event()
+
+            async def crash_at_0(prompt: Prompt, life: int = life, all_began: asyncio.Event = all_began) -> None:
+                if len(engine.began) == 3:
+                    all_began.set()
+                if life < 2:
+                    await all_began.wait()
+                if prompt.group_id == "0":
+                    raise RuntimeError("CUDA error")
+                await asyncio.sleep(60 if life < 2 else 0.1)            # they are under way when it crashes
+
+            async with floor.generator(engine := ScriptedEngine(crash_at_0), f"g{life}") as (_, task):
+                if life < 3:
+                    with pytest.raises(RuntimeError, match="CUDA error"):
+                        await asyncio.wait_for(task, 15)
+                else:
+                    await until(lambda: floor.ids(DEAD) == ["0"] and len(floor.ids(ROLLOUTS)) == 2, task)
+            together.append(sorted(engine.began))
+            floor.age()
+        return together
+
+    together = asyncio.run(body())
+    assert together[:2] == [["0", "1", "2"]] * 2
+    assert sorted(floor.ids(ROLLOUTS)) == ["1", "2"]
+    assert codec.decode_dead(floor.entry("0").raw).attempts == 3
+    floor.audit()
+
+
 def test_an_engine_that_cant_load_weights_ends_the_generator_though_it_samples(floor: Floor) -> None:
     class Refuses(ScriptedEngine):
         async def load_weights(self, file: Path, version: int) -> None:
