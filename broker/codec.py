@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import msgpack
 import numpy as np
@@ -35,6 +35,9 @@ from broker.messages import (
 Fields = dict[str, str | bytes]
 Raw = Mapping[bytes, bytes]          # as redis-py hands an entry's fields out
 IDS, LOGPROBS = "<i4", "<f4"
+Put = Callable[[NDArray[Any], str], Any]        # an array and its type to what stands for it in a tree
+Get = Callable[[Any, str], bytes]               # and back
+T = TypeVar("T")
 
 
 def encode_prompt(prompt: Prompt) -> Fields:
@@ -72,12 +75,19 @@ def silent_tree(group: ScoredGroup, put: Put) -> dict[str, Any]:
 
 
 def group_of(tree: Any, get: Get) -> ScoredGroup:
-    """The inverse of `silent_tree`, its completions without text. Raises BadMessage.
+    """The inverse of `silent_tree`; its completions have no text. Raises BadMessage.
 
     Args:
-        get: the array of that type that something stands for.
+        get: the bytes of the array of that type that something stands for; asked in the order in which `put` was.
     """
-    return _checked(lambda: _scored(tree, get))
+    def build() -> ScoredGroup:
+        for completion in tree["rollout"]["completions"]:
+            completion["token_ids"] = get(completion["token_ids"], IDS)
+            completion["logprobs"] = get(completion["logprobs"], LOGPROBS)
+        prompt = tree["rollout"]["prompt"]
+        prompt["token_ids"] = get(prompt["token_ids"], IDS)
+        return _scored(tree)
+    return _checked(build)
 
 
 def encode_dead(letter: DeadLetter, *, floor: int) -> Fields:

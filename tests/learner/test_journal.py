@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgpack
+import numpy as np
 import pytest
 
 from broker.codec import encode_scored_payload
@@ -57,6 +59,19 @@ def test_a_step_reads_back_as_it_was_given_without_its_text(lives: Lives) -> Non
     assert read_advantages == advantages
     assert [{said.text for group in some for said in group.rollout.completions} for some in (given, read)] == [
         {"5"}, {""}]
+
+
+def test_a_payload_is_a_map_and_two_arrays(lives: Lives) -> None:
+    """Its bytes, read by hand: what another program would have to do."""
+    lives.write()
+    payload = lives.payload_file().read_bytes()
+    end = 4 + int.from_bytes(payload[:4], "little")
+    tree = msgpack.unpackb(payload[4:end])
+    assert (tree["schema"], tree["step"], tree["advantages"]) == (1, 0, [[0.5, -0.5], [0.5, -0.5]])
+    assert [said["token_ids"] for group in tree["groups"] for said in group["rollout"]["completions"]] == [2, 2, 2, 2]
+    assert tree["ids_bytes"] == 4 * 2 * (2 + 2 + 2)                     # of two groups, two completions and a prompt
+    assert np.frombuffer(payload[end:end + tree["ids_bytes"]], "<i4").tolist() == [7, 9, 7, 9, 1, 2] * 2
+    assert np.frombuffer(payload[end + tree["ids_bytes"]:], "<f4").tolist() == [-0.5, -0.25] * 4
 
 
 def test_the_ledger_in_memory_is_the_one_on_disk(lives: Lives) -> None:
