@@ -1,0 +1,103 @@
+"""A volume filled to the last byte while a run is going on, and emptied again: a real one, of its own kind and size."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.connection import Link
+from tests.e2e.conftest import ROOT, Roles
+from tools.audit import audit
+
+SIZE_MB = 24
+STEPS = 12
+SETTINGS = (f"learner.steps={STEPS}", "learner.groups_per_step=4", "sampling.group_size=2", "evaluation.every=0",
+            "data.held_out=", "learner.filters.zero_variance=keep", "learner.checkpoint.every=0", "broker.lease_s=2",
+            "generators.engine={type: fake, seconds_per_group: 0.5}", "generators.groups_in_flight=4", "scorers.workers=1")
+
+
+class Volume:
+    """A tmpfs that only processes started with `inside` see at `path`; it goes away with the process that holds it."""
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        self._holder = subprocess.Popen(
+            ["unshare", "--map-root-user", "--mount", "sh", "-c",
+             f'mount -t tmpfs -o size={SIZE_MB}m tmpfs "$0" && echo mounted && exec sleep 600', path],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert self._holder.stdout is not None
+        assert self._holder.stderr is not None
+        if self._holder.stdout.readline() != "mounted\n":
+            self._holder.wait(10)
+            pytest.skip(f"no tmpfs can be mounted here, not even in a namespace: {self._holder.stderr.read().strip()}")
+        self.seen = Path(f"/proc/{self._holder.pid}/root") / path.relative_to("/")
+        self.inside = ("nsenter", "--preserve-credentials", "-U", "-m", "-t", str(self._holder.pid))
+
+    def fill(self) -> Path:
+        """Not a byte is left. Returns the file that took them all."""
+        ballast = self.seen / "ballast"
+        with ballast.open("wb", buffering=0) as stream:
+            for size in (1 << 16, 1 << 12, 1):
+                try:
+                    while True:
+                        stream.write(bytes(size))
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+        return ballast
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._holder.kill()
+        self._holder.communicate()
+
+
+@pytest.fixture
+def volume(roles: Roles) -> Iterator[Volume]:
+    """Where the run's folder lies."""
+    made = Volume(roles.runs_dir)
+    yield made
+    roles.end()
+    made.close()
+
+
+def start_learner(roles: Roles, volume: Volume, tmp_path: Path) -> subprocess.Popen[bytes]:
+    weights = tmp_path / "weights"              # for the generator, which lives outside
+    return roles.learner(*SETTINGS, f"learner.weights.directory={weights}",
+                         command=(*volume.inside, f"--wd={ROOT}", sys.executable, "-m", "learner"))
+
+
+def test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing(
+        roles: Roles, volume: Volume, tmp_path: Path) -> None:
+    learner = start_learner(roles, volume, tmp_path)
+    roles.generator()
+    roles.scorers()
+    roles.until(lambda: roles.version() >= 2, "the second step")
+    ballast = volume.fill()
+    assert roles.wait(learner) == 1, roles.all_logs()
+    assert "can't be written" in roles.log_of(learner)
+    assert "No space left on device" in roles.log_of(learner)
+    reason = roles.redis.hget(roles.keys("run"), "reason")
+    assert reason is not None
+    assert b"can't be written" in reason, "status.json is on the full volume; the other roles hear of it all the same"
+    journal = volume.seen / roles.name / "journal"
+    with contextlib.closing(Link(roles._url, outage_s=10)) as link:
+        found = audit(link, roles.keys, journal)
+        assert found.is_clean, found
+        assert found.trained < 4 * STEPS
+        assert found.in_flight > 0, "what could not be written down was not acknowledged"
+
+    ballast.unlink()
+    learner = start_learner(roles, volume, tmp_path)
+    roles.generator()
+    roles.scorers()
+    assert roles.wait(learner) == 0, roles.all_logs()
+    with contextlib.closing(Link(roles._url, outage_s=10)) as link:
+        found = audit(link, roles.keys, journal)
+    assert (found.is_clean, found.trained, found.in_flight) == (True, 4 * STEPS, 0)
