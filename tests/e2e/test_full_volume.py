@@ -19,7 +19,8 @@ SIZE_MB = 24
 STEPS = 12
 SETTINGS = (f"learner.steps={STEPS}", "learner.groups_per_step=4", "sampling.group_size=2", "evaluation.every=0",
             "data.held_out=", "learner.filters.zero_variance=keep", "learner.checkpoint.every=0", "broker.lease_s=2",
-            "generators.engine={type: fake, seconds_per_group: 0.5}", "generators.groups_in_flight=4", "scorers.workers=1")
+            "generators.engine={type: fake, seconds_per_group: 0.5}", "generators.groups_in_flight=4",
+            "scorers.workers=1")
 
 
 class Volume:
