@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.control import DRAIN
 from broker.errors import WentBack
+from broker.group_ids import ordinal_of, retry_of
 from broker.messages import ScoredGroup
 from broker.ownership import Ownership
 from config.run import Run
@@ -157,7 +158,8 @@ class Trainer:
     def progress(self) -> Progress:
         """Where a run from here would begin: with the oldest group that has no outcome."""
         out: Any = self.ownership.link(lambda client: client.zrange(self.ownership.keys("slots"), 0, -1))
-        oldest = min((int(group_id) for group_id in out), default=self.feeder.position)
+        oldest = min((ordinal_of(group_id.decode()) for group_id in out if retry_of(group_id.decode()) == 0),
+                     default=self.feeder.position)
         return Progress(version=self.version, first_row=self._start.first_row + oldest,
                         fingerprint=self.feeder.train.fingerprint, fence=self.journal.fence,
                         steps=len(self.journal.ledger.steps))

@@ -159,9 +159,28 @@ def _rescore(words: Sequence[str]) -> int:
     return rescore(words)
 
 
+def _control(verb: str) -> Callable[[Sequence[str]], int]:
+    def call(words: Sequence[str]) -> int:
+        parser = _parser(verb, "RUN")
+        parser.add_argument("run", metavar="RUN")
+        if verb == "drain":
+            parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS",
+                                help="wait so long for the run's end, and fail if it has not come (0: do not wait)")
+        _add_runs_dir(parser)
+        args = parser.parse_args(words)
+        from broker.control import DRAIN, GO_ON, PAUSE
+        from tools.control import control
+        wanted = {"drain": DRAIN, "pause": PAUSE, "resume": GO_ON}[verb]
+        return control(args.run, args.runs_dir, wanted, wait_s=getattr(args, "wait", 0.0))
+    return call
+
+
 VERBS: Mapping[str, tuple[str, Callable[[Sequence[str]], int]]] = {
     "up": ("run a configuration on this machine, start to end", _up),
     "chaos": ("run a configuration while its processes and its Redis are killed, and audit it", _chaos),
+    "drain": ("let nothing new in, train what is out, checkpoint and end", _control("drain")),
+    "pause": ("let nothing new in and train nothing, until `resume`", _control("pause")),
+    "resume": ("go on after `pause`, or after a `drain` that is not over", _control("resume")),
     "runs": ("list the runs that are here", _runs),
     "rm": ("remove a run: its folder and its keys in Redis", _rm),
     "redis-cli": ("open a run's Redis, or ask it something", _redis_cli),

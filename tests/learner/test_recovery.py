@@ -204,6 +204,7 @@ def test_a_retry_that_redis_forgot_comes_in_again_and_one_that_ended_is_counted(
     for _ in range(3):                                                      # the first finds Redis elsewhere
         trainer.feeder.turn()
     assert chain.slots == {"0-r1", "1-r1"}
+    assert trainer.progress().first_row == 2, "a run from here begins after them"
     bury(chain.link, chain.keys, chain.entry("1-r1"), reason="it failed again")
     chain.read()
     chain.client.flushall()

@@ -1,0 +1,58 @@
+"""`millrace drain|pause|resume RUN`: tell a running learner what to do next.
+
+In: the run's name. Out: a request in Redis, which the learner reads within about a second and obeys after its step. It
+stays for the next learner where none runs now. Exit code 1 where the run has ended, or did not within `--wait`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from broker import embedded
+from broker.connection import Link
+from broker.control import DRAIN, GO_ON, PAUSE, ask
+from broker.errors import PipelineError
+from broker.joining import state_of
+from broker.keys import Keys
+from broker.stats import keys_of
+
+OUTAGE_S = 10.0
+POLL_S = 0.5
+SAID = {DRAIN: "asked to drain: nothing new is let in, what is out is trained, then it ends with a checkpoint",
+        PAUSE: "asked to pause: what is out is sampled and scored, and nothing is trained. To go on: millrace resume",
+        GO_ON: "asked to go on"}
+
+
+class HasEnded(PipelineError):
+    """There is nobody to ask, and nobody will come."""
+
+
+def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> int:
+    """Ask, and wait up to `wait_s` seconds for the end of a run that is drained.
+
+    Raises:
+        HasEnded: the run is over, or there is none of that name.
+    """
+    with embedded.ensure_readable(name, runs_dir) as url:
+        link, keys = Link(url, outage_s=OUTAGE_S), Keys(name)
+        state = state_of(link, keys)
+        if not state.status or state.status == "finished":
+            raise HasEnded(f"run {name} is finished" if state.status else f"there is no run {name} at {link.address}")
+        ask(link, keys, wanted)
+        sys.stdout.write(f"run {name}: {SAID[wanted]}\n")
+        if not link(lambda client: keys_of(client, keys.alive("learner", ""))):
+            sys.stdout.write("no learner of it is alive: the next one will do it\n")
+        return _wait(link, keys, wait_s) if wanted == DRAIN and wait_s > 0 else 0
+
+
+def _wait(link: Link, keys: Keys, wait_s: float) -> int:
+    deadline = time.monotonic() + wait_s
+    while not (state := state_of(link, keys)).has_ended:
+        if time.monotonic() > deadline:
+            sys.stderr.write(f"run {keys.name} has not ended after {wait_s:.0f} s; it goes on draining\n")
+            return 1
+        time.sleep(POLL_S)
+    sys.stdout.write(f"run {keys.name}: {state.status} {state.reason}\n")
+    return 1 if state.status == "failed" else 0
