@@ -21,6 +21,7 @@ from benchmarks.comparison import Comparison, as_table
 TITLES = {
     "hand_over": "The atomic hand-over, from `prompts` to `rollouts`",
     "codec": "The payload of a scored group",
+    "journal": "The journal: size, one step, and a long one",
     "scorers": "Math answers through the scoring child",
     "pool": "The pool of scorers",
     "sandbox": "A Python program in the sandbox",

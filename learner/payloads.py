@@ -63,9 +63,9 @@ def segments(folder: Path) -> list[Segment]:
 def encode_step(step: int, groups: Sequence[ScoredGroup], advantages: Advantages) -> memoryview:
     """The payload of one step, the groups in the order that they are trained in.
 
-    The length of a msgpack map (u32), the map, then all token ids (i32) and all log-probabilities (f32), little-endian,
-    one array behind the other; where the wire's form has an array, the map has its length. So each array is copied once:
-    for a step of two megabytes, the wire's bytes within bytes would take as long as the disk does.
+    The length of a msgpack map (u32), the map, all token ids (i32), all log-probabilities (f32); little-endian, one
+    behind the other. Where the wire's form has an array, the map has its length. So each array is copied once: for a
+    step of two megabytes, the wire's bytes within bytes would take as long as the disk does.
     """
     columns: dict[str, list[NDArray[Any]]] = {IDS: [], LOGPROBS: []}
 
