@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from broker.streams import Consumer
 
@@ -43,16 +43,18 @@ class Renewer:
         self._thread.join(timeout=5.0)
 
 
-def hand_back_within(consumers: Iterable[Consumer], within_s: float) -> None:
-    """Give up all that `consumers` hold, for a process that must end. Takes `within_s` at most, and never raises."""
+def hand_back_within(hand_back: Iterable[Callable[[], int]], within_s: float) -> None:
+    """Give leases up, for a process that must end. Takes `within_s` at most, and never raises.
+
+    Args:
+        hand_back: each gives up what one consumer holds (`Consumer.hand_back`) and says how many groups that were.
+    """
     def give_up() -> None:
-        for consumer in consumers:
+        for give in hand_back:
             try:
-                count = consumer.hand_back()
+                log.warning("handed_back groups=%d", give())
             except Exception:
-                log.exception("hand_back_failed stream=%s; the leases run out", consumer.stream)
-            else:
-                log.warning("handed_back stream=%s groups=%d", consumer.stream, count)
+                log.exception("hand_back_failed: the leases run out")
     thread = threading.Thread(target=give_up, name="hand-back", daemon=True)
     thread.start()
     thread.join(within_s)

@@ -10,6 +10,7 @@ import os
 import secrets
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from config.logs import set_up_logging
@@ -35,10 +36,9 @@ def main(argv: list[str] | None = None) -> int:
     from broker.joining import join
     from broker.leases import hand_back_within
     from broker.processes import stop_on_signals
-    from broker.streams import Consumer
 
-    held: list[Consumer] = []
-    stop = stop_on_signals(lambda: hand_back_within(held, AT_ONCE_S))
+    hand_back: list[Callable[[], int]] = []
+    stop = stop_on_signals(lambda: hand_back_within(hand_back, AT_ONCE_S))
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
     try:
         joined = join(args.run, args.runs_dir, stop)
@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
         heartbeat = Heartbeat(joined.link, joined.keys, ROLE, name)
         try:
             generator = Generator(joined, build_engine(joined.run), name, stop)
-            held.append(generator.prompts)
+            hand_back.append(generator.prompts.hand_back)
             state = asyncio.run(generator.run(heartbeat))
         finally:
             heartbeat.stop()

@@ -21,7 +21,7 @@ from broker.deaths import bury_exhausted
 from broker.errors import Permanent, PipelineError
 from broker.joining import Joined
 from broker.keys import ROLLOUTS, SCORED
-from broker.leases import Renewer
+from broker.leases import Renewer, hand_back_within
 from broker.messages import ScoredGroup
 from broker.streams import Consumer, Entry, entries_of
 from scorers.group import GroupScorer
@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 CONSUMER = "scorers"            # one for all: an entry's job says who works, the hand-over whose result counts
 FUNCTION = "scorers.jobs.score_entries"
+HAND_BACK_S = 2.0               # for Redis to take back what a process that must end has not done
 
 _worker: Worker | None = None
 
@@ -51,6 +52,7 @@ class Worker:
         self.stop = stop
         self.rollouts = Consumer(joined.link, joined.keys, ROLLOUTS, CONSUMER, lease_s=joined.run.broker.lease_s,
                                  worker=name)
+        self.rest: Sequence[str] = ()               # entries of the job at hand, from the one that it is at
         self._renewer = Renewer([self.rollouts])
         self._groups = 0
 
@@ -86,6 +88,10 @@ class Worker:
             self._groups += self.rollouts.hand_over(entry, SCORED, codec.encode_scored(scored))
         self.scorer.tally.write(self.joined.link.client, self.joined.keys)
 
+    def hand_back(self) -> None:
+        """Give up the group at hand and the others of its job; never raises, since the process is about to end."""
+        hand_back_within([lambda: self.rollouts.hand_back(self.rest)], HAND_BACK_S)
+
     def close(self) -> None:
         """Stop renewing leases."""
         self._renewer.stop()
@@ -114,11 +120,12 @@ def score_entries(entry_ids: Sequence[str]) -> None:
     if _worker is None:
         raise RuntimeError("this process runs scoring jobs without being a scorer: start it with python -m scorers")
     for place, entry_id in enumerate(entry_ids):
+        _worker.rest = entry_ids[place:]
         if _worker.stop.is_set():
-            count = _worker.rollouts.hand_back(entry_ids[place:])
-            log.info("handed_back stream=%s groups=%d", ROLLOUTS, count)
+            _worker.hand_back()
             break
         _score_entry(_worker, entry_id)
+    _worker.rest = ()
     _worker.scorer.tally.write(_worker.joined.link.client, _worker.joined.keys, is_due=True)
     _worker.heartbeat.say("waiting for rollouts")
 

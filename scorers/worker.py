@@ -21,7 +21,6 @@ from rq.serializers import JSONSerializer
 from broker.alive import Heartbeat
 from broker.errors import Retryable
 from broker.joining import Joined
-from broker.leases import hand_back_within
 from config.scorers import QueueName
 from scorers import jobs
 from scorers.delivery import Delivery, ScoringWorker
@@ -32,7 +31,6 @@ log = logging.getLogger(__name__)
 
 WORKER_TTL_S = 60           # RQ's record of a worker that was killed
 GRACE_S = 10.0              # for the group at hand, once a stop is asked for; the pool waits longer
-HAND_BACK_S = 2.0           # for Redis to take it back
 SIGNAL_S = 1.0              # longest time from RQ's handling of a signal to ours
 FIRST_PAUSE_S = 0.5         # before a self-test is tried again; doubled each time
 LONGEST_PAUSE_S = 30.0
@@ -95,7 +93,7 @@ def _cut_short(worker: jobs.Worker) -> None:
     worker.stop.wait()
     time.sleep(GRACE_S)
     log.warning("unfinished worker=%s after_s=%.0f: its group is handed back", worker.name, GRACE_S)
-    hand_back_within([worker.rollouts], HAND_BACK_S)
+    worker.hand_back()
     worker.heartbeat.stop()
     os._exit(0)
 

@@ -132,9 +132,9 @@ def test_a_process_that_must_end_waits_for_redis_no_longer_than_it_may(
     worker.hold(Entry("prompts", "1-1", {}))
     server.kill()
     started = time.monotonic()
-    hand_back_within([worker], 0.2)
+    hand_back_within([worker.hand_back], 0.2)
     assert time.monotonic() - started < 5
     link.stop.set()                     # as in a process that was told to end: the wait itself ends
     worker.hold(Entry("prompts", "1-1", {}))
-    hand_back_within([worker], 5.0)
-    assert "hand_back_failed stream=prompts" in caplog.text
+    hand_back_within([worker.hand_back], 5.0)
+    assert "hand_back_failed" in caplog.text

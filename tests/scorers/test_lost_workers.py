@@ -85,20 +85,22 @@ def test_a_worker_told_to_end_finishes_its_group_and_hands_the_others_of_its_job
 def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(link: Link, keys: Keys, tmp_path: Path) -> None:
     station = Station(link, keys, make_run(scorers=sleeping_for(300.0)))
     station.roll_out(0, text=HANGING)
+    station.roll_out(1)
     station.deliver()
+    assert len(station.queued()) == 1
     log = tmp_path / "worker.log"
     with log.open("wb") as stream:
         process = spawn([sys.executable, "-c", IMPATIENT], stderr=stream,
                         env={**os.environ, "REDIS_URL": link.url})
     worker = Scorers(process, log)
     try:
-        worker.until(lambda: station.begun() == {"0": 1})
+        worker.until(lambda: station.begun() == {"0": 1, "1": 0})
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0, log.read_text()
     finally:
         stop(process, 0)
-    assert "handed_back stream=rollouts groups=1" in log.read_text()
-    assert leases(station) == [("nobody", 1)], "and what was begun is no attempt"
+    assert "handed_back groups=2" in log.read_text(), "the others of its job, too"
+    assert leases(station) == [("nobody", 1)] * 2, "and what was begun is no attempt"
     assert station.hash("jobs") == station.hash("tries") == {}
     assert station.delivery.living_workers() == []
 
