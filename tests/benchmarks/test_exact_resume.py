@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from benchmarks import exact_resume
 from benchmarks.killed_learner import Death, lines_of, text_of
+from benchmarks.results import ROOT
 from benchmarks.resumed_run import WHILE_STARTING, WHILE_TRAINING, Result, resumed_run
 
 
@@ -23,6 +26,15 @@ def test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_n
                                                                "before "]
     assert result.again >= 1                    # what the first death left in the journal alone
     assert (result.identical, result.lost, result.twice) == (16, 0, 0)
+
+    # Two ranks add up in another order: what `millrace replay` says then, and that its ranks follow and end.
+    replay = subprocess.run([sys.executable, "-m", "tools.main", "replay", "ranks-1-zero-0", "--steps", "14-15",
+                             "--ranks", "2", "--runs-dir", str(tmp_path)], cwd=ROOT, text=True, check=False,
+                            capture_output=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert replay.returncode == 1, replay.stderr
+    found = [line.split(",")[0] for line in replay.stdout.splitlines()]
+    assert found[0].startswith("version 14")
+    assert found[1:] == ["step 14: differs", "step 15: differs", "steps 2: ok 0"]
 
 
 def _line_after_append() -> int:
