@@ -33,6 +33,7 @@ from tools.process_tree import below
 
 PATIENCE_S = 180.0          # for what a life is to do
 TRAINING_S = 1.0            # a random moment of training lies this long after a life's first step, at most
+AFTERMATH_S = 1.0           # for a launcher to see that a rank has died; then it dies too, and takes the others along
 GRACE_S = 20.0
 POLL_S = 0.05
 WHILE_STARTING = "a random moment of a start"       # loading, recovering, and a little of what comes then
@@ -120,7 +121,7 @@ class ResumedRun:
                 self._wait_for_moment(learner, place, before)
             if note.exists():
                 self.result.deaths.append(f"before `{text_of(place)}`")
-                processes.wait(learner, GRACE_S)            # the launcher ends the other ranks
+                processes.wait(learner, AFTERMATH_S)
             elif processes.has_ended(learner):
                 raise RunFellShort(f"life {number} of the learner ended by itself: {self._log_of(f'learner-{number}')}")
             else:
