@@ -2,6 +2,7 @@
 -- for longer. Removing the name of a living one costs nothing: its next read brings it back.
 -- A consumer with pending entries stays: removing it would hide them from everybody for ever.
 local stream = STREAMS[ARGV[1]]
+redis.call('HDEL', TRIES, '')                 -- removing a name is a write that full memory refuses, if it is the first
 local consumers = redis.pcall('XINFO', 'CONSUMERS', stream, GROUP)
 local removed = 0
 for _, fields in ipairs(consumers) do

@@ -138,3 +138,23 @@ def test_a_process_that_must_end_waits_for_redis_no_longer_than_it_may(
     worker.hold(Entry("prompts", "1-1", {}))
     hand_back_within([worker.hand_back], 5.0)
     assert "hand_back_failed" in caplog.text
+
+
+def test_full_memory_keeps_nobody_from_beginning_failing_handing_back_and_leaving(board: Board) -> None:
+    board.issue(0, 1, 2)
+    first, second, leaving = (a_worker(board, f"h-{number}-aa") for number in range(3))
+    held, = first.lease(1, block_s=0)
+    failed, = second.lease(1, block_s=0)
+    done, = leaving.lease(1, block_s=0)
+    assert leaving.hand_over(done, "rollouts", result_of(done))
+    board.link.outage_s = 0.1
+    board.client.config_set("maxmemory", 1)
+    try:
+        assert (first.begin(held), second.begin(failed)) == (1, 1)
+        second.note_failure(failed, "Boom")
+        assert first.hand_back() == 1
+        leaving.leave()
+    finally:
+        board.client.config_set("maxmemory", 0)
+    assert board.hash("tries") == {"1": "h-1-aa", "error:1": "Boom"}
+    assert sorted(names(board)) == ["h-0-aa", "h-1-aa", "nobody"]
