@@ -6,10 +6,11 @@ and a console line for each. Runs in rank 0.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -57,8 +58,8 @@ class Metrics:
         self._run = run
         self._advise = advise
         run.folder.mkdir(parents=True, exist_ok=True)
-        self._metrics: TextIO = (run.folder / "metrics.jsonl").open("a", encoding="utf-8")
-        self._samples: TextIO = (run.folder / "samples.jsonl").open("a", encoding="utf-8")
+        self._metrics, self._samples = (_open(run.folder / name) for name in ("metrics.jsonl", "samples.jsonl"))
+        self._last_step = max((line["step"] for line in read_metrics(run.folder)), default=0)
         self._pending: dict[str, Any] | None = None
         self._evaluations: list[dict[str, Any]] = []
         self._alarms = Alarms(run)
@@ -75,6 +76,27 @@ class Metrics:
         for alarm in self._alarms.of(record):
             log.warning("%s", alarm)
             self._advise(alarm)
+
+    def replayed(self, record: Mapping[str, Any], groups: Sequence[ScoredGroup], batch: Batch,
+                 stepped: Mapping[str, float]) -> None:
+        """A step of the life before was trained again; it has a line already, unless that life was killed first."""
+        step = record["step"] + 1
+        if step <= self._last_step:
+            return
+        trained = reward_mean(groups)
+        self._flush_pending()
+        self._pending = {"step": step, "reward_mean": trained, "reward_mean_trained": trained,
+                         **batch_facts(groups, batch), **stepped,
+                         "tokens": int(stepped["tokens"]), "dropped": 0, "dropped_by_reason": {}, "is_replayed": True,
+                         "at": record["at"], "seconds_train": stepped["seconds"]}
+        self._attach_evaluations()
+
+    def recall(self, rounds: Mapping[int, Mapping[str, Any]]) -> None:
+        """Rounds that the ledger has: those that no line has go with the next one."""
+        lines = read_metrics(self._run.folder)
+        known = {result["version"] for line in lines for result in line.get("evaluations", ())}
+        self._evaluations += [{"version": version, "pass_rate": result["pass_rate"], "samples": result["samples"]}
+                              for version, result in sorted(rounds.items()) if version not in known]
 
     def evaluation(self, version: int, result: dict[str, Any]) -> None:
         """A held-out round is done."""
@@ -123,9 +145,23 @@ class Metrics:
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """Every step's object in a run's folder."""
     try:
-        return [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+        lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return []
+    records: list[dict[str, Any]] = []
+    for line in lines:
+        with contextlib.suppress(ValueError):           # one that a power cut has torn
+            records.append(json.loads(line))
+    return records
+
+
+def _open(file: Path) -> TextIO:
+    """To go on behind the last line, which a power cut may have torn."""
+    is_torn = file.exists() and not file.read_bytes().endswith(b"\n") and file.stat().st_size > 0
+    stream = file.open("a", encoding="utf-8")
+    if is_torn:
+        stream.write("\n")
+    return stream
 
 
 def reward_mean(groups: Sequence[ScoredGroup]) -> float:

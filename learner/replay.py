@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,13 @@ from pydantic import ValidationError
 
 from broker.checksums import file_checksum
 from broker.errors import RunFailed
+from broker.messages import ScoredGroup
 from config.learner import LearnerConfig
 from config.run import Run
 from learner.batching import Batch, pack
 from learner.checkpoint import ASIDE
 from learner.ledger import JournalError, Ledger, read_step
+from learner.payloads import Advantages
 
 if TYPE_CHECKING:
     from learner.policy import Policy
@@ -34,7 +36,11 @@ log = logging.getLogger(__name__)
 SCRATCH = f"replay{ASIDE}"      # beside the checkpoints, so that the next save removes what a kill has left
 
 
-def catch_up(run: Run, policy: Policy, folder: Path, ledger: Ledger, version: int) -> int:
+Report = Callable[[Mapping[str, Any], Sequence[ScoredGroup], Batch, Mapping[str, float]], None]
+
+
+def catch_up(run: Run, policy: Policy, folder: Path, ledger: Ledger, version: int, *,
+             report: Report = lambda *_: None) -> int:
     """Train every step of the ledger from `version` on.
 
     The weights at the first and at the last of them are compared with the record: another machine, number of threads or
@@ -46,6 +52,7 @@ def catch_up(run: Run, policy: Policy, folder: Path, ledger: Ledger, version: in
         folder: of the journal.
         ledger: as `read_ledger` gives it.
         version: optimizer steps done by the policy.
+        report: told of each step: its record, its groups and batch, and what the policy says of it.
     Returns:
         Optimizer steps done then.
     Raises:
@@ -60,7 +67,9 @@ def catch_up(run: Run, policy: Policy, folder: Path, ledger: Ledger, version: in
             if record is records[0] or record is records[-1]:
                 _compare(policy, record, scratch)
             settings = lives.of(record)
-            policy.step(_batch(folder, record, settings), settings)
+            groups, advantages = _read(folder, record)
+            batch = _packed(record, groups, advantages, settings)
+            report(record, groups, batch, policy.step(batch, settings))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if records:
@@ -123,9 +132,7 @@ def read_batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig)
     Raises:
         JournalError: the payload is gone or damaged.
     """
-    groups, advantages = read_step(folder, record)
-    return pack(groups, advantages, tokens_per_row=settings.tokens_per_row, truncated=settings.filters.truncated,
-                policy_version=record["step"])
+    return _packed(record, *read_step(folder, record), settings)
 
 
 def weights_checksum(policy: Policy, scratch: Path) -> str:
@@ -140,9 +147,15 @@ def weights_checksum(policy: Policy, scratch: Path) -> str:
     return file_checksum(file)
 
 
-def _batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig) -> Batch:
+def _packed(record: Mapping[str, Any], groups: Sequence[ScoredGroup], advantages: Advantages,
+            settings: LearnerConfig) -> Batch:
+    return pack(groups, advantages, tokens_per_row=settings.tokens_per_row, truncated=settings.filters.truncated,
+                policy_version=record["step"])
+
+
+def _read(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup], Advantages]:
     try:
-        return read_batch(folder, record, settings)
+        return read_step(folder, record)
     except JournalError as error:
         raise RunFailed(f"step {record['step']} can't be trained again: {error}. Restore that file, or begin a run of "
                         "another name from a checkpoint (learner.resume=FOLDER)") from error

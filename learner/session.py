@@ -93,9 +93,12 @@ class Session:
             train, held_out = self._sources(tokenizer)
             ledger = self._begin_life(train)
             heartbeat.say("training the journal's steps since the last checkpoint")
-            start = self._start(policy, ledger, train)
+            metrics = Metrics(self.run, advise=self.status.advise)
+            metrics.recall(ledger.ledger.evaluations)
+            start = self._start(policy, ledger, train, metrics)
             version = start.version
-            trainer = self._assemble(policy, ledger, train, held_out, start, stop=stop, heartbeat=heartbeat)
+            trainer = self._assemble(policy, ledger, train, held_out, start, metrics=metrics, stop=stop,
+                                     heartbeat=heartbeat)
             self._end(trainer, trainer.train())
         except Fenced as error:             # the run is another learner's now, and so is its status
             log.error("run=%s ended reason=%s", self.run.name, error)       # noqa: TRY400
@@ -170,7 +173,7 @@ class Session:
                     train.fingerprint)
         return 0
 
-    def _start(self, policy: Policy, ledger: Journal, train: PromptSource) -> Progress:
+    def _start(self, policy: Policy, ledger: Journal, train: PromptSource, metrics: Metrics) -> Progress:
         """Bring the policy to where the ledger ends."""
         facts = ledger.ledger.lives[0]
         newest = Checkpoints(self.run).newest_good() if self.history.has_begun else None
@@ -178,14 +181,14 @@ class Session:
         version = 0 if folder is None else checkpoint.load(policy, folder, is_checked=newest is not None).version
         if newest is not None:
             log.info("going_on checkpoint=%s steps_in_journal=%d", newest, len(ledger.ledger.steps))
-        version = catch_up(self.run, policy, ledger.folder, ledger.ledger, version)
+        version = catch_up(self.run, policy, ledger.folder, ledger.ledger, version, report=metrics.replayed)
         if folder is not None and newest is None and version >= self.run.learner.steps:
             raise RunFailed(f"learner.resume={folder} stands at step {version}, and learner.steps="
                             f"{self.run.learner.steps} are no more than that")
         return Progress(version=version, first_row=facts["first_row"], fingerprint=train.fingerprint)
 
     def _assemble(self, policy: Policy, ledger: Journal, train: PromptSource, held_out: PromptSource | None,
-                  start: Progress, *, stop: threading.Event, heartbeat: Heartbeat) -> Trainer:
+                  start: Progress, *, metrics: Metrics, stop: threading.Event, heartbeat: Heartbeat) -> Trainer:
         run = self.run
         intake = Intake(run, self.ownership, ledger, Rounds())
         feeder = Feeder(run, self.ownership, train, held_out, first_row=start.first_row, known=ledger.has,
@@ -195,7 +198,7 @@ class Session:
         tending.collector = collector
         recovery = Recovery(run, intake, feeder, tell=self.status.begin)
         return Trainer(run, policy, ledger=ledger, intake=intake, collector=collector, feeder=feeder,
-                       recovery=recovery, metrics=Metrics(run, advise=self.status.advise), start=start)
+                       recovery=recovery, metrics=metrics, start=start)
 
     def _fail(self, reason: str, version: int) -> None:
         """Tell everybody why, as far as Redis can still be reached."""

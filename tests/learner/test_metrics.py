@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from learner.batching import pack
 from learner.curves import draw
 from learner.metrics import Metrics, read_metrics
-from tests.learner.chain import Chain
+from tests.learner.chain import Chain, make_prompt, make_scored
 
 
 def made_up_step(step: int) -> dict[str, Any]:
@@ -40,6 +41,27 @@ def test_each_step_has_one_object_and_no_round_is_forgotten(chain: Chain) -> Non
     assert [(record["step"], record.get("eval_version"), record.get("eval_pass_rate")) for record in records] == [
         (1, 0, 0.2), (2, None, None), (3, 3, 0.4)]
     assert [result["version"] for result in records[2]["evaluations"]] == [2, 3]
+
+
+def test_what_a_kill_took_from_the_record_is_written_when_the_step_is_trained_again(chain: Chain) -> None:
+    metrics = Metrics(chain.run)
+    metrics.step(made_up_step(1))
+    metrics.step(made_up_step(2))               # kept back for its evaluation, and gone with the process
+    metrics._metrics.write('{"step": 2, "rew')  # or torn by a power cut
+    metrics._metrics.flush()
+    groups = [make_scored(make_prompt("0"), [1.0, 0.0])]
+    batch = pack(groups, [[0.5, -0.5]], tokens_per_row=64, truncated="mask", policy_version=1)
+    again = Metrics(chain.run)
+    again.recall({0: evaluation_result(0.2)})
+    for step in (0, 1):
+        again.replayed({"step": step, "at": 7.0}, groups, batch, {"loss": 0.5, "tokens": 4.0, "seconds": 0.1})
+    again.step(made_up_step(3))
+    again.close()
+    first, second, third = read_metrics(chain.run.folder)
+    assert (first["step"], second["step"], third["step"]) == (1, 2, 3)
+    assert (second["is_replayed"], second["reward_mean"], second["tokens"], second["loss"]) == (True, 0.5, 4, 0.5)
+    assert (second["eval_version"], second["eval_pass_rate"]) == (0, 0.2)
+    assert draw(chain.run.folder)
 
 
 @pytest.mark.parametrize("steps", [1, 80])
