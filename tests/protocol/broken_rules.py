@@ -1,0 +1,97 @@
+"""The protocol without one of its rules: does the machine see it?
+
+Each rule is taken out of what runs, never out of the product's files: a line of a script is replaced as it is loaded,
+or a method for the time of a test. `test_random_runs.py` runs the machine without the one that PROTOCOL_WITHOUT names.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import resources
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker import connection
+from learner.collector import Collector
+from learner.intake import Intake
+from learner.journal import Journal
+from learner.trainer import Trainer
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+class EditedScripts:
+    """Stands in for `importlib.resources` in broker.connection: one line of one script is another one."""
+
+    def __init__(self, script: str, line: str, instead: str) -> None:
+        self._script = script
+        self._line, self._instead = line, instead
+
+    def files(self, package: str) -> EditedScripts:
+        assert package == "broker"
+        return self
+
+    def __truediv__(self, name: str) -> Any:
+        if name == "lua":
+            return self
+        text = (resources.files("broker") / "lua" / name).read_text()
+        if name == f"{self._script}.lua":
+            assert text.count(self._line) == 1, f"{name} has no such line any more: {self._line}"
+            text = text.replace(self._line, self._instead)
+        return SimpleNamespace(read_text=lambda: text)
+
+
+def without_line(script: str, line: str, instead: str = "") -> Break:
+    """A script with `instead` in the place of one line."""
+    def take_out(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(connection, "resources", EditedScripts(script, line, instead))
+    return take_out
+
+
+def retires_before_it_announces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slots are free before the next version is told."""
+    def commit(self: Trainer, groups: Any) -> None:
+        self.journal.check_fence()
+        self.feeder.advance(self.version)
+        self.collector.commit(groups)
+        self.publisher.publish_again(self.policy, self.version)
+        self.feeder.wake()
+    monkeypatch.setattr(Trainer, "_commit", commit)
+
+
+def takes_whatever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 3 is off."""
+    monkeypatch.setattr(Collector, "_rest_can_make_it", lambda *_: True)
+
+
+def has_no_fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in Redis nor in the journal."""
+    without_line("guard", "if tonumber(ARGV[1]) < fence then return {'fenced', fence} end")(monkeypatch)
+    monkeypatch.setattr(Journal, "check_fence", lambda _: None)
+
+
+def asks_the_ledger_in_recovery_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither when a group is read nor when it is taken."""
+    real = Journal.has
+    askers = {sys.modules[asker.__module__].__file__ for asker in (Intake, Collector)}
+
+    def has(self: Journal, group_id: str) -> bool:
+        return sys._getframe(1).f_code.co_filename not in askers and real(self, group_id)
+    monkeypatch.setattr(Journal, "has", has)
+
+
+# What the issue names, in its order.
+RULES: dict[str, Break] = {
+    "announce before retire": retires_before_it_announces,
+    "the position compare": without_line(
+        "issue", "if position ~= tonumber(ARGV[3]) then return {'moved', position} end"),
+    "the floor inside issue": without_line(
+        "issue", "local floor = math.max(tonumber(redis.call('HGET', RUN, 'version') or '0'), tonumber(ARGV[6]))",
+        "local floor = tonumber(ARGV[6])"),
+    "rule 3": takes_whatever_is_there,
+    "the fence": has_no_fence,
+    "the ledger asked at every read": asks_the_ledger_in_recovery_alone,
+}

@@ -1,0 +1,153 @@
+"""What always holds: the protocol's fifteen invariants, looked at after every command of whatever role.
+
+In: what Redis held before and after a command, who gave it, and the ledger as it is on disk, read anew by `read_ledger`
+whenever a file of it has grown. Nothing here asks the learner what it believes. Numbers are the protocol's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from learner.ledger import TRAINED, Ledger, read_ledger, read_step
+from tests.protocol.redis_history import State
+
+# Scripts that only a learner calls, each with its fence.
+GUARDED = {"issue", "issue_eval", "reissue", "retire", "announce"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much may be in flight."""
+
+    groups_per_step: int
+    max_lag: int
+
+    @property
+    def budget(self) -> int:
+        """Groups without an outcome, at most."""
+        return (self.max_lag + 1) * self.groups_per_step
+
+
+class Invariants:
+    """Compares Redis with the ledger.
+
+    Args:
+        lag_of: max_lag of the life with that fence.
+    Attributes:
+        bounds: what every command is held to; None while a learner that was given smaller ones has not recovered.
+        by_hand: groups whose entry or `where` somebody deleted, until they are whole again.
+    """
+
+    def __init__(self, journal: Path, lag_of: Callable[[int], int]) -> None:
+        self.bounds: Bounds | None = None
+        self.by_hand: set[str] = set()
+        self.ledger = Ledger()
+        self.newest = 0                                     # version ever announced, undone or not
+        self._journal = journal
+        self._sizes: list[tuple[str, int]] = []
+        self._steps_seen = 0
+        self._lag_of = lag_of
+        self._checksums: dict[str, str] = {}                # version -> checksum, as announced
+        self._handed_over: set[tuple[str, str]] = set()
+
+    def went_back(self, now: State) -> None:
+        """Redis was set back: what holds only while it is not begins anew, and what was deleted by then is again."""
+        self._handed_over.clear()
+        self.by_hand = set(self._misplaced(now))
+
+    def handed_over(self, stream: str, entry_id: str) -> None:
+        """A hand-over of this entry took effect."""
+        assert (stream, entry_id) not in self._handed_over, f"13: {stream} {entry_id} was handed over twice"
+        self._handed_over.add((stream, entry_id))
+
+    def check(self, before: State, now: State, *, command: str, fence: int) -> None:
+        """Look at what one command did.
+
+        Args:
+            command: its script, or another word for it.
+            fence: of the learner that gave it; 0 for the other roles.
+        """
+        if command in GUARDED and fence < before.fence:
+            assert before.protocol() == now.protocol(), f"14: {command} of fence {fence} did something"
+        self.read_ledger()
+        self._transition(before, now, command)
+        self._places(now)
+        self._bounds(now)
+        self._versions(now)
+
+    def read_ledger(self) -> None:
+        """What is on disk now; each step's record is looked at once."""
+        sizes = sorted((path.name, path.stat().st_size) for path in self._journal.glob("ledger-*.log"))
+        if sizes == self._sizes:
+            return
+        self._sizes = sizes
+        self.ledger = ledger = read_ledger(self._journal)
+        assert not ledger.twice, f"1: {ledger.twice} have two outcomes"
+        assert [record["step"] for record in ledger.steps] == list(range(len(ledger.steps))), "3: steps without gap"
+        for record in ledger.steps[self._steps_seen:]:
+            self._step(record)
+        self._steps_seen = len(ledger.steps)
+
+    def _step(self, record: Any) -> None:
+        assert len(set(record["ids"])) == len(record["ids"]), f"2: {record['ids']}"
+        groups, _ = read_step(self._journal, record)
+        for group in groups:
+            lag = record["step"] - group.rollout.min_version
+            assert 0 <= lag <= self._lag_of(record["fence"]), f"9: {group.group_id} was trained with lag {lag}"
+            assert group.rollout.min_version >= group.rollout.prompt.floor, f"10: {group.group_id} is below its floor"
+        announced = self._checksums.get(str(record["step"]))
+        assert announced in {None, record["weights"]}, f"step {record['step']} does not start from what was announced"
+
+    def _transition(self, before: State, now: State, command: str) -> None:
+        announced = now.version
+        for group_id in before.slots.keys() - now.slots.keys():
+            outcome = self.ledger.outcomes.get(group_id)
+            assert outcome is not None, f"4: {command} freed the slot of {group_id}, which has no outcome"
+            if outcome.kind == TRAINED:
+                assert announced > int(outcome.detail), f"4: {group_id} left before {int(outcome.detail) + 1} was told"
+        assert announced >= before.version, f"12: {announced} was announced after {before.version}"
+        if command == "issue":
+            for group_id in now.slots.keys() - before.slots.keys():
+                assert now.slots[group_id] == self.newest, f"10: {group_id} has floor {now.slots[group_id]}"
+        self.newest = max(self.newest, announced)
+
+    def _places(self, now: State) -> None:
+        misplaced = self._misplaced(now)
+        self.by_hand &= misplaced.keys()
+        for group_id in misplaced.keys() - self.by_hand:
+            raise AssertionError(f"5: {group_id} is in {misplaced[group_id]}, {now.where.get(group_id)} says `where`")
+        named = {str(ordinal) for ordinal in range(now.position)}
+        missing = named - now.slots.keys() - self.ledger.outcomes.keys()
+        assert not missing, f"6: {sorted(missing)} are in neither slots nor ledger"
+
+    def _misplaced(self, now: State) -> dict[str, list[tuple[str, int]]]:
+        """Groups without an outcome that are not in exactly one entry, of their floor, that `where` names."""
+        open_ids = self._open(now)
+        places: dict[str, list[tuple[str, int]]] = {}
+        for stream, place in now.entries():
+            if place.group_id in open_ids:
+                places.setdefault(place.group_id, []).append((f"{stream} {place.entry_id}", place.floor))
+        return {group_id: places.get(group_id, []) for group_id in open_ids
+                if places.get(group_id) != [(now.where.get(group_id), now.slots[group_id])]}
+
+    def _bounds(self, now: State) -> None:
+        if self.bounds is None:
+            return
+        open_floors = [now.slots[group_id] for group_id in self._open(now)]
+        size, lag, version = self.bounds.groups_per_step, self.bounds.max_lag, len(self.ledger.steps)
+        assert len(open_floors) <= self.bounds.budget, f"7: {len(open_floors)} groups in flight"
+        for floor in set(open_floors):
+            late = sum(other <= floor for other in open_floors) - (floor + lag - version + 1) * size
+            assert late <= 0, f"8: at version {version}, {late} groups of floor {floor} or less are too late"
+
+    def _versions(self, now: State) -> None:
+        assert now.version <= len(self.ledger.steps), f"11: {now.version} was announced, {len(self.ledger.steps)} stand"
+        if now.weights:
+            known = self._checksums.setdefault(now.weights["version"], now.weights["checksum"])
+            assert known == now.weights["checksum"], f"version {now.weights['version']} was announced with two weights"
+
+    def _open(self, now: State) -> set[str]:
+        return now.slots.keys() - self.ledger.outcomes.keys()

@@ -1,0 +1,230 @@
+"""One life of a learner as it is driven: the real `Session` on the strands of one process.
+
+Session, trainer, intake, collector, journal, recovery, checkpoints and feeder are the product's, unchanged. What stands
+in for something is the policy, whose weights are a checksum of all that it was trained on, and the modules `threading`
+and `time`; `driven` puts them in place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import stat
+import sys
+import threading
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import pytest
+import redis
+
+import learner.curves
+from broker.connection import Link
+from config.run import Run
+from learner import history, intake, session
+from learner.batching import Batch
+from learner.prompts import PromptSource
+from learner.rows import Row
+from tests.learner.chain import OneToken
+from tests.protocol import strands
+from tests.protocol.strands import Clock, Process, Threading, park
+
+T = TypeVar("T")
+
+READS = {"survey", "ledger_view"}           # scripts that change nothing
+FOREVER_S = 1e9
+ROWS = [(i, Row(messages=({"role": "user", "content": str(i)},), task="math",
+                verification_info={"type": "math", "answer": {"value": "5"}})) for i in range(10)]
+
+Seen = Callable[[str, int], None]           # told the name of each command and its learner's fence, 0 for a worker's
+
+
+class ChainPolicy:
+    """A policy whose weights are a checksum of every batch that it was trained on, in order."""
+
+    def __init__(self) -> None:
+        self.weights = "begin"
+
+    def step(self, batch: Batch, *_: Any, **__: Any) -> dict[str, float]:
+        park("step")
+        self.weights = f"{zlib.crc32(batch.to_bytes(), zlib.crc32(self.weights.encode())):08x}"
+        park("step")
+        return {"loss": 0.0, "tokens": float(batch.num_tokens), "entropy": 0.5, "seconds": 0.1}
+
+    def save_weights(self, file: Path) -> None:
+        file.write_text(self.weights)
+
+    def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
+        folder.mkdir(parents=True)
+        (folder / "state.json").write_text(json.dumps(state | {"weights": self.weights}))
+        park("checkpoint")
+
+    def load_checkpoint(self, folder: Path) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads((folder / "state.json").read_text())
+        self.weights = state.pop("weights")
+        return state
+
+    def save_model(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+
+    def keep_alive(self) -> None:
+        """Nobody waits for it."""
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+class WatchedLink(Link):
+    """A link that the world watches: it parks before every command, and loses replies when told to.
+
+    Attributes:
+        loses: scripts; the next reply of each is lost on its way.
+    """
+
+    def __init__(self, url: str, client: redis.Redis, seen: Seen, *, outage_s: float) -> None:
+        super().__init__(url, outage_s=outage_s)
+        self.client = client
+        self.loses: set[str] = set()
+        self.fence: Callable[[], int] | None = None         # of the learner whose link it is
+        self.losses = 0
+        self._seen = seen
+        self._script = ""
+
+    def __call__(self, attempt: Callable[[redis.Redis], T]) -> T:
+        name, self._script = self._script, ""
+
+        def watched(client: redis.Redis) -> T:
+            park(name or "command")
+            reply = attempt(client)
+            if name not in READS and (name or self.fence is None):      # what a learner does beside scripts only reads
+                self._seen(name or "command", self.fence() if self.fence else 0)
+            if name in self.loses:
+                self.loses.remove(name)
+                self.losses += 1
+                raise redis.ConnectionError("the reply was lost")
+            return reply
+        return super().__call__(watched)
+
+    def script(self, name: str, keys: list[str], *args: Any, guarded: bool = False) -> Any:
+        self._script = name
+        return super().script(name, keys, *args, guarded=guarded)
+
+
+class DrivenRedis(redis.Redis):
+    """A client whose blocking reads take no real time: where nothing has come, the caller parks."""
+
+    clock: Clock
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        if args[0] in {"XREAD", "XREADGROUP"} and "BLOCK" in args:
+            at = args.index("BLOCK")
+            reply = super().execute_command(*args[:at], *args[at + 2:], **options)    # type: ignore[no-untyped-call]
+            if not reply:
+                self.clock.advance(int(args[at + 1]) / 1000)
+                park("wait")
+            return reply
+        return super().execute_command(*args, **options)    # type: ignore[no-untyped-call]
+
+
+class Life(Process):
+    """One life of the learner, parked before its first line."""
+
+    def __init__(self, run: Run, link: WatchedLink) -> None:
+        super().__init__()
+        self.link = link
+        self.max_lag = run.learner.max_lag
+        link.fence = lambda: self.fence
+        self.session = session.Session(run, link)
+        self.policy = ChainPolicy()
+        self.failure = ""
+        self.loop = self.start("learner", self._run)
+
+    @property
+    def fence(self) -> int:
+        """0 until it has claimed the run."""
+        return self.session.ownership.fence
+
+    @property
+    def has_recovered(self) -> bool:
+        """Whether its feeder is at work."""
+        return any(strand.name == "feeder" for strand in self.strands)
+
+    def until_it_waits(self, at_most: int = 400) -> None:
+        """Let all its strands go on in turn until each of them has waited twice."""
+        waits: Counter[str] = Counter()
+        for _ in range(at_most):
+            for strand in list(self.strands):
+                waits[strand.name] += strand.advance() in {"wait", "end"}
+            if min(waits[strand.name] for strand in self.strands) >= 2 or not self.is_running:
+                return
+
+    def _run(self) -> int:
+        tokenizer: Any = OneToken()
+        policy: Any = self.policy
+        self.session.open()
+        return self.session.train(lambda: (tokenizer, policy), self.link.stop)
+
+class Disk:
+    """What of the journal is on disk, and what a power cut may take: the end that no fsync has seen."""
+
+    def __init__(self) -> None:
+        self._synced: dict[str, int] = {}
+        self._real = os.fsync
+
+    def fsync(self, descriptor: int) -> None:
+        """Park, then note how long the file is. The real call costs time and shows nothing here."""
+        if strands.current() is None:
+            return
+        park("fsync")
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode):
+            self._synced[str(Path(f"/proc/self/fd/{descriptor}").readlink())] = found.st_size
+
+    def cut(self, journal: Path, share: float) -> None:
+        """The power goes: only a share of what was not synced stays."""
+        for file in journal.glob("*"):
+            size, synced = file.stat().st_size, self._synced.get(str(file), 0)
+            os.truncate(file, synced + int((size - synced) * share))
+
+
+class _Failures(logging.Handler):
+    """Why a session ended: what it writes to its log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        strand = strands.current()
+        if strand is not None and isinstance(strand.process, Life) and record.levelno >= logging.ERROR:
+            strand.process.failure = record.getMessage()
+            if record.exc_info and record.exc_info[1]:
+                strand.process.failure += f": {record.exc_info[1]!r}"
+
+def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
+    """Put the stand-ins in place for the learners that are made from now on."""
+    clock, disk = Clock(), Disk()
+    threads = Threading(clock)
+    for name, module in list(sys.modules.items()):
+        if name.startswith(("learner.", "broker.")):
+            for attribute, real, ours in (("threading", threading, threads), ("time", time, clock)):
+                if getattr(module, attribute, None) is real:
+                    monkeypatch.setattr(module, attribute, ours)
+    monkeypatch.setattr(os, "fsync", disk.fsync)
+    monkeypatch.setattr(session, "Heartbeat", lambda *_, **__: SimpleNamespace(say=lambda *_: None, stop=lambda: None))
+    monkeypatch.setattr(session, "open_source", lambda run, *_, shuffle: PromptSource(
+        run, ROWS, "f", OneToken(), shuffle=False))    # type: ignore[arg-type]
+    monkeypatch.setattr(session, "locked", lambda _: contextlib.nullcontext())      # it may be on another machine
+    monkeypatch.setattr(session, "check_redis", lambda *_: None)
+    monkeypatch.setattr(history, "_refuse_living", lambda *_: None)
+    monkeypatch.setattr(learner.curves, "draw", lambda _: None)
+    monkeypatch.setattr(intake.Intake, "_refuse_endless", lambda _: None)      # deaths in a row are meant here
+    monkeypatch.setattr(logging.getLogger("learner.session"), "handlers", [_Failures()])
+    for role in ("learner", "broker"):
+        monkeypatch.setattr(logging.getLogger(role), "level", logging.CRITICAL)
+    monkeypatch.setattr(logging.getLogger("learner.session"), "level", logging.ERROR)
+    monkeypatch.setattr(logging.getLogger("learner.session"), "propagate", False)
+    return clock, disk

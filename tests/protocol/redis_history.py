@@ -1,0 +1,147 @@
+"""A run's keys in a real Redis, as they are after each command, and as they were up to 60 commands ago.
+
+In: a client. Out: a `State` that the invariants look at, and the way back: DUMP and RESTORE of every key, which bring
+streams back with their groups, their pending entries and their last id, so that an entry's id may be given again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+import redis
+
+from broker.keys import WORK_STREAMS, Keys
+
+COMMANDS_BACK = 60
+
+# One look at everything: the keys as they are dumped, and what of them the invariants need.
+_LOOK = """
+local dumps, streams = {}, {}
+for i, key in ipairs(KEYS) do dumps[i] = redis.call('DUMP', key) or '' end
+for i = 1, 4 do
+  local entries = {}
+  for _, found in ipairs(redis.call('XRANGE', KEYS[i], '-', '+')) do
+    local group, floor = '?', '-1'
+    for j = 1, #found[2], 2 do
+      if found[2][j] == 'group' then group = found[2][j + 1] end
+      if found[2][j] == 'floor' then floor = found[2][j + 1] end
+    end
+    entries[#entries + 1] = {found[1], group, floor}
+  end
+  streams[i] = entries
+end
+local weights = {}
+for _, found in ipairs(redis.call('XREVRANGE', KEYS[9], '+', '-', 'COUNT', 1)) do weights = found[2] end
+return cmsgpack.pack({dumps, streams, redis.call('ZRANGE', KEYS[5], 0, -1, 'WITHSCORES'),
+                      redis.call('HGETALL', KEYS[6]), redis.call('HGETALL', KEYS[7]),
+                      redis.call('HMGET', KEYS[8], 'fence', 'version'), weights})
+"""
+
+_RESTORE = """
+for i, key in ipairs(KEYS) do
+  redis.call('DEL', key)
+  if ARGV[i] ~= '' then redis.call('RESTORE', key, 0, ARGV[i]) end
+end
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One entry of a work stream: its id, and what its header says."""
+
+    entry_id: str
+    group_id: str
+    floor: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """What Redis holds of the run."""
+
+    dumps: tuple[bytes, ...]
+    streams: dict[str, list[Place]]
+    slots: dict[str, int]                   # id -> floor
+    where: dict[str, str]                   # id -> STREAM ENTRY
+    cursor: dict[str, str]
+    fence: int
+    version: int                            # the newest announced; -1 before the first
+    weights: dict[str, str]                 # the last announcement
+
+    @property
+    def position(self) -> int:
+        """The next ordinal."""
+        return int(self.cursor.get("position", 0))
+
+    def protocol(self) -> tuple[Any, ...]:
+        """All that the protocol's scripts change, to see that nothing changed."""
+        return self.streams, self.slots, self.where, self.cursor, self.version, self.weights
+
+    def entries(self) -> Iterator[tuple[str, Place]]:
+        """Every entry with its stream, in the groups' direction."""
+        for stream, places in self.streams.items():
+            for place in places:
+                yield stream, place
+
+
+class History:
+    """What the run's keys were after each command that changed them, the newest last."""
+
+    def __init__(self, client: redis.Redis, keys: Keys) -> None:
+        self._client: Any = client
+        self._keys = keys.scripts()
+        self._look = client.register_script(_LOOK)
+        self._restore = client.register_script(_RESTORE)
+        self._states: deque[State] = deque(maxlen=COMMANDS_BACK + 1)
+        self.look()
+
+    @property
+    def now(self) -> State:
+        """The state at the last look."""
+        return self._states[-1]
+
+    def look(self) -> bool:
+        """Look whether anything has changed, and remember it."""
+        reply = self._look(keys=self._keys, args=[])
+        dumps, streams, slots, where, cursor, (fence, version), weights = msgpack.unpackb(reply, raw=True)
+        if self._states and self.now.dumps == tuple(dumps):
+            return False
+        self._states.append(State(
+            dumps=tuple(dumps), slots={group.decode(): int(floor) for group, floor in _pairs(slots)},
+            streams={stream: [Place(entry.decode(), group.decode(), int(floor)) for entry, group, floor in entries]
+                     for stream, entries in zip(WORK_STREAMS, streams, strict=True)},
+            where=_text(where), cursor=_text(cursor), weights=_text(weights), fence=int(fence or 0),
+            version=int(-1 if version in {None, False} else version)))
+        return True
+
+    def go_back(self, commands: int) -> bool:
+        """Undo the last so many commands that changed something. Returns whether there were any."""
+        steps = min(commands, len(self._states) - 1)
+        for _ in range(steps):
+            self._states.pop()
+        if steps:
+            self._restore(keys=self._keys, args=list(self.now.dumps))
+        return steps > 0
+
+    def forget_all(self) -> None:
+        """An empty Redis takes the place of this one."""
+        self._client.delete(*self._keys)
+        self.look()
+
+    def begin_at(self, entry_id: str) -> None:
+        """Give entries ids from `entry_id` on, whatever the clock says: an id that is undone is given again."""
+        for stream in self._keys[:4]:
+            self._client.xadd(stream, {"v": "0"}, id=entry_id)
+            self._client.xdel(stream, entry_id)
+        self.look()
+
+
+def _pairs(flat: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    return zip(flat[::2], flat[1::2], strict=True)
+
+
+def _text(flat: list[bytes]) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in _pairs(flat)}

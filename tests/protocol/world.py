@@ -1,0 +1,179 @@
+"""The world of a random run: Redis, the disk, and the learners that live.
+
+Everybody's commands pass by `World.look`, which compares Redis with the ledger after each of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from broker.keys import WORK_STREAMS, Keys
+from broker.streams import Entry, entries_of
+from tests.learner.chain import make_run
+from tests.protocol.invariants import Bounds, Invariants
+from tests.protocol.lives import FOREVER_S, Disk, DrivenRedis, Life, WatchedLink
+from tests.protocol.redis_history import History, State
+from tests.protocol.strands import Clock
+
+STEPS = 100_000                     # no random run gets there
+
+
+class World:
+    """Everything that there is in one random run."""
+
+    def __init__(self, url: str, folder: Path, clock: Clock, disk: Disk, *, bounds: Bounds,
+                 is_clock_back: bool) -> None:
+        self.url = url
+        self.folder = folder
+        self.clock = clock
+        self.disk = disk
+        self.bounds = bounds
+        self.client = DrivenRedis(connection_pool=redis.ConnectionPool.from_url(url, protocol=2))
+        self.client.clock = clock
+        self.client.flushall()
+        self.fill_memory(False)
+        self.starts = 0                                     # of the Redis server
+        self.client.set_response_callback("INFO", self._info(self.client.response_callbacks["INFO"]))
+        self.keys = Keys("test")
+        self.history = History(redis.Redis(connection_pool=self.client.connection_pool), self.keys)
+        if is_clock_back:
+            self.history.begin_at("4102444800000-0")        # in the year 2100
+        self.journal = folder / "test" / "journal"
+        self.invariants = Invariants(self.journal, self._lag_of)
+        self.lives: list[Life] = []
+        self.actions = 0                                    # that anybody has done
+        self.did: Counter[str] = Counter()                  # what disturbed them, by name
+        self.broken: AssertionError | None = None
+
+    @property
+    def now(self) -> State:
+        """Redis, as it was after the last command."""
+        return self.history.now
+
+    @property
+    def living(self) -> list[Life]:
+        """The learners that have not ended, the oldest first."""
+        return [life for life in self.lives if life.is_running]
+
+    def newest(self) -> Life:
+        """The learner that began last; another one where it was fenced off by one that has been killed since."""
+        return self.living[-1] if self.living else self.begin()
+
+    def link(self) -> WatchedLink:
+        """A worker's link: it does not wait for anything."""
+        return WatchedLink(self.url, self.client, self.look, outage_s=-1.0)
+
+    def look(self, command: str, fence: int) -> None:
+        """See what a command has done."""
+        before = self.now
+        self.history.look()
+        if self.invariants.bounds is None and self.lives and self.lives[-1].has_recovered:
+            self.invariants.bounds = self.bounds
+        try:
+            self.invariants.check(before, self.now, command=command, fence=fence)
+        except AssertionError as error:         # the learner's own code may hold it up
+            self.broken = self.broken or error
+            raise
+
+    def begin(self) -> Life:
+        """Start a learner, beside those that live."""
+        if not self.living:
+            self.invariants.bounds = None
+        bounds = self.bounds
+        run = make_run(self.folder, learner={
+            "groups_per_step": bounds.groups_per_step, "max_lag": bounds.max_lag, "steps": STEPS, "samples_every": 0,
+            "checkpoint": {"every": 3, "keep": 2}},
+            evaluation={"every": 4, "prompts": 1, "samples": 1, "deadline_s": 60.0})
+        life = Life(run, WatchedLink(self.url, self.client, self.look, outage_s=FOREVER_S))
+        self.lives.append(life)
+        return life
+
+    def go_back(self, commands: int) -> None:
+        """Redis loses the last so many commands."""
+        is_full = self.is_full
+        self.fill_memory(False)                 # what was there has room
+        if self.history.go_back(commands):
+            self.did["redis set back"] += 1
+            self.invariants.went_back(self.now)
+        self.fill_memory(is_full)
+
+    def forget_all(self) -> None:
+        """An empty Redis takes this one's place."""
+        self.starts += 1
+        self.did["redis emptied"] += 1
+        self.history.forget_all()
+        self.invariants.went_back(self.now)
+
+    def fill_memory(self, is_full: bool) -> None:
+        """From now on Redis refuses whatever grows, or takes it again."""
+        self.is_full = is_full
+        self.client.config_set("maxmemory", int(is_full))
+
+    def entry(self, group_id: str) -> Entry | None:
+        """Where a group is, if `where` knows."""
+        stream, _, entry_id = self.now.where.get(group_id, "").partition(" ")
+        if stream not in WORK_STREAMS:
+            return None
+        found: Any = self.client.xrange(self.keys(stream), entry_id, entry_id)
+        return next(iter(entries_of(stream, found)), None)
+
+    def delete_by_hand(self, entry: Entry, what: str) -> None:
+        """Somebody deletes a group's `entry`, or what `where` says of it."""
+        self.invariants.by_hand.add(entry.group_id)
+        if what == "entry":
+            self.client.xdel(self.keys(entry.stream), entry.entry_id)
+        else:
+            self.client.hdel(self.keys("where"), entry.group_id)
+        self.history.look()
+
+    def retry_a_letter(self, pick: int) -> None:
+        """An operator wants a dead group again."""
+        letters = [place for place in self.now.streams["dead"]
+                   if place.group_id not in self.now.slots and place.group_id in self.invariants.ledger.outcomes]
+        if letters and not self.is_full:
+            letter = letters[pick % len(letters)]
+            self.client.hset(self.keys("retries"), letter.group_id, letter.entry_id)
+            self.history.look()
+
+    def unended(self) -> list[str]:
+        """Ids that were issued and have no outcome."""
+        issued = {str(ordinal) for ordinal in range(self.now.position)} | self.now.slots.keys()
+        return sorted(issued - self.invariants.ledger.outcomes.keys())
+
+    def see_who_has_ended(self) -> None:
+        """A learner ends only because a newer one has taken the run over."""
+        if self.broken is not None:
+            raise self.broken
+        for life in self.lives:
+            why = life.failure or repr(life.loop.error or "")
+            if life.is_running or why == "''":
+                continue
+            is_fenced = "has taken" in why and any(other.fence > life.fence for other in self.lives)
+            if not is_fenced:
+                self.broken = AssertionError(f"learner {life.fence} ended: {why}")
+                raise self.broken
+            life.kill()
+
+    def describe(self) -> str:
+        """Where everybody stands, for people."""
+        life = self.newest()
+        places = {strand.name: strand.place for strand in life.strands}
+        return (f"learner {life.fence} at {places}, version {self.now.version}, "
+                f"{len(self.invariants.ledger.steps)} steps, slots {self.now.slots}, where {self.now.where}")
+
+    def close(self) -> None:
+        """End what lives."""
+        for life in self.lives:
+            life.kill()
+        self.fill_memory(False)
+        self.client.connection_pool.disconnect()
+
+    def _lag_of(self, fence: int) -> int:
+        return next(life.max_lag for life in self.lives if life.fence == fence)
+
+    def _info(self, parse: Any) -> Any:
+        return lambda reply, **options: parse(reply, **options) | {"run_id": f"start {self.starts}"}
