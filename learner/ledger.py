@@ -147,7 +147,7 @@ class _Reader:
         while path is not None:
             chain.append((path, end))
             first = first_record(path) if path.exists() else None
-            if isinstance(first, Whole) and first.record["kind"] == "life":
+            if isinstance(first, Whole) and first.record["kind"] == "life" and first.record["fence"] == fence_of(path):
                 end = first.record["previous_end"]
                 path = path.with_name(first.record["previous"]) if first.record["previous"] else None
             else:                               # reading that life is going to be a problem; this is for the others
@@ -199,6 +199,9 @@ class _Reader:
             self._problem(f"{path}: {gone} missing before byte {found.start}: {ADVICE}")
         elif number < expected:
             self._problem(f"{path}: record {number} is there twice, again at byte {found.start}: {ADVICE}")
+        if found.record["kind"] == "life" and found.record["fence"] != fence_of(path):
+            self._problem(f"{path}: record {number} is the beginning of life {found.record['fence']}: this is a copy of "
+                          "that life's file, or it was renamed")
         before = len(self._ledger.problems)
         self._ledger.add(found.record)
         if new := self._ledger.problems[before:]:
@@ -208,5 +211,5 @@ class _Reader:
 
 
 def _warn_of_tail(path: Path, tail: Broken) -> None:
-    log.warning("torn_record file=%s byte=%d bytes=%d: it was being written when that life ended, and is void", path,
-                tail.start, tail.end - tail.start)
+    log.warning("torn_record file=%s byte=%d bytes=%d: what ends the file is no whole record, and void: it is being "
+                "written now, or was when that life ended", path, tail.start, tail.end - tail.start)

@@ -177,6 +177,19 @@ def test_a_whole_life_that_is_gone_is_missed(lives: Lives, fence: int, message: 
     assert [life["fence"] for life in ledger.lives] == [number for number in (1, 2, 3) if number != fence]
 
 
+@pytest.mark.parametrize("copy", [0, 5], ids=["an older name", "a newer name"])
+def test_a_copy_of_a_life_under_another_name_is_told_and_hides_nothing(lives: Lives, copy: int) -> None:
+    for number in (1, 2, 3):
+        lives.write(number, step=number - 1, ids=(str(2 * number), str(2 * number + 1))).close()
+    lives.ledger_file(copy).write_bytes(lives.ledger_file(3).read_bytes())
+    if copy == 5:
+        with pytest.raises(JournalError, match=r"ledger-000005\.log: record 0 is the beginning of life 3: this is a copy"):
+            read_ledger(lives.folder)
+    ledger = read_ledger(lives.folder, strict=False)            # below the first life nobody looks for any
+    assert [step["step"] for step in ledger.steps][:3] == [0, 1, 2]
+    assert set(ledger.twice) == ({"6", "7", "2-dropped", "2-dead"} if copy else set())
+
+
 @pytest.mark.parametrize(("start", "steps", "problem"), [
     (None, [1], "step 1 stands where step 0 was expected"),
     (None, [0, 2], "step 2 stands where step 1 was expected"),
