@@ -44,9 +44,9 @@ def draw(folder: Path) -> Path | None:
         _reward(reward, records)
         _lag(lag, records)
         _stack(queues, records, "Groups in flight",
-               {"to be sampled": (BLUE, [record["queues"]["prompts"] for record in records]),
-                "to be scored": (ORANGE, [record["queues"]["rollouts"] for record in records]),
-                "to be trained": (GREEN, [record["queues"]["scored"] for record in records])})
+               {"to be sampled": (BLUE, _depths(records, "prompts")),
+                "to be scored": (ORANGE, _depths(records, "rollouts")),
+                "to be trained": (GREEN, _depths(records, "scored"))})
         _stack(time, records, "Seconds a step",
                {label: (colour, _seconds(records, part)) for part, (label, colour) in TIMES.items()})
         for axes in (reward, lag, queues, time):
@@ -104,3 +104,8 @@ def _stack(axes: Any, records: Records, title: str, parts: dict[str, tuple[str, 
 
 def _seconds(records: Records, part: str) -> list[float]:
     return [record.get(f"seconds_{part}", 0.0) for record in records]
+
+
+def _depths(records: list[dict[str, Any]], stream: str) -> list[float]:
+    """0 for a step that was trained again: nobody was there to count."""
+    return [record.get("queues", {}).get(stream, 0) for record in records]

@@ -14,6 +14,25 @@ from config.learner import LearnerConfig
 from learner.advantages import has_variance
 
 
+def why_impossible(group: ScoredGroup, *, version: int, vocabulary: float) -> str | None:
+    """Why this policy can't have sampled a group; None if it can. A step on it would fail, at each replay too.
+
+    Args:
+        version: the learner's policy.
+        vocabulary: tokens that it has.
+    """
+    newest = group.rollout.max_version
+    if newest > version:
+        return (f"sampled by version {newest}, and the learner is at {version}: a generator follows another learner's "
+                "weights, or this run's folder was set back by hand")
+    ids = (group.rollout.prompt.token_ids, *(completion.token_ids for completion in group.rollout.completions))
+    largest = max(int(some.max()) for some in ids)
+    if largest >= vocabulary:
+        return (f"token id {largest}, and the policy has {vocabulary:.0f} tokens: the generator has another model or "
+                "tokenizer")
+    return None
+
+
 def why_empty(group: ScoredGroup, learner: LearnerConfig) -> str | None:
     """Why there is nothing to learn from a group; None if there is something."""
     scored = [reward for reward in group.rewards if reward is not None]

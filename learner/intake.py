@@ -8,6 +8,7 @@ outcome in the ledger, then its slot freed. An entry counts only if `where` name
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from broker.ownership import Ownership
 from broker.streams import Entry, bury, entries_of
 from config.run import Run
 from learner.evaluation import Rounds, version_of
-from learner.filters import tokens_of, why_empty, why_late
+from learner.filters import tokens_of, why_empty, why_impossible, why_late
 from learner.journal import Journal
 from learner.ledger import DROPPED, Outcome
 
@@ -46,16 +47,18 @@ class Intake:
 
     Args:
         clock: seconds that never jump.
+        vocabulary: tokens that the policy has.
     """
 
-    def __init__(self, run: Run, ownership: Ownership, ledger: Journal, rounds: Rounds,
-                 clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, run: Run, ownership: Ownership, ledger: Journal, rounds: Rounds, *,
+                 clock: Callable[[], float] = time.monotonic, vocabulary: float = math.inf) -> None:
         self.run = run
         self.ownership = ownership
         self.journal = ledger
         self.rounds = rounds
         self.held: dict[str, ScoredGroup] = {}
         self._clock = clock
+        self._vocabulary = vocabulary
         self.version = 0                            # the learner's policy
         self.dropped: dict[str, int] = {}           # by reason, for the metrics
         self.survey = Survey({}, 0.0)
@@ -240,10 +243,8 @@ class Intake:
         except BadMessage as error:
             bury(self.ownership.link, self.ownership.keys, entry, reason=str(error))
             return
-        if group.rollout.max_version > self.version:
-            bury(self.ownership.link, self.ownership.keys, entry, reason=(
-                f"sampled by version {group.rollout.max_version}, and the learner is at {self.version}: a generator "
-                "follows another learner's weights, or this run's folder was set back by hand"))
+        if reason := why_impossible(group, version=self.version, vocabulary=self._vocabulary):
+            bury(self.ownership.link, self.ownership.keys, entry, reason=reason)
             return
         self._bytes += sum(len(value) for value in entry.raw.values())
         self._sizes += 1

@@ -77,6 +77,12 @@ class Policy:
                  self._device, run.learner.zero.stage, run.model.dtype,
                  sum(elements(parameter) for parameter in self._model.parameters()))
 
+    @property
+    def vocabulary(self) -> int:
+        """Tokens that the model has."""
+        size: int = self._model.get_input_embeddings().num_embeddings
+        return size
+
     def step(self, batch: Batch, learner: LearnerConfig | None = None) -> dict[str, float]:
         """Rank 0: one optimizer step on a batch.
 

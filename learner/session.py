@@ -190,7 +190,7 @@ class Session:
     def _assemble(self, policy: Policy, ledger: Journal, train: PromptSource, held_out: PromptSource | None,
                   start: Progress, *, metrics: Metrics, stop: threading.Event, heartbeat: Heartbeat) -> Trainer:
         run = self.run
-        intake = Intake(run, self.ownership, ledger, Rounds())
+        intake = Intake(run, self.ownership, ledger, Rounds(), vocabulary=policy.vocabulary)
         feeder = Feeder(run, self.ownership, train, held_out, first_row=start.first_row, known=ledger.has,
                         mean_bytes=intake.mean_bytes)
         tending = Tending(policy, feeder, Retries(ledger, feeder), lambda: asked(self.link, self.keys))

@@ -9,13 +9,15 @@ if position ~= tonumber(ARGV[3]) then return {'moved', position} end
 local groups, seen, retries, i = {}, {}, 0, 7
 while i <= #ARGV do
   local id, count = ARGV[i], tonumber(ARGV[i + 1])
-  if seen[id] or redis.call('ZSCORE', SLOTS, id) or redis.call('HEXISTS', WHERE, id) == 1 then return {'known', id} end
-  seen[id] = true
   local base, number = string.match(id, '^(%d+)%-r(%d+)$')
   if base then
-    if tonumber(redis.call('HGET', CURSOR, 'retry:' .. base) or '0') ~= number - 1 then return {'known', id} end
+    local counted = tonumber(redis.call('HGET', CURSOR, 'retry:' .. base) or '0')
+    if counted >= tonumber(number) then return {'moved', position} end         -- its reply was lost
+    if counted < number - 1 then return {'known', id} end
     retries = retries + 1
   end
+  if seen[id] or redis.call('ZSCORE', SLOTS, id) or redis.call('HEXISTS', WHERE, id) == 1 then return {'known', id} end
+  seen[id] = true
   local fields = {}
   for j = i + 2, i + 1 + count do fields[#fields + 1] = ARGV[j] end
   groups[#groups + 1] = {id, fields, base, number}

@@ -82,7 +82,8 @@ class Chain:
         fence = self.ownership.claim(0)
         self.journal = Journal(run.folder / "journal", fence, run=run.name)
         self.elapsed = 0.0          # seconds that pass for the learner alone
-        self.intake = Intake(run, self.ownership, self.journal, Rounds(), lambda: time.monotonic() + self.elapsed)
+        self.intake = Intake(run, self.ownership, self.journal, Rounds(), clock=lambda: time.monotonic() + self.elapsed,
+                             vocabulary=100)
         self.collector = Collector(run, self.intake, self.stop, tend=lambda: None, say=self.said.append)
         self.announce(0)
 
@@ -152,6 +153,8 @@ class OneToken:
 
 class FilePolicy:
     """A policy whose weights are the number of steps that it has done."""
+
+    vocabulary = 100
 
     def __init__(self) -> None:
         self.steps = 0

@@ -34,6 +34,19 @@ def test_a_group_sampled_by_a_version_that_is_not_there_yet_dies_with_both_numbe
         assert chain.slots == {good}
 
 
+@pytest.mark.parametrize("place", ["prompt", "completion"])
+def test_tokens_that_the_policy_does_not_have_never_reach_a_step(chain: Chain, place: str) -> None:
+    bad, good = chain.issue(2)
+    tree = msgpack.unpackb(codec.encode_scored_payload(make_scored(make_prompt(bad), [1.0, 0.0])))
+    where = tree["rollout"]["prompt"] if place == "prompt" else tree["rollout"]["completions"][1]
+    where["token_ids"] = np.array([99, 100], "<i4").tobytes()
+    chain.score(bad, payload=msgpack.packb(tree))
+    chain.score(good)
+    chain.read()
+    assert set(chain.intake.held) == chain.slots == {good}
+    assert chain.journal.ledger.outcomes[bad].detail.startswith("token id 100, and the policy has 100 tokens")
+
+
 def test_a_group_of_the_version_that_was_just_announced_is_none_of_them(chain: Chain) -> None:
     (group_id,) = chain.issue()
     chain.announce(1)
