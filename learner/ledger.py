@@ -200,8 +200,8 @@ class _Reader:
         elif number < expected:
             self._problem(f"{path}: record {number} is there twice, again at byte {found.start}: {ADVICE}")
         if found.record["kind"] == "life" and found.record["fence"] != fence_of(path):
-            self._problem(f"{path}: record {number} is the beginning of life {found.record['fence']}: this is a copy of "
-                          "that life's file, or it was renamed")
+            self._problem(f"{path}: record {number} is the beginning of life {found.record['fence']}: a copy of that "
+                          "life's file, or the file itself under another name")
         before = len(self._ledger.problems)
         self._ledger.add(found.record)
         if new := self._ledger.problems[before:]:
