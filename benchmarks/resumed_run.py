@@ -38,6 +38,7 @@ GRACE_S = 20.0
 POLL_S = 0.05
 WHILE_STARTING = "a random moment of a start"       # loading, recovering, and a little of what comes then
 WHILE_TRAINING = "a random moment of training"
+ONCE_A_LIFE = "recovery.py:"        # lines that come by at a start alone
 
 
 @dataclass(slots=True)
@@ -111,7 +112,8 @@ class ResumedRun:
         """One life of the learner, and its death."""
         note = self._logs / f"death-{number}"
         is_line = place not in (WHILE_STARTING, WHILE_TRAINING)
-        environment = {"DIE_BEFORE": f"{place}:{self._random.randint(1, 2)}", "DIE_NOTE": str(note)} if is_line else {}
+        times = 1 if place.startswith(ONCE_A_LIFE) else self._random.randint(1, 2)
+        environment = {"DIE_BEFORE": f"{place}:{times}", "DIE_NOTE": str(note)} if is_line else {}
         before = self._steps()
         learner = self._learner(number, environment)
         try:
