@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from broker import embedded
 from broker.connection import Link
 from broker.control import DRAIN, ask
 from tests.e2e.conftest import Roles
@@ -149,3 +150,27 @@ def test_a_full_redis_lets_out_what_is_there_says_what_it_needs_and_drops_nothin
 def used_memory(roles: Roles) -> int:
     """Bytes."""
     return int(roles.redis.info("memory")["used_memory"])
+
+
+@pytest.mark.parametrize(("options", "setting"), [
+    (("--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"), ("maxmemory-policy", "noeviction")),
+    (("--appendonly", "no"), ("appendonly", "yes")),
+], ids=["it evicts", "it keeps nothing"])
+def test_a_redis_that_would_lose_work_is_refused_at_once_with_the_command_that_mends_it(
+        tmp_path: Path, options: tuple[str, ...], setting: tuple[str, str]) -> None:
+    server = RedisServer(tmp_path / "redis", *options)
+    roles = Roles(tmp_path, server.url, "refused")
+    try:
+        learner = roles.learner(*SETTINGS)
+        assert roles.wait(learner) == 1
+        log = roles.log_of(learner)
+        assert "policy ready" not in log, "before anything heavy is loaded"
+        command = re.search(rf"redis at 127.0.0.1:{server.port} .*: redis-cli (CONFIG SET \S+ \S+)", log)
+        assert command, log
+        subprocess.run([embedded.carried("redis-cli"), "-p", str(server.port), *command[1].split()], check=True)
+        name, value = setting
+        assert roles.redis.config_get(name) == {name: value}
+        assert not list(roles.redis.scan_iter()), "nothing was written to it"
+    finally:
+        roles.end()
+        server.kill()
