@@ -55,7 +55,9 @@ def check_changes(old_yaml: str, new: Run) -> list[str]:
 def _reason(key: str, new: Run) -> str | None:
     """Why this key can't change, or None."""
     if key == RANKS and new.learner.zero.stage != 0:
-        return f"with learner.zero.stage={new.learner.zero.stage} the optimizer's state is split among them"
+        return (f"with learner.zero.stage={new.learner.zero.stage} the optimizer's state is split among them, and "
+                f"DeepSpeed loads it with as many; `millrace drain` writes {new.folder / 'model'}, with which a run of "
+                "any number of them can begin, as model.path=")
     parts = key.split(".")
     return next((FIXED[".".join(parts[:n])] for n in range(1, len(parts) + 1) if ".".join(parts[:n]) in FIXED), None)
 
