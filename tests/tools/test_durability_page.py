@@ -1,0 +1,93 @@
+"""docs/durability.md, and README's part of it: the commands exist, links lead somewhere, sources are named."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tools.main import main
+
+PAGE = ROOT / "docs" / "durability.md"
+README = ROOT / "README.md"
+
+
+def section(page: Path, heading: str) -> str:
+    """What stands under a heading."""
+    return page.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def commands() -> list[str]:
+    """Every line of a block that calls the command, without its comment."""
+    text = PAGE.read_text(encoding="utf-8") + section(README, "Nothing is lost")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    lines = [line.partition(" #")[0].strip().removeprefix(".venv/bin/")
+             for kind, block in blocks if kind != "text" for line in block.splitlines()]
+    return list(dict.fromkeys(lines))
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of a table's rows, without its heading."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_is_one_and_knows_its_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    program, *words = shlex.split(command)
+    assert program == "millrace"
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--help"])
+    assert ended.value.code == 0, capsys.readouterr().err
+    known = set(re.findall(r"--[\w-]+", capsys.readouterr().out))
+    assert {word for word in words if word.startswith("--")} <= known
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_is_written_as_it_wants_to_be(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                    capsys: pytest.CaptureFixture[str]) -> None:
+    """There is no such run and no such file here: that is told, and no usage."""
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(command)[1:]) in {1, 2}
+    said = capsys.readouterr().err
+    assert said
+    assert "usage:" not in said
+
+
+def test_every_operators_verb_is_on_the_page() -> None:
+    verbs = {shlex.split(command)[1] for command in commands()}
+    assert verbs == {"audit", "dead", "journal", "replay", "rescore", "drain", "pause", "resume", "chaos"}
+
+
+def test_every_proof_is_a_target_of_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    named = set(re.findall(r"`make ([\w-]+)`", PAGE.read_text(encoding="utf-8")))
+    assert {"prove-protocol", "prove-chaos", "prove-resume", "prove-chaos-demo"} <= named
+    assert named <= targets
+
+
+def test_every_link_leads_to_a_file() -> None:
+    for page in (PAGE, README):
+        links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8"))
+        assert links
+        assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_claim_about_another_system_names_its_version_its_source_and_a_date() -> None:
+    text = section(PAGE, "What others lose")
+    assert re.search(r"read on \d{4}-\d\d-\d\d", text)
+    found = rows(text)
+    assert len(found) >= 8
+    for system, _, source in found:
+        dated = f"{system} {source}"
+        assert re.search(r"\d{4}-\d\d-\d\d|the same commit", dated), system
+        assert re.search(r"`[\w./-]+\.(py|md|mdx)` lines? \d|https://github\.com/[\w-]+/[\w-]+/(issues|pull)/\d",
+                         source), system
+        assert re.search(r"`[0-9a-f]{7,}`|https://github\.com|the same commit", dated), system
+
+
+def test_readme_names_the_page() -> None:
+    assert "(docs/durability.md)" in section(README, "Nothing is lost")
