@@ -3,7 +3,7 @@
 In: how many kills, of whom. Out: runs under `runs/prove-chaos`, a line of JSON in its `kills.jsonl` for each kill with
 the audit after it, and a table; `--write` puts that at the end of benchmarks/RESULTS.md. Role by role, a batch of kills
 to a run; when it was interrupted, the next start goes on from the file, with the kills of this very commit. Exit code 0
-if every kill is there and every audit clean.
+if every kill is there, every audit clean, and the checkout still the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks import results
 from benchmarks.chaos_batch import OUTAGE_S
@@ -31,6 +31,14 @@ AWAY = "redis, away for {:.0f} s"
 Row = Mapping[str, Any]
 
 
+class Wanted(NamedTuple):
+    """What is to be proven of one role."""
+
+    role: str
+    kills: int
+    away_s: float = 0.0         # that it stays away after each: Redis alone
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Kill, batch after batch; show the table, and write it down if asked."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description="Nothing lost, nothing twice.")
@@ -43,33 +51,40 @@ def main(argv: Sequence[str] | None = None) -> int:
     out.mkdir(parents=True, exist_ok=True)
     table = out / "kills.jsonl"
     heading = results.heading("Chaos: every role killed again and again")
-    wanted = [(role, args.kills, 0.0) for role in ROLES] + ([("redis", 1, args.away_s)] if args.away_s else [])
+    commit = results.commit()
+    wanted = [Wanted(role, args.kills) for role in ROLES]
+    if args.away_s:
+        wanted.append(Wanted("redis", 1, args.away_s))
     try:
-        for role, kills, away_s in wanted:
-            if not fulfil(role, kills, away_s, out, table):
-                sys.stdout.write(f"failed: {role}; its runs and their logs lie in {out}\n")
+        for one in wanted:
+            if not fulfil(one, out, table, commit):
+                sys.stdout.write(f"failed: {one.role}; its runs and their logs lie in {out}\n")
                 break
     except KeyboardInterrupt:
         sys.stdout.write(f"interrupted; the next start goes on from {table}\n")
         return 130
-    rows = read(table)
+    rows = read(table, commit)
     lines = [*heading, *as_table(rows, wanted)]
+    if (now := results.commit()) != commit:
+        lines += ["", f"The checkout was changed meanwhile: it is {now} by now. This proves nothing; run it again."]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     if args.write:
         results.append(lines)
-    return 0 if is_proven(rows, wanted) else 1
+    return 0 if is_proven(rows, wanted) and now == commit else 1
 
 
-def fulfil(role: str, kills: int, away_s: float, out: Path, table: Path) -> bool:
+def fulfil(wanted: Wanted, out: Path, table: Path, commit: str) -> bool:
     """Run batches until the table has so many kills of the role. False: a run or an audit failed."""
-    while missing := kills - len(kills_of(read(table), role, away_s)):
+    role, kills, away_s = wanted
+    while (missing := kills - len(kills_of(read(table, commit), wanted))) > 0:
         batch = min(missing, BATCH)
-        number = len({row["run"] for row in read(table, any_commit=True)})
+        number = len({row["run"] for row in read(table)})
         name = f"{role}-{number}"
         sys.stdout.write(f"{role}: {kills - missing} of {kills} kills are there; {batch} more in run {name}\n")
         sys.stdout.flush()
         words = [sys.executable, "-m", "benchmarks.chaos_batch", "--kills", f"{role}={batch}", "--name", name,
-                 "--seed", str(number), "--out", str(out), "--table", str(table), "--away-s", str(away_s)]
+                 "--seed", str(number), "--out", str(out), "--table", str(table), "--away-s", str(away_s),
+                 "--commit", commit]
         with (out / f"{name}.log").open("wb") as log:
             process = spawn(words, cwd=results.ROOT, stdout=log, stderr=log)
             try:
@@ -81,17 +96,17 @@ def fulfil(role: str, kills: int, away_s: float, out: Path, table: Path) -> bool
     return True
 
 
-def read(table: Path, *, any_commit: bool = False) -> list[Row]:
-    """The lines of the table, of this commit alone unless asked."""
+def read(table: Path, commit: str | None = None) -> list[Row]:
+    """The lines of the table; of one commit, if it is named."""
     if not table.exists():
         return []
     rows: list[Row] = [json.loads(line) for line in table.read_text(encoding="utf-8").splitlines()]
-    return [row for row in rows if any_commit or row["commit"] == results.commit()]
+    return [row for row in rows if commit in (None, row["commit"])]
 
 
-def kills_of(rows: Iterable[Row], role: str, away_s: float) -> list[Row]:
+def kills_of(rows: Iterable[Row], wanted: Wanted) -> list[Row]:
     """The kills of one role."""
-    return [row for row in rows if row["role"] == role and row.get("away_s") == away_s]
+    return [row for row in rows if row["role"] == wanted.role and row["away_s"] == wanted.away_s]
 
 
 def ends_of(rows: Iterable[Row], kills: Iterable[Row]) -> list[Row]:
@@ -100,24 +115,25 @@ def ends_of(rows: Iterable[Row], kills: Iterable[Row]) -> list[Row]:
     return [row for row in rows if not row["role"] and row["run"] in runs]
 
 
-def is_proven(rows: Sequence[Row], wanted: Sequence[tuple[str, int, float]]) -> bool:
+def is_proven(rows: Sequence[Row], wanted: Sequence[Wanted]) -> bool:
     """Whether every kill is there, every audit clean, and every run that came to its end ended well."""
-    return all(len(kills_of(rows, role, away_s)) >= kills for role, kills, away_s in wanted) and \
+    return all(len(kills_of(rows, one)) >= one.kills for one in wanted) and \
         all(row["is_clean"] and row.get("exit_code", 0) == 0 for row in rows)
 
 
-def as_table(rows: Sequence[Row], wanted: Sequence[tuple[str, int, float]]) -> list[str]:
+def as_table(rows: Sequence[Row], wanted: Sequence[Wanted]) -> list[str]:
     """Lines of Markdown."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"|---{'|--:' * (len(COLUMNS) - 2)}|---|"]
-    for role, _, away_s in wanted:
-        if kills := kills_of(rows, role, away_s):
+    for one in wanted:
+        if kills := kills_of(rows, one):
             ends = ends_of(rows, kills)
             sums = [str(sum(row[key] for row in ends)) for key in ("issued", "trained", "dead", "steps")]
             back = [row["back_s"] for row in kills]
             seeds = ", ".join(f"{row['run']}: {row['seed']}" for row in {row["run"]: row for row in kills}.values())
             worst = [str(max(row[key] for row in [*kills, *ends])) for key in ("lost", "twice")]
-            lines.append(" | ".join([f"| {AWAY.format(away_s) if away_s else role}", str(len(kills)), *worst, *sums,
-                                     f"{statistics.median(back):.1f}", f"{max(back):.1f}", f"{seeds} |"]))
+            who = AWAY.format(one.away_s) if one.away_s else one.role
+            lines.append(" | ".join([f"| {who}", str(len(kills)), *worst, *sums, f"{statistics.median(back):.1f}",
+                                     f"{max(back):.1f}", f"{seeds} |"]))
     audits = len(rows)
     bad = [row for row in rows if not row["is_clean"]]
     verdict = "Proven" if is_proven(rows, wanted) else "NOT proven"

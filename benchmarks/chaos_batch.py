@@ -44,8 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the dice (0)")
     parser.add_argument("--away-s", type=float, default=0.0, help="that a killed Redis stays away")
     parser.add_argument("--every-s", type=float, default=EVERY_S, help=f"longest pause before a kill ({EVERY_S:g})")
+    parser.add_argument("--commit", default=results.commit(), help="that the table's lines name (the checkout's)")
     args = parser.parse_args(argv)
-    table = Table(args.table, {"run": args.name, "seed": args.seed, "commit": results.commit(),
+    table = Table(args.table, {"run": args.name, "seed": args.seed, "commit": args.commit,
                                "machine": results.machine()})
     orders = Orders(seconds=HARD_END_S, every_s=args.every_s, seed=args.seed, quota=args.kills,
                     redis_away_s=args.away_s)

@@ -1,0 +1,78 @@
+"""The verdicts of the long proofs, on made-up results."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentTypeError
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.chaos import Wanted, as_table, is_proven, read
+from benchmarks.chaos_batch import Table, parse_kills
+from benchmarks.chaos_demo import Beside, failures, ratio
+from benchmarks.seed_runs import SeedRun
+
+WANTED = [Wanted("learner", 2), Wanted("redis", 1, 300.0)]
+KILL = {"run": "learner-0", "seed": 0, "commit": "c", "role": "learner", "away_s": 0.0, "back_s": 4.0, "lost": 0,
+        "twice": 0, "lost_ids": [], "twice_ids": [], "is_clean": True}
+AWAY = {**KILL, "run": "redis-1", "seed": 1, "role": "redis", "away_s": 300.0, "back_s": 301.0}
+END = {**KILL, "role": "", "exit_code": 0, "steps": 5, "issued": 40, "trained": 40, "dead": 0}
+
+
+@pytest.mark.parametrize(("rows", "proven"), [
+    ([KILL, KILL, AWAY, END], True),
+    ([KILL, AWAY, END], False),                                     # a kill is missing
+    ([KILL, KILL, {**AWAY, "away_s": 0.0}, END], False),            # it was not away for that long
+    ([KILL, {**KILL, "lost": 1, "is_clean": False}, KILL, AWAY, END], False),
+    ([KILL, KILL, AWAY, {**END, "exit_code": 1}], False),
+])
+def test_every_kill_and_every_audit_count(rows: list[Mapping[str, Any]], proven: bool) -> None:
+    assert is_proven(rows, WANTED) is proven
+    text = "\n".join(as_table(rows, WANTED))
+    assert ("**Proven**" in text) is proven
+    assert ("**NOT proven**" in text) is not proven
+
+
+def test_the_table_has_a_row_for_each_role_and_names_what_was_lost() -> None:
+    bad = {**KILL, "back_s": 8.0, "lost": 1, "lost_ids": ["17"], "is_clean": False}
+    lines = as_table([KILL, bad, AWAY, END], WANTED)
+    assert lines[2] == "| learner | 2 | 1 | 0 | 40 | 40 | 0 | 5 | 6.0 | 8.0 | learner-0: 0 |"
+    assert lines[3].startswith("| redis, away for 300 s | 1 | 0 | 0 |")
+    assert lines[-1] == "- run learner-0: lost ['17'], twice []"
+
+
+def test_the_table_goes_on_with_the_lines_of_its_own_commit(tmp_path: Path) -> None:
+    path = tmp_path / "kills.jsonl"
+    assert read(path) == []
+    for commit in ("old", "new", "new"):
+        Table(path, {"run": "learner-0", "commit": commit}).add(role="learner", back_s=1.0)
+    assert (len(read(path)), len(read(path, "new")), len(read(path, "newer"))) == (3, 2, 0)
+    assert json.loads(path.read_text().splitlines()[0])["back_s"] == 1.0
+
+
+def test_kills_are_parsed_or_refused() -> None:
+    assert parse_kills("learner=2,redis=1") == {"learner": 2, "redis": 1}
+    for wrong in ("learner", "learner=0", "nobody=1", ""):
+        with pytest.raises(ArgumentTypeError):
+            parse_kills(wrong)
+
+
+def demo(*, seconds: float, tokens: int = 1000, **changes: Any) -> Beside:
+    run = SeedRun(**{"seed": 0, "exit_code": 0, "seconds": seconds, "first_step_s": 10.0, "steps": 60, "lag_max": 4,
+                     "pass_rates": {0: 0.25, 60: 0.98}, "switched_in_flight": 0, "is_audit_clean": True} | changes)
+    return Beside(run=run, tokens=tokens, chaos={"kills": {"learner": 1}})
+
+
+@pytest.mark.parametrize(("storm", "missed"), [
+    (demo(seconds=160.0), []),
+    (demo(seconds=200.0), ["0.50 of the undisturbed tokens/s, at least 0.6"]),
+    (demo(seconds=160.0, pass_rates={0: 0.25, 60: 0.8}), ["seed 0, under chaos: 0.800 at the end, at least 0.85"]),
+    (demo(seconds=160.0, is_audit_clean=False), ["seed 0, under chaos: audit not clean"]),
+])
+def test_the_demo_under_chaos_has_its_bars(storm: Beside, missed: list[str]) -> None:
+    pairs = [(demo(seconds=100.0), storm)]
+    assert ratio(pairs) == 100.0 / storm.run.seconds
+    assert failures(pairs) == missed
