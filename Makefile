@@ -12,6 +12,7 @@ INSTALLED := .venv/installed-$(FLAVOUR)
 PYTHON_IN_VENV := .venv/bin/python
 PACKAGES := config broker generators scorers learner tools benchmarks
 
+JOBS ?= 2
 ENGINE ?= hf
 $(if $(filter hf vllm,$(ENGINE)),,$(error ENGINE=$(ENGINE): it is hf or vllm))
 # What vLLM needs on a CPU: a small cache in fixed size, no compilation, and time for two processes to import it.
@@ -30,8 +31,8 @@ $(INSTALLED): requirements/$(FLAVOUR).txt pyproject.toml scripts/setup.sh script
 demo: $(INSTALLED)     ## a whole run on this machine: watch a small model learn (ENGINE=vllm, SEED=n, ARGS="key=value")
 	@.venv/bin/millrace up config/recipes/demo_cpu.yaml $(OVERRIDES)
 
-test: $(INSTALLED)     ## every test
-	@$(PYTHON_IN_VENV) -m pytest $(ARGS)
+test: $(INSTALLED)     ## every test, JOBS at once (ARGS="tests/broker -k lease": a part of it)
+	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
 check: $(INSTALLED)    ## ruff and mypy
 	@.venv/bin/ruff check .
