@@ -156,6 +156,35 @@ def read_progress(folder: Path) -> Progress:
         raise RunFailed(f"the checkpoint {folder} can't be read: {error}") from error
 
 
+def write_state(folder: Path, state: Mapping[str, Any], *, fits: Mapping[str, Any]) -> None:
+    """Write the caller's own state beside DeepSpeed's.
+
+    Args:
+        folder: of the checkpoint.
+        state: JSON.
+        fits: `ranks`, `zero_stage` and `dtype` of the learner that the checkpoint is for.
+    """
+    (folder / STATE).write_text(json.dumps({"fits": fits, "state": state}, indent=1), encoding="utf-8")
+
+
+def read_state(folder: Path, *, fits: Mapping[str, Any]) -> dict[str, Any]:
+    """What `write_state` wrote.
+
+    Raises:
+        RunFailed: it is not there, or it is of a learner of another shape. With ZeRO 0 any number of ranks fits: each
+            holds the whole optimizer's state, and so does the file.
+    """
+    file = folder / STATE
+    if not file.is_file():
+        raise RunFailed(f"{folder} holds no whole checkpoint: {STATE} is missing")
+    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    of = dict(content["fits"])
+    if of != {**fits, "ranks": of["ranks"] if fits["zero_stage"] == 0 else fits["ranks"]}:
+        raise RunFailed(f"{folder} is a checkpoint of {of}, and this learner is {dict(fits)}")
+    state: dict[str, Any] = content["state"]
+    return state
+
+
 def version_of(folder: Path) -> int:
     """Optimizer steps done by a checkpoint, from its folder's name."""
     return int(folder.name.removeprefix("step-"))

@@ -29,7 +29,7 @@ from config.learner import LearnerConfig, ObjectiveConfig, OptimizerConfig
 from config.run import Run
 from learner import random_states
 from learner.batching import Batch
-from learner.checkpoint import STATE
+from learner.checkpoint import read_state, write_state
 from learner.deepspeed_config import adamw_arguments, deepspeed_config, learning_rate, offloads_optimizer
 from learner.logprobs import LogprobModel, attention_implementation
 from learner.losses import grpo_loss
@@ -271,31 +271,16 @@ class Policy:
 
     def _save_checkpoint(self, folder: str, state: str) -> None:
         self._engine.save_checkpoint(folder, tag=_ENGINE, save_latest=False)
-        self._random_file(folder).write_text(json.dumps(random_states.capture(self._device)))
+        random_states.save(Path(folder), self._rank, self._device)
         distributed.barrier()
         if self._rank == 0:
-            content = {"fits": self._shape(), "state": json.loads(state)}
-            (Path(folder) / STATE).write_text(json.dumps(content, indent=1))
+            write_state(Path(folder), json.loads(state), fits=self._shape())
 
     def _load_checkpoint(self, folder: str) -> dict[str, Any]:
-        file = Path(folder) / STATE
-        if not file.is_file():
-            raise RunFailed(f"{folder} holds no whole checkpoint: {STATE} is missing")
-        content: dict[str, Any] = json.loads(file.read_text())
-        shape = self._shape()
-        if self._run.learner.zero.stage == 0:       # each rank holds, and each file is, the whole optimizer's state
-            shape["ranks"] = content["fits"]["ranks"]
-        if content["fits"] != shape:
-            raise RunFailed(f"{folder} is a checkpoint of {content['fits']}, and this learner is {shape}")
+        state = read_state(Path(folder), fits=self._shape())
         self._engine.load_checkpoint(folder, tag=_ENGINE)
-        if (states := self._random_file(folder)).is_file():     # a rank that was not there begins as seeded
-            random_states.restore(json.loads(states.read_text()), self._device)
-        state: dict[str, Any] = content["state"]
+        random_states.load(Path(folder), self._rank, self._device)
         return state
-
-    def _random_file(self, folder: str) -> Path:
-        """Where this rank's random number generators are kept."""
-        return Path(folder) / f"random-{self._rank}.json"
 
     def _close(self) -> None:
         self._engine.destroy()

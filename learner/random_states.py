@@ -1,21 +1,37 @@
 """The random number generators of one rank, as a checkpoint keeps them.
 
-In: this process's generators (python, numpy, torch's on the CPU and on this rank's GPU). Out: a JSON tree, and back.
+In: this process's generators (python, numpy, torch's on the CPU and on this rank's GPU). Out: a JSON file, and back.
 Used by `learner.policy` on every rank. Nothing of the learner draws from them today (dropout is off, the data's order
 is a function of seed and ordinal), but a model's own code may, and a resumed step has to be the step that it was.
 """
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 
-def capture(device: torch.device) -> dict[str, Any]:
-    """The states now, JSON."""
+def save(folder: Path, rank: int, device: torch.device) -> None:
+    """Write this rank's states into a checkpoint's folder."""
+    _file(folder, rank).write_text(json.dumps(_capture(device)), encoding="utf-8")
+
+
+def load(folder: Path, rank: int, device: torch.device) -> None:
+    """Go on from what `save` wrote. A rank that was not there when it was written stays as it was seeded."""
+    if (file := _file(folder, rank)).is_file():
+        _restore(json.loads(file.read_text(encoding="utf-8")), device)
+
+
+def _file(folder: Path, rank: int) -> Path:
+    return folder / f"random-{rank}.json"
+
+
+def _capture(device: torch.device) -> dict[str, Any]:
     version, internal, gauss = random.getstate()
     _, keys, position, has_gauss, cached = np.random.get_state(legacy=True)     # noqa: NPY002 - the global one
     return {
@@ -26,8 +42,8 @@ def capture(device: torch.device) -> dict[str, Any]:
     }
 
 
-def restore(states: dict[str, Any], device: torch.device) -> None:
-    """Go on from what `capture` returned. A GPU's state from a checkpoint that had none stays as it is."""
+def _restore(states: dict[str, Any], device: torch.device) -> None:
+    """A GPU's state stays as it is where the checkpoint has none."""
     version, internal, gauss = states["python"]
     random.setstate((version, tuple(internal), gauss))
     keys, position, has_gauss, cached = states["numpy"]
