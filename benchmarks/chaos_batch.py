@@ -82,7 +82,7 @@ def play(name: str, folder: Path, orders: Orders, table: Table) -> int:
 
     def note(role: str, seconds: float) -> None:
         nonlocal is_clean
-        found = storm.audit_now(is_quick=True)
+        found = storm.audit_now()
         is_clean &= found.is_clean
         table.add(role=role, back_s=round(seconds, 2), away_s=orders.redis_away_s, **_sums(found))
 

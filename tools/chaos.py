@@ -91,10 +91,10 @@ class Chaos:
         with contextlib.suppress(NoJournal):
             self.audit = self.audit_now()
 
-    def audit_now(self, *, is_quick: bool = False) -> Audit:
+    def audit_now(self) -> Audit:
         """The audit of the run as it stands. Raises what `tools.audit.audit` raises."""
         with contextlib.closing(Link(self._url, outage_s=REDIS_S)) as link:
-            return auditing.audit(link, self._keys, self._run.folder / "journal", is_quick=is_quick)
+            return auditing.audit(link, self._keys, self._run.folder / "journal")
 
     def _tick(self, supervisor: Supervisor, stop: threading.Event) -> None:
         is_over = time.monotonic() - self._began >= self._orders.seconds or self.monkey.is_done

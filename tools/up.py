@@ -59,6 +59,9 @@ def up(run: Run, words: Sequence[str], *, dry_run: bool, plain: bool) -> int:
         sys.stdout.write(f"run {run.name} is finished; this one is called {name}\n")
         words = [*words, f"name={name}"]
         run = load_run(words)
+    elif (found := read_run(run.folder)).status and found.has_begun:
+        sys.stdout.write(f"run {run.name} goes on: it was {found.status} after {max(found.version, 0)} of "
+                         f"{found.steps} steps\n")
     plan = commands(run, words)
     if dry_run:
         _show(run, plan)

@@ -85,7 +85,21 @@ def test_a_finished_run_passes_its_new_name_to_every_role(
     assert out.count("--run demo-2") == 4
 
 
+def test_an_unfinished_run_goes_on_under_its_name(
+        runs_dir: Path, leave_run: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    leave_run("demo", "stopped", version=3, steps=7)
+    config = runs_dir.parent / "demo.yaml"
+    config.write_text(CONFIG.format(runs_dir=runs_dir))
+    assert main(["up", str(config), "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("run demo goes on: it was stopped after 3 of 7 steps\n")
+    assert out.count("--run demo\n") == 4
+
+
 @pytest.mark.parametrize(("words", "code", "says"), [
+    (["chaos", "{config}"], 2, "--minutes"),
+    (["chaos", "{config}", "--minutes", "0"], 2, "positive"),
+    (["chaos", "{config}", "--minutes", "1", "learner.stepz=7"], 2, "learner.steps"),
     (["up", "{config}", "learner.stepz=7"], 2, "learner.steps"),
     (["up", "{folder}/none.yaml"], 2, "No such file"),
     (["up"], 2, "CONFIG"),
