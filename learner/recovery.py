@@ -125,9 +125,10 @@ class Recovery:
         known = max([self._feeder.position, *(order_of(group_id)[0] + 1 for group_id in self._journal.ledger.outcomes)])
         again = [str(ordinal) for ordinal in range(position, known) if not self._journal.has(str(ordinal))]
         if not knew_the_run and self._journal.ledger.outcomes:
+            # What was out beyond the ledger's last group, a learner that has just started can't know.
             log.warning("redis_was_empty at=%s: it was flushed, or another one is in its place. The run goes on from "
-                        "its ledger; groups to be generated again: %d (%s)", self._ownership.link.address, len(again),
-                        _some(again) or "none")
+                        "its ledger; groups to be generated again: %s%d (%s)", self._ownership.link.address,
+                        "" if self._feeder.position else "at least ", len(again), _some(again) or "all that were out")
         elif again:
             log.warning("redis_forgot groups=%d (%s): they are issued again", len(again), _some(again))
 
