@@ -15,7 +15,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import redis
@@ -169,6 +169,8 @@ class Monkey:
                 return False
             self._stopped = victim, time.monotonic() + seconds
             return True
+        if kind == KILL and victim.role == LEARNER:             # any of its ranks takes the others along
+            victim = replace(victim, pid=self._chance.choice((victim.pid, *victim.tree)), tree=())
         log.warning("chaos %s role=%s pid=%d below=%d", kind, victim.role, victim.pid, len(victim.tree))
         if victim.role in (GENERATOR, LEARNER, POOL):           # the others are the pool's to start again
             self._forgive(victim.child)

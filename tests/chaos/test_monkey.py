@@ -106,6 +106,24 @@ def test_a_kill_hits_the_whole_tree_and_is_forgiven(
                                                                              {"kill_tree generator": 1})
 
 
+def test_a_kill_of_the_learner_hits_any_one_of_its_ranks(
+        keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.chaos_monkey.WEIGHTS", only("kill", "learner"))
+    places = set()
+    for seed in range(8):
+        ranks = [start() for _ in range(3)]
+        stage = Stage(keeper, Orders(seconds=60, seed=seed),
+                      Victim("learner", "learner", ranks[0].pid, (ranks[1].pid, ranks[2].pid)))
+        stage.tick()
+        stage.version = 1
+        stage.tick()
+        until(lambda ranks=ranks: any(rank.poll() is not None for rank in ranks))
+        hit = [place for place, rank in enumerate(ranks) if rank.poll() == -9]
+        assert len(hit) == 1
+        places |= set(hit)
+    assert len(places) > 1
+
+
 def test_a_kill_that_hit_nothing_is_not_counted(
         keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = start()
