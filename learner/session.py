@@ -64,6 +64,7 @@ class Session:
         self.keys = Keys(run.name)
         self.status = Status(run, link, self.keys)
         self.ownership = Ownership(link, self.keys)
+        self.checkpoints = Checkpoints(run)
         self.history = History(Ledger())
         self._lock = contextlib.ExitStack()
 
@@ -176,7 +177,7 @@ class Session:
     def _start(self, policy: Policy, ledger: Journal, train: PromptSource, metrics: Metrics) -> Progress:
         """Bring the policy to where the ledger ends."""
         facts = ledger.ledger.lives[0]
-        newest = Checkpoints(self.run).newest_good() if self.history.has_begun else None
+        newest = self.checkpoints.newest_good() if self.history.has_begun else None
         folder = newest or (Path(facts["start"]) if facts["start"] else None)
         version = 0 if folder is None else checkpoint.load(policy, folder, is_checked=newest is not None).version
         if newest is not None:
@@ -198,7 +199,7 @@ class Session:
         tending.collector = collector
         recovery = Recovery(run, intake, feeder, tell=self.status.begin)
         return Trainer(run, policy, ledger=ledger, intake=intake, collector=collector, feeder=feeder,
-                       recovery=recovery, metrics=metrics, start=start)
+                       recovery=recovery, checkpoints=self.checkpoints, metrics=metrics, start=start)
 
     def _fail(self, reason: str, version: int) -> None:
         """Tell everybody why, as far as Redis can still be reached."""

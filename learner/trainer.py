@@ -49,7 +49,8 @@ class Trainer:
     """
 
     def __init__(self, run: Run, policy: Policy, *, ledger: Journal, intake: Intake, collector: Collector,
-                 feeder: Feeder, recovery: Recovery, metrics: Metrics, start: Progress) -> None:
+                 feeder: Feeder, recovery: Recovery, checkpoints: Checkpoints, metrics: Metrics,
+                 start: Progress) -> None:
         self.run_config = run
         self.policy = policy
         self.ownership: Ownership = intake.ownership
@@ -60,7 +61,7 @@ class Trainer:
         self.recovery = recovery
         self.metrics = metrics
         self.publisher = Publisher(run, self.ownership)
-        self.checkpoints = Checkpoints(run)
+        self.checkpoints = checkpoints
         self.version = start.version
         self._start = start
         self._clock = Clock()

@@ -10,7 +10,7 @@ from broker import codec
 from broker.control import asked
 from broker.group_ids import ordinal_of
 from broker.keys import PROMPTS
-from learner.checkpoint import Progress
+from learner.checkpoint import Checkpoints, Progress
 from learner.collector import Collector
 from learner.feeder import Feeder
 from learner.metrics import Metrics
@@ -54,4 +54,5 @@ def make_trainer(chain: Chain) -> Trainer:
                                                     say=chain.said.append)
     return Trainer(chain.run, policy, ledger=chain.journal, intake=chain.intake, collector=chain.collector,
                    feeder=feeder, recovery=Recovery(chain.run, chain.intake, feeder, tell=lambda _: None),
-                   metrics=Metrics(chain.run), start=Progress(version=0, first_row=0, fingerprint="f"))
+                   checkpoints=Checkpoints(chain.run), metrics=Metrics(chain.run),
+                   start=Progress(version=0, first_row=0, fingerprint="f"))
