@@ -34,6 +34,7 @@ def test_every_kill_and_every_audit_count(rows: list[Mapping[str, Any]], proven:
     text = "\n".join(as_table(rows, WANTED))
     assert ("**Proven**" in text) is proven
     assert ("**NOT proven**" in text) is not proven
+    assert "**NOT proven**" in as_table(rows, WANTED, is_same=False)[-1 - sum(not row["is_clean"] for row in rows) * 2]
 
 
 def test_the_table_has_a_row_for_each_role_and_names_what_was_lost() -> None:
