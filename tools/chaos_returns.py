@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tools.chaos_targets import DISPATCHER, LEARNER, POOL, REDIS, SCORER, Sight
 
@@ -22,7 +22,8 @@ class _Missing:
     role: str
     since: float                    # monotonic seconds
     killed_ms: int                  # Unix milliseconds
-    wants: set[str] = field(default_factory=set)
+    before: frozenset[str]          # heartbeats that were starting already: none of them is its return
+    wants: set[str]
 
 
 class Returns:
@@ -57,7 +58,7 @@ class Returns:
         self.look(sight)
         if role == LEARNER:
             self._learner_since = None
-        self._missing.append(_Missing(role, time.monotonic(), int(time.time() * 1000),
+        self._missing.append(_Missing(role, time.monotonic(), int(time.time() * 1000), sight.starting,
                                       set(WANTS.get(role, (role,)))))
 
     def look(self, sight: Sight) -> None:
@@ -66,7 +67,7 @@ class Returns:
         for role, beat in new:
             self._known.add(beat)
             for missing in self._missing:
-                if role in missing.wants:           # one heartbeat is one return, of whoever is missing longest
+                if role in missing.wants and beat not in missing.before:        # one return, of who is missing longest
                     missing.wants.discard(role)
                     break
         for missing in self._missing:

@@ -51,6 +51,7 @@ class Sight:
 
     victims: tuple[Victim, ...]
     ready: Mapping[str, frozenset[str]] = field(default_factory=dict)   # ids of living heartbeats at work, by role
+    starting: frozenset[str] = frozenset()      # ids of those that are not at work yet
     redis_answers: bool = False
     version: int = -1                   # the newest announced policy
     announced_ms: int = 0               # Redis's time of that announcement, Unix milliseconds
@@ -86,11 +87,13 @@ class Targets:
         living = {*pids.values(), *(process.pid for tree in trees.values() for process in tree)}
         here = [beat for beat in found.processes if beat.host == socket.gethostname() and beat.pid in living]
         parts = [victim for name, tree in trees.items() for victim in _parts(name, tree, here)]
-        at_work = [beat for beat in here if not beat.state.startswith("starting")]
+        starting = frozenset(beat.id for beat in here if beat.state.startswith("starting"))
+        at_work = [beat for beat in here if beat.id not in starting]
         ready = {role: frozenset(beat.id for beat in at_work if beat.role == role)
                  for role in (GENERATOR, DISPATCHER, SCORER)}
         announced = int(newest[0][0].partition(b"-")[0]) if newest else 0
-        return Sight((*own, *parts), ready, redis_answers=True, version=found.version, announced_ms=announced)
+        return Sight((*own, *parts), ready, starting, redis_answers=True, version=found.version,
+                     announced_ms=announced)
 
 
 def _root(name: str, pid: int, tree: list[Process]) -> Victim:

@@ -11,10 +11,10 @@ from tools.chaos_returns import Returns
 from tools.chaos_targets import Sight
 
 
-def sight(*, version: int = 3, redis_answers: bool = True, announced_ms: int = 0,
+def sight(*, version: int = 3, redis_answers: bool = True, announced_ms: int = 0, starting: Iterable[str] = "",
           **ready: Iterable[str]) -> Sight:
-    return Sight((), {role: frozenset(beats) for role, beats in ready.items()}, redis_answers=redis_answers,
-                 version=version, announced_ms=announced_ms)
+    return Sight((), {role: frozenset(beats) for role, beats in ready.items()}, frozenset(starting),
+                 redis_answers=redis_answers, version=version, announced_ms=announced_ms)
 
 
 @pytest.mark.parametrize(("role", "before", "between", "after"), [
@@ -44,6 +44,17 @@ def test_one_new_heartbeat_is_one_return() -> None:
     assert (len(returns.seconds["scorer"]), returns.is_missing("scorer")) == (1, True)
     returns.look(sight(scorer="cd"))
     assert (len(returns.seconds["scorer"]), returns.is_missing("scorer")) == (2, False)
+
+
+def test_one_that_was_starting_before_the_kill_is_no_return_of_it() -> None:
+    returns = Returns()
+    returns.killed("scorer", sight(scorer="a", starting="b"))
+    returns.look(sight(scorer="b", starting="c"))
+    assert returns.is_missing("scorer")
+    returns.killed("scorer", sight(scorer="b", starting="c"))
+    returns.look(sight(scorer="c"))
+    assert len(returns.seconds["scorer"]) == 1, "of the first kill; the second one came when it was starting"
+    assert returns.is_missing("scorer")
 
 
 def test_redis_is_back_when_it_answers() -> None:
