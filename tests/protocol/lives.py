@@ -49,6 +49,8 @@ Seen = Callable[[str, int], None]           # told the name of each command and 
 class ChainPolicy:
     """A policy whose weights are a checksum of every batch that it was trained on, in order."""
 
+    vocabulary = 1000
+
     def __init__(self) -> None:
         self.weights = "begin"
 
@@ -213,6 +215,7 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
             for attribute, real, ours in (("threading", threading, threads), ("time", time, clock)):
                 if getattr(module, attribute, None) is real:
                     monkeypatch.setattr(module, attribute, ours)
+    monkeypatch.setitem(intake.Intake.__init__.__kwdefaults__, "clock", clock.monotonic)
     monkeypatch.setattr(os, "fsync", disk.fsync)
     monkeypatch.setattr(session, "Heartbeat", lambda *_, **__: SimpleNamespace(say=lambda *_: None, stop=lambda: None))
     monkeypatch.setattr(session, "open_source", lambda run, *_, shuffle: PromptSource(

@@ -96,6 +96,7 @@ class History:
         self._look = client.register_script(_LOOK)
         self._restore = client.register_script(_RESTORE)
         self._states: deque[State] = deque(maxlen=COMMANDS_BACK + 1)
+        self._length = 0
         self.look()
 
     @property
@@ -103,12 +104,17 @@ class History:
         """The state at the last look."""
         return self._states[-1]
 
+    def __len__(self) -> int:
+        """Commands since the beginning that changed something, less those that were undone."""
+        return self._length
+
     def look(self) -> bool:
         """Look whether anything has changed, and remember it."""
         reply = self._look(keys=self._keys, args=[])
         dumps, streams, slots, where, cursor, (fence, version), weights = msgpack.unpackb(reply, raw=True)
         if self._states and self.now.dumps == tuple(dumps):
             return False
+        self._length += 1
         self._states.append(State(
             dumps=tuple(dumps), slots={group.decode(): int(floor) for group, floor in _pairs(slots)},
             streams={stream: [Place(entry.decode(), group.decode(), int(floor)) for entry, group, floor in entries]
@@ -122,6 +128,7 @@ class History:
         steps = min(commands, len(self._states) - 1)
         for _ in range(steps):
             self._states.pop()
+            self._length -= 1
         if steps:
             self._restore(keys=self._keys, args=list(self.now.dumps))
         return steps > 0

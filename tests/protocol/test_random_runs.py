@@ -1,7 +1,7 @@
 """Ten thousand random actions of the protocol; `make prove-protocol` does many more, on two versions of Redis.
 
-It sets PROTOCOL_ACTIONS, PROTOCOL_SEED, PROTOCOL_WITHOUT (a rule that is taken out) and PROTOCOL_REPORT (a file that gets
-one more line of JSON).
+It sets PROTOCOL_ACTIONS, PROTOCOL_SEED, PROTOCOL_WITHOUT (a rule that is taken out) and PROTOCOL_REPORT (a file that
+gets one more line of JSON).
 """
 
 from __future__ import annotations
