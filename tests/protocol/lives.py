@@ -215,7 +215,8 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
             for attribute, real, ours in (("threading", threading, threads), ("time", time, clock)):
                 if getattr(module, attribute, None) is real:
                     monkeypatch.setattr(module, attribute, ours)
-    monkeypatch.setitem(intake.Intake.__init__.__kwdefaults__, "clock", clock.monotonic)
+    defaults: Any = intake.Intake.__init__.__kwdefaults__
+    monkeypatch.setitem(defaults, "clock", clock.monotonic)
     monkeypatch.setattr(os, "fsync", disk.fsync)
     monkeypatch.setattr(session, "Heartbeat", lambda *_, **__: SimpleNamespace(say=lambda *_: None, stop=lambda: None))
     monkeypatch.setattr(session, "open_source", lambda run, *_, shuffle: PromptSource(

@@ -1,0 +1,121 @@
+"""`python -m benchmarks.protocol`, or `make prove-protocol`: random runs of the protocol, and those without its rules.
+
+In: how many actions. Out: a line of JSON in `runs/prove-protocol/runs.jsonl` for each batch of random runs, on Redis 6.2,
+on 7 or newer, and for each rule that was taken out; and a table, which `--write` puts at the end of
+benchmarks/RESULTS.md. The runs themselves are tests/protocol. When it was interrupted, the next start goes on from the
+file, with the batches of this very commit. Exit code 0 if nothing failed but what had a rule less, and all of that did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from benchmarks import results
+
+REDIS = ("6.2", "7")
+BATCH = 10_000                  # actions of one process
+AT_ONCE = 2
+SEARCH = 60_000                 # actions in which a missing rule has to show
+RULES = ("announce before retire", "the position compare", "the floor inside issue", "rule 3", "the fence",
+         "the ledger asked at every read")
+TIMEOUT_S = 3600.0
+DISTURBANCES = ("redis set back", "redis emptied", "learners killed", "second learners", "workers killed",
+                "replies lost", "steps trained")
+
+Row = Mapping[str, Any]
+Job = tuple[str, int, str]      # version of Redis, seed, the rule that is taken out
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what is missing of the table; show it, and write it down if asked."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.protocol", description="Random runs of the protocol.")
+    parser.add_argument("--actions", type=int, default=200_000, help="on each version of Redis (200000)")
+    parser.add_argument("--out", type=Path, default=Path("runs") / "prove-protocol", metavar="DIR", help="of the table")
+    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
+    args = parser.parse_args(argv)
+    out: Path = args.out.absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    heading = results.heading("Random runs of the protocol")
+    seeds = range(1, max(1, args.actions // BATCH) + 1)
+    jobs = [(version, seed, "") for seed in seeds for version in REDIS] + [(REDIS[0], 1, rule) for rule in RULES]
+    there = {(row["redis"], row["seed"], row["without"]) for row in read(out)}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(lambda job: run(job, out), [job for job in jobs if job not in there]))
+    rows = read(out)
+    lines = [*heading, *as_table(rows)]
+    sys.stdout.write("\n" + "\n".join(lines) + "\n")
+    if args.write:
+        results.append(lines)
+    return 0 if is_proven(rows, jobs) else 1
+
+
+def run(job: Job, out: Path) -> None:
+    """One process of random runs; its line goes to the table, and what it says to a log."""
+    version, seed, without = job
+    name = f"redis-{version}-seed-{seed}" + (f"-without-{without.replace(' ', '-')}" if without else "")
+    report = out / f"{name}.json"
+    report.unlink(missing_ok=True)
+    variables = {"PROTOCOL_ACTIONS": str(SEARCH if without else BATCH), "PROTOCOL_SEED": str(seed),
+                 "PROTOCOL_WITHOUT": without, "PROTOCOL_REPORT": str(report)}
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--redis", version,
+             "tests/protocol/test_random_runs.py"]
+    with (out / f"{name}.log").open("wb") as log:
+        code = subprocess.run(words, cwd=results.ROOT, env=os.environ | variables, stdout=log, stderr=log, check=False,
+                              timeout=TIMEOUT_S).returncode
+    if not report.exists():             # it did not come so far: pytest's log says why
+        sys.stdout.write(f"{name}: exit code {code}; see {out / f'{name}.log'}\n")
+        return
+    row = json.loads(report.read_text(encoding="utf-8")) | {"redis": version, "commit": results.commit()}
+    report.unlink()
+    with (out / "runs.jsonl").open("a", encoding="utf-8") as table:
+        table.write(json.dumps(row) + "\n")
+    sys.stdout.write(f"{name}: {row['actions']} actions, {row['failure'] or 'nothing failed'}\n")
+    sys.stdout.flush()
+
+
+def read(out: Path) -> list[Row]:
+    """The lines of the table, of this commit alone."""
+    table = out / "runs.jsonl"
+    if not table.exists():
+        return []
+    rows: list[Row] = [json.loads(line) for line in table.read_text(encoding="utf-8").splitlines()]
+    return [row for row in rows if row["commit"] == results.commit()]
+
+
+def is_proven(rows: Sequence[Row], jobs: Sequence[Job]) -> bool:
+    """Whether every job is there, and failed exactly if a rule was taken out."""
+    there = {(row["redis"], row["seed"], row["without"]) for row in rows}
+    return there.issuperset(jobs) and all(bool(row["failure"]) == bool(row["without"]) for row in rows)
+
+
+def as_table(rows: Sequence[Row]) -> list[str]:
+    """Lines of Markdown: the whole protocol on each version of Redis, then the protocol without one rule."""
+    lines = [f"| Redis | actions | {' | '.join(DISTURBANCES)} | seeds | failed | s |", f"|---|{'--:|' * 11}"]
+    for version in REDIS:
+        whole = [row for row in rows if row["redis"] == version and not row["without"]]
+        did: Counter[str] = sum((Counter(row["did"]) for row in whole), Counter())
+        numbers = [sum(row["actions"] for row in whole), *(did[name] for name in DISTURBANCES), len(whole),
+                   sum(bool(row["failure"]) for row in whole), round(sum(row["seconds"] for row in whole))]
+        lines.append(f"| {version} | {' | '.join(f'{number:,}' for number in numbers)} |")
+    lines += ["", "| taken out | actions until it failed | with |", "|---|--:|---|"]
+    lines += [f"| {row['without']} | {row['actions']:,} | {first_line(row)} |"
+              for row in rows if row["without"]]
+    return lines
+
+
+def first_line(row: Row) -> str:
+    """What failed, in a few words."""
+    return next(iter(row["failure"].splitlines()), "nothing: NOT seen")[:100].replace("|", "/")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
