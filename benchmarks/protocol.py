@@ -1,7 +1,7 @@
 """`python -m benchmarks.protocol`, or `make prove-protocol`: random runs of the protocol, and those without its rules.
 
-In: how many actions. Out: a line of JSON in `runs/prove-protocol/runs.jsonl` for each batch of random runs, on Redis 6.2,
-on 7 or newer, and for each rule that was taken out; and a table, which `--write` puts at the end of
+In: how many actions. Out: a line of JSON in `runs/prove-protocol/runs.jsonl` for each batch of random runs, on Redis
+6.2, on 7 or newer, and for each rule that was taken out; and a table, which `--write` puts at the end of
 benchmarks/RESULTS.md. The runs themselves are tests/protocol. When it was interrupted, the next start goes on from the
 file, with the batches of this very commit. Exit code 0 if nothing failed but what had a rule less, and all of that did.
 """

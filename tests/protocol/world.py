@@ -26,12 +26,13 @@ class World:
     """Everything that there is in one random run."""
 
     def __init__(self, url: str, folder: Path, clock: Clock, disk: Disk, *, bounds: Bounds,
-                 is_clock_back: bool) -> None:
+                 is_clock_back: bool, rounds_every: int = 4) -> None:
         self.url = url
         self.folder = folder
         self.clock = clock
         self.disk = disk
         self.bounds = bounds
+        self.rounds_every = rounds_every                    # of evaluation, in steps; 0: none
         self.client = DrivenRedis(connection_pool=redis.ConnectionPool.from_url(url, protocol=2))
         self.client.clock = clock
         self.client.flushall()
@@ -87,7 +88,7 @@ class World:
         run = make_run(self.folder, learner={
             "groups_per_step": bounds.groups_per_step, "max_lag": bounds.max_lag, "steps": STEPS, "samples_every": 0,
             "checkpoint": {"every": 3, "keep": 2}},
-            evaluation={"every": 4, "prompts": 1, "samples": 1, "deadline_s": 60.0})
+            evaluation={"every": self.rounds_every, "prompts": 1, "samples": 1, "deadline_s": 60.0})
         life = Life(run, WatchedLink(self.url, self.client, self.look, outage_s=FOREVER_S))
         self.lives.append(life)
         return life
