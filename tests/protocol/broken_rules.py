@@ -2,6 +2,14 @@
 
 Each rule is taken out of what runs, never out of the product's files: a line of a script is replaced as it is loaded,
 or a method for the time of a test. `test_random_runs.py` runs the machine without the one that PROTOCOL_WITHOUT names.
+
+What failed first, and after how many actions, with PROTOCOL_SEED=1 on Redis 6.2 (other seeds: up to 10,000):
+    announce before retire              136   4: a slot was freed before the step's version was told
+    the position compare              5,994   a lost reply's group is issued twice, and the learner ends
+    the floor inside issue            3,143   10: a group's floor is not the newest version announced
+    rule 3                            2,184   8: groups in flight that can't be trained in time
+    the fence                           991   an older learner's scripts take effect: versions fall, a learner ends
+    the ledger asked at every read    4,369   1: groups have two outcomes
 """
 
 from __future__ import annotations
