@@ -108,6 +108,11 @@ def state_of(link: Link, keys: Keys) -> RunState:
     return RunState(*_read(link, keys, "status", "reason"))
 
 
+def forget(link: Link, keys: Keys) -> None:
+    """Take back what a learner that is gone has said of its run: whoever joins from here on waits for the next one."""
+    link(lambda client: client.hdel(keys("run"), "status", "reason", "begun", "config"))
+
+
 def _read(link: Link, keys: Keys, *fields: str) -> list[str]:
     """Fields of the hash `run`, "" for those that are not there."""
     values: list[Any] = link(lambda client: client.hmget(keys("run"), fields))

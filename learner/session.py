@@ -21,6 +21,7 @@ from broker.alive import Heartbeat
 from broker.connection import Link
 from broker.control import GO_ON, ask, asked
 from broker.errors import Fenced, PipelineError, RunFailed
+from broker.joining import forget
 from broker.keys import Keys
 from broker.ownership import Ownership
 from config.loading import to_yaml
@@ -76,7 +77,7 @@ class Session:
             self.history = look(self.run, self.link, self.keys)
             if self.history.has_begun:
                 self._say_changes()
-            self.status.clear()
+            forget(self.link, self.keys)
         except BaseException:
             self._lock.close()
             raise

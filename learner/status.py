@@ -30,10 +30,6 @@ class Status:
         self._file = run.folder / "status.json"
         self._begun = "no"              # a run that failed before, over a typo say, leaves its name free
 
-    def clear(self) -> None:
-        """A new life begins: nobody who joins now takes how the last one ended for the news."""
-        self._link(lambda client: client.hdel(self._keys("run"), "status", "reason", "begun"))
-
     def begin(self, version: int) -> None:
         """The run is on: the other roles may read its configuration now, and its name is taken from here on."""
         self._begun = "yes"

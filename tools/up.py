@@ -23,7 +23,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from broker import processes
+from broker.connection import Link
 from broker.deaths import LAST_LINES, record_death
+from broker.joining import forget
 from broker.keys import Keys
 from config.loading import load_run
 from config.logs import mask
@@ -93,6 +95,7 @@ def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: 
         supervisor = Supervisor(plan, environment={"REDIS_URL": keeper.url}, logs=run.folder / "logs",
                                 on_line=console.line, on_tick=tick, on_death=_Undertaker(run, keeper.url))
         supervisors.append(supervisor)
+        _forget(run, keeper.url)
         with company(supervisor, keeper, stop) as act:
             watching += [act, lambda: console.tick(progress.view, supervisor.running)]
             try:
@@ -100,6 +103,12 @@ def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: 
                     return supervisor.run(stop)
             finally:
                 progress.stop()
+
+
+def _forget(run: Run, url: str) -> None:
+    """What the run's last learner has said, so that no role takes its configuration for that of this one."""
+    with contextlib.closing(Link(url, outage_s=run.broker.outage_s)) as link:
+        forget(link, Keys(run.name))
 
 
 class _Undertaker:

@@ -51,6 +51,13 @@ def test_a_signal_ends_it_with_a_checkpoint_and_the_status_stopped(run: Run, lin
     assert len(list((run.folder / "journal").glob("ledger-*"))) == 2
 
 
+def test_a_new_life_takes_back_what_the_last_one_said(run: Run, link: Link, keys: Keys) -> None:
+    """Nobody who joins now takes the old failure for the new, or an old configuration for this one's."""
+    link.client.hset(keys("run"), mapping={"status": "failed", "reason": "a typo", "begun": "no", "config": "old"})
+    Session(run, link).open()
+    assert link.client.hgetall(keys("run")) == {}
+
+
 def test_data_that_can_not_be_read_fail_the_run_with_the_reason(tmp_path: Path, link: Link, keys: Keys) -> None:
     run = make_run(tmp_path, data={"train": {"type": "dataset", "path": str(tmp_path / "nowhere.jsonl")}})
     assert train(Session(run, link)) == 1

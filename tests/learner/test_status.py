@@ -28,12 +28,6 @@ def status(run: Run, link: Link, keys: Keys) -> Status:
     return Status(run, link, keys)
 
 
-def test_a_new_life_clears_how_the_last_one_ended(status: Status, link: Link, keys: Keys) -> None:
-    status.end("failed", "no such file: a typo", 0)
-    status.clear()
-    assert link.client.hget(keys("run"), "status") is None, "nobody who joins now takes the old failure for the new"
-
-
 def test_the_others_find_the_configuration_and_the_end_with_its_reason(
         status: Status, run: Run, link: Link, keys: Keys) -> None:
     status.begin(0)
