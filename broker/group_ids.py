@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-_TRAINING = re.compile(r"(\d+)(?:-r([1-9]\d*))?")
+_TRAINING = re.compile(r"([0-9]+)(?:-r([1-9][0-9]*))?")
 
 
 def is_training(group_id: str) -> bool:

@@ -38,11 +38,13 @@ class Feeder:
 
     Args:
         known: asked for each ordinal: True if the ledger has it already, and it is passed over.
+        wants_round: asked for each evaluation round before it is issued: one may have ended while memory was short.
         mean_bytes: what a group takes in Redis once it is sampled.
     """
 
     def __init__(self, run: Run, ownership: Ownership, train: PromptSource, held_out: PromptSource | None, *,
-                 first_row: int, known: Callable[[str], bool], mean_bytes: Callable[[], float]) -> None:
+                 first_row: int, known: Callable[[str], bool], mean_bytes: Callable[[], float],
+                 wants_round: Callable[[int], bool] = lambda _: True) -> None:
         self.run = run
         self.ownership = ownership
         self.train = train
@@ -53,6 +55,7 @@ class Feeder:
         self._first_row = first_row
         self._known = known
         self._mean_bytes = mean_bytes
+        self._wants_round = wants_round
         self._version = 0
         self._rounds: list[int] = []
         self._retries: list[str] = []
@@ -66,6 +69,11 @@ class Feeder:
         """Begin, once `rebase` has said where."""
         self._thread.start()
 
+    @property
+    def has_died(self) -> bool:
+        """Whether its thread has ended unasked."""
+        return self._thread.ident is not None and not self._thread.is_alive() and not self._stop.is_set()
+
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Nothing is issued meanwhile, but by whoever holds it."""
@@ -75,7 +83,8 @@ class Feeder:
     def rebase(self, position: int, version: int) -> None:
         """Go on from where Redis stands, at the policy version that is announced."""
         self.position, self._version = position, version
-        self.failure = None
+        if isinstance(self.failure, WentBack):      # any other has ended the thread, and ends the run
+            self.failure = None
         self.wake()
 
     def advance(self, version: int) -> None:
@@ -120,7 +129,8 @@ class Feeder:
             if self._memory_is_short():
                 return False
             if self._rounds:
-                self._issue_round(self._rounds[0])
+                if self._wants_round(self._rounds[0]):
+                    self._issue_round(self._rounds[0])
                 self._rounds.pop(0)
                 return True
             if self.is_open and self._retries:
@@ -151,7 +161,7 @@ class Feeder:
         field = f"retry:{ordinal_of(group_id)}"
         counted: Any = self.ownership.link(lambda client: client.hget(self.ownership.keys("cursor"), field))
         if int(counted or 0) < retry_of(group_id):          # else it is in already
-            issued = self.ownership.issue(self.position, self.position, self.run.budget, self._version,
+            issued = self.ownership.issue(self.position, self.position, self._budget(), self._version,
                                           self.entries([group_id]))
             if issued.full:
                 return False
@@ -167,8 +177,7 @@ class Feeder:
         # Slots first: freed after this look they only make room, and freed before it `advance` came earlier still.
         slots = int(self.ownership.link(lambda client: client.zcard(self.ownership.keys("slots"))))
         version = self._version
-        remaining = (self.run.learner.steps - version) * self.run.learner.groups_per_step
-        budget = min(self.run.budget, remaining)
+        budget = self._budget()
         room = min(budget - slots, CHUNK)
         if room <= 0:
             return False
@@ -184,6 +193,11 @@ class Feeder:
         if issued.floor is not None:
             log.debug("issued first=%s count=%d floor=%d", ordinals[0], len(ordinals), issued.floor)
         return not issued.full
+
+    def _budget(self) -> int:
+        """Groups that may be in flight: no more than the remaining steps can train."""
+        remaining = (self.run.learner.steps - self._version) * self.run.learner.groups_per_step
+        return min(self.run.budget, remaining)
 
     def _memory_is_short(self) -> bool:
         """Whether Redis has too little room for what is out already: what is to be sampled yet will take it, too."""

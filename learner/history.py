@@ -108,7 +108,7 @@ def look(run: Run, link: Link, keys: Keys) -> History:
                             f"remove what is left of it: millrace rm {run.name}")
         return history
     resume, start = run.learner.resume, history.first_life.get("start")
-    if resume == "never" or (isinstance(resume, Path) and str(resume) != start):
+    if resume == "never" or (isinstance(resume, Path) and str(resume.absolute()) != start):
         raise NameTaken(f"run {run.name} has begun ({status or 'no status'}), and learner.resume={resume} does not go "
                         f"on with it. learner.resume=auto does; or begin under another name: name=..., or remove it: "
                         f"millrace rm {run.name}")
@@ -116,11 +116,13 @@ def look(run: Run, link: Link, keys: Keys) -> History:
 
 
 def _refuse_living(run: Run, link: Link, keys: Keys) -> None:
-    """A learner that uses another folder, which `locked` can't know of."""
+    """A learner that uses another folder, which `locked` can't know of.
+
+    A key that is left of a dead one runs out: its process may have been another machine's, or its number be used again.
+    """
     since = said = time.monotonic()
     while others := [name for name in _heartbeats(link, keys) if not _has_died_here(name)]:
-        here = others[0].startswith(f"{socket.gethostname()}-")
-        if here or time.monotonic() - since > PATIENCE_S:
+        if time.monotonic() - since > PATIENCE_S:
             raise NameTaken(f"run {run.name} has a living learner ({others[0]}); a run has one")
         if said == since:
             log.info("waiting up to %.0f s: for learner %s to be gone", PATIENCE_S, others[0])

@@ -77,6 +77,7 @@ class Intake:
         self.held.clear()
         self._last = {SCORED: b"0-0", DEAD: b"0-0"}
         self._nowhere.clear()
+        self._since.clear()             # what is issued again begins anew
         for current in list(self.rounds.open.values()):
             if current.version in self.journal.ledger.evaluations:
                 self.rounds.close(current.version)

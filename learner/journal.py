@@ -102,6 +102,7 @@ class Journal:
         self.check_fence()
         self._write([{"kind": "end", "id": group_id, "outcome": outcome.kind, "reason": outcome.detail,
                       "tokens": outcome.tokens} for group_id, outcome in ends.items()])
+        self.check_fence()          # what stands behind a newer life's beginning is void: nothing may follow from it
 
     def retry(self, group_id: str, number: int) -> None:
         """Write down that a dead group is issued anew, for the `number`th time. Raises as `append` does."""
@@ -112,6 +113,7 @@ class Journal:
         """Write down an evaluation round: that is its groups' outcome. Raises as `append` does."""
         self.check_fence()
         self._write([{"kind": "evaluation", "version": version, **results}])
+        self.check_fence()
 
     def retain(self, covered: int) -> None:
         """Remove payload files as the settings say, and tell it in the log.

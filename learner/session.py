@@ -156,7 +156,7 @@ class Session:
         first_row = first.get("first_row", 0)
         start = first.get("start")
         if not self.history.has_begun and isinstance(run.learner.resume, Path):
-            start = str(run.learner.resume)
+            start = str(run.learner.resume.absolute())
             first_row = self._first_row(run.learner.resume, train)
         folder = run.folder / "journal"
         fence = self.ownership.claim(self.history.ledger.fence)
@@ -183,6 +183,9 @@ class Session:
         version = 0 if folder is None else checkpoint.load(policy, folder, is_checked=newest is not None).version
         if newest is not None:
             log.info("going_on checkpoint=%s steps_in_journal=%d", newest, len(ledger.ledger.steps))
+        if folder is not None and newest is None:       # a copy of our own: the other run may remove its checkpoint
+            self.checkpoints.save(policy, Progress(version=version, first_row=facts["first_row"],
+                                                   fingerprint=train.fingerprint, fence=ledger.fence))
         version = catch_up(self.run, policy, ledger.folder, ledger.ledger, version, report=metrics.replayed)
         if folder is not None and newest is None and version >= self.run.learner.steps:
             raise RunFailed(f"learner.resume={folder} stands at step {version}, and learner.steps="
@@ -194,7 +197,7 @@ class Session:
         run = self.run
         intake = Intake(run, self.ownership, ledger, Rounds(), vocabulary=policy.vocabulary)
         feeder = Feeder(run, self.ownership, train, held_out, first_row=start.first_row, known=ledger.has,
-                        mean_bytes=intake.mean_bytes)
+                        mean_bytes=intake.mean_bytes, wants_round=lambda version: version in intake.rounds.open)
         tending = Tending(policy, feeder, Retries(ledger, feeder), lambda: asked(self.link, self.keys))
         collector = Collector(run, intake, stop, tend=tending, say=heartbeat.say)
         tending.collector = collector
@@ -240,6 +243,8 @@ class Tending:
         """Raises what ended the feeder."""
         if self._feeder.failure is not None:
             raise self._feeder.failure
+        if self._feeder.has_died:
+            raise RuntimeError("the feeder's thread has ended: this is a bug, please report it")
         wanted = self._asked()
         self._feeder.is_open = not wanted
         if self.collector is not None and wanted != self.collector.wanted:

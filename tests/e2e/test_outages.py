@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from learner.journal import Journal
 from tests.conftest import RedisServer
 from tests.e2e.conftest import Roles
 
@@ -68,16 +69,16 @@ def test_a_full_disk_stops_the_learner_with_a_reason_and_nothing_is_acknowledged
     assert found.in_flight > 0, "its groups are still in Redis"
 
 
-@pytest.mark.parametrize(("status", "code", "said"), [
-    ("finished", 0, "is finished"),
-    ("stopped", 2, "did not finish (stopped)"),
+@pytest.mark.parametrize(("status", "words", "code", "said"), [
+    ("finished", (), 0, "is finished"),
+    ("stopped", ("learner.resume=never",), 2, "has begun (stopped), and learner.resume=never does not go on with it"),
 ])
-def test_a_name_that_is_taken_is_said_before_anything_heavy_is_loaded(roles: Roles, status: str, code: int,
-                                                                      said: str) -> None:
-    roles.folder.mkdir(parents=True)
-    (roles.folder / "status.json").write_text(json.dumps({"status": status}))
+def test_a_name_that_is_taken_is_said_before_anything_heavy_is_loaded(
+        roles: Roles, status: str, words: tuple[str, ...], code: int, said: str) -> None:
+    Journal(roles.folder / "journal", 1, run=roles.name).close()
+    (roles.folder / "status.json").write_text(json.dumps({"status": status, "version": 60}))
     started = time.monotonic()
-    learner = roles.learner()
+    learner = roles.learner(*words)
     assert roles.wait(learner) == code
     assert said in roles.log_of(learner)
     assert "policy ready" not in roles.log_of(learner)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from broker.codec import decode_prompt
-from broker.errors import Fenced, RunFailed
+from broker.errors import Fenced, RunFailed, WentBack
 from broker.keys import PROMPTS, SCORED
 from broker.ownership import Ownership
 from learner.feeder import Feeder
@@ -32,13 +32,14 @@ def start_feeder() -> Iterator[StartFeeder]:
     made: list[Feeder] = []
 
     def start(chain: Chain, *, known: Callable[[str], bool] = lambda group_id: False, version: int = 0,
-              first_row: int = 0, mean_bytes: Callable[[], float] = lambda: 0.0) -> Feeder:
+              first_row: int = 0, mean_bytes: Callable[[], float] = lambda: 0.0,
+              wants_round: Callable[[int], bool] = lambda _: True) -> Feeder:
         rows = [(i, Row(messages=({"role": "user", "content": f"{i}"},), task="math",
                         verification_info={"type": "math", "answer": {"value": "5"}})) for i in range(10)]
         tokenizer: Any = OneToken()
         train, held_out = (PromptSource(chain.run, rows, "f", tokenizer, shuffle=False) for _ in range(2))
         made.append(Feeder(chain.run, chain.ownership, train, held_out, first_row=first_row, known=known,
-                           mean_bytes=mean_bytes))
+                           mean_bytes=mean_bytes, wants_round=wants_round))
         made[-1].rebase(0, version)
         made[-1].start()
         return made[-1]
@@ -222,3 +223,41 @@ def test_a_slot_made_by_hand_ends_the_feeder_with_the_reason(chain: Chain, start
     wait_until(lambda: feeder.failure is not None)
     assert isinstance(feeder.failure, RunFailed)
     assert "group 1 is in Redis already" in str(feeder.failure)
+
+
+def test_a_failure_of_the_feeder_outlives_a_recovery_and_one_over_a_forgetful_redis_does_not(
+        chain: Chain, start_feeder: StartFeeder) -> None:
+    chain.ownership.seq += 1                                    # Redis knows of one less
+    feeder = start_feeder(chain)
+    wait_until(lambda: isinstance(feeder.failure, WentBack))
+    chain.ownership.rejoin()
+    feeder.rebase(0, 0)
+    assert feeder.failure is None
+    wait_until(lambda: len(chain.slots) == 4)
+    chain.ownership.retire(["0"])
+    Ownership(chain.link, chain.keys).claim(0)
+    feeder.wake()
+    wait_until(lambda: isinstance(feeder.failure, Fenced))
+    feeder.rebase(4, 0)
+    assert isinstance(feeder.failure, Fenced)
+    wait_until(lambda: feeder.has_died)
+
+
+def test_a_retry_near_the_end_waits_like_any_other_group(make_chain: MakeChain, start_feeder: StartFeeder) -> None:
+    chain = make_chain(learner={"steps": 1})                    # one step of two groups is left
+    feeder = start_feeder(chain)
+    wait_until(lambda: len(chain.slots) == 2)
+    feeder.insert(["0-r1"])
+    time.sleep(STILL_S)
+    assert chain.slots == {"0", "1"}
+    chain.ownership.retire(["1"])
+    wait_until(lambda: chain.slots == {"0", "0-r1"})
+
+
+def test_a_round_that_ended_while_memory_was_short_is_not_asked_for_again(
+        chain: Chain, start_feeder: StartFeeder) -> None:
+    feeder = start_feeder(chain, wants_round=lambda version: version == 4)
+    feeder.evaluate(2)
+    feeder.evaluate(4)
+    wait_until(lambda: any(group.startswith("eval-4-") for group in ids_in_prompts(chain)))
+    assert not any(group.startswith("eval-2-") for group in ids_in_prompts(chain))

@@ -87,7 +87,7 @@ def test_a_run_that_stopped_half_way_goes_on_and_never_is_never(
 
 def test_a_run_that_began_with_a_checkpoint_goes_on_under_the_same_command_and_no_other(
         run: Run, link: Link, keys: Keys) -> None:
-    begin(run, start="elsewhere/step-000040")
+    begin(run, start=str(Path("elsewhere/step-000040").absolute()))
     assert look(resuming(run, "elsewhere/step-000040"), link, keys).has_begun
     with pytest.raises(NameTaken, match="has begun"):
         look(resuming(run, "elsewhere/step-000080"), link, keys)
@@ -102,7 +102,9 @@ def test_groups_of_a_run_whose_journal_is_elsewhere_are_nobodys_to_go_on_with(
     assert look(run, link, keys).has_begun
 
 
-def test_a_living_learner_of_another_folder_is_named(run: Run, link: Link, keys: Keys) -> None:
+def test_a_living_learner_of_another_folder_is_named(
+        run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "PATIENCE_S", 0.1)         # a number may be used again: its key would run out
     name = f"{socket.gethostname()}-{os.getppid()}"
     link.client.hset(keys.alive("learner", name), mapping={"pid": "77"})
     with pytest.raises(NameTaken, match=rf"has a living learner \({name}\)"):

@@ -172,6 +172,21 @@ def test_a_clock_that_jumps_ages_nobody_and_makes_nobody_young(
     assert set(chain.journal.ledger.outcomes) == {*seen, *new}, "and the deadline passes as ever"
 
 
+def test_a_group_that_is_issued_again_begins_anew(chain: Chain) -> None:
+    (group_id,) = chain.issue()
+    chain.intake.look_around()
+    chain.elapsed += 290
+    chain.intake.look_around()
+    chain.client.flushall()
+    chain.ownership.rejoin()
+    chain.intake.forget()
+    assert chain.issue() == [group_id]
+    chain.elapsed += 20
+    chain.intake.look_around()
+    chain.read()
+    assert chain.slots == {group_id}
+
+
 @pytest.mark.parametrize("what", ["entry", "where"])
 def test_what_somebody_deleted_by_hand_is_noticed_at_the_second_look(chain: Chain, what: str) -> None:
     gone, _ = chain.issue(2)

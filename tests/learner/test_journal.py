@@ -129,6 +129,24 @@ def test_a_newer_life_is_noticed_before_anything_is_written(lives: Lives, write:
     assert contents(lives.folder) == before
 
 
+@pytest.mark.parametrize("write", [
+    lambda journal: journal.end({"9": Outcome(DROPPED, "r")}), lambda journal: journal.evaluation(1, {})],
+    ids=["end", "evaluation"])
+def test_nothing_follows_from_what_was_written_while_a_newer_life_began(
+        lives: Lives, write: Callable[[Journal], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands behind the end that the newer one has read, and is void: to retire its groups would lose them."""
+    older = lives.write()
+    real = os.fsync
+
+    def begin_a_life(descriptor: int) -> None:
+        monkeypatch.setattr(os, "fsync", real)
+        lives.open(2)
+        real(descriptor)
+    monkeypatch.setattr(os, "fsync", begin_a_life)
+    with pytest.raises(Fenced, match=r"fence 2.*from fence 1"):
+        write(older)
+
+
 def test_a_second_outcome_of_one_group_is_seen(lives: Lives) -> None:
     journal = lives.write()
     journal.end({"0": Outcome(DEAD, "once more")})

@@ -48,7 +48,8 @@ def test_what_a_kill_took_from_the_record_is_written_when_the_step_is_trained_ag
     metrics.step(made_up_step(1))
     metrics.step(made_up_step(2))               # kept back for its evaluation, and gone with the process
     metrics._metrics.write('{"step": 2, "rew')  # or torn by a power cut
-    metrics._metrics.flush()
+    metrics._pending = None
+    metrics.close()
     groups = [make_scored(make_prompt("0"), [1.0, 0.0])]
     batch = pack(groups, [[0.5, -0.5]], tokens_per_row=64, truncated="mask", policy_version=1)
     again = Metrics(chain.run)

@@ -88,6 +88,7 @@ def test_a_dead_group_that_is_asked_for_is_trained_on_under_its_new_id(
     assert main(["retry", *words, "--group", "0"]) == 0
     life, feeder = start_learner()
     Retries(life.journal, feeder).look()
+    assert feeder.turn()
     found = look(life)
     assert (found.issued, found.dead, found.in_flight, found.retried, found.asked_again) == (3, 1, 2, 1, 0)
     life.score("0-r1")
