@@ -24,6 +24,7 @@ class Command:
     args: tuple[str, ...]
     gpus: tuple[int, ...] = ()      # that it sees; none named: all of them
     ends_the_run: bool = False      # its end is the run's; any other is started again when it dies
+    again: tuple[str, ...] = ()     # what is added when it is started again
 
     @property
     def environment(self) -> dict[str, str]:
@@ -43,7 +44,8 @@ def commands(run: Run, words: Sequence[str]) -> list[Command]:
         ConfigError: an engine needs more GPUs than are handed out.
     """
     learner = Command(role="learner", args=(sys.executable, "-m", "learner", *words), gpus=run.learner.gpus,
-                      ends_the_run=True)
+                      ends_the_run=True,       # started again, the run has begun by its own doing
+                      again=("learner.resume=auto",) if run.learner.resume == "never" else ())
     generators = [Command(role=f"generator-{index}", args=(sys.executable, "-m", "generators", "--run", run.name),
                           gpus=_gpus_of_generator(run, index))
                   for index in range(run.generators.count)]

@@ -61,6 +61,7 @@ class Child:
         self.process: subprocess.Popen[bytes] | None = None
         self.restarted_at: list[float] = []
         self.start_at = 0.0                     # monotonic seconds, while it waits to be started
+        self.was_started = False
         self.is_done = False                    # ended with 0: nobody wants it back
         self.is_forgiven = False                # its next death was meant: no restart is counted for it
 
@@ -150,7 +151,9 @@ class Supervisor:
     def _start(self, child: Child) -> None:
         environment = {**os.environ, **self._environment, **child.command.environment}
         with child.log.path.open("ab") as output:
-            child.process = processes.spawn(child.command.args, env=environment, stdout=output, stderr=output)
+            words = (*child.command.args, *(child.command.again if child.was_started else ()))
+            child.was_started = True
+            child.process = processes.spawn(words, env=environment, stdout=output, stderr=output)
         self._guard.watch(child.process.pid)
         log.info("started role=%s pid=%d", child.command.role, child.process.pid)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -49,6 +50,18 @@ def test_a_signal_ends_it_with_a_checkpoint_and_the_status_stopped(run: Run, lin
     assert not list(link.client.scan_iter(match="*alive*"))
     assert train(Session(run, link), stop) == 0, "and the next one goes on"
     assert len(list((run.folder / "journal").glob("ledger-*"))) == 2
+
+
+def test_a_run_that_began_with_anothers_checkpoint_needs_it_no_more(run: Run, link: Link) -> None:
+    stop = threading.Event()
+    stop.set()
+    assert train(Session(run, link), stop) == 0
+    start = run.folder / "checkpoints" / "step-000000"
+    second = run.model_copy(update={"name": "second", "learner": run.learner.model_copy(update={"resume": start})})
+    assert train(Session(second, link), stop) == 0
+    assert (second.folder / "checkpoints" / "step-000000").is_dir()
+    shutil.rmtree(start)
+    assert train(Session(second, link), stop) == 0, "the same command goes on"
 
 
 def test_a_new_life_takes_back_what_the_last_one_said(run: Run, link: Link, keys: Keys) -> None:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,14 @@ def test_a_learner_that_was_killed_is_started_again(tmp_path: Path) -> None:
     assert [text for role, text in watched.lines if role == "learner"] == ["going on"]
     assert [(role, how) for role, _, how in watched.deaths] == [
         ("learner", "was killed by SIGKILL (by the kernel, if memory ran out)")]
+
+
+def test_a_start_after_a_kill_has_words_of_its_own(tmp_path: Path) -> None:
+    """A learner that is to begin anew goes on with what it has itself begun."""
+    once = f'[ -e {tmp_path}/once ] && {{ echo "$0"; exit 0; }}; touch {tmp_path}/once; kill -9 $$'
+    watched = Watched(tmp_path, replace(command("learner", once), again=("learner.resume=auto",)))
+    assert watched.run() == Outcome(code=0, reason="")
+    assert [text for role, text in watched.lines if role == "learner"] == ["learner.resume=auto"]
 
 
 def test_a_learner_of_several_ranks_says_by_its_code_that_one_was_killed(tmp_path: Path) -> None:
