@@ -56,6 +56,19 @@ class Collector:
         self._nobody = ""                       # who is not there, though work waits for him
         self._look_every_s = min(5.0, max(0.5, run.learner.group_deadline_s / 20))
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal asked for the end."""
+        return self._stop.is_set()
+
+    def has_drained(self) -> bool:
+        """Whether a drain has come to its end: an operator wants it, nothing is out, and no signal came first."""
+        return not self.is_stopped and self._is_the_rest(())
+
+    def hear(self) -> None:
+        """What an operator asked for while no learner ran: before anything is let in."""
+        self._tend()
+
     def take(self, version: int) -> list[ScoredGroup] | None:
         """`groups_per_step` groups that policy version `version` may train on.
 
@@ -113,13 +126,15 @@ class Collector:
                 return
             self.intake.read(block_s=0.2)
             self.look_after()
-            if self.overdue(current):
+            if self.overdue(current) and self.wanted != PAUSE:      # who paused may have stopped the generators, too
                 if current.asked_again:
                     current.is_given_up = True
                 else:
                     self.ask_again(current, ask)
             what = (f"{time.monotonic() - since:.0f} s: evaluation of version {version}, {len(current.missing)} groups "
                     f"missing{self._who_is_missing()}")
+            if self.wanted == PAUSE:
+                what += f"; training is paused by the operator: millrace resume {self.run.name}"
             self._say(what)
             if time.monotonic() - said > SAY_EVERY_S:
                 log.info("waiting %s", what)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from learner.metrics import read_metrics
+from learner.metrics_file import read_metrics
 
 Records = list[dict[str, Any]]
 

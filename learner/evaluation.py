@@ -37,9 +37,10 @@ class Round:
         return self.is_given_up or not self.missing
 
     def begin_again(self) -> None:
-        """Nothing of it has come back: its entries are read again."""
+        """Nothing of it has come back: its entries are read again, and it has its whole time for that."""
         self.missing = set(self.ids)
         self.groups, self.dead = {}, []
+        self.asked_again = self.is_given_up = False
         self.since = time.monotonic()
 
 

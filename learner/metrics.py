@@ -1,12 +1,12 @@
 """What people see of a run: one line a step, sample answers, and the files they are kept in.
 
-In: what each step trained on and how long its parts took. Out: `metrics.jsonl` (one object a step), `samples.jsonl`,
-and a console line for each. Runs in rank 0.
+In: what each step trained on and how long its parts took. Out: `metrics.jsonl` (one object a step; read by
+`learner.metrics_file`), `samples.jsonl`, and a console line for each. Runs in rank 0. What a kill takes from the file
+the next life writes: steps as they are trained again, rounds from the ledger.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import time
@@ -18,6 +18,7 @@ from broker.messages import FinishReason, ScoredGroup
 from config.run import Run
 from learner.alarms import Alarms
 from learner.batching import Batch
+from learner.metrics_file import add_rounds, read_metrics
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +45,9 @@ class Clock:
 class Metrics:
     """Writes the run's own record.
 
-    The newest step's object is kept back until the next one, so that an evaluation which ends in between, as that of
-    the final weights does, is part of it.
+    The newest step's object is kept back until the next one or a checkpoint, so that an evaluation which ends in
+    between, as that of the final weights does, is part of it. One that ends later goes with the next step, and has a
+    line of its own where none follows.
     """
 
     def __init__(self, run: Run, advise: Callable[[str], None] = lambda _: None) -> None:
@@ -66,7 +68,7 @@ class Metrics:
 
     def step(self, record: dict[str, Any]) -> None:
         """One step is done; `record` has at least the keys of the console line."""
-        self._flush_pending()
+        self.flush()
         self._pending = record
         self._attach_evaluations()
         log.info("step %d/%d reward=%.3f lag=%.2f/%d groups=%d dropped=%d tokens=%d entropy=%.2f took_s=%.2f "
@@ -84,7 +86,7 @@ class Metrics:
         if step <= self._last_step:
             return
         trained = reward_mean(groups)
-        self._flush_pending()
+        self.flush()
         self._pending = {"step": step, "reward_mean": trained, "reward_mean_trained": trained,
                          **batch_facts(groups, batch), **stepped,
                          "tokens": int(stepped["tokens"]), "dropped": 0, "dropped_by_reason": {}, "is_replayed": True,
@@ -92,7 +94,7 @@ class Metrics:
         self._attach_evaluations()
 
     def recall(self, rounds: Mapping[int, Mapping[str, Any]]) -> None:
-        """Rounds that the ledger has: those that no line has go with the next one."""
+        """Rounds that the ledger has: those that no line has go with the next one, be it a line of their own."""
         lines = read_metrics(self._run.folder)
         known = {result["version"] for line in lines for result in line.get("evaluations", ())}
         self._evaluations += [{"version": version, "pass_rate": result["pass_rate"], "samples": result["samples"]}
@@ -119,40 +121,33 @@ class Metrics:
         log.info("sample group=%s question=%r answer=%r reward=%s reason=%s", group.group_id,
                  prompt.messages[-1]["content"][-200:], completion.text[-200:], group.rewards[0], score.reason)
 
+    def flush(self) -> None:
+        """Write the step that is kept back. Before a checkpoint of it: a step behind one is never trained again."""
+        if self._pending is not None:
+            self._write(self._pending)
+            self._last_step = self._pending["step"]
+            self._pending = None
+
     def close(self) -> None:
         """Write what is kept back, and close the files."""
-        self._flush_pending()
+        self.flush()
+        if self._evaluations and self._last_step:       # before the first step, they go with it in the next life
+            late: dict[str, Any] = {"step": self._last_step}
+            add_rounds(late, self._evaluations)
+            self._write(late)
+            self._evaluations.clear()
         self._metrics.close()
         self._samples.close()
 
     def _attach_evaluations(self) -> None:
-        """Rounds that have ended go with the newest step: all in a list, and beside it the numbers of the newest."""
-        if self._pending is None or not self._evaluations:
-            return
-        rounds = [*self._pending.get("evaluations", ()), *self._evaluations]
-        newest = max(rounds, key=lambda result: result["version"])
-        self._pending |= {"evaluations": rounds, "eval_version": newest["version"],
-                          "eval_pass_rate": newest["pass_rate"], "eval_samples": newest["samples"]}
-        self._evaluations.clear()
+        """Rounds that have ended go with the step that is kept back."""
+        if self._pending is not None and self._evaluations:
+            add_rounds(self._pending, self._evaluations)
+            self._evaluations.clear()
 
-    def _flush_pending(self) -> None:
-        if self._pending is not None:
-            self._metrics.write(json.dumps(self._pending) + "\n")
-            self._metrics.flush()
-            self._pending = None
-
-
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """Every step's object in a run's folder."""
-    try:
-        lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return []
-    records: list[dict[str, Any]] = []
-    for line in lines:
-        with contextlib.suppress(ValueError):           # one that a power cut has torn
-            records.append(json.loads(line))
-    return records
+    def _write(self, record: Mapping[str, Any]) -> None:
+        self._metrics.write(json.dumps(record) + "\n")
+        self._metrics.flush()
 
 
 def _open(file: Path) -> TextIO:

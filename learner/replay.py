@@ -44,10 +44,12 @@ def catch_up(run: Run, policy: Policy, folder: Path, ledger: Ledger, version: in
     """Train every step of the ledger from `version` on.
 
     The weights at the first and at the last of them are compared with the record: another machine, number of threads or
-    of ranks rounds differently, and the warning says so. The run goes on all the same: the steps are as good.
+    of ranks rounds differently, and the warning says so. The run goes on all the same: the steps are as good. So it is
+    where `tokens_per_row` is smaller now: a step that did not fit in memory would else end every life that begins.
 
     Args:
-        run: the run as it is now; a step is trained with the settings of the life that wrote it.
+        run: the run as it is now; a step is trained with the settings of the life that wrote it, but in rows no longer
+            than those of now.
         policy: at `version`.
         folder: of the journal.
         ledger: as `read_ledger` gives it.
@@ -62,11 +64,12 @@ def catch_up(run: Run, policy: Policy, folder: Path, ledger: Ledger, version: in
     lives = LifeSettings(run, ledger)
     scratch = run.folder / "checkpoints" / SCRATCH
     started = time.monotonic()
+    _say_smaller_rows(run.learner.tokens_per_row, [(record, lives.of(record)) for record in records])
     try:
         for record in records:
             if record is records[0] or record is records[-1]:
                 _compare(policy, record, scratch)
-            settings = lives.of(record)
+            settings = _in_rows_of(run.learner.tokens_per_row, lives.of(record))
             groups, advantages = _read(folder, record)
             batch = _packed(record, groups, advantages, settings)
             report(record, groups, batch, policy.step(batch, settings))
@@ -145,6 +148,20 @@ def weights_checksum(policy: Policy, scratch: Path) -> str:
     file = scratch / "model.safetensors"
     policy.save_weights(file)
     return file_checksum(file)
+
+
+def _in_rows_of(tokens_per_row: int, settings: LearnerConfig) -> LearnerConfig:
+    """The settings with rows no longer than `tokens_per_row`."""
+    return settings.model_copy(update={"tokens_per_row": min(tokens_per_row, settings.tokens_per_row)})
+
+
+def _say_smaller_rows(tokens_per_row: int, steps: Sequence[tuple[Mapping[str, Any], LearnerConfig]]) -> None:
+    smaller = [(record["step"], settings.tokens_per_row) for record, settings in steps
+               if settings.tokens_per_row > tokens_per_row]
+    if smaller:
+        log.warning("smaller_rows steps=%d first=%d tokens_per_row=%d recorded=%d: these steps are trained again in "
+                    "smaller rows, which fit where theirs did not but round differently, so the weights may not be the "
+                    "bits that they were", len(smaller), smaller[0][0], tokens_per_row, smaller[0][1])
 
 
 def _packed(record: Mapping[str, Any], groups: Sequence[ScoredGroup], advantages: Advantages,

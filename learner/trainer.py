@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from broker.control import DRAIN
 from broker.errors import WentBack
 from broker.group_ids import ordinal_of, retry_of
 from broker.messages import ScoredGroup
@@ -69,6 +68,7 @@ class Trainer:
     def train(self) -> str:
         """Train until the last step, or until an operator or a signal ends it: finished, drained or stopped."""
         self._recover()
+        self._surviving(self.collector.hear)        # before the feeder: a run that is drained or paused lets nothing in
         self.feeder.start()
         self._surviving(self._evaluate_what_is_due)
         while self.version < self.run_config.learner.steps:
@@ -135,24 +135,33 @@ class Trainer:
     def _finish(self) -> str:
         """The last evaluation, checkpoint and model; rounds that have not ended are given up, saying so.
 
-        Of a run that is stopped they stay in Redis: the next learner goes on with them.
+        Where a signal comes first nothing is given up: what is out stays in Redis, and the next learner goes on.
         """
         is_done = self.version >= self.run_config.learner.steps
-        is_drained = self.collector.wanted == DRAIN
-        if is_done or is_drained:
+        is_last = is_done or self.collector.has_drained()
+        if is_last:
             self._evaluate(wait=True)
-            for current in self.intake.rounds.open.values():
-                current.is_given_up = True
-        self.feeder.stop()
+            if not self.collector.is_stopped:
+                self._give_up_rounds()
         self._record_rounds()
+        self.feeder.stop()              # not earlier: a Redis that goes back wants open rounds issued again
         self._save()
-        if not (is_done or is_drained):
+        if not is_last or self.intake.rounds.open:
             return STOPPED
         self.policy.save_model(self.run_config.folder / "model")
         return FINISHED if is_done else DRAINED
 
+    def _give_up_rounds(self) -> None:
+        """Older rounds that are still open, with what has come by now."""
+        while self.intake.rounds.open and self.intake.read(block_s=0):
+            pass
+        for current in self.intake.rounds.open.values():
+            current.is_given_up = True
+
     def _save(self) -> None:
         """A checkpoint; what all checkpoints cover the journal may let go."""
+        self.journal.check_fence()      # an older learner that wakes touches no checkpoint of the newer one
+        self.metrics.flush()
         self.checkpoints.save(self.policy, self.progress())
         self.journal.retain(self.checkpoints.oldest_version() or 0)
 

@@ -21,6 +21,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from broker.stats import Snapshot, snapshot
+from learner.metrics_file import is_step
 from tools.log_tail import LogTail
 
 LOOK_EVERY_S = 1.0
@@ -75,11 +76,12 @@ class Progress:
                 self._looks.append((self.view.seen_at, found))
                 self.view.rates = rates(self._looks)
 
-    def _count(self, step: dict[str, Any]) -> None:
-        self.view.last_step = step
-        self.view.rewards.append(float(step["reward_mean"]))
-        if step.get("eval_pass_rate") is not None:
-            self.view.pass_rates.append((int(step["eval_version"]), float(step["eval_pass_rate"])))
+    def _count(self, line: dict[str, Any]) -> None:
+        if is_step(line):
+            self.view.last_step = line
+            self.view.rewards.append(float(line["reward_mean"]))
+        self.view.pass_rates += [(int(result["version"]), float(result["pass_rate"]))
+                                 for result in line.get("evaluations", ()) if result["pass_rate"] is not None]
 
 
 def rates(looks: Sequence[tuple[float, Snapshot]]) -> dict[tuple[str, str], float]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from broker.errors import PipelineError
 from config.run import Run
+from learner.metrics_file import read_metrics
 
 
 class RunTaken(PipelineError):
@@ -39,14 +40,14 @@ class RunFolder:
 
     @property
     def last_step(self) -> dict[str, Any]:
-        """The newest line of metrics.jsonl."""
+        """The newest step's object of metrics.jsonl."""
         return self.metrics[-1] if self.metrics else {}
 
     @property
     def pass_rates(self) -> list[tuple[int, float]]:
         """(policy version, held-out pass rate) of every evaluation, in order."""
-        return sorted((int(line["eval_version"]), float(line["eval_pass_rate"])) for line in self.metrics
-                      if line.get("eval_pass_rate") is not None)
+        return sorted((int(result["version"]), float(result["pass_rate"])) for line in self.metrics
+                      for result in line.get("evaluations", ()) if result["pass_rate"] is not None)
 
 
 def read_run(path: Path) -> RunFolder:
@@ -58,7 +59,7 @@ def read_run(path: Path) -> RunFolder:
     return RunFolder(path=path, status=status.get("status", ""), reason=status.get("reason", ""),
                      version=int(status.get("version", -1)), steps=int(status.get("steps", 0)),
                      at=float(status.get("at", 0.0)), has_begun=status.get("begun") != "no",
-                     metrics=tuple(_metrics(path)))
+                     metrics=tuple(read_metrics(path)))
 
 
 def free_name(run: Run) -> str:
@@ -118,16 +119,6 @@ def holder_text(folder: Path) -> str:
     """`pid 12 on host`."""
     found = holder(folder)
     return f"pid {found[0]} on {found[1]}" if found else "just ended"
-
-
-def _metrics(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        text = (path / "metrics.jsonl").read_text(encoding="utf-8")
-    except OSError:
-        return
-    for line in text.splitlines():
-        with contextlib.suppress(ValueError):          # the last line, while it is written
-            yield json.loads(line)
 
 
 def _how_to_go_on(name: str, found: RunFolder) -> str:

@@ -18,6 +18,7 @@ import redis
 from broker.connection import Link
 from broker.keys import Keys
 from broker.processes import spawn, stop
+from learner.metrics_file import read_metrics
 from tools.audit import Audit, audit
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,7 +85,7 @@ class Roles:
 
     def metrics(self) -> list[dict[str, Any]]:
         """The objects of metrics.jsonl."""
-        return [json.loads(line) for line in (self.folder / "metrics.jsonl").read_text().splitlines()]
+        return read_metrics(self.folder)
 
     def status(self) -> dict[str, Any]:
         """status.json."""

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from broker.processes import stop
+from learner.metrics_file import read_metrics
 from tests.e2e.conftest import DEMO, ROOT
 
 STEPS = 26
@@ -58,8 +59,7 @@ def until(condition: Callable[[], Any], log: Path, timeout_s: float = 120.0) -> 
 
 def steps_done(folder: Path) -> int:
     """Objects in metrics.jsonl."""
-    file = folder / "metrics.jsonl"
-    return len(file.read_text().splitlines()) if file.exists() else 0
+    return len(read_metrics(folder))
 
 
 @pytest.mark.timeout(280)
@@ -87,8 +87,8 @@ def test_the_demo_learns_while_its_processes_are_killed_and_nothing_is_lost(tmp_
         stop(up, 5)
     assert not processes(), "no process is left behind"
 
-    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    rates = {record["eval_version"]: record["eval_pass_rate"] for record in records if "eval_version" in record}
+    records = read_metrics(folder)
+    rates = {result["version"]: result["pass_rate"] for record in records for result in record.get("evaluations", ())}
     assert rates[0] <= 0.5
     assert rates[STEPS] >= LEARNED, rates
     assert max(record["lag_max"] for record in records) <= 4

@@ -60,7 +60,10 @@ def test_a_round_begins_again_with_all_of_its_groups() -> None:
     rounds.begin(3, ["eval-3-0", "eval-3-1", "eval-3-2"])
     rounds.add("eval-3-0", make_scored(make_prompt("eval-3-0"), [1.0]))
     rounds.add("eval-3-1", None)
+    rounds.open[3].asked_again = rounds.open[3].is_given_up = True
     rounds.open[3].begin_again()
+    assert not rounds.open[3].asked_again
+    assert not rounds.open[3].has_ended
     assert (rounds.open[3].missing, rounds.open[3].groups, rounds.open[3].dead) == (
         {"eval-3-0", "eval-3-1", "eval-3-2"}, {}, [])
 

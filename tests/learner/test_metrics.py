@@ -9,7 +9,8 @@ import pytest
 
 from learner.batching import pack
 from learner.curves import draw
-from learner.metrics import Metrics, read_metrics
+from learner.metrics import Metrics
+from learner.metrics_file import read_metrics
 from tests.learner.chain import Chain, make_prompt, make_scored
 
 
@@ -63,6 +64,31 @@ def test_what_a_kill_took_from_the_record_is_written_when_the_step_is_trained_ag
     assert (second["is_replayed"], second["reward_mean"], second["tokens"], second["loss"]) == (True, 0.5, 4, 0.5)
     assert (second["eval_version"], second["eval_pass_rate"]) == (0, 0.2)
     assert draw(chain.run.folder)
+
+
+def test_a_round_that_ends_after_its_steps_line_is_found_with_that_step(chain: Chain) -> None:
+    folder = chain.run.folder
+    metrics = Metrics(chain.run)
+    metrics.evaluation(0, evaluation_result(0.2))
+    metrics.close()                                             # before the first step there is no line to be with
+    assert read_metrics(folder) == []
+    metrics = Metrics(chain.run)
+    metrics.recall({0: evaluation_result(0.2)})
+    metrics.step(made_up_step(1))
+    metrics.flush()                                             # a checkpoint
+    assert [record["eval_version"] for record in read_metrics(folder)] == [0]
+    metrics.evaluation(1, evaluation_result(None))
+    metrics.close()
+    assert len((folder / "metrics.jsonl").read_text().splitlines()) == 2
+    (first,) = read_metrics(folder)
+    assert [(result["version"], result["pass_rate"]) for result in first["evaluations"]] == [(0, 0.2), (1, None)]
+    assert (first["reward_mean"], first["eval_version"], first["eval_pass_rate"], first["eval_samples"]) == (
+        made_up_step(1)["reward_mean"], 1, None, 256)
+    again = Metrics(chain.run)                                  # no step follows what the ledger has, either
+    again.recall({version: evaluation_result(0.2) for version in (0, 1, 2)})
+    again.close()
+    assert [result["version"] for result in read_metrics(folder)[0]["evaluations"]] == [0, 1, 2]
+    assert draw(folder)
 
 
 @pytest.mark.parametrize("steps", [1, 80])

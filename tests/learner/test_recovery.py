@@ -15,7 +15,7 @@ from broker.keys import PROMPTS
 from broker.streams import bury
 from learner.ledger import DROPPED, read_ledger
 from learner.recovery import too_many_of
-from learner.trainer import DRAINED, FINISHED, Trainer
+from learner.trainer import DRAINED, FINISHED, STOPPED, Trainer
 from tests.learner.chain import Chain
 from tests.learner.conftest import MakeChain
 from tests.learner.loop import Hands, make_trainer
@@ -141,7 +141,6 @@ def test_a_drained_run_trains_what_is_out_and_lets_nothing_in(make_chain: MakeCh
     chain.issue(4)
     ask(chain.link, chain.keys, DRAIN)
     trainer = make_trainer(chain)
-    trainer.feeder.is_open = False
     with hands_of(chain, hands):
         assert finish(trainer) == DRAINED
     ledger = read_ledger(chain.run.folder / "journal")
@@ -167,6 +166,84 @@ def test_a_paused_run_trains_nothing_until_it_is_told_to_go_on(
         assert finish(trainer) == FINISHED
     assert set(paused_at) == {0}
     assert_nothing_is_lost(chain, steps=3)
+
+
+def issued(chain: Chain) -> int:
+    return int(chain.client.hget(chain.keys("cursor"), "issued") or 0)
+
+
+def test_a_drain_that_was_asked_for_while_no_learner_ran_lets_nothing_in(
+        make_chain: MakeChain, hands: list[Hands]) -> None:
+    chain = make_chain(learner={"steps": 50}, evaluation={"every": 5, "prompts": 2, "samples": 2})
+    ask(chain.link, chain.keys, DRAIN)
+    trainer = make_trainer(chain)
+    with hands_of(chain, hands):
+        assert finish(trainer) == DRAINED
+    assert (issued(chain), trainer.version) == (0, 0)
+    assert sorted(chain.journal.ledger.evaluations) == [0]
+
+
+def test_a_paused_run_that_starts_again_lets_nothing_in_and_evaluates_all_the_same(
+        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = make_chain(learner={"steps": 50}, evaluation={"every": 5, "prompts": 2, "samples": 2, "deadline_s": 0.1})
+    ask(chain.link, chain.keys, PAUSE)
+    trainer = make_trainer(chain)
+    said: list[str] = []
+
+    def hear(text: str) -> None:
+        said.append(text)
+        if len(said) == 3:                  # long past the deadline, and nobody was there; now somebody is
+            hands.append(Hands(chain))
+            hands[0].start()
+        if "the operator, who paused" in text:
+            chain.stop.set()
+    monkeypatch.setattr(trainer.collector, "_say", hear)
+    assert finish(trainer) == STOPPED
+    assert "evaluation of version 0, 2 groups missing" in said[0]
+    assert said[0].endswith("training is paused by the operator: millrace resume test")
+    assert issued(chain) == 0
+    assert (chain.journal.ledger.evaluations[0]["prompts"], chain.journal.ledger.evaluations[0]["missing"]) == (2, 0)
+
+
+def test_a_signal_in_a_drain_leaves_the_rest_and_the_request_to_the_next_learner(
+        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = make_chain(learner={"steps": 50}, evaluation={"every": 0})
+    chain.issue(3)
+    chain.score("0")
+    chain.score("1")
+    ask(chain.link, chain.keys, DRAIN)
+    trainer = make_trainer(chain)
+
+    def hear(text: str) -> None:
+        if trainer.version == 1:
+            chain.stop.set()                # "2" is still to be sampled
+    monkeypatch.setattr(trainer.collector, "_say", hear)
+    assert finish(trainer) == STOPPED
+    assert chain.slots == {"2"}
+    assert not (chain.run.folder / "model").exists()
+
+
+def test_a_round_that_was_given_up_begins_anew_where_redis_goes_back_before_its_record(make_chain: MakeChain) -> None:
+    chain = make_chain(evaluation={"every": 5, "prompts": 3, "samples": 2})
+    trainer = make_trainer(chain)
+    trainer._recover()
+    trainer._evaluate(wait=False)
+    trainer.feeder.turn()
+    for index in (0, 1):
+        chain.score(f"eval-0-{index}", [1.0, 0.0])
+    chain.read()
+    trainer.intake.rounds.open[0].asked_again = trainer.intake.rounds.open[0].is_given_up = True    # its deadline
+    chain.client.hincrby(chain.keys("cursor"), "seq", -1)
+    with pytest.raises(WentBack):
+        chain.ownership.check()
+    trainer._recover()
+    trainer._record_rounds()
+    assert chain.journal.ledger.evaluations == {}, "it has its time again"
+    trainer._give_up_rounds()                                               # reads once more
+    trainer._record_rounds()
+    trainer.metrics.close()
+    result = chain.journal.ledger.evaluations[0]
+    assert (result["prompts"], result["missing"], result["pass_rate"]) == (2, 1, 0.5)
 
 
 def test_a_dead_group_that_an_operator_wants_again_is_a_new_group(make_chain: MakeChain, hands: list[Hands]) -> None:

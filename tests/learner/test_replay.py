@@ -38,7 +38,7 @@ def test_every_step_of_every_life_is_trained_again_as_it_was(tmp_path: Path) -> 
     made = make(tmp_path, 2)
     made.live(2, tokens_per_row=4096, filters={"truncated": "keep"}, optimizer={"lr": 1e-3, "grad_clip": 0.5})
     made.live(1, tokens_per_row=30, objective={"clip_low": 0.1, "dual_clip": None})
-    now = make_run(tmp_path, learner={"tokens_per_row": 7, "optimizer": {"lr": 1.0}})
+    now = make_run(tmp_path, learner={"tokens_per_row": 9999, "optimizer": {"lr": 1.0}})
     policy = HashPolicy()
     assert again(made, policy, run=now) == 5
     assert policy.weights == made.policy.weights
@@ -46,6 +46,21 @@ def test_every_step_of_every_life_is_trained_again_as_it_was(tmp_path: Path) -> 
     assert policy.rows[2] == policy.rows[3] == 1 < policy.rows[0] < policy.rows[4]
     assert [version for version, _ in policy.steps] == [0, 1, 2, 3, 4]
     assert [settings.optimizer.lr for _, settings in policy.steps if settings] == [1e-6, 1e-6, 1e-3, 1e-3, 1e-3]
+
+
+def test_a_step_that_did_not_fit_in_memory_is_trained_again_in_the_smaller_rows_of_now(
+        tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made = make(tmp_path)
+    made.live(1, tokens_per_row=30)
+    made.live(2, tokens_per_row=4096)
+    policy = HashPolicy()
+    with caplog.at_level(logging.WARNING):
+        assert again(made, policy, run=make_run(tmp_path, learner={"tokens_per_row": 48})) == 3
+    assert policy.rows[0] == made.policy.rows[0]                # smaller already: with the bits that it had
+    assert made.policy.rows[1:] == [1, 1]
+    assert min(policy.rows[1:]) > 1
+    assert {settings.tokens_per_row for _, settings in policy.steps if settings} == {30, 48}
+    assert "smaller_rows steps=2 first=1 tokens_per_row=48 recorded=4096" in caplog.text
 
 
 def test_only_the_steps_after_a_checkpoint_are(tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ import pytest
 
 from broker import codec
 from broker.checksums import file_checksum
-from broker.errors import RunFailed
+from broker.errors import Fenced, RunFailed
 from broker.keys import PROMPTS, SCORED
 from learner.curves import TIMES
+from learner.journal import Journal
 from learner.ledger import read_ledger
-from learner.metrics import read_metrics
+from learner.metrics_file import read_metrics
 from learner.trainer import FINISHED, STOPPED
 from tests.learner.conftest import MakeChain
 from tests.learner.loop import Hands, make_trainer
@@ -102,9 +103,10 @@ def test_no_slot_is_freed_before_the_next_version_is_announced(
     trainer = make_trainer(chain)
     assert trainer.train() == FINISHED
     trainer.metrics.close()
-    # check_fence is called by append itself, once more before the announcement, and before payloads are removed.
+    # check_fence is called by append itself, once more before the announcement, and before a
+    # checkpoint, and before payloads are removed.
     assert order == ["check_fence", "announce", *["append", "check_fence", "check_fence", "announce", "retire"] * 2,
-                     "check_fence"]
+                     "check_fence", "check_fence"]
 
 
 def test_a_full_disk_ends_the_run_and_acknowledges_nothing(
@@ -138,3 +140,74 @@ def test_a_stop_ends_after_the_step_with_a_checkpoint_to_go_on_from(make_chain: 
     assert len(read_metrics(chain.run.folder)) == trainer.version
     state = json.loads((chain.run.folder / f"checkpoints/step-{trainer.version:06d}/state.json").read_text())
     assert state["state"]["first_row"] == min(map(int, chain.slots))             # the oldest group without an outcome
+
+
+def test_a_stop_in_the_last_evaluation_gives_nothing_up_and_the_next_learner_has_it_whole(
+        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = make_chain(learner={"steps": 2}, evaluation={"every": 2, "prompts": 2, "samples": 2})
+    real = chain.score
+
+    def nobody_scores_the_last_round(group_id: str, *args: Any, **options: Any) -> None:
+        if group_id.startswith("eval-2"):
+            raise ValueError
+        real(group_id, *args, **options)
+    monkeypatch.setattr(chain, "score", nobody_scores_the_last_round)
+    hands.append(Hands(chain))
+    hands[0].start()
+    trainer = make_trainer(chain)
+
+    def say(text: str) -> None:
+        if "evaluation of version 2" in text:
+            chain.stop.set()
+    monkeypatch.setattr(trainer.collector, "_say", say)
+    assert trainer.train() == STOPPED
+    trainer.metrics.close()
+    assert sorted(chain.journal.ledger.evaluations) == [0]
+    assert not (chain.run.folder / "model").exists()
+
+    monkeypatch.setattr(chain, "score", real)
+    chain.stop.clear()
+    following = make_trainer(chain)
+    following.version = following.policy.steps = 2                          # type: ignore[attr-defined]
+    assert following.train() == FINISHED
+    following.metrics.close()
+    assert (chain.journal.ledger.evaluations[2]["missing"], chain.journal.ledger.evaluations[2]["prompts"]) == (0, 2)
+    assert [(record["step"], record.get("eval_version")) for record in read_metrics(chain.run.folder)] == [
+        (1, 0), (2, 2)]                                                     # though no step followed the round
+
+
+class Killed(BaseException):
+    """Nothing of the process goes on after it."""
+
+
+@pytest.mark.parametrize(("owner", "name", "lines"), [
+    ("checkpoints", "save", [(1, 0), (2, None)]), ("policy", "save_model", [(1, 0), (2, None), (3, 3)])])
+def test_what_a_checkpoint_covers_has_its_lines_however_soon_the_kill_comes(
+        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch, *, owner: str, name: str,
+        lines: list[tuple[int, int | None]]) -> None:
+    chain = make_chain(learner={"steps": 3, "checkpoint": {"every": 2}},
+                       evaluation={"every": 3, "prompts": 2, "samples": 2})
+    hands.append(Hands(chain))
+    hands[0].start()
+    trainer = make_trainer(chain)
+    real = getattr(getattr(trainer, owner), name)
+
+    def die(*args: Any) -> None:
+        real(*args)
+        raise Killed
+    monkeypatch.setattr(getattr(trainer, owner), name, die)
+    with pytest.raises(Killed):
+        trainer.train()
+    trainer.feeder.stop()
+    assert [(record["step"], record.get("eval_version")) for record in read_metrics(chain.run.folder)] == lines
+
+
+def test_a_learner_that_wakes_after_a_newer_one_began_touches_no_checkpoint(make_chain: MakeChain) -> None:
+    chain = make_chain()
+    trainer = make_trainer(chain)
+    newer = Journal(chain.run.folder / "journal", chain.journal.fence + 1, run="test")
+    with pytest.raises(Fenced):
+        trainer._save()
+    newer.close()
+    trainer.metrics.close()
+    assert not (chain.run.folder / "checkpoints").exists()

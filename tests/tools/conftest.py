@@ -35,9 +35,10 @@ def leave_run(runs_dir: Path) -> LeaveRun:
         folder.mkdir()
         (folder / "status.json").write_text(json.dumps(
             {"name": name, "status": status, "reason": reason, "version": version, "steps": steps, "at": at}))
-        keys = ("step", "reward_mean", "lag_mean", "lag_max", "eval_version", "eval_pass_rate")
-        lines = [dict(zip(keys, values, strict=True)) for values in ((1, 0.25, 0.0, 0, 0, 0.125),
-                                                                     (2, 0.75, 0.5, 1, 2, 0.875))]
+        keys = ("step", "reward_mean", "lag_mean", "lag_max", "evaluations")
+        rounds = [{"version": number, "pass_rate": rate, "samples": 8} for number, rate in ((0, 0.125), (2, 0.875))]
+        lines = [dict(zip(keys, values, strict=True)) for values in ((1, 0.25, 0.0, 0, rounds[:1]),
+                                                                     (2, 0.75, 0.5, 1, rounds[1:]))]
         (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         return folder
     return leave

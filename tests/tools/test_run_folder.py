@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from config.run import Run
 from tools.log_tail import LogTail, last_lines
+from tools.progress import Progress
 from tools.run_folder import RunTaken, free_name, held, holder, read_run
 from tools.runs import list_runs
 
@@ -17,6 +19,24 @@ def test_a_run_says_how_far_it_came(leave_run: Callable[..., Path]) -> None:
     found = read_run(leave_run("demo", "finished"))
     assert (found.status, found.version, found.last_step["reward_mean"]) == ("finished", 2, 0.75)
     assert found.pass_rates == [(0, 0.125), (2, 0.875)]
+
+
+def test_a_round_that_ended_after_its_steps_line_belongs_to_that_step(leave_run: Callable[..., Path]) -> None:
+    folder = leave_run("demo", "finished")
+    with (folder / "metrics.jsonl").open("a") as stream:
+        stream.write('{"step": 2, "evaluations": [{"version": 3, "pass_rate": 1.0, "samples": 8}]}\n')
+    found = read_run(folder)
+    assert (len(found.metrics), found.last_step["reward_mean"]) == (2, 0.75)
+    assert found.pass_rates == [(0, 0.125), (2, 0.875), (3, 1.0)]
+    (folder / "live").mkdir()
+    live = Progress("redis://127.0.0.1:1", "demo", folder / "live")         # nobody answers there
+    (folder / "live" / "metrics.jsonl").write_text((folder / "metrics.jsonl").read_text())
+    deadline = time.monotonic() + 10
+    while len(live.view.pass_rates) < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    live.stop()
+    assert live.view.pass_rates == found.pass_rates
+    assert (live.view.rewards, live.view.last_step["step"]) == ([0.25, 0.75], 2)
 
 
 def test_a_half_written_folder_is_read_as_far_as_it_goes(leave_run: Callable[..., Path]) -> None:
