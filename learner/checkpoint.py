@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from broker.checksums import file_checksum
 from broker.errors import RunFailed
 from config.run import Run
+from learner.disk import sync
 
 if TYPE_CHECKING:
     from learner.policy import Policy
@@ -78,7 +78,7 @@ class Checkpoints:
             if final.exists():
                 shutil.rmtree(final)
             aside.rename(final)
-            _sync(self.folder)
+            sync(self.folder)
         except (OSError, RuntimeError) as error:
             raise RunFailed(f"the checkpoint {final} can't be written: {error}. Make room or mend the disk: started "
                             "again, the run goes on from the last checkpoint and its journal") from error
@@ -236,23 +236,14 @@ def _seal(folder: Path) -> int:
              for path, checksum in zip(paths, checksums, strict=True)}
     for inner in folder.rglob("*"):
         if inner.is_dir():
-            _sync(inner)
+            sync(inner)
     manifest = folder / MANIFEST
     manifest.write_text(json.dumps({"files": files}, indent=1), encoding="utf-8")
-    _sync(manifest)
-    _sync(folder)
+    sync(manifest)
+    sync(folder)
     return sum(entry["size"] for entry in files.values())     # type: ignore[misc]  # sizes are numbers
 
 
 def _synced_checksum(file: Path) -> str:
-    _sync(file)
+    sync(file)
     return file_checksum(file)
-
-
-def _sync(path: Path) -> None:
-    """Return when a file's bytes, or a folder's names, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

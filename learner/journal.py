@@ -25,8 +25,9 @@ from typing import Any, BinaryIO
 from broker.errors import Fenced, RunFailed
 from broker.messages import ScoredGroup
 from config.learner import JournalConfig
+from learner.disk import sync, write_all
 from learner.ledger import Ledger, Outcome, fence_of, ledgers, read_ledger
-from learner.payloads import MIB, Advantages, PayloadWriter, encode_step, segments, sync, write_all
+from learner.payloads import MIB, Advantages, PayloadWriter, encode_step, segments
 from learner.records import framed
 from learner.retention import removable
 

@@ -7,7 +7,6 @@ the disk when a function here returns; renaming it into place is the caller's.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from config.run import ModelConfig
+from learner.disk import sync
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -59,7 +59,7 @@ def write_weights(model: PreTrainedModel, weights: Mapping[str, Tensor], file: P
 
     on_disk = revert_weight_conversion(model, dict(weights))
     save_file({name: weight.contiguous() for name, weight in on_disk.items()}, file, metadata={"format": "pt"})
-    sync_file(file)
+    sync(file)
 
 
 def write_model_folder(model: PreTrainedModel, weights: Mapping[str, Tensor], folder: Path, *,
@@ -83,7 +83,7 @@ def write_model_folder(model: PreTrainedModel, weights: Mapping[str, Tensor], fo
     AutoTokenizer.from_pretrained(source.path, **_hub_arguments(source)).save_pretrained(folder)
     write_weights(model, weights, folder / "model.safetensors")
     for file in (*folder.iterdir(), folder):
-        sync_file(file)
+        sync(file)
 
 
 def elements(parameter: Tensor) -> int:
@@ -103,15 +103,6 @@ def in_parts(parameters: Mapping[str, Tensor], limit: int) -> Iterator[dict[str,
         size += elements(parameter)
     if part:
         yield part
-
-
-def sync_file(file: Path) -> None:
-    """Return when a file's bytes, or a folder's names, are on the disk."""
-    descriptor = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _hub_arguments(model: ModelConfig) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from broker.codec import IDS, LOGPROBS, group_of, silent_tree
 from broker.errors import BadMessage, Permanent
 from broker.messages import SCHEMA_VERSION, ScoredGroup
+from learner.disk import sync, write_all
 
 log = logging.getLogger(__name__)
 
@@ -174,19 +175,3 @@ class PayloadWriter:
         self._number += 1
         self._size = 0
         return self._stream
-
-
-def write_all(stream: BinaryIO, data: bytes | memoryview) -> None:
-    """Write to an unbuffered file, which may take a part at a time, as when the disk is nearly full."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[stream.write(rest):]
-
-
-def sync(path: Path) -> None:
-    """Return when a file's bytes, or the names in a folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.errors import RunFailed
-from learner.payloads import sync, write_all
+from learner.disk import sync, write_all
 
 NAME = "notes.jsonl"
 

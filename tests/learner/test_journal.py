@@ -21,9 +21,10 @@ from broker.codec import encode_scored_payload
 from broker.errors import Fenced, RunFailed
 from broker.messages import ScoredGroup
 from config.learner import JournalConfig
+from learner.disk import write_all
 from learner.journal import Journal
 from learner.ledger import DEAD, DROPPED, JournalError, Outcome, PayloadGone, read_ledger, read_step
-from learner.payloads import MIB, segments, write_all
+from learner.payloads import MIB, segments
 from learner.retention import removable
 from tests.learner.chain import make_prompt, make_scored
 from tests.learner.journals import Lives, flip, groups, lives, records, silent

@@ -1,0 +1,23 @@
+"""Bytes and names that are on the disk when a function here returns: for what must outlive a power cut."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+
+def write_all(stream: BinaryIO, data: bytes | memoryview) -> None:
+    """Write to an unbuffered file, which may take a part at a time, as when the disk is nearly full."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[stream.write(rest):]
+
+
+def sync(path: Path) -> None:
+    """Return when a file's bytes, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
