@@ -8,9 +8,11 @@ scripts are written so.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
+from enum import Enum, auto
 from importlib import resources
 from typing import Any, TypeVar
 
@@ -19,6 +21,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
+    MasterDownError,
     NoPermissionError,
     NoScriptError,
     OutOfMemoryError,
@@ -33,7 +36,7 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
-from broker.errors import BrokerUnavailable, WrongBroker
+from broker.errors import BrokerUnavailable, NoRoom, WrongBroker
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -42,6 +45,21 @@ SOCKET_TIMEOUT_S = 30.0       # longer than any blocking read below
 SAY_EVERY_S = 5.0
 LONGEST_PAUSE_S = 2.0
 EXAMPLE = "Set REDIS_URL=redis://USER:PASSWORD@HOST:PORT"
+PASSING = {"OOM": "is full", "MISCONF": "can't write to its disk", "READONLY": "is a replica now and takes no writes",
+           "NOREPLICAS": "has too few replicas to take writes", "MASTERDOWN": "has lost its master",
+           "UNBLOCKED": "has broken off a waiting read"}
+# The client knows these by class, and cuts the word off. 6.2 answers a script with a plain error that holds the word.
+BY_CLASS = {OutOfMemoryError: "OOM", ReadOnlyError: "READONLY", MasterDownError: "MASTERDOWN"}
+
+EachTry = Callable[[Callable[..., Any]], Any]
+
+
+class Wait(Enum):
+    """What a script waits for, up to `outage_s`."""
+
+    FOR_ALL = auto()
+    FOR_ALL_BUT_MEMORY = auto()         # where memory is full, NoRoom
+    FOR_NOTHING = auto()                # what Redis or the connection answers is raised as it is
 
 
 class Link:
@@ -75,12 +93,15 @@ class Link:
         return options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
 
     def __call__(self, attempt: Callable[[redis.Redis], T]) -> T:
-        """Run `attempt` on the client, again and again while Redis is away, or its memory or disk is full.
+        """Run `attempt` on the client, again and again while Redis is away or takes no writes.
 
         Raises:
             WrongBroker: Redis refuses this user or password.
             BrokerUnavailable: no answer within `outage_s`, or `stop` was set while there was none.
         """
+        return self._patiently(attempt, Wait.FOR_ALL)
+
+    def _patiently(self, attempt: Callable[[redis.Redis], T], wait: Wait) -> T:
         since = time.monotonic()
         said = since
         pause = 0.05
@@ -90,15 +111,10 @@ class Link:
             except (AuthenticationError, AuthorizationError, NoPermissionError) as error:
                 raise WrongBroker(f"redis at {self.address} refuses this user or password: {error}. "
                                   f"{EXAMPLE}") from None
-            except (RedisConnectionError, RedisTimeoutError, ReadOnlyError) as error:
-                why = f"no answer from redis at {self.address}: {error}"
-            except ResponseError as error:
-                if isinstance(error, OutOfMemoryError) or "OOM" in str(error):       # the latter from a script
-                    why = f"redis at {self.address} is full: {error}"
-                elif "MISCONF" in str(error):
-                    why = f"redis at {self.address} can't write to its disk: {error}"
-                else:
+            except (RedisConnectionError, RedisTimeoutError, ResponseError) as error:
+                if wait is Wait.FOR_NOTHING:
                     raise
+                why = self._why(error, wait)
             waited = time.monotonic() - since
             if self.stop.is_set():
                 raise BrokerUnavailable(f"stopped while waiting for redis: {why}")
@@ -110,24 +126,59 @@ class Link:
             self.stop.wait(pause)
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
-    def script(self, name: str, keys: list[str], *args: Any, guarded: bool = False) -> Any:
-        """Run lua/`name`.lua; with `guarded`, the learner's guard is put before it."""
+    def _why(self, error: redis.RedisError, wait: Wait) -> str:
+        """What is waited for after `error`; raises where nothing is."""
+        if not isinstance(error, ResponseError):
+            return f"no answer from redis at {self.address}: {error}"
+        word = _passing(error)
+        if word is None:
+            raise error
+        why = f"redis at {self.address} {PASSING[word]}: {error}"
+        if word == "OOM" and wait is Wait.FOR_ALL_BUT_MEMORY:
+            raise NoRoom(why) from error
+        if word == "READONLY":          # the next try asks whoever has the address by then
+            self.client.connection_pool.disconnect(inuse_connections=False)
+        return why
+
+    def script(self, name: str, keys: list[str], *args: Any, guarded: bool = False, wait: Wait = Wait.FOR_ALL,
+               each_try: EachTry | None = None) -> Any:
+        """Run lua/`name`.lua.
+
+        Args:
+            guarded: put the learner's guard before it.
+            each_try: makes each try of it, with no wait inside: it is given what runs the script, whose arguments come
+                before `args`.
+        Raises:
+            NoRoom: Redis's memory is full, and `wait` says not to wait for it; or what a call of the link raises.
+        """
+        def attempt(client: redis.Redis) -> Any:
+            def run(*first: Any) -> Any:
+                return self._evaluate(client, name, keys, (*first, *args), guarded=guarded)
+            return each_try(run) if each_try else run()
+        return self._patiently(attempt, wait)
+
+    def _evaluate(self, client: redis.Redis, name: str, keys: list[str], args: tuple[Any, ...], *,
+                  guarded: bool) -> Any:
         if name not in self._scripts:
             folder = resources.files("broker") / "lua"
             parts = ["keys", *(["guard"] if guarded else []), name]
-            text = "\n".join((folder / f"{part}.lua").read_text() for part in parts)
-            self._scripts[name] = text
+            self._scripts[name] = "\n".join((folder / f"{part}.lua").read_text() for part in parts)
         text = self._scripts[name]
-        return self(lambda client: _run(client, text, keys, args))
+        script = client.register_script(text)
+        try:
+            return client.evalsha(script.sha, len(keys), *keys, *args)
+        except NoScriptError:
+            return client.eval(text, len(keys), *keys, *args)
 
     def close(self) -> None:
         """Close the connections."""
         self.client.close()
 
 
-def _run(client: redis.Redis, text: str, keys: list[str], args: tuple[Any, ...]) -> Any:
-    script = client.register_script(text)
-    try:
-        return client.evalsha(script.sha, len(keys), *keys, *args)
-    except NoScriptError:
-        return client.eval(text, len(keys), *keys, *args)
+def _passing(error: ResponseError) -> str | None:
+    """Which of PASSING an answer is; None if it will be the same the next time."""
+    for kind, word in BY_CLASS.items():
+        if isinstance(error, kind):
+            return word
+    found = re.search(rf"\b({'|'.join(PASSING)})\b", str(error))
+    return found[1] if found else None

@@ -16,7 +16,7 @@ GO_ON = ""
 
 def ask(link: Link, keys: Keys, wanted: str) -> None:
     """Ask the learner of a run for DRAIN, PAUSE or GO_ON."""
-    link(lambda client: client.hset(keys("run"), "wanted", wanted))
+    link.script("ask", keys.scripts(), wanted)          # full memory, which may be why, does not refuse it
 
 
 def asked(link: Link, keys: Keys) -> str:

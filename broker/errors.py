@@ -2,7 +2,8 @@
 
 PipelineError
 ├── Retryable            may succeed later: a timeout, a refused connection, a killed child
-│   └── BrokerUnavailable    Redis did not answer within `broker.outage_s`
+│   ├── BrokerUnavailable    Redis did not answer within `broker.outage_s`
+│   └── NoRoom               Redis's memory is full, and the caller does not wait for it
 └── Permanent            will fail the same way again
     ├── BadMessage           bytes that are no message of this schema
     ├── UnknownTask          no scorer has that name
@@ -27,6 +28,10 @@ class Retryable(PipelineError):
 
 class BrokerUnavailable(Retryable):
     """Redis did not answer within `broker.outage_s`."""
+
+
+class NoRoom(Retryable):
+    """Redis's memory is full, and the caller does not wait for it."""
 
 
 class Permanent(PipelineError):

@@ -10,15 +10,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import redis
 
 from broker.codec import Fields, encode_announcement
-from broker.connection import Link
-from broker.errors import Fenced, RunFailed, WentBack
+from broker.connection import Link, Wait
+from broker.errors import Fenced, NoRoom, RunFailed, WentBack
 from broker.keys import Keys
 from broker.messages import Announcement
 
@@ -33,7 +33,7 @@ class Issued:
 
     position: int           # where Redis stands now
     floor: int | None       # of the new groups; None if none came in
-    full: bool = False      # the budget had no room
+    full: bool = False      # the budget or Redis's memory had no room
 
 
 class Ownership:
@@ -59,12 +59,8 @@ class Ownership:
         Raises:
             Fenced: a newer learner has the run.
         """
-        with self._lock:
-            reply = self.link.script("rejoin", self.keys.scripts(), self.fence, self.seq)
-            status = _text(reply[0])
-            if status == "ok":
-                self.seq = int(reply[1])
-        self._raise_for(status, reply[1])
+        reply = self.link.script("rejoin", self.keys.scripts(), each_try=self._one_try)
+        self._raise_for(_text(reply[0]), reply[1])
         return bool(reply[2])
 
     def issue(self, position: int, new_position: int, budget: int, newest: int, groups: Sequence[NewGroup]) -> Issued:
@@ -74,7 +70,11 @@ class Ownership:
             newest: policy version that the learner knows to be announced.
             groups: a retry of a dead group may be among them; it is no ordinal, and counts as issued beside them.
         """
-        status, value = self._guarded("issue", position, new_position, budget, newest, *_flat(groups))
+        try:
+            status, value = self._guarded("issue", position, new_position, budget, newest, *_flat(groups),
+                                          wait=Wait.FOR_ALL_BUT_MEMORY)
+        except NoRoom:
+            return Issued(position, None, full=True)
         match status:
             case "ok":
                 return Issued(new_position, int(value))
@@ -87,11 +87,18 @@ class Ownership:
                                 "was a key of this run changed by hand?")
 
     def issue_eval(self, version: int, groups: Sequence[NewGroup]) -> int:
-        """Let an evaluation round in, or what is missing of it. Returns how many entries were added."""
-        return int(self._guarded("issue_eval", version, *_flat(groups))[1])
+        """Let an evaluation round in, or what is missing of it. Returns how many entries were added.
+
+        Raises:
+            NoRoom: Redis's memory is full; nothing was added.
+        """
+        return int(self._guarded("issue_eval", version, *_flat(groups), wait=Wait.FOR_ALL_BUT_MEMORY)[1])
 
     def reissue(self, groups: Sequence[NewGroup]) -> list[str]:
-        """Issue those of `groups` again that have a slot and are in no stream, with their old floors. Returns them."""
+        """Issue those of `groups` again that have a slot and are in no stream, with their old floors. Returns them.
+
+        It makes good what is missing, so full memory does not refuse it.
+        """
         return [_text(group_id) for group_id in self._guarded("reissue", *_flat(groups))[1]]
 
     def count_retries(self, numbers: Mapping[str, int]) -> None:
@@ -142,15 +149,26 @@ class Ownership:
         with contextlib.suppress(redis.ResponseError):
             self.link(lambda client: client.bgrewriteaof())
 
-    def _guarded(self, script: str, *args: Any) -> tuple[str, Any]:
-        with self._lock:
-            reply = self.link.script(script, self.keys.scripts(), self.fence, self.seq, *args, guarded=True)
-            status = _text(reply[0])
-            if status == "ok":
-                self.seq = max(self.seq, int(reply[1]))
-                return status, reply[2] if len(reply) > 2 else None
+    def _guarded(self, script: str, *args: Any, wait: Wait = Wait.FOR_ALL) -> tuple[str, Any]:
+        reply = self.link.script(script, self.keys.scripts(), *args, guarded=True, wait=wait,
+                                 each_try=self._one_try)
+        status = _text(reply[0])
+        if status == "ok":
+            return status, reply[2] if len(reply) > 2 else None
         self._raise_for(status, reply[1])
         return status, reply[1]
+
+    def _one_try(self, run: Callable[..., Any]) -> Any:
+        """One try of a script, with the newest seq that either thread has seen.
+
+        From sending it to noting the reply nobody else sends one: of two replies under way, the second would hide that
+        Redis has forgotten the first. While a link waits between two tries, the other thread goes on.
+        """
+        with self._lock:
+            reply = run(self.fence, self.seq)
+            if _text(reply[0]) == "ok":
+                self.seq = max(self.seq, int(reply[1]))
+            return reply
 
     def _raise_for(self, status: str, value: Any) -> None:
         if status == "fenced":

@@ -29,6 +29,7 @@ M = TypeVar("M")
 
 TRACEBACK_BYTES = 4000         # the end of one, kept in a dead letter
 NOBODY = "nobody"              # the consumer that has what was handed back (lua/hand_back.lua)
+LONGEST_NUMBER = 15            # digits of a floor: a longer one is none, and Lua's numbers would round it
 SILENT_S = 3600.0              # a consumer that holds nothing and has been silent for so long is gone
 
 
@@ -49,7 +50,7 @@ class Entry:
     def floor(self) -> int:
         """The floor from the header; -1 where there is none, which no slot has."""
         floor = codec.text(self.raw, "floor", "-1")
-        return int(floor) if floor.isdecimal() else -1
+        return int(floor) if floor.isdecimal() and len(floor) <= LONGEST_NUMBER else -1
 
     @property
     def issued_at(self) -> float:
@@ -67,7 +68,11 @@ def entries_of(stream: str, reply: Any) -> list[Entry]:
 
 
 def hand_over(link: Link, keys: Keys, entry: Entry, to: str, fields: codec.Fields) -> bool:
-    """Put the result of `entry` on stream `to`, once. False: someone else's result already counted."""
+    """Put the result of `entry` on stream `to`, once. False: someone else's result already counted.
+
+    Raises:
+        ResponseError: a result whose own floor is not that of the group's slot; nothing has changed.
+    """
     flat = [part for pair in fields.items() for part in pair]
     return bool(link.script("hand_over", keys.scripts(), entry.stream, entry.entry_id, entry.group_id, to, entry.floor,
                             *flat))
@@ -76,7 +81,8 @@ def hand_over(link: Link, keys: Keys, entry: Entry, to: str, fields: codec.Field
 def bury(link: Link, keys: Keys, entry: Entry, *, reason: str, attempts: int = 0, traceback: str = "") -> bool:
     """Hand `entry` over to `dead`; a foreign entry, which `where` does not name, is rejected there instead.
 
-    Secrets in `reason` and `traceback` are masked: the letter stays in Redis and in its file.
+    An entry that `where` names ends even if its header was spoilt: the letter gets the slot's floor. Secrets in
+    `reason` and `traceback` are masked: the letter stays in Redis and in its file.
     """
     reason = mask(reason)
     letter = DeadLetter(group_id=entry.group_id, stage=entry.stream, reason=reason, attempts=attempts,
@@ -261,8 +267,7 @@ class Consumer:
         try:
             return attempt()
         except ResponseError as error:
-            # Redis 7 wakes a waiting reader with UNBLOCKED when the stream is gone.
-            if "NOGROUP" not in str(error) and "UNBLOCKED" not in str(error):
+            if "NOGROUP" not in str(error):
                 raise
             log.warning("group_lost stream=%s", self.stream)       # Redis forgot it
             self.create_group()

@@ -6,11 +6,13 @@ import json
 import logging
 import time
 from pathlib import Path
-from typing import Any
 
-from broker.connection import Link
-from broker.errors import WrongBroker
+import redis
+
+from broker.connection import Link, Wait
+from broker.errors import Fenced, WrongBroker
 from broker.keys import Keys
+from broker.ownership import Ownership
 from config.loading import to_yaml
 from config.logs import mask
 from config.run import Run
@@ -21,30 +23,56 @@ OLDEST_REDIS = (6, 2)
 
 
 class Status:
-    """The run's public state."""
+    """The run's public state.
 
-    def __init__(self, run: Run, link: Link, keys: Keys) -> None:
+    Args:
+        ownership: of the learner that tells it; what one tells whose run is a newer learner's changes nothing in Redis.
+            None: of one that claims no run.
+    """
+
+    def __init__(self, run: Run, link: Link, keys: Keys, ownership: Ownership | None = None) -> None:
         self.run = run
         self._link = link
         self._keys = keys
+        self._ownership = ownership
         self._file = run.folder / "status.json"
         self._begun = "no"              # a run that failed before, over a typo say, leaves its name free
 
     def begin(self, version: int) -> None:
-        """The run is on: the other roles may read its configuration now, and its name is taken from here on."""
+        """The run is on: the other roles may read its configuration now, and its name is taken from here on.
+
+        Raises:
+            Fenced: a newer learner has the run.
+        """
         self._begun = "yes"
-        self._write("running", "", version, config=to_yaml(self.run), steps=str(self.run.learner.steps),
-                    started=f"{time.time():.0f}")
+        if not self._write("running", "", version, config=to_yaml(self.run), steps=str(self.run.learner.steps),
+                           started=f"{time.time():.0f}"):
+            raise Fenced(f"a newer learner has taken run {self.run.name} over from this one")
 
     def advise(self, text: str) -> None:
-        """What the operator might change."""
-        self._link(lambda client: client.hset(self._keys("run"), "advice", text))
+        """What the operator might change. No step waits for it: where Redis does not take it now, it is not told."""
+        try:
+            self._link.script("tell", self._keys.scripts(), self._fence, "advice", text, wait=Wait.FOR_NOTHING)
+        except redis.RedisError as error:
+            log.debug("advice_not_told error=%s", error)
 
-    def end(self, status: str, reason: str, version: int) -> None:
-        """The run is `finished`, `stopped` or `failed`."""
-        self._write(status, mask(reason), version)
+    def end(self, status: str, reason: str, version: int, *, wanted: str | None = None) -> None:
+        """The run is `finished`, `stopped` or `failed`.
 
-    def _write(self, status: str, reason: str, version: int, **more: str) -> None:
+        Args:
+            wanted: what the operator asked for becomes this at the same moment, where it was done.
+        """
+        more = {} if wanted is None else {"wanted": wanted}
+        if not self._write(status, mask(reason), version, **more):
+            log.warning("status_not_told status=%s: a newer learner has run %s", status, self.run.name)
+
+    @property
+    def _fence(self) -> int:
+        """0 before the claim."""
+        return self._ownership.fence if self._ownership else 0
+
+    def _write(self, status: str, reason: str, version: int, **more: str) -> bool:
+        """False: a newer learner has the run, and Redis was told nothing."""
         aside = self._file.with_suffix(".tmp")
         try:
             self.run.folder.mkdir(parents=True, exist_ok=True)
@@ -54,8 +82,9 @@ class Status:
             aside.replace(self._file)
         except OSError as error:            # a full disk may be the very reason: the other roles must hear of it
             log.error("status_not_written file=%s error=%s", self._file, error)     # noqa: TRY400
-        fields: dict[Any, Any] = {"status": status, "reason": reason, "begun": self._begun, **more}
-        self._link(lambda client: client.hset(self._keys("run"), mapping=fields))
+        fields = {"status": status, "reason": reason, "begun": self._begun, **more}
+        flat = [part for pair in fields.items() for part in pair]
+        return bool(self._link.script("tell", self._keys.scripts(), self._fence, *flat))
 
 
 def read_status(folder: Path) -> dict[str, str]:

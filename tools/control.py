@@ -1,7 +1,8 @@
 """`millrace drain|pause|resume RUN`: tell a running learner what to do next.
 
 In: the run's name. Out: a request in Redis, which the learner reads within about a second and obeys after its step. It
-stays for the next learner where none runs now. Exit code 1 where the run has ended, or did not within `--wait`.
+stays for the next learner where none runs now. Exit code 1 where the run is finished, did not end within `--wait`, or
+has no learner that could.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from pathlib import Path
 
 from broker import embedded
 from broker.connection import Link
-from broker.control import DRAIN, GO_ON, PAUSE, ask
+from broker.control import DRAIN, GO_ON, PAUSE, ask, asked
 from broker.errors import PipelineError
-from broker.joining import state_of
+from broker.joining import FINISHED, state_of
 from broker.keys import Keys
 from broker.stats import keys_of
 
@@ -38,18 +39,36 @@ def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> i
     with embedded.ensure_readable(name, runs_dir) as url:
         link, keys = Link(url, outage_s=OUTAGE_S), Keys(name)
         state = state_of(link, keys)
-        if not state.status or state.status == "finished":
-            raise HasEnded(f"run {name} is finished" if state.status else f"there is no run {name} at {link.address}")
+        if state.status == FINISHED:
+            raise HasEnded(f"run {name} is finished")
+        if not state.status and not _is_there(link, keys):
+            raise HasEnded(f"there is no run {name} at {link.address}")
         ask(link, keys, wanted)
         sys.stdout.write(f"run {name}: {SAID[wanted]}\n")
-        if not link(lambda client: keys_of(client, keys.alive("learner", ""))):
+        if not _has_learner(link, keys):
             sys.stdout.write("no learner of it is alive: the next one will do it\n")
-        return _wait(link, keys, wait_s) if wanted == DRAIN and wait_s > 0 else 0
+        return _wait(link, keys, wait_s, had_ended=state.has_ended) if wanted == DRAIN and wait_s > 0 else 0
 
 
-def _wait(link: Link, keys: Keys, wait_s: float) -> int:
+def _is_there(link: Link, keys: Keys) -> bool:
+    """Whether a run has begun, or begins: a learner that loads or replays has taken back what the last one said."""
+    return bool(link(lambda client: client.exists(keys("cursor")) or client.hexists(keys("run"), "fence"))
+                or _has_learner(link, keys))
+
+
+def _has_learner(link: Link, keys: Keys) -> bool:
+    return bool(link(lambda client: keys_of(client, keys.alive("learner", ""))))
+
+
+def _wait(link: Link, keys: Keys, wait_s: float, *, had_ended: bool) -> int:
+    """Wait for an end that comes after the request; `had_ended` before it is none."""
     deadline = time.monotonic() + wait_s
-    while not (state := state_of(link, keys)).has_ended:
+    while not (state := state_of(link, keys)).has_ended or (had_ended and asked(link, keys) == DRAIN):
+        had_ended &= state.has_ended            # else the next learner has begun meanwhile
+        if had_ended and not _has_learner(link, keys):
+            sys.stderr.write(f"run {keys.name} had ended before ({state.status} {state.reason}), and no learner of it "
+                             "runs: nothing is drained until the next one comes\n")
+            return 1
         if time.monotonic() > deadline:
             sys.stderr.write(f"run {keys.name} has not ended after {wait_s:.0f} s; it goes on draining\n")
             return 1

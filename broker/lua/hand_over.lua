@@ -14,22 +14,33 @@ end
 
 if redis.call('HGET', WHERE, id) ~= source .. ' ' .. entry then return 0 end
 local slot = redis.call('ZSCORE', SLOTS, id)
+local fields, at = {}, nil
+for i = 6, #ARGV do
+  fields[#fields + 1] = ARGV[i]
+  if i % 2 == 1 and ARGV[i - 1] == 'floor' then at = #fields end
+end
 if slot then
-  if tonumber(slot) ~= tonumber(floor) then return 0 end        -- an older life of this id
+  if tonumber(slot) ~= tonumber(floor) then                     -- an older life of this id, which had the same entry id;
+    if dest ~= 'dead' or tonumber(header(source, entry, 'floor') or '') == tonumber(slot) then return 0 end
+  end                                                           -- or the entry's own header is spoilt: let it end
+  if dest == 'dead' and at then
+    fields[at] = slot
+  elseif dest ~= 'dead' and tonumber(at and fields[at] or '') ~= tonumber(slot) then
+    return redis.error_reply('hand_over: the result of group ' .. id .. ' has floor ' .. (at and fields[at] or '?') ..
+                             ', and its slot has ' .. slot)
+  end
 elseif not is_eval(id) then
   return 0
 end
 
 if redis.call('XDEL', STREAMS[source], entry) ~= 1 then return 0 end
 acknowledge(source, entry)
-local fields = {}
-for i = 6, #ARGV do fields[#fields + 1] = ARGV[i] end
 local added = redis.pcall('XADD', STREAMS[dest], '*', unpack(fields))
 if type(added) == 'table' and added.err then
   local reason = dest .. ' refused the result: ' .. added.err
   dest = 'dead'
   added = redis.call('XADD', STREAMS.dead, '*', 'v', fields[2], 'group', id, 'stage', source, 'reason', reason,
-                     'floor', floor, 'attempts', 0)
+                     'floor', slot or floor, 'attempts', 0)
 end
 redis.call('HSET', WHERE, id, dest .. ' ' .. added)
 forget_tries(id)

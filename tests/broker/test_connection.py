@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from broker import connection
-from broker.connection import Link
+from broker.connection import Link, Wait
 from broker.errors import BrokerUnavailable, WrongBroker
 from tests.conftest import RedisServer, free_port
 
@@ -83,6 +85,80 @@ def test_an_outage_that_is_too_long_ends_with_host_and_port_and_without_the_pass
     assert f"no answer from redis at 127.0.0.1:{port}" in str(caught.value)
     assert "broker.outage_s=0.3" in str(caught.value)
     assert "planted" not in str(caught.value)
+
+
+def at_the_link(link: Link) -> Any:
+    return link(lambda client: client.set("x", "1"))
+
+
+def in_a_script(link: Link) -> Any:
+    return link.script("claim", [f"k{number}" for number in range(12)], 0)
+
+
+@pytest.mark.parametrize("write", [at_the_link, in_a_script])
+@pytest.mark.parametrize(("harm", "mend", "why"), [
+    ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "is a replica now and takes no writes"),
+    ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", "has too few replicas"),
+], ids=["READONLY", "NOREPLICAS"])
+def test_a_redis_that_takes_no_writes_for_a_while_is_waited_for(
+        server: RedisServer, write: Callable[[Link], Any], harm: str, mend: str, why: str) -> None:
+    link = Link(server.url, outage_s=0.1)
+    admin: Any = redis.Redis(port=server.port)
+    write(link)
+    admin.execute_command(*harm.split())
+    with pytest.raises(BrokerUnavailable, match=rf"redis at 127\.0\.0\.1:{server.port} {why}"):
+        write(link)
+    link.outage_s = 30.0
+    mender = threading.Timer(0.2, lambda: admin.execute_command(*mend.split()))
+    mender.start()
+    assert write(link)
+    mender.join()
+    link.close()
+
+
+def test_after_a_failover_the_link_asks_whoever_has_the_address_by_then(tmp_path: Path) -> None:
+    """The address names another server; the old one, a replica now, keeps its connections open."""
+    with tempfile.TemporaryDirectory() as short:            # the path of a socket has room for a hundred characters
+        sockets = [Path(short) / name for name in ("old", "heir")]
+        old, heir = (RedisServer(tmp_path / socket.name, "--unixsocket", str(socket)) for socket in sockets)
+        address = Path(short) / "address"
+        address.symlink_to(sockets[0])
+        link = Link(f"unix://{address}", outage_s=5)
+        at_the_link(link)
+        redis.Redis(port=old.port).execute_command("REPLICAOF", "127.0.0.1", "1")
+        address.unlink()
+        address.symlink_to(sockets[1])
+        assert at_the_link(link)
+        assert redis.Redis(port=heir.port).get("x") == b"1"
+        link.close()
+        old.kill()
+        heir.kill()
+
+
+def test_a_read_that_waits_through_a_failover_goes_on(server: RedisServer) -> None:
+    """Redis breaks off every waiting read when it becomes a replica."""
+    link = Link(server.url, outage_s=30)
+    admin: Any = redis.Redis(port=server.port)
+
+    def fail_over() -> None:
+        admin.execute_command("REPLICAOF", "127.0.0.1", "1")
+        admin.execute_command("REPLICAOF", "NO", "ONE")
+        admin.xadd("stream", {"a": "b"})
+    timer = threading.Timer(0.3, fail_over)
+    timer.start()
+    assert link(lambda client: client.execute_command("XREAD", "BLOCK", 20000, "STREAMS", "stream", "0-0"))
+    timer.join()
+    link.close()
+
+
+def test_who_does_not_wait_hears_at_once(server: RedisServer) -> None:
+    link = Link(server.url, outage_s=30)
+    started = time.monotonic()
+    server.kill()
+    with pytest.raises(redis.ConnectionError):
+        link.script("claim", [f"k{number}" for number in range(12)], 0, wait=Wait.FOR_NOTHING)
+    assert time.monotonic() - started < 5
+    link.close()
 
 
 @pytest.mark.parametrize("credentials", ["", ":planted-wrong@", "nobody:planted-wrong@"],

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from redis.exceptions import OutOfMemoryError
 
 from broker.connection import Link
 from broker.errors import Fenced, WentBack
@@ -90,3 +94,28 @@ def test_an_older_learner_may_not_rejoin(link: Link, keys: Keys) -> None:
     newer.claim(0)
     with pytest.raises(Fenced):
         older.rejoin()
+
+
+def test_a_thread_that_waits_for_redis_does_not_keep_the_other_one_waiting(link: Link, keys: Keys) -> None:
+    """The feeder meets an error that passes; the trainer, whose scripts Redis takes, goes on meanwhile."""
+    ownership = Ownership(link, keys)
+    ownership.claim(0)
+    ownership.issue(0, 1, 10, 0, [("0", {"group": "0"})])
+    evaluate, refused = link._evaluate, threading.Event()
+
+    def full(client: Any, name: str, *args: Any, **options: Any) -> Any:
+        if name == "reissue" and ownership.seq < 3:         # until two more scripts took effect
+            refused.set()
+            raise OutOfMemoryError("command not allowed")
+        return evaluate(client, name, *args, **options)
+    link._evaluate = full       # type: ignore[method-assign]
+    feeder = threading.Thread(target=ownership.reissue, args=([],))
+    feeder.start()
+    assert refused.wait(5)
+    started = time.monotonic()
+    ownership.retire(["0"])
+    ownership.retire(["0"])
+    assert time.monotonic() - started < 2
+    feeder.join(5)
+    assert ownership.seq == 4, "its next try named the seq of then"
+    ownership.check()

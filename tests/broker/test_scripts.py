@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 
 from broker import codec
 from broker.connection import Link
-from broker.errors import BrokerUnavailable, Fenced, RunFailed, WentBack
+from broker.errors import BrokerUnavailable, Fenced, NoRoom, RunFailed, WentBack
 from broker.keys import Keys
 from broker.ownership import Issued, Ownership
 from broker.streams import Entry, bury, hand_over, reject
@@ -136,6 +136,46 @@ def test_a_late_result_of_an_older_life_does_not_count(board: Board) -> None:
     assert not reject(board.link, keys, old, reason="x")
     assert board.state() == before
     assert board.move(board.entry("0"), "rollouts")
+
+
+@pytest.mark.parametrize("floor", ["7", "", "x", "9" * 5000, None])
+@pytest.mark.parametrize("stream", ["prompts", "scored"])
+def test_a_group_whose_entry_has_a_spoilt_floor_can_end(board: Board, stream: str, floor: str | None) -> None:
+    board.announce(2)
+    board.issue(0)
+    entry = board.entry("0")
+    fields: Any = {name: value for name, value in entry.raw.items() if name != b"floor"}
+    board.client.xdel(board.keys("prompts"), entry.entry_id)
+    added = board.client.xadd(board.keys(stream), fields | ({} if floor is None else {"floor": floor}))
+    board.client.hset(board.keys("where"), "0", f"{stream} {added.decode()}")
+    spoilt = board.entry("0")
+    assert not board.move(spoilt, "rollouts")               # no result of it counts
+    assert bury(board.link, board.keys, spoilt, reason="its header was spoilt")
+    letter = board.entry("0")
+    assert (letter.stream, letter.floor) == ("dead", 2)
+    board.audit()
+
+
+def test_an_older_life_of_a_group_does_not_bury_it(board: Board) -> None:
+    """As above: the same entry id, and another floor in the entry that is there now."""
+    board.announce(4)
+    board.issue(0)
+    now = board.entry("0")
+    old = Entry("prompts", now.entry_id, {**now.raw, b"floor": b"0"})
+    before = board.state()
+    assert not bury(board.link, board.keys, old, reason="it was too old")
+    assert board.state() == before
+
+
+@pytest.mark.parametrize("floor", ["1", "x", None])
+def test_a_result_with_another_floor_than_its_slot_is_refused(board: Board, floor: str | None) -> None:
+    board.issue(0)
+    entry = board.entry("0")
+    fields = {name: value for name, value in result_of(entry).items() if name != "floor"}
+    before = board.state()
+    with pytest.raises(ResponseError, match=f"the result of group 0 has floor {floor or '[?]'}, and its slot has 0"):
+        hand_over(board.link, board.keys, entry, "rollouts", fields | ({} if floor is None else {"floor": floor}))
+    assert board.state() == before
 
 
 def test_a_result_of_a_group_that_has_ended_does_not_count(board: Board) -> None:
@@ -413,10 +453,10 @@ def test_full_memory_lets_nothing_in_and_everything_out(board: Board, full: Call
     foreign = board.client.xadd(board.keys("prompts"), {"x": "y"}).decode()
     full()
     before = board.state()
-    for let_in in (lambda: board.issue(3, 4), lambda: board.learner.issue_eval(0, [board.group("eval-0-0")])):
-        with pytest.raises(BrokerUnavailable, match=r"redis at .* is full: .*command not allowed when used"):
-            let_in()
-        assert board.state() == before
+    assert board.issue(3, 4) == Issued(3, None, full=True)
+    with pytest.raises(NoRoom, match=r"redis at .* is full: .*command not allowed when used"):
+        board.learner.issue_eval(0, [board.group("eval-0-0")])
+    assert board.state() == before
     assert board.move(board.entry("0"), "rollouts")
     assert board.move(board.entry("1"), "scored")
     assert bury(board.link, board.keys, board.entry("2"), reason="x")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,15 @@ import pytest
 import yaml
 
 from broker.connection import Link
-from broker.errors import WrongBroker
+from broker.control import DRAIN, GO_ON, PAUSE, ask, asked
+from broker.errors import Fenced, WrongBroker
+from broker.joining import forget
 from broker.keys import Keys
+from broker.ownership import Ownership
 from config.loading import from_yaml
 from config.run import Run
 from learner.status import Status, check_redis, read_status
+from tests.conftest import free_port
 from tests.learner.chain import make_run
 
 
@@ -46,6 +51,75 @@ def test_a_beginning_leaves_the_fence_as_it_is(status: Status, link: Link, keys:
     link.client.hset(keys("run"), "fence", 9)
     status.begin(0)
     assert link.client.hget(keys("run"), "fence") == b"9"
+
+
+@pytest.fixture
+def hold(run: Run, link: Link, keys: Keys) -> Callable[[], Status]:
+    """A learner that has claimed the run, the newest of those that did."""
+    def claim() -> Status:
+        ownership = Ownership(link, keys)
+        ownership.claim(0)
+        return Status(run, link, keys, ownership)
+    return claim
+
+
+def test_a_learner_that_was_cut_off_says_nothing_of_a_newer_ones_run(
+        hold: Callable[[], Status], link: Link, keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
+    older, newer = hold(), hold()
+    newer.begin(3)
+    before = link.client.hgetall(keys("run"))
+    older.advise("a smaller learning rate")
+    older.end("failed", "redis was away", 2, wanted="")
+    with pytest.raises(Fenced, match="a newer learner has taken run test over"):
+        older.begin(2)
+    assert link.client.hgetall(keys("run")) == before
+    assert caplog.messages == ["status_not_told status=failed: a newer learner has run test"]
+
+
+def test_a_learner_that_fails_before_its_claim_says_so_of_nobodys_run_only(
+        run: Run, hold: Callable[[], Status], link: Link, keys: Keys) -> None:
+    hold().end("stopped", "", 2)
+    forget(link, keys)                                      # as the next learner does before it loads
+    unclaimed = Status(run, link, keys, Ownership(link, keys))
+    unclaimed.end("failed", "there is no such model", 0)
+    assert link.client.hget(keys("run"), "status") == b"failed"
+    forget(link, keys)
+    hold().begin(2)                                         # another one was quicker
+    unclaimed.end("failed", "there is no such model", 0)
+    assert link.client.hget(keys("run"), "status") == b"running"
+
+
+def test_what_was_asked_for_is_done_at_the_moment_of_the_end(
+        hold: Callable[[], Status], link: Link, keys: Keys) -> None:
+    status = hold()
+    ask(link, keys, DRAIN)
+    status.end("failed", "a bug", 3)
+    assert asked(link, keys) == DRAIN                       # the next learner drains
+    status.end("stopped", "drained", 3, wanted=GO_ON)
+    assert asked(link, keys) == GO_ON
+
+
+@pytest.mark.usefixtures("server_settings")
+def test_full_memory_keeps_nobody_from_beginning_ending_advising_and_asking(
+        hold: Callable[[], Status], link: Link, keys: Keys) -> None:
+    status = hold()
+    link.outage_s = 0.1
+    link.client.config_set("maxmemory", 1)
+    status.begin(0)
+    status.advise("a smaller learning rate")
+    ask(link, keys, PAUSE)
+    told: Any = link.client.hgetall(keys("run"))
+    assert (told[b"status"], told[b"advice"], told[b"wanted"]) == (b"running", b"a smaller learning rate", b"pause")
+    status.end("failed", "memory is full", 0)
+    assert link.client.hget(keys("run"), "status") == b"failed"
+
+
+def test_advice_waits_for_no_redis(run: Run, keys: Keys) -> None:
+    link = Link(f"redis://127.0.0.1:{free_port()}/0", outage_s=30)
+    started = time.monotonic()
+    Status(run, link, keys).advise("a smaller learning rate")
+    assert time.monotonic() - started < 5
+    link.close()
 
 
 def test_the_others_hear_of_the_end_even_when_the_disk_takes_nothing(

@@ -97,26 +97,27 @@ class WatchedLink(Link):
         self.fence: Callable[[], int] | None = None         # of the learner whose link it is
         self.losses = 0
         self._seen = seen
-        self._script = ""
 
     def __call__(self, attempt: Callable[[redis.Redis], T]) -> T:
-        name, self._script = self._script, ""
-
         def watched(client: redis.Redis) -> T:
-            park(name or "command")
+            park("command")
             reply = attempt(client)
-            if name not in READS and (name or self.fence is None):      # what a learner does beside scripts only reads
-                self._seen(name or "command", self.fence() if self.fence else 0)
-            if name in self.loses:
-                self.loses.remove(name)
-                self.losses += 1
-                raise redis.ConnectionError("the reply was lost")
+            if self.fence is None:                              # what a learner does beside scripts only reads
+                self._seen("command", 0)
             return reply
         return super().__call__(watched)
 
-    def script(self, name: str, keys: list[str], *args: Any, guarded: bool = False) -> Any:
-        self._script = name
-        return super().script(name, keys, *args, guarded=guarded)
+    def _evaluate(self, client: redis.Redis, name: str, keys: list[str], args: tuple[Any, ...], *,
+                  guarded: bool) -> Any:
+        park(name)
+        reply = super()._evaluate(client, name, keys, args, guarded=guarded)
+        if name not in READS:
+            self._seen(name, self.fence() if self.fence else 0)
+        if name in self.loses:
+            self.loses.remove(name)
+            self.losses += 1
+            raise redis.ConnectionError("the reply was lost")
+        return reply
 
 
 class DrivenRedis(redis.Redis):

@@ -217,6 +217,11 @@ class Thread:
         assert strand is not None, "only a strand's program starts threads"
         self._strand = strand.process.start(self._name, self._target)
 
+    @property
+    def ident(self) -> int | None:
+        """None before `start`."""
+        return None if self._strand is None else id(self._strand)
+
     def is_alive(self) -> bool:
         return self._strand is not None and not self._strand.has_ended
 
