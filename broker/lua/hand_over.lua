@@ -14,23 +14,22 @@ end
 
 if redis.call('HGET', WHERE, id) ~= source .. ' ' .. entry then return 0 end
 local slot = redis.call('ZSCORE', SLOTS, id)
-local fields, at = {}, nil
+if not slot and not is_eval(id) then return 0 end
+local fields, at = {}, nil                                      -- at: of the result's own floor
 for i = 6, #ARGV do
   fields[#fields + 1] = ARGV[i]
   if i % 2 == 1 and ARGV[i - 1] == 'floor' then at = #fields end
 end
+local function is_slots(value) return tonumber(value or '') == tonumber(slot) end
 if slot then
-  if tonumber(slot) ~= tonumber(floor) then                     -- an older life of this id, which had the same entry id;
-    if dest ~= 'dead' or tonumber(header(source, entry, 'floor') or '') == tonumber(slot) then return 0 end
-  end                                                           -- or the entry's own header is spoilt: let it end
-  if dest == 'dead' and at then
-    fields[at] = slot
-  elseif dest ~= 'dead' and tonumber(at and fields[at] or '') ~= tonumber(slot) then
-    return redis.error_reply('hand_over: the result of group ' .. id .. ' has floor ' .. (at and fields[at] or '?') ..
+  -- An older life of this id may have had the same entry id. But where the entry itself has another floor than its slot,
+  -- somebody has spoilt it: it would stay for ever, so it may go to `dead`, with the floor that it should have had.
+  if not is_slots(floor) and (dest ~= 'dead' or is_slots(header(source, entry, 'floor'))) then return 0 end
+  if dest == 'dead' and at then fields[at] = slot end
+  if dest ~= 'dead' and not is_slots(fields[at]) then
+    return redis.error_reply('hand_over: the result of group ' .. id .. ' has floor ' .. (fields[at] or '?') ..
                              ', and its slot has ' .. slot)
   end
-elseif not is_eval(id) then
-  return 0
 end
 
 if redis.call('XDEL', STREAMS[source], entry) ~= 1 then return 0 end

@@ -47,6 +47,27 @@ def test_tokens_that_the_policy_does_not_have_never_reach_a_step(chain: Chain, p
     assert chain.journal.ledger.outcomes[bad].detail.startswith("token id 100, and the policy has 100 tokens")
 
 
+@pytest.mark.parametrize("floor", [{}, {b"floor": b"7"}, {b"floor": b"x"}], ids=["none", "another", "no number"])
+@pytest.mark.parametrize("stream", [ROLLOUTS, SCORED])
+def test_a_group_whose_header_has_not_the_floor_of_its_slot_dies_at_its_deadline_at_the_latest(
+        chain: Chain, stream: str, floor: dict[bytes, bytes]) -> None:
+    """Where it stayed, rule 3 would end all training."""
+    (group_id,) = chain.issue()
+    (chain.sample if stream == ROLLOUTS else chain.score)(group_id)
+    entry = chain.entry(group_id)
+    spoilt = {name: value for name, value in entry.raw.items() if name != b"floor"} | floor
+    chain.client.xdel(chain.keys(stream), entry.entry_id)
+    added = chain.client.xadd(chain.keys(stream), spoilt).decode()
+    chain.client.hset(chain.keys("where"), group_id, f"{stream} {added}")
+    chain.read()
+    chain.intake.look_around()
+    chain.elapsed += chain.run.learner.group_deadline_s + 1
+    chain.intake.look_around()
+    chain.read()
+    assert chain.journal.ledger.outcomes[group_id].kind == DEAD
+    assert chain.slots == set()
+
+
 def test_a_group_of_the_version_that_was_just_announced_is_none_of_them(chain: Chain) -> None:
     (group_id,) = chain.issue()
     chain.announce(1)
