@@ -101,10 +101,9 @@ class Ownership:
         """
         return [_text(group_id) for group_id in self._guarded("reissue", *_flat(groups))[1]]
 
-    def count_retries(self, numbers: Mapping[str, int]) -> None:
-        """Have `cursor` name at least so many retries of each ordinal."""
-        if numbers:
-            self._guarded("count_retries", *(part for pair in numbers.items() for part in pair))
+    def restore_cursor(self, position: int, retries: Mapping[str, int]) -> None:
+        """Have `cursor` stand at `position` at least, and name at least so many retries of each ordinal."""
+        self._guarded("restore_cursor", position, *(part for pair in retries.items() for part in pair))
 
     def retire(self, ids: Iterable[str]) -> None:
         """Free the slots and entries of groups whose outcome is durable."""

@@ -6,12 +6,15 @@ Training never waits for a round, except for version 0 and the final weights.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from broker.messages import ScoredGroup
+
+_EVALUATION = re.compile(r"eval-([0-9]+)-[0-9]+")
 
 
 @dataclass(slots=True)
@@ -79,8 +82,8 @@ class Rounds:
 
 def version_of(group_id: str) -> int:
     """The version of an id such as `eval-40-7`; -1 for any other id."""
-    parts = group_id.split("-")
-    return int(parts[1]) if len(parts) == 3 and parts[0] == "eval" and parts[1].isdigit() else -1
+    found = _EVALUATION.fullmatch(group_id)
+    return int(found[1]) if found else -1
 
 
 def result_of(current: Round) -> dict[str, Any]:

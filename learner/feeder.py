@@ -12,13 +12,14 @@ import contextlib
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import redis
 
 from broker.codec import encode_prompt
-from broker.errors import WentBack
+from broker.errors import NoRoom, WentBack
 from broker.group_ids import ordinal_of, retry_of
 from broker.keys import PROMPTS
 from broker.messages import Prompt
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 
 CHUNK = 32                   # groups of one `issue`
 POLL_S = 0.1
+SAY_EVERY_S = 10.0
 MEMORY_SHARE = 0.8           # of maxmemory: beyond it nothing new is let in, so that what is there can leave
 
 
@@ -59,6 +61,7 @@ class Feeder:
         self._version = 0
         self._rounds: list[int] = []
         self._retries: list[str] = []
+        self._said = -SAY_EVERY_S
         self._short_of_memory = False
         self._turning = threading.RLock()
         self._wake = threading.Event()
@@ -129,10 +132,7 @@ class Feeder:
             if self._memory_is_short():
                 return False
             if self._rounds:
-                if self._wants_round(self._rounds[0]):
-                    self._issue_round(self._rounds[0])
-                self._rounds.pop(0)
-                return True
+                return self._issue_round(self._rounds[0])
             if self.is_open and self._retries:
                 return self._issue_retry(self._retries[0])
             return self.is_open and self._issue_some()
@@ -149,10 +149,21 @@ class Feeder:
                 self.failure = error
                 return
 
-    def _issue_round(self, version: int) -> None:
-        if self.held_out is None:
-            return
-        groups = [_entry(self.held_out.evaluation_prompt(version, index))
+    def _issue_round(self, version: int) -> bool:
+        """Ask for what is missing of a round, if anybody wants it still. False: Redis has no room for all of it now."""
+        if self.held_out is not None and self._wants_round(version):
+            try:
+                self._issue_prompts_of(self.held_out, version)
+            except NoRoom as error:
+                if time.monotonic() - self._said > SAY_EVERY_S:
+                    self._said = time.monotonic()
+                    log.warning("waiting for=memory evaluation=%d error=%s", version, error)
+                return False
+        self._rounds.remove(version)
+        return True
+
+    def _issue_prompts_of(self, held_out: PromptSource, version: int) -> None:
+        groups = [_entry(held_out.evaluation_prompt(version, index))
                   for index in range(len(self.evaluation_ids(version)))]
         for some in _chunks(groups, CHUNK):
             self.ownership.issue_eval(version, some)

@@ -58,7 +58,7 @@ class Recovery:
             self._intake.version = version
             self._intake.forget()
             self._retire_what_has_ended()
-            self._count_retries()
+            self._restore_cursor()
             self._issue_again()
             self._reopen_rounds()
             self._drop_what_can_not_make_it(version)
@@ -79,11 +79,15 @@ class Recovery:
         version = version_of(group_id)
         return version in self._journal.ledger.evaluations or group_id not in self._feeder.evaluation_ids(version)
 
-    def _count_retries(self) -> None:
-        """Retries that have ended are named by `cursor`; the others are let in by `Retries`, which counts them."""
+    def _restore_cursor(self) -> None:
+        """What has a slot was issued, and so were retries that have ended; the others are let in by `Retries`.
+
+        A `cursor` that Redis has brought back with the slots knows them all: somebody may have deleted it by hand.
+        """
+        passed = max((order_of(group_id)[0] + 1 for group_id in self._slots()), default=0)
         numbers = {base: number if self._journal.has(retried(base, number)) else number - 1
                    for base, number in self._journal.ledger.retries.items()}
-        self._ownership.count_retries({base: number for base, number in numbers.items() if number})
+        self._ownership.restore_cursor(passed, {base: number for base, number in numbers.items() if number})
 
     def _issue_again(self) -> None:
         """What has a slot and no outcome, and is in no stream."""

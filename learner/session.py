@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from broker.alive import Heartbeat
 from broker.connection import Link
-from broker.control import GO_ON, ask, asked
+from broker.control import GO_ON, asked
 from broker.errors import Fenced, PipelineError, RunFailed
 from broker.joining import forget
 from broker.keys import Keys
@@ -63,8 +63,8 @@ class Session:
         self.run = run
         self.link = link
         self.keys = Keys(run.name)
-        self.status = Status(run, link, self.keys)
         self.ownership = Ownership(link, self.keys)
+        self.status = Status(run, link, self.keys, self.ownership)
         self.checkpoints = Checkpoints(run)
         self.history = History(Ledger())
         self._lock = contextlib.ExitStack()
@@ -131,9 +131,8 @@ class Session:
     def _end(self, trainer: Trainer, how: str) -> None:
         trainer.metrics.close()             # who hears that the run is finished finds every step's object
         reason = {FINISHED: "", DRAINED: "drained: an operator asked for it", STOPPED: "a signal asked for it"}[how]
-        if how == DRAINED:
-            ask(self.link, self.keys, GO_ON)
-        self.status.end(FINISHED if how == FINISHED else STOPPED, reason, trainer.version)
+        self.status.end(FINISHED if how == FINISHED else STOPPED, reason, trainer.version,
+                        wanted=GO_ON if how == DRAINED else None)
         log.info("run=%s ended status=%s version=%d", self.run.name, how, trainer.version)
 
     def _sources(self, tokenizer: PreTrainedTokenizerBase) -> tuple[PromptSource, PromptSource | None]:

@@ -69,6 +69,6 @@ def test_a_round_begins_again_with_all_of_its_groups() -> None:
 
 
 @pytest.mark.parametrize(("group_id", "version"), [
-    ("eval-40-7", 40), ("17", -1), ("17-r1", -1), ("eval-x-7", -1), ("eval-4", -1), ("?", -1)])
+    ("eval-40-7", 40), ("17", -1), ("17-r1", -1), ("eval-x-7", -1), ("eval-4", -1), ("eval-\u00b2-1", -1), ("?", -1)])
 def test_an_evaluation_group_is_known_by_its_id(group_id: str, version: int) -> None:
     assert version_of(group_id) == version

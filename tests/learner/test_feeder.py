@@ -118,10 +118,10 @@ def test_a_lost_reply_makes_no_gap_and_no_double(chain: Chain, start_feeder: Sta
     """The link repeats a script whose reply was lost: the first run has had its effect."""
     script = chain.link.script
 
-    def run_twice(name: str, keys: list[str], *args: Any, guarded: bool = False) -> Any:
+    def run_twice(name: str, keys: list[str], *args: Any, **options: Any) -> Any:
         if name == "issue":
-            script(name, keys, *args, guarded=guarded)
-        return script(name, keys, *args, guarded=guarded)
+            script(name, keys, *args, **options)
+        return script(name, keys, *args, **options)
     monkeypatch.setattr(chain.link, "script", run_twice)
     feeder = start_feeder(chain)
     wait_until(lambda: len(chain.slots) == 4)

@@ -107,6 +107,19 @@ def test_an_entry_that_somebody_deletes_is_issued_again_with_its_old_floor(
     assert_nothing_is_lost(chain, steps=3)
 
 
+def test_a_cursor_that_somebody_deletes_is_made_again_from_the_slots(
+        make_chain: MakeChain, hands: list[Hands]) -> None:
+    chain = make_chain(learner={"steps": 4})
+    trainer = make_trainer(chain)
+    chain.issue(3)
+    chain.client.delete(chain.keys("cursor"))
+    with hands_of(chain, hands):
+        assert finish(trainer) == FINISHED
+    assert_nothing_is_lost(chain, steps=4)
+    issued = int(chain.client.hget(chain.keys("cursor"), "issued"))
+    assert issued == len(chain.journal.ledger.outcomes) + len(chain.slots)
+
+
 def test_a_smaller_budget_at_a_resume_drops_what_could_never_be_trained_in_time(
         make_chain: MakeChain, caplog: pytest.LogCaptureFixture) -> None:
     chain = make_chain(learner={"steps": 9, "max_lag": 0})
