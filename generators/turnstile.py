@@ -20,6 +20,11 @@ class Turnstile:
         self._empty = asyncio.Event()
         self._empty.set()
         self._inside = 0
+        self._is_shut = False
+
+    def shut(self) -> None:
+        """Let nobody in any more: the engine has failed, and this generator is about to end and to cancel who waits."""
+        self._is_shut = True
 
     @asynccontextmanager
     async def enter(self, *, alone: bool) -> AsyncIterator[None]:
@@ -27,6 +32,9 @@ class Turnstile:
         async with self._gate:
             if alone:
                 await self._empty.wait()
+            if self._is_shut:
+                await asyncio.get_running_loop().create_future()        # until it is cancelled
+            if alone:
                 yield                       # with the gate shut behind it
                 return
             self._inside += 1

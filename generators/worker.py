@@ -170,6 +170,7 @@ class Generator:
             self.prompts.release(entry)                 # its lease runs out, and somebody tries again
             return
         except Exception:
+            self.turnstile.shut()                       # who begins now would use up an attempt for nothing
             await self._note_failure(entry)
             raise
         counted = await asyncio.to_thread(self.prompts.hand_over, entry, ROLLOUTS, codec.encode_rollout(rollout))

@@ -131,7 +131,7 @@ def test_seed_table_has_a_row_a_run_the_sum_and_the_curves() -> None:
 
 def test_run_is_read_from_its_folder(tmp_path: Path) -> None:
     rates = {0: 0.1, 2: 0.9}
-    lines = [{"step": step, "at": 1000.0 + step, "lag_max": 2 - step,
+    lines = [{"step": step, "at": 1000.0 + step, "reward_mean": 0.5, "lag_max": 2 - step,
               "evaluations": [{"version": version, "pass_rate": rate, "samples": 256}]}
              for step, (version, rate) in enumerate(rates.items(), start=1)]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

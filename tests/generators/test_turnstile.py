@@ -46,3 +46,27 @@ def test_who_fails_or_gives_up_waiting_leaves_the_way_free() -> None:
             pass
 
     asyncio.run(body())
+
+
+def test_nobody_goes_in_once_it_is_shut() -> None:
+    async def body() -> None:
+        turnstile = Turnstile()
+        went_in: list[bool] = []
+
+        async def visit(*, alone: bool) -> None:
+            async with turnstile.enter(alone=alone):
+                went_in.append(alone)
+
+        waiting: list[asyncio.Task[None]] = []
+        async with turnstile.enter(alone=True):
+            waiting += [asyncio.create_task(visit(alone=alone)) for alone in (True, False)]
+            await asyncio.sleep(0)
+            turnstile.shut()
+        waiting.append(asyncio.create_task(visit(alone=False)))
+        await asyncio.sleep(0.02)
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting, timeout=5)
+        assert went_in == []
+
+    asyncio.run(body())
