@@ -9,6 +9,7 @@ if every kill is there, every audit clean, and the checkout still the same.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import sys
@@ -99,7 +100,10 @@ def read(table: Path, commit: str | None = None) -> list[Row]:
     """The lines of the table; of one commit, if it is named."""
     if not table.exists():
         return []
-    rows: list[Row] = [json.loads(line) for line in table.read_text(encoding="utf-8").splitlines()]
+    rows: list[Row] = []
+    for line in table.read_text(encoding="utf-8").splitlines():
+        with contextlib.suppress(ValueError):           # one that an interruption has torn
+            rows.append(json.loads(line))
     return [row for row in rows if commit in (None, row["commit"])]
 
 
@@ -115,9 +119,12 @@ def ends_of(rows: Iterable[Row], kills: Iterable[Row]) -> list[Row]:
 
 
 def is_proven(rows: Sequence[Row], wanted: Sequence[Wanted]) -> bool:
-    """Whether every kill is there, every audit clean, and every run that came to its end ended well."""
+    """Whether every kill is there, every audit clean, and every run that came to its end ended well.
+
+    One that was interrupted did not come to its end: it is stopped, and its exit code says so.
+    """
     return all(len(kills_of(rows, one)) >= one.kills for one in wanted) and \
-        all(row["is_clean"] and row.get("exit_code", 0) == 0 for row in rows)
+        all(row["is_clean"] and (row.get("exit_code", 0) == 0 or not row.get("is_complete", True)) for row in rows)
 
 
 def as_table(rows: Sequence[Row], wanted: Sequence[Wanted], *, is_same: bool = True) -> list[str]:

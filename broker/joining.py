@@ -110,7 +110,7 @@ def state_of(link: Link, keys: Keys) -> RunState:
 
 def forget(link: Link, keys: Keys) -> None:
     """Take back what a learner that is gone has said of its run: whoever joins from here on waits for the next one."""
-    link(lambda client: client.hdel(keys("run"), "status", "reason", "begun", "config"))
+    link(lambda client: client.hdel(keys("run"), "status", "reason", "begun", "config", "advice"))
 
 
 def _read(link: Link, keys: Keys, *fields: str) -> list[str]:

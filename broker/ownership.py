@@ -137,14 +137,17 @@ class Ownership:
         is_new, self._redis = self._redis not in {"", server["run_id"]}, server["run_id"]
         if is_new:
             log.warning("redis_restarted at=%s; its append-only file is written anew", self.link.address)
-            self._rewrite_append_only_file()
+            self.rewrite_append_only_file()
         if fence > self.fence:
             self._raise_for("fenced", fence)
         if found < seq or fence < self.fence:
             self._raise_for("went back", found)
 
-    def _rewrite_append_only_file(self) -> None:
-        """Where there is none, or one is being written already, there is nothing to do."""
+    def rewrite_append_only_file(self) -> None:
+        """Ask Redis for it: a crash may have left half of a script at its end, to be run at the next start.
+
+        Where there is none, or one is being written already, there is nothing to do.
+        """
         with contextlib.suppress(redis.ResponseError):
             self.link(lambda client: client.bgrewriteaof())
 

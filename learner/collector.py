@@ -43,7 +43,6 @@ class Collector:
         self.run = run
         self.intake = intake
         self.late_wait_s = 0.0                  # time spent with enough groups that may not be taken yet
-        self.late_waits = 0                     # how often that was
         self.late = 0                           # groups trained beyond max_lag, as learner.late_groups=train allows
         self.breaches = 0                       # and without its leave: must stay 0
         self.wanted = ""                        # what the operator asked for: broker.control
@@ -76,7 +75,6 @@ class Collector:
         that is drained.
         """
         since = said = time.monotonic()
-        is_late = False
         while self.intake.read(block_s=0):          # all that has come: what has no variance gives its slot back now
             pass
         self.look_after()
@@ -91,8 +89,6 @@ class Collector:
             self.intake.read(block_s=0.5)
             if enough and self.wanted != PAUSE:
                 self.late_wait_s += time.monotonic() - started
-                self.late_waits += not is_late
-                is_late = True
             self.look_after()
             waited = time.monotonic() - since
             what = self._waiting_for(waited, enough=enough)

@@ -165,8 +165,8 @@ class Intake:
 
     def drop_late(self) -> None:
         """Of what is held, what is too old for the learner's version now, where `learner.late_groups` says to drop."""
-        late = {group_id: (group, reason) for group_id, group in self.held.items()
-                if (reason := why_late(group, self.run.learner, self.version))}
+        late = {group_id: (group, reason) for group_id, group in self.held.items() if not self.journal.has(group_id)
+                and (reason := why_late(group, self.run.learner, self.version))}
         for group_id in late:
             del self.held[group_id]
         self.settle({group_id: Outcome(DROPPED, reason, group.rollout.num_tokens)
@@ -197,6 +197,9 @@ class Intake:
         """Write down the outcomes, then free the slots: never the other way round."""
         if not ends:
             return
+        if again := [group_id for group_id in ends if self.journal.has(group_id)]:
+            raise RunFailed(f"group {again[0]} has ended before, and would get a second outcome: this is a bug, please "
+                            "report it")
         self.journal.end(ends)
         self.ownership.retire(ends)
         for outcome in ends.values():

@@ -117,7 +117,9 @@ class Recovery:
         if self._run.learner.late_groups != "wait":
             return
         size, max_lag = self._run.learner.groups_per_step, self._run.learner.max_lag
-        slots = sorted(self._slots().items(), key=lambda item: (item[1], order_of(item[0])))
+        # Redis may have gone back once more since what had ended was retired: the ledger is asked again.
+        slots = sorted(((group_id, floor) for group_id, floor in self._slots().items()
+                        if not self._journal.has(group_id)), key=lambda item: (item[1], order_of(item[0])))
         too_many = too_many_of([floor for _, floor in slots], version, groups_per_step=size, max_lag=max_lag)
         if too_many:
             reason = f"config: with groups_per_step={size} and max_lag={max_lag} it could not be trained in time"

@@ -35,7 +35,7 @@ from learner.feeder import Feeder
 from learner.history import History, locked, look
 from learner.intake import Intake
 from learner.journal import Journal
-from learner.ledger import Ledger
+from learner.ledger import JournalError, Ledger
 from learner.metrics import Metrics
 from learner.prompts import PromptSource, open_source
 from learner.recovery import Recovery
@@ -78,6 +78,11 @@ class Session:
             if self.history.has_begun:
                 self._say_changes()
             forget(self.link, self.keys)
+        except (RunFailed, JournalError) as error:      # whoever waits for this run hears why it does not go on
+            forget(self.link, self.keys)
+            self.status.refuse(str(error))
+            self._lock.close()
+            raise
         except BaseException:
             self._lock.close()
             raise
@@ -159,6 +164,8 @@ class Session:
             first_row = self._first_row(run.learner.resume, train)
         folder = run.folder / "journal"
         fence = self.ownership.claim(self.history.ledger.fence)
+        if self.history.has_begun:          # Redis may have been started anew since, and nobody saw it
+            self.ownership.rewrite_append_only_file()
         ledger = Journal(folder, fence, run=run.name, config=run.learner.journal,
                          facts={"config": to_yaml(run), "fingerprint": train.fingerprint, "first_row": first_row,
                                 "start": start})

@@ -36,7 +36,14 @@ class Status:
         self._keys = keys
         self._ownership = ownership
         self._file = run.folder / "status.json"
+        self._advice = ""
+        self._version = 0
         self._begun = "no"              # a run that failed before, over a typo say, leaves its name free
+
+    def refuse(self, reason: str) -> None:
+        """A run that has begun can't go on, for `reason`: nothing of it has changed, and its name stays taken."""
+        self._begun = "yes"
+        self.end("failed", reason, int(read_status(self.run.folder).get("version", 0)))
 
     def begin(self, version: int) -> None:
         """The run is on: the other roles may read its configuration now, and its name is taken from here on.
@@ -51,6 +58,8 @@ class Status:
 
     def advise(self, text: str) -> None:
         """What the operator might change. No step waits for it: where Redis does not take it now, it is not told."""
+        self._advice = text
+        self._write_file("running", "", self._version)
         try:
             self._link.script("tell", self._keys.scripts(), self._fence, "advice", text, wait=Wait.FOR_NOTHING)
         except redis.RedisError as error:
@@ -73,18 +82,23 @@ class Status:
 
     def _write(self, status: str, reason: str, version: int, **more: str) -> bool:
         """False: a newer learner has the run, and Redis was told nothing."""
-        aside = self._file.with_suffix(".tmp")
-        try:
-            self.run.folder.mkdir(parents=True, exist_ok=True)
-            aside.write_text(json.dumps({"name": self.run.name, "status": status, "reason": reason, "version": version,
-                                         "begun": self._begun, "steps": self.run.learner.steps, "at": time.time()},
-                                        indent=1) + "\n")
-            aside.replace(self._file)
-        except OSError as error:            # a full disk may be the very reason: the other roles must hear of it
-            log.error("status_not_written file=%s error=%s", self._file, error)     # noqa: TRY400
+        self._write_file(status, reason, version)
         fields = {"status": status, "reason": reason, "begun": self._begun, **more}
         flat = [part for pair in fields.items() for part in pair]
         return bool(self._link.script("tell", self._keys.scripts(), self._fence, *flat))
+
+    def _write_file(self, status: str, reason: str, version: int) -> None:
+        """For people and tools without Redis."""
+        self._version = version
+        aside = self._file.with_suffix(".tmp")
+        content = {"name": self.run.name, "status": status, "reason": reason, "version": version, "begun": self._begun,
+                   "steps": self.run.learner.steps, "at": time.time(), "advice": self._advice}
+        try:
+            self.run.folder.mkdir(parents=True, exist_ok=True)
+            aside.write_text(json.dumps(content, indent=1) + "\n")
+            aside.replace(self._file)
+        except OSError as error:            # a full disk may be the very reason: the other roles must hear of it
+            log.error("status_not_written file=%s error=%s", self._file, error)     # noqa: TRY400
 
 
 def read_status(folder: Path) -> dict[str, str]:
@@ -106,7 +120,7 @@ def check_redis(run: Run, link: Link) -> None:
     if version < OLDEST_REDIS:
         raise WrongBroker(f"redis at {link.address} is {info['redis_version']}; 6.2 or newer is needed")
     if run.broker.durability == "none":
-        log.warning("durability=none: this redis may forget work, and the run will not notice all of it")
+        log.warning("durability=none: this redis may forget all at once: what is under way is then made again")
         return
     if int(info.get("maxmemory", 0)) and info.get("maxmemory_policy") != "noeviction":
         raise WrongBroker(f"redis at {link.address} evicts keys ({info['maxmemory_policy']}): "

@@ -224,6 +224,7 @@ class Trainer:
             **{name: value for name, value in stepped.items() if name != "seconds"}, "tokens": int(stepped["tokens"]),
             "dropped": sum(dropped.values()), "dropped_by_reason": dropped,
             "late_wait_seconds": round(self.collector.late_wait_s, 3), "lag_breaches": self.collector.breaches,
+            "late_groups": self.collector.late,
             "queues": self.intake.depths(), "at": time.time(), "seconds": sum(seconds.values()),
             **{f"seconds_{name}": round(value, 4) for name, value in seconds.items()}})
         every = self.run_config.learner.samples_every

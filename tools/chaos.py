@@ -143,6 +143,9 @@ def chaos(run: Run, words: Sequence[str], orders: Orders, *, as_json: bool) -> i
     """
     if not any(word.startswith("learner.steps=") for word in words):
         words = [*words, f"learner.steps={ENOUGH_STEPS}"]
+    if not any(word.startswith("name=") for word in words):     # a run of one's own is not for tormenting
+        words = [*words, f"name={run.name}-chaos"]
+        run = load_run(words)
     if (name := free_name(run)) != run.name:
         words = [*words, f"name={name}"]
     run = load_run(words)

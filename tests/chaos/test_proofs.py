@@ -28,6 +28,7 @@ END = {**KILL, "role": "", "exit_code": 0, "steps": 5, "issued": 40, "trained": 
     ([KILL, KILL, {**AWAY, "away_s": 0.0}, END], False),            # it was not away for that long
     ([KILL, {**KILL, "lost": 1, "is_clean": False}, KILL, AWAY, END], False),
     ([KILL, KILL, AWAY, {**END, "exit_code": 1}], False),
+    ([KILL, KILL, AWAY, {**END, "exit_code": 143, "is_complete": False}, END], True),       # it was interrupted
 ])
 def test_every_kill_and_every_audit_count(rows: list[Mapping[str, Any]], proven: bool) -> None:
     assert is_proven(rows, WANTED) is proven

@@ -13,7 +13,7 @@ from broker.control import DRAIN, GO_ON, PAUSE, ask
 from broker.errors import WentBack
 from broker.keys import PROMPTS
 from broker.streams import bury
-from learner.ledger import DROPPED, read_ledger
+from learner.ledger import DROPPED, Outcome, read_ledger
 from learner.recovery import too_many_of
 from learner.trainer import DRAINED, FINISHED, STOPPED, Trainer
 from tests.learner.chain import Chain
@@ -132,6 +132,20 @@ def test_a_smaller_budget_at_a_resume_drops_what_could_never_be_trained_in_time(
     assert {outcome.kind for outcome in outcomes.values()} == {DROPPED}
     assert outcomes["0"].detail.startswith("config: with groups_per_step=2 and max_lag=0")
     assert chain.slots == {"3", "4"}
+
+
+def test_what_has_ended_gets_no_second_outcome_when_redis_brings_its_slot_back_in_the_middle(
+        make_chain: MakeChain) -> None:
+    """Random runs found it: between retiring and looking at the slots Redis went back, and nothing had noticed yet."""
+    chain = make_chain(learner={"steps": 9, "max_lag": 0})
+    chain.issue(5)
+    trainer = make_trainer(chain)
+    chain.journal.end({"0": Outcome(DROPPED, "before"), "1": Outcome(DROPPED, "before")})
+    trainer.recovery._drop_what_can_not_make_it(0)
+    trainer.metrics.close()
+    assert chain.journal.ledger.twice == []
+    assert chain.journal.ledger.outcomes["0"].detail == "before"
+    assert set(chain.journal.ledger.outcomes) == {"0", "1", "2"}, "the others are three, and two may stay"
 
 
 @pytest.mark.parametrize(("floors", "version", "size", "lag", "gone"), [

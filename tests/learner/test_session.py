@@ -17,6 +17,7 @@ from broker.errors import BrokerUnavailable, RunFailed
 from broker.keys import Keys
 from broker.ownership import Ownership
 from config.run import Run
+from learner.ledger import JournalError
 from learner.session import Session
 from learner.status import read_status
 from tests.conftest import ROOT
@@ -62,6 +63,22 @@ def test_a_run_that_began_with_anothers_checkpoint_needs_it_no_more(run: Run, li
     assert (second.folder / "checkpoints" / "step-000000").is_dir()
     shutil.rmtree(start)
     assert train(Session(second, link), stop) == 0, "the same command goes on"
+
+
+@pytest.mark.parametrize("harm", ["ledger", "configuration"])
+def test_a_run_that_can_not_go_on_says_why_in_both_places(run: Run, link: Link, keys: Keys, harm: str) -> None:
+    stop = threading.Event()
+    stop.set()
+    assert train(Session(run, link), stop) == 0
+    if harm == "ledger":
+        ledger = run.folder / "journal" / "ledger-000001.log"
+        ledger.write_bytes(bytes([ledger.read_bytes()[0] ^ 1, *ledger.read_bytes()[1:]]) + ledger.read_bytes())
+    else:
+        run = run.model_copy(update={"seed": 7})
+    with pytest.raises((RunFailed, JournalError)) as caught:
+        Session(run, link).open()
+    assert told(link, keys, "status") == read_status(run.folder)["status"] == "failed"
+    assert told(link, keys, "reason") == read_status(run.folder)["reason"] == str(caught.value)
 
 
 def test_a_new_life_takes_back_what_the_last_one_said(run: Run, link: Link, keys: Keys) -> None:

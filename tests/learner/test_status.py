@@ -46,6 +46,16 @@ def test_the_others_find_the_configuration_and_the_end_with_its_reason(
     assert int(read_status(run.folder)["version"]) == 7
 
 
+def test_advice_is_in_both_places_until_a_new_life_begins(status: Status, run: Run, link: Link, keys: Keys) -> None:
+    status.begin(3)
+    status.advise("learner.max_lag=8 instead of 4")
+    assert link.client.hget(keys("run"), "advice") == b"learner.max_lag=8 instead of 4"
+    kept = read_status(run.folder)
+    assert (kept["advice"], kept["status"], kept["version"]) == ("learner.max_lag=8 instead of 4", "running", 3)
+    forget(link, keys)
+    assert link.client.hget(keys("run"), "advice") is None
+
+
 def test_a_beginning_leaves_the_fence_as_it_is(status: Status, link: Link, keys: Keys) -> None:
     """A newer learner may have claimed the run meanwhile."""
     link.client.hset(keys("run"), "fence", 9)
