@@ -12,8 +12,8 @@ from config.run import Run
 
 MISMATCH = 0.02             # mean k3, nats, over tokens that learner and sampler see with the same weights
 TRUNCATED_SHARE = 0.2       # of the completions of a step
-LATE_SHARE = 0.1            # of the run's time, spent with enough groups that max_lag does not allow to take
-LATE_AFTER_STEPS = 20       # before which that share says little
+LATE_SHARE = 0.1            # of this life's time, spent with enough groups that max_lag does not allow to take
+LATE_AFTER_STEPS = 20       # steps of this life, before which that share says little
 AGAIN_STEPS = 20            # until the same alarm is said again
 
 
@@ -22,11 +22,13 @@ class Alarms:
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._steps = 0             # of this life, as is `late_wait_seconds`: a run that goes on begins with none
         self._seconds = 0.0
         self._said: dict[str, int] = {}
 
     def of(self, record: Mapping[str, Any]) -> list[str]:
         """The alarms of one step's object, in words."""
+        self._steps += 1
         self._seconds += record["seconds"]
         found = {"mismatch": self._mismatch(record), "late": self._late(record), "truncated": self._truncated(record)}
         step = int(record["step"])
@@ -44,7 +46,7 @@ class Alarms:
 
     def _late(self, record: Mapping[str, Any]) -> str:
         waited, lag = record["late_wait_seconds"], self._run.learner.max_lag
-        if record["step"] < LATE_AFTER_STEPS or waited <= LATE_SHARE * self._seconds:
+        if self._steps < LATE_AFTER_STEPS or waited <= LATE_SHARE * self._seconds:
             return ""
         more = 2 * lag or 1
         return (f"{waited / self._seconds:.0%} of the time was spent waiting for late groups with enough others at "

@@ -26,8 +26,6 @@ def test_a_healthy_step_says_nothing() -> None:
 
 @pytest.mark.parametrize(("record", "said"), [
     ({"mismatch_kl": 0.03}, "mismatch_kl=0.0300 is above 0.02"),
-    ({"late_wait_seconds": 0.5}, "50% of the time was spent waiting for late groups"),
-    ({"late_wait_seconds": 0.5}, "learner.max_lag=8 instead of 4"),
     ({"truncated_share": 0.25}, "25% of the completions were cut at sampling.max_tokens=24"),
 ])
 def test_each_alarm_says_its_number_and_what_to_do(record: dict[str, Any], said: str) -> None:
@@ -40,5 +38,10 @@ def test_an_alarm_is_said_again_only_after_twenty_steps() -> None:
     assert [len(said) for said in alarms({"step": 1, **bad}, {"step": 20, **bad}, {"step": 21, **bad})] == [1, 0, 1]
 
 
-def test_lateness_is_no_alarm_in_the_first_steps() -> None:
-    assert alarms({"step": 3, "late_wait_seconds": 0.9}) == [[]]
+@pytest.mark.parametrize("first", [1, 300])            # of a run that begins, and of one that goes on
+def test_lateness_is_an_alarm_from_the_twentieth_step_of_this_life_on(first: int) -> None:
+    said = alarms(*({"step": first + done, "late_wait_seconds": 0.5 * (done + 1)} for done in range(20)))
+    assert said[:19] == [[]] * 19
+    [alarm] = said[19]
+    assert "50% of the time was spent waiting for late groups" in alarm
+    assert "learner.max_lag=8 instead of 4" in alarm
