@@ -31,6 +31,7 @@ class Steps:
 
     folder: Path                                                # the run's
     records: Sequence[Mapping[str, Any]]                        # of the steps that are wanted
+    read: list[int] = field(default_factory=list)               # those whose payload could be read, so far
     gone: dict[int, str] = field(default_factory=dict)          # step -> its payload's file, which is not there
     damaged: dict[int, str] = field(default_factory=dict)       # step -> what is wrong with its payload
     _decoder: Decoder | None = None
@@ -51,6 +52,7 @@ class Steps:
             except JournalError as error:
                 self.damaged[step] = str(error)
                 continue
+            self.read.append(step)
             self._decoder = self._decoder or open_decoder(run_of(self.folder))
             for group, weights in zip(groups, advantages, strict=True):
                 yield step, self._decoder.with_text(group), weights

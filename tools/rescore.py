@@ -15,13 +15,12 @@ import os
 import queue
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Self
+from typing import IO, Final, Self
 
 from rich.console import Console
 from rich.progress import track
@@ -29,31 +28,19 @@ from rich.progress import track
 from broker.embedded import folder_of
 from broker.messages import Completion, Score, ScoredGroup, ScoreStatus
 from config.loading import ConfigError, from_yaml, load_run
-from config.run import Run
 from config.scorers import ScorersConfig, TaskConfig
-from learner.ledger import JournalError, Ledger, PayloadGone, read_ledger, read_step
+from learner.ledger import Ledger, read_ledger
 from learner.replay import LifeSettings
 from scorers.answer_format import AnswerFormat
 from scorers.combine import reward
 from scorers.row_worker import TEXT_KEY, Result
 from scorers.scoring import RowProcess, all_tasks
+from tools.journal_rows import Steps, ranges
 from tools.replay import parse_steps
 from tools.score_comparison import Comparison, Rescored, score_json
 
-if TYPE_CHECKING:
-    from generators.decoding import Decoder
-
 SAMPLES: Final = 10
 GROUPS_AHEAD: Final = 4         # for each worker: read, and not scored yet
-
-
-@dataclass(slots=True)
-class Reading:
-    """What became of the steps that were asked for."""
-
-    steps: list[int] = field(default_factory=list)              # read
-    gone: list[int] = field(default_factory=list)               # retention has removed the payload
-    damaged: dict[int, str] = field(default_factory=dict)
 
 
 def main(words: Sequence[str]) -> int:
@@ -77,17 +64,17 @@ def main(words: Sequence[str]) -> int:
     wanted = [record for record in ledger.steps if args.steps is None or record["step"] in args.steps]
     settings = LifeSettings(run, ledger)
     scales = {record["step"]: settings.of(record).advantage.scale for record in wanted}
-    reading, comparison, console = Reading(), Comparison(args.samples), Console(stderr=True)
+    reading, comparison, console = Steps(folder, wanted), Comparison(args.samples), Console(stderr=True)
     with ExitStack() as stack:
         out = stack.enter_context(args.out.open("w", encoding="utf-8")) if args.out is not None else None
         stack.enter_context(pool)
-        found = pool.rescored(_groups(run, folder / "journal", wanted, reading))
+        found = pool.rescored((step, group) for step, group, _ in reading.groups())
         for step, group, rescored in track(found, "rescoring", sum(len(record["ids"]) for record in wanted),
                                            console=console, transient=True, disable=not console.is_terminal):
             comparison.add(step, group, rescored, scales[step])
             if out is not None:
                 _write(out, step, group, rescored)
-    _say(args, ledger, wanted, reading, comparison)
+    _say(args, ledger, reading, comparison)
     return 0 if comparison.completions else 1
 
 
@@ -170,28 +157,6 @@ class Pool:
         return Rescored(score=score, reward=paid)
 
 
-def _groups(run: Run, folder: Path, records: Sequence[Mapping[str, Any]],
-            reading: Reading) -> Iterator[tuple[int, ScoredGroup]]:
-    """Every group of the steps, with its texts. What became of each step is noted in `reading`."""
-    from generators.decoding import open_decoder  # loads transformers
-
-    decoder: Decoder | None = None
-    for record in records:
-        step = record["step"]
-        try:
-            groups, _ = read_step(folder, record)
-        except PayloadGone:
-            reading.gone.append(step)
-            continue
-        except JournalError as error:
-            reading.damaged[step] = str(error)
-            continue
-        reading.steps.append(step)
-        for group in groups:
-            decoder = decoder or open_decoder(run)
-            yield step, decoder.with_text(group)
-
-
 def _write(out: IO[str], step: int, group: ScoredGroup, rescored: Sequence[Rescored]) -> None:
     """One line a completion."""
     for place, (old, paid, new) in enumerate(zip(group.scores, group.rewards, rescored, strict=True)):
@@ -200,49 +165,36 @@ def _write(out: IO[str], step: int, group: ScoredGroup, rescored: Sequence[Resco
                               "old": {**score_json(old), "reward": paid}, "new": said}) + "\n")
 
 
-def _say(args: argparse.Namespace, ledger: Ledger, wanted: Sequence[Mapping[str, Any]], reading: Reading,
-         comparison: Comparison) -> None:
+def _say(args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: Comparison) -> None:
     """The result on standard output; what is missing from it on standard error, unless the JSON says it."""
     if args.json:
-        found = {"run": args.run, "scorer": args.scorer, "steps": reading.steps, "gone": reading.gone,
+        found = {"run": args.run, "scorer": args.scorer, "steps": reading.read, "gone": list(reading.gone),
                  "damaged": {str(step): reason for step, reason in reading.damaged.items()},
                  "journal_problems": ledger.problems, **comparison.as_json()}
         sys.stdout.write(json.dumps(found) + "\n")
         return
     if not comparison.completions:
-        sys.stderr.write(f"millrace rescore: {_why_nothing(args, ledger, wanted, reading, comparison)}\n")
+        sys.stderr.write(f"millrace rescore: {_why_nothing(args, ledger, reading, comparison)}\n")
     else:
-        lines = [f"run {args.run}, {len(reading.steps)} steps ({ranges(reading.steps)}), through {args.scorer}",
+        lines = [f"run {args.run}, {len(reading.read)} steps ({ranges(reading.read)}), through {args.scorer}",
                  *comparison.lines()]
         sys.stdout.write("\n".join(lines) + "\n")
     if reading.gone:
-        sys.stderr.write(f"steps {ranges(reading.gone)}: retention has removed what they trained on\n")
+        sys.stderr.write(f"steps {ranges(list(reading.gone))}: retention has removed what they trained on\n")
     for line in [*reading.damaged.values(), *ledger.problems]:
         sys.stderr.write(f"{line}\n")
 
 
-def _why_nothing(args: argparse.Namespace, ledger: Ledger, wanted: Sequence[Mapping[str, Any]], reading: Reading,
-                 comparison: Comparison) -> str:
+def _why_nothing(args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: Comparison) -> str:
     """The reason why there is no completion with a new score."""
     if not ledger.steps:
         return f"{args.run} has no step in its journal"
-    if not wanted:
+    if not reading.records:
         return f"--steps: {args.run} has the steps {ranges([record['step'] for record in ledger.steps])}"
-    if not reading.steps:
+    if not reading.read:
         return "nothing could be rescored: no payload of these steps can be read"
     reason = next(iter(comparison.not_scored), "no group in these steps")
     return f"{args.scorer} scored none of {sum(comparison.not_scored.values())} completions: {reason}"
-
-
-def ranges(steps: Sequence[int]) -> str:
-    """Numbers in order as people write them: `0-4, 7`."""
-    parts: list[list[int]] = []
-    for step in steps:
-        if parts and step == parts[-1][-1] + 1:
-            parts[-1][1:] = [step]
-        else:
-            parts.append([step])
-    return ", ".join("-".join(map(str, part)) for part in parts)
 
 
 def _parser() -> argparse.ArgumentParser:

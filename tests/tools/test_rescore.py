@@ -21,8 +21,8 @@ from learner.journal import Journal
 from scorers.group import GroupScorer
 from tests.conftest import ROOT
 from tests.learner.chain import make_prompt
+from tools.journal_rows import ranges
 from tools.main import main
-from tools.rescore import ranges
 
 ANSWERS = ("<answer>B</answer>", "<answer>b</answer>", "no answer", "<answer>A</answer>")
 LETTER = {"type": "custom", "import_path": "my_scorer:Letter"}
