@@ -1,9 +1,10 @@
 """`python -m benchmarks.exact_resume`, or `make prove-resume`: is a learner that was killed the one that was not?
 
 In: nothing but a seed. Out: for one and two ranks, ZeRO 0 and 2, a run whose learner is killed with -9 again and again:
-before every line of its loop and of its recovery (dealt out among the runs) and at random moments; then its journal
-trained once more without an interruption, and the weights of every version compared bit for bit. `--write` puts the
-table at the end of benchmarks/RESULTS.md. Exit code 0 if all are identical, nothing is lost and nothing twice.
+before every line of its loop, down to the journal's writes and the publication of weights, and of its recovery (dealt
+out among the runs) and at random moments; then its journal trained once more without an interruption, and the weights
+of every version compared bit for bit. `--write` puts the table at the end of benchmarks/RESULTS.md. Exit code 0 if all
+are identical, nothing is lost and nothing twice, and the checkout is still the same.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     out: Path = (args.out or Path("runs") / f"resume-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
     out.mkdir(parents=True)
+    commit = results.commit()
     lines = results.heading(f"A learner killed and resumed, seed {args.seed}")
     deaths = plan(args.moments, args.seed)
     done: list[tuple[Result, float]] = []
@@ -46,16 +48,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"ranks {ranks}, ZeRO {stage}: {result.verdict}, {len(result.deaths)} kills, "
                          f"{done[-1][1]:.0f} s\n")
         sys.stdout.flush()
-    lines += as_table(done)
+    lines += [*as_table(done), *results.remarks(commit)]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     if args.write:
         results.append(lines)
-    return 0 if all(result.verdict == "pass" for result, _ in done) else 1
+    return 0 if all(result.verdict == "pass" for result, _ in done) and results.commit() == commit else 1
 
 
 def places() -> list[str]:
-    """Every line of the learner's loop, and of a recovery."""
+    """Every line of the learner's loop, of what writes a step down and publishes its weights, and of a recovery."""
     return [*lines_of("trainer", "train", loop=True), *lines_of("trainer", "_step", "_commit", "_after_step", "_save"),
+            *lines_of("journal", "append", "_write"), *lines_of("payloads", "append"), *lines_of("weights", "publish"),
             *lines_of("recovery", "recover")]
 
 

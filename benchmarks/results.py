@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from broker import embedded
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 
@@ -35,14 +37,36 @@ def commit() -> str:
     return f"{found} with changes" if changed else found
 
 
+def remarks(began_with: str) -> list[str]:
+    """Lines that say loudly that the numbers are of no commit, or not of one alone; none where they are.
+
+    Args:
+        began_with: what `commit` said before anything was measured.
+    """
+    if (now := commit()) != began_with:
+        return ["", (f"**NOT of one commit**: the checkout was {began_with} at the beginning and is {now} now. Run it "
+                     "again.")]
+    if not re.fullmatch(r"[0-9a-f]+", now):
+        return ["", f"**NOT of a commit**: the checkout is {now}. Nobody can run the same again: commit first."]
+    return []
+
+
 def machine() -> str:
-    """Cores that this process may use, what they are, and the Python."""
+    """Cores that this process may use, what they are, the Python, and the Redis that runs have of their own."""
     try:
         model = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:
         model = None
     name = model[1].strip() if model else platform.machine()
-    return f"{len(os.sched_getaffinity(0))} cores of {name}, Python {platform.python_version()}"
+    return (f"{len(os.sched_getaffinity(0))} cores of {name}, Python {platform.python_version()}, "
+            f"Redis {redis_version(embedded.executable())}")
+
+
+def redis_version(program: Path) -> str:
+    """What a redis-server says of itself, like 6.2.14."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+    found = re.search(r"\bv=(\S+)", said)
+    return found[1] if found else "unknown"
 
 
 def append(lines: Sequence[str], *, to: Path = RESULTS) -> None:

@@ -39,6 +39,7 @@ POLL_S = 0.05
 WHILE_STARTING = "a random moment of a start"       # loading, recovering, and a little of what comes then
 WHILE_TRAINING = "a random moment of training"
 ONCE_A_LIFE = "recovery.py:"        # lines that come by at a start alone
+NEW_FILE = "_begin_segment("        # and the one with which a life's first payload begins its file
 
 
 @dataclass(slots=True)
@@ -112,7 +113,8 @@ class ResumedRun:
         """One life of the learner, and its death."""
         note = self._logs / f"death-{number}"
         is_line = place not in (WHILE_STARTING, WHILE_TRAINING)
-        times = 1 if place.startswith(ONCE_A_LIFE) else self._random.randint(1, 2)
+        is_once = is_line and (place.startswith(ONCE_A_LIFE) or NEW_FILE in text_of(place))
+        times = 1 if is_once else self._random.randint(1, 2)
         environment = {"DIE_BEFORE": f"{place}:{times}", "DIE_NOTE": str(note)} if is_line else {}
         before = self._steps()
         learner = self._learner(number, environment)
