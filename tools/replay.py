@@ -25,6 +25,7 @@ from learner.checkpoint import Checkpoints, load, version_of
 from learner.ledger import JournalError, Ledger, read_ledger
 from learner.replay import LifeSettings, read_batch, weights_checksum
 from learner.weights import published
+from tools.journal_rows import ranges
 
 if TYPE_CHECKING:
     from learner.policy import Policy
@@ -52,6 +53,7 @@ class Replay:
         self._at: int | None = None         # version of the policy; None: at none that could go on
         self._is_fresh = True               # as the model was loaded
         self._damaged: set[int] = set()     # steps whose payload is there and can't be read
+        self._ranks_then: dict[int, int] = {}       # step -> ranks that trained it first, where there are others now
         self.counts = {"ok": 0, "differs": 0, "not compared": 0, "missing": 0}
 
     def run_steps(self, steps: range) -> None:
@@ -68,6 +70,7 @@ class Replay:
                 verdict, detail = self._verdict(step + 1)
             self.counts[verdict] += 1
             _write(f"step {step}: {verdict}, {detail}")
+        self._say_other_ranks()
 
     def _seek(self, step: int) -> None:
         """Bring the policy to version `step`, from the newest checkpoint that is not newer or from the beginning."""
@@ -104,8 +107,19 @@ class Replay:
             self._damaged.add(step)
             raise
         self._is_fresh = False
+        if settings.ranks != self._run.learner.ranks:
+            self._ranks_then[step] = settings.ranks
         self._policy.step(batch, settings)
         self._at = step + 1
+
+    def _say_other_ranks(self) -> None:
+        """Why weights may differ after a life that had another number of ranks: sums are rounded in another order."""
+        if not self._ranks_then:
+            return
+        then = ", ".join(f"steps {ranges([step for step, had in self._ranks_then.items() if had == ranks])} with "
+                         f"{counted(ranks)}" for ranks in sorted(set(self._ranks_then.values())))
+        _write(f"the run trained {then}, this replay with {counted(self._run.learner.ranks)}: the same bits are "
+               "promised for the same number of ranks only (--ranks N)")
 
     def _verdict(self, version: int) -> tuple[str, str]:
         """Whether the policy's weights are those that the run had at `version`, and what they are."""
@@ -130,7 +144,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("run", metavar="RUN", help="the run's name")
     parser.add_argument("--steps", type=parse_steps, metavar="A-B", help="first and last step (all that there are)")
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
-    parser.add_argument("--ranks", type=int, metavar="N", help="processes that train (as many as the run had)")
+    parser.add_argument("--ranks", type=int, metavar="N",
+                        help="processes that train (as many as the first of these steps had)")
     given = list(sys.argv[1:] if words is None else words)
     args = parser.parse_args(given)
     if args.ranks is not None and args.ranks < 1:
@@ -152,6 +167,11 @@ def parse_steps(text: str) -> range:
     if not found or int(found[2] or found[1]) < int(found[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is no range of steps; write 3-17 or 3")
     return range(int(found[1]), int(found[2] or found[1]) + 1)
+
+
+def counted(ranks: int) -> str:
+    """`1 rank`, `2 ranks`."""
+    return f"{ranks} rank" + "s" * (ranks != 1)
 
 
 def _steps(asked: range | None, ledger: Ledger, folder: Path) -> range:

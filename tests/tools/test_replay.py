@@ -114,6 +114,28 @@ def test_a_version_whose_checksum_nobody_kept_is_not_compared(
     assert counts["missing"] == 0
 
 
+def test_steps_of_lives_with_other_numbers_of_ranks_are_named(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Among them those between the checkpoint and the first step that was asked for; those before it do not matter."""
+    made = make(tmp_path, lives=(), checkpoints=())
+    for steps, ranks in ((2, 3), (2, 2), (1, 4), (2, 1)):
+        made.live(steps, checkpoints=(2,), ranks=ranks)
+    lines, _, _ = replay(made, range(3, 7), capsys)
+    assert lines[-1] == ("the run trained steps 2-3 with 2 ranks, steps 4 with 4 ranks, this replay with 1 rank: the "
+                         "same bits are promised for the same number of ranks only (--ranks N)")
+    lines, _, _ = replay(made, range(6, 7), capsys)
+    assert any("steps 2-3 with 2 ranks" in line for line in lines)
+
+
+def test_steps_of_the_same_number_of_ranks_need_no_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = make(tmp_path, lives=(), checkpoints=())
+    made.live(2, checkpoints=(2,), ranks=2)
+    made.live(2, ranks=1)
+    lines, _, _ = replay(made, range(2, 4), capsys)
+    assert verdicts(lines) == ["2 ok", "3 ok"]
+    assert not any("ranks" in line for line in lines)
+
+
 def test_a_run_that_began_from_a_checkpoint_begins_there_again(
         tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = make(tmp_path / "first", lives=(3,))
