@@ -1,8 +1,8 @@
 """Messages to stream fields and back.
 
-An entry has short text fields that a person reads in redis-cli, and one field `payload` in msgpack, arrays in it as raw
-little-endian bytes: 8 bytes a token for id and log-probability, where lists would cost 13 and decode a hundred times
-slower. Nothing here is ever pickled. A message that can't be read raises BadMessage, which says why.
+The headers of an entry are text, for redis-cli; its field `payload` is msgpack with arrays as raw little-endian bytes.
+So a token's id and log-probability take 8 bytes; as lists they took 13, and a hundred times as long to decode.
+Nothing here is ever pickled. A message that can't be read raises BadMessage, which says why.
 """
 
 from __future__ import annotations

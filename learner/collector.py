@@ -214,8 +214,8 @@ def rest_can_make_it(version: int, slots: Sequence[int], chosen: Sequence[int], 
                      max_lag: int) -> bool:
     """Whether every group that a step at `version` leaves behind can still be trained within its lag.
 
-    A group of floor f must train at a version <= f + max_lag, and a step takes `groups_per_step`: the feasibility test
-    of earliest deadline first.
+    A floor f is a deadline, version f + max_lag, and a step has room for `groups_per_step`: up to each deadline, no
+    more may be due than the steps until then can take.
 
     Args:
         slots: floors of all groups in flight, the chosen ones among them.

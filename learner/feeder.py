@@ -206,7 +206,7 @@ class Feeder:
         return not issued.full
 
     def _budget(self) -> int:
-        """Groups that may be in flight: no more than the remaining steps can train."""
+        """Groups that may be in flight; towards the end, what the last steps will take."""
         remaining = (self.run.learner.steps - self._version) * self.run.learner.groups_per_step
         return min(self.run.budget, remaining)
 

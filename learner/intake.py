@@ -73,7 +73,7 @@ class Intake:
                                                     # was looked at longest ago first
 
     def forget(self) -> None:
-        """Throw away what was read and not taken: Redis went back, and all that it has is read again."""
+        """Begin to read anew: Redis went back, so what is held may not be what is there."""
         self.held.clear()
         self._last = {SCORED: b"0-0", DEAD: b"0-0"}
         self._nowhere.clear()

@@ -7,9 +7,9 @@ A failed write ends the learner before anything is acknowledged, so the groups a
 Files, in `runs/NAME/journal/`, those of each life of the learner named by its fence and created exclusively:
     ledger-FENCE.log         records; each is length, CRC-32 (u32 little-endian both) and msgpack
     payload-FENCE-NNN.bin    segments: for each step, in msgpack, the groups as they were scored, in order
-Every record has its kind and its number `n` in this life, so that one that is taken out or copied is seen. The first
-one names the ledger before it and where that ended; what an older life appends beyond that end is void. Nothing of an
-older life is ever cut or overwritten. Beside them `notes.jsonl` has what operators did: no outcome is ever in it.
+Records are numbered within their life (`n`), which shows a missing or a doubled one. The first says which ledger came
+before and how far it counts: an older learner that wakes up writes behind that mark, to no effect. A life touches its
+own files only. `notes.jsonl` beside them is what operators did, and decides nothing.
 """
 
 from __future__ import annotations

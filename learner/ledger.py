@@ -2,7 +2,7 @@
 
 In: the files that `learner.journal` writes. Out: a `Ledger`, and by `read_step` any step's groups. Read by the
 learner's recovery, the audit and the tools; needs no torch. What is damaged is an error, or where `strict` is off a
-line of `Ledger.problems`; a torn last record is void, with a warning, and is left where it is.
+line of `Ledger.problems`; a record that a kill cut short at the end counts for nothing, is warned of and not removed.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In: the run's journal on disk, and its keys in Redis. Out: a table, or one JSON object. Reads only, and may be asked of
 a run that is going on. What seems lost, or was read while Redis went back, is looked at again before it is said. Exit
-code 1 unless `lost` and `twice` are 0 and the journal is as it was written.
+code 0 means that nothing is lost or doubled and the journal is as it was written; else it is 1.
 """
 
 from __future__ import annotations

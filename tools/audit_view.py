@@ -1,8 +1,8 @@
 """What the audit sees in Redis: what was issued, what is out, and which groups the streams hold.
 
 In: a run's keys. Out: a `View`, and a `Cursor` to compare it with afterwards. Reads only, and a page at a time: a whole
-stream's payloads are never copied. Groups move forward and the streams are read in that direction, so that on a live
-run each is met at least once.
+stream's payloads are never copied. The streams are read from `prompts` on, as groups travel: one that moves meanwhile
+may be seen twice, but is not missed.
 """
 
 from __future__ import annotations

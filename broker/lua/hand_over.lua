@@ -1,5 +1,5 @@
--- The commit of every stage: delete the source entry and, only if it was still there and still this group's, append the
--- result. Run twice (a retry, a stolen lease, a straggler), it has its effect once.
+-- The commit of every stage: an entry is exchanged for its result, and whoever deletes it is the one whose result counts.
+-- Who comes second, after a retry or a lease that ran out, finds nothing to delete and changes nothing.
 -- ARGV: source, entry, id, destination, floor, field, value ...     returns 1, or 0 if someone else's result counted
 local source, entry, id, dest, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 

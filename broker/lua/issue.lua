@@ -26,7 +26,7 @@ end
 local slots = redis.call('ZCARD', SLOTS)
 if slots + #groups > tonumber(ARGV[5]) then return {'full', slots} end
 
--- The floor is chosen here and nowhere else: a moment earlier, it broke both the bound on lag and progress.
+-- Only here can the floor be chosen: read outside, it may be stale when the groups go in, and lag has no bound then.
 local floor = math.max(tonumber(redis.call('HGET', RUN, 'version') or '0'), tonumber(ARGV[6]))
 for _, group in ipairs(groups) do
   local id, fields, base, number = group[1], group[2], group[3], group[4]

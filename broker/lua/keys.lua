@@ -1,6 +1,6 @@
 -- Put before every script. KEYS, in this order (broker/keys.py):
---   prompts, rollouts, scored, dead   the work streams: a group that was issued and has no outcome is in exactly one
---   slots    sorted set: group id -> floor, the groups without an outcome and nothing else
+--   prompts, rollouts, scored, dead   the work streams: one entry in one of them for each group under way
+--   slots    sorted set: group id -> floor; its members are what is under way
 --   where    hash: group id -> "STREAM ENTRY"
 --   cursor   hash: position (the next ordinal), issued, retry:ID (retries of a dead group), seq (learner scripts that
 --            took effect)
@@ -11,8 +11,8 @@
 --            that went wrong there
 --   retries  hash: id of a dead group that an operator wants again -> entry of its letter
 --
--- With full memory Redis refuses a script whole if its first write grows, and never later. So what lets new work in
--- begins with XADD, and what lets work out begins with a write that can't grow.
+-- Out of memory is answered at a script's first write or not at all, and only where that write needs room. So a script
+-- that adds work opens with XADD, to be refused, and one that removes work opens with a write that needs none.
 local STREAMS = {prompts = KEYS[1], rollouts = KEYS[2], scored = KEYS[3], dead = KEYS[4]}
 local SLOTS, WHERE, CURSOR, RUN, WEIGHTS, JOBS = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local TRIES, RETRIES = KEYS[11], KEYS[12]

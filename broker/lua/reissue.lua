@@ -1,6 +1,6 @@
--- Issue again what is in no stream: recovery, and waiting. ARGV: fence, seq, then groups as in issue.lua.
--- Only an id in `slots` whose `where` is missing or names no entry, and with its slot's floor: the same group as before.
--- The ledger makes a mistake here harmless. returns the ids.
+-- Put groups back that hold a slot and are in no stream, with the floor that they had. ARGV: fence, seq, then groups as
+-- in issue.lua; one that is in a stream, or has no slot, is passed over. returns the ids. One too many does no harm: the
+-- learner asks the ledger before it uses any.
 local refused = guard()
 if refused then return refused end
 redis.call('ZREM', SLOTS, '')

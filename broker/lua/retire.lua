@@ -7,7 +7,7 @@ for i = 3, #ARGV do
   forget_tries(id)
   local stream, entry = place_of(id)
   if stream then
-    if stream ~= 'dead' then                        -- a dead letter stays for its operator
+    if stream ~= 'dead' then                        -- letters are the operator's to remove
       redis.call('XDEL', STREAMS[stream], entry)
       acknowledge(stream, entry)
       redis.call('HDEL', JOBS, entry)

@@ -1,5 +1,5 @@
--- Take over what has been idle longer than the lease. ARGV: stream, consumer, lease in ms, cursor, count.
--- returns the next cursor, then the entries as XRANGE gives them. Taking over is no attempt (JUSTID).
+-- Entries whose lease ran out become this consumer's. ARGV: stream, consumer, lease in ms, cursor, count.
+-- returns the next cursor, then the entries as XRANGE gives them. JUSTID: that alone is no attempt.
 local stream = STREAMS[ARGV[1]]
 local reply = redis.call('XAUTOCLAIM', stream, GROUP, ARGV[2], ARGV[3], ARGV[4], 'COUNT', ARGV[5], 'JUSTID')
 local entries = {}
@@ -7,7 +7,7 @@ for _, id in ipairs(reply[2]) do
   local found = redis.call('XRANGE', stream, id, id)
   if #found == 1 then
     entries[#entries + 1] = found[1]
-  else                          -- 6.2 hands out ids whose entry is gone, for ever, unless they are acknowledged
+  else                          -- deleted meanwhile: Redis 6.2 would offer its id at every claim
     redis.call('XACK', stream, GROUP, id)
   end
 end

@@ -85,7 +85,7 @@ class Board:
         return state
 
     def audit(self) -> None:
-        """Every slot is in exactly one entry of the four streams, and `where` names it."""
+        """Each slot has one entry in the work streams, where `where` says."""
         places: dict[str, list[str]] = {}
         for stream in WORK_STREAMS:
             for entry in entries_of(stream, self.client.xrange(self.keys(stream))):
