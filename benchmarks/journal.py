@@ -2,8 +2,8 @@
 
 A step is written through `Journal.append` (encode, checksum, payload, fsync, record, fsync), and the same bytes by one
 write and one fsync to a file beside it. A journal of many groups is written, read and audited in a process of its own,
-whose peak memory is measured; its Redis is a run's private one. Each number is beside its bar or its limit. In
-temporary folders, which are removed.
+whose peak memory is measured; its Redis is a run's private one. The demo is run, and says itself what part of its steps
+the journal is. Each number is beside its bar or its limit. In temporary folders, which are removed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from benchmarks.comparison import Comparison, Turn, take_turns, timed
+from benchmarks.demo_seeds import run_seed
 from benchmarks.groups import demo_run, made_up_rollout, scored
 from benchmarks.results import ROOT
 from broker import addresses, embedded
@@ -29,12 +31,14 @@ from broker.keys import Keys
 from broker.messages import ScoredGroup
 from learner.journal import Journal
 from learner.ledger import read_ledger, read_step
+from learner.metrics_file import read_metrics
 from learner.records import framed
 from tools.audit import audit
 
 ARRAYS_ALONE = "limit: ids and log-probabilities alone"
 BARE = "limit: one write and fsync of the same bytes"
-BAR_S, BAR_MB = 60.0, 500.0
+BAR_S, BAR_MB, BAR_PERCENT = 60.0, 500.0, 2.0
+WAITING = ("seconds_wait", "seconds_evaluate")      # for others: no part of a step's own time
 CHECKSUM = "0" * 64
 
 
@@ -48,13 +52,15 @@ class Size:
     rounds: int = 200
     long_steps: int = 200       # of the long journal
     long_groups: int = 50       # of each of them
+    with_demo: bool = True      # a minute
 
 
-FULL, SMOKE = Size(), Size(completions=2, tokens=16, groups=2, rounds=2, long_steps=2, long_groups=2)
+FULL, SMOKE = Size(), Size(completions=2, tokens=16, groups=2, rounds=2, long_steps=2, long_groups=2,
+                           with_demo=False)
 
 
 def measure(size: Size) -> list[Comparison]:
-    """Bytes a token; milliseconds a step; seconds and memory of the long journal."""
+    """Bytes a token; milliseconds a step; seconds and memory of the long journal; its share of the demo's steps."""
     step = _made_up(size, size.groups)
     what = f"{size.groups} groups of {size.completions} x {size.tokens:,} tokens"
     with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +68,7 @@ def measure(size: Size) -> list[Comparison]:
     tokens = sum(group.rollout.num_tokens for group in step)
     seconds, peak_mb = _long_journal(size)
     long = f"{size.long_steps * size.long_groups:,} groups written, read and audited"
-    return [
+    rows = [
         Comparison(what=f"payload of {what}", unit="bytes/token", ours=[payload_bytes / tokens], beside=ARRAYS_ALONE,
                    other=[8.0], less_is_better=True),
         Comparison(what=f"write a step of {what}", unit="ms", less_is_better=True, beside=BARE,
@@ -70,6 +76,12 @@ def measure(size: Size) -> list[Comparison]:
         Comparison(what=long, unit="s", ours=[seconds], beside="bar", other=[BAR_S], less_is_better=True),
         Comparison(what=f"{long}: peak memory", unit="MB", ours=[peak_mb], beside="bar", other=[BAR_MB],
                    less_is_better=True)]
+    if size.with_demo:
+        shares = shares_of(_demo_metrics())
+        rows.append(Comparison(what="packing and writing a step of the demo, of that step without its waiting",
+                               unit="%", ours=shares, beside="bar", other=[BAR_PERCENT] * len(shares),
+                               less_is_better=True))
+    return rows
 
 
 def _made_up(size: Size, groups: int) -> list[ScoredGroup]:
@@ -115,6 +127,28 @@ def _long_journal(size: Size) -> tuple[float, float]:
         raise RuntimeError(f"the long journal failed: {child.stderr[-2000:]}")
     found = json.loads(child.stdout)
     return found["seconds"], found["peak_mb"]
+
+
+def _demo_metrics() -> list[dict[str, Any]]:
+    """The metrics of a run of the demo, on the disk where runs are."""
+    runs = ROOT / "runs"
+    runs.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=runs) as folder:
+        demo = run_seed(0, "hf", Path(folder))
+        addresses.forget(Path(folder) / "seed-0")
+        if demo.exit_code or not demo.is_audit_clean:
+            raise RuntimeError(f"the demo failed: {(Path(folder) / 'seed-0.log').read_text(errors='replace')[-2000:]}")
+        return read_metrics(Path(folder) / "seed-0")
+
+
+def shares_of(steps: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Of each step, how many percent of its own seconds went by until it stood in the journal.
+
+    Args:
+        steps: objects of metrics.jsonl; they count packing the batch in with writing it.
+    """
+    return [100 * step["seconds_journal"] / (step["seconds"] - sum(step.get(part, 0.0) for part in WAITING))
+            for step in steps]
 
 
 def main(words: Sequence[str]) -> int:

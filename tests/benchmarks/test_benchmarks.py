@@ -17,7 +17,9 @@ import pytest
 from benchmarks.__main__ import TITLES
 from benchmarks.comparison import Comparison, Turn, as_table, take_turns
 from benchmarks.demo_seeds import ENGINES, parse_seeds
-from benchmarks.results import append, commit
+from benchmarks.groups import made_up_rollout, scored
+from benchmarks.journal import shares_of
+from benchmarks.results import append, commit, remarks
 from benchmarks.seed_runs import BARS, SeedRun, enough_pass, read_seed_run
 from benchmarks.seed_runs import as_table as seed_table
 from learner.journal import Journal
@@ -75,6 +77,22 @@ def test_every_benchmark_runs_and_its_numbers_are_positive() -> None:
     for what, _, ours, _, other, ratio in rows:
         assert all(float(number.split(" ")[0].replace(",", "")) > 0 for number in (ours, other, ratio)), what
     assert re.search(r"Commit \w+.*cores of .*Python 3", shown.stdout)
+
+
+def test_the_journals_share_of_a_step_leaves_out_what_was_waited_for_others() -> None:
+    steps = [{"seconds": 2.0, "seconds_wait": 0.75, "seconds_evaluate": 0.25, "seconds_journal": 0.01},
+             {"seconds": 0.5, "seconds_wait": 0.0, "seconds_journal": 0.02}]
+    assert shares_of(steps) == [1.0, 4.0]
+
+
+def test_a_step_of_groups_of_8_x_512_tokens_takes_at_most_10_bytes_a_token_on_the_disk(tmp_path: Path) -> None:
+    groups = [scored(made_up_rollout(str(ordinal), completions=8, tokens=512)) for ordinal in range(8)]
+    journal = Journal(tmp_path, 1, run="")
+    before = sum(file.stat().st_size for file in tmp_path.iterdir())
+    journal.append(0, groups, [[0.5, -0.5] * 4] * 8, weights="0" * 64)
+    journal.close()
+    on_disk = sum(file.stat().st_size for file in tmp_path.iterdir()) - before
+    assert 8 < on_disk / (8 * 8 * 512) <= 10, "an id and a log-probability are 8; the rest is all else, and the record"
 
 
 @pytest.mark.parametrize("words", [["no_such"], ["codec", "--smoke", "--write"]])
@@ -174,6 +192,16 @@ def test_block_goes_to_the_end_of_the_file(tmp_path: Path) -> None:
     append(["## One", "", "a"], to=results)
     append(["## Two"], to=results)
     assert results.read_text() == "# Results\n\n## One\n\na\n\n## Two\n"
+
+
+@pytest.mark.parametrize(("before", "now", "said"), [
+    ("abc", "abc", ""), ("abc", "abd", "NOT of one commit"), ("abc", "abc with changes", "NOT of one commit"),
+    ("abc with changes", "abc with changes", "NOT of a commit"), ("unknown", "unknown", "NOT of a commit")])
+def test_numbers_of_no_commit_say_so_loudly(before: str, now: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.results.commit", lambda: now)
+    lines = "\n".join(remarks(before))
+    assert said in lines
+    assert bool(lines) == bool(said)
 
 
 def test_commit_is_that_of_the_checkout() -> None:
