@@ -1,12 +1,14 @@
-"""What an operator asks of a running learner: the field `wanted` of the hash `run`.
+"""What a running learner is told by those who may stop it: the fields `wanted` and `why` of the hash `run`.
 
-Written by `millrace drain|pause|resume`, read by the learner about once a second, and obeyed by the one that comes next
-where none runs. It stays until the learner has done it.
+`wanted` is an operator's: written by `millrace drain|pause|resume`, read by the learner about once a second, and obeyed
+by the one that comes next where none runs. It stays until the learner has done it. `why` is for the signal of whoever
+keeps the roles: `millrace up` writes it before it ends a learner because another role keeps failing, and what the
+learner says last takes it along.
 """
 
 from __future__ import annotations
 
-from broker.connection import Link
+from broker.connection import Link, Wait
 from broker.keys import Keys
 
 DRAIN = "drain"         # let nothing new in, train what is there, checkpoint, end with 0
@@ -16,10 +18,28 @@ GO_ON = ""
 
 def ask(link: Link, keys: Keys, wanted: str) -> None:
     """Ask the learner of a run for DRAIN, PAUSE or GO_ON."""
-    link.script("ask", keys.scripts(), wanted)          # full memory, which may be why, does not refuse it
+    link.script("ask", keys.scripts(), "wanted", wanted)          # full memory, which may be why, does not refuse it
 
 
 def asked(link: Link, keys: Keys) -> str:
     """What was asked for last."""
-    found = link(lambda client: client.hget(keys("run"), "wanted"))
-    return found.decode() if isinstance(found, bytes) else GO_ON
+    return _read(link, keys, "wanted")
+
+
+def explain(link: Link, keys: Keys, why: str) -> None:
+    """Say why the learner is about to be sent a signal; "" takes it back.
+
+    Raises:
+        redis.RedisError: it could not be said now.
+    """
+    link.script("ask", keys.scripts(), "why", why, wait=Wait.FOR_NOTHING)
+
+
+def explanation(link: Link, keys: Keys) -> str:
+    """Why the learner was sent a signal; "" where nobody said."""
+    return _read(link, keys, "why")
+
+
+def _read(link: Link, keys: Keys, field: str) -> str:
+    found = link(lambda client: client.hget(keys("run"), field))
+    return found.decode() if isinstance(found, bytes) else ""

@@ -10,6 +10,7 @@ from pathlib import Path
 import redis
 
 from broker.connection import Link, Wait
+from broker.control import explanation
 from broker.errors import Fenced, WrongBroker
 from broker.keys import Keys
 from broker.ownership import Ownership
@@ -68,10 +69,14 @@ class Status:
     def end(self, status: str, reason: str, version: int, *, wanted: str | None = None) -> None:
         """The run is `finished`, `stopped` or `failed`.
 
+        Where a signal stopped it, and whoever sent that has said why, the run has failed for that reason.
+
         Args:
             wanted: what the operator asked for becomes this at the same moment, where it was done.
         """
         more = {} if wanted is None else {"wanted": wanted}
+        if status == "stopped" and wanted is None and (why := explanation(self._link, self._keys)):
+            status, reason = "failed", why
         if not self._write(status, mask(reason), version, **more):
             log.warning("status_not_told status=%s: a newer learner has run %s", status, self.run.name)
 

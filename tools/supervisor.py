@@ -80,12 +80,14 @@ class Supervisor:
         on_line: told (role, line) for every line that a child writes.
         on_tick: called about ten times a second; raises what ends the run.
         on_death: told (role, pid, how) of every process that a signal or an error ended.
+        on_giving_up: told (role, reason) when a role's failures end the run, before the learner is asked to end.
         grace_s: for a process other than the learner to end by itself when the run is over.
     """
 
     def __init__(self, commands: Sequence[Command], *, environment: Mapping[str, str], logs: Path,
                  on_line: Callable[[str, str], None], on_tick: Callable[[], None] = lambda: None,
                  on_death: Callable[[str, int, str], None] = lambda _role, _pid, _how: None,
+                 on_giving_up: Callable[[str, str], None] = lambda _role, _reason: None,
                  restarts: Restarts | None = None, grace_s: float = GRACE_S) -> None:
         logs.mkdir(parents=True, exist_ok=True)
         self.children = [Child(command, logs / f"{command.role}.log") for command in commands]
@@ -94,6 +96,7 @@ class Supervisor:
         self._on_line = on_line
         self._on_tick = on_tick
         self._on_death = on_death
+        self._on_giving_up = on_giving_up
         self._restarts = restarts or Restarts()
         self._grace_s = grace_s
 
@@ -176,8 +179,7 @@ class Supervisor:
             return None
         self._on_death(role, pid, _words(code))
         if code == BAD_CONFIG:
-            return Outcome(code=1, failed_role=role,
-                           reason=f"{role} {_words(code)}: another start would change nothing")
+            return self._give_up(role, f"{role} {_words(code)}: another start would change nothing")
         return self._start_again(child, code)
 
     def _start_again(self, child: Child, code: int) -> Outcome | None:
@@ -191,14 +193,18 @@ class Supervisor:
         child.restarted_at = [at for at in child.restarted_at if now - at < self._restarts.window_s]
         times = len(child.restarted_at)
         if times >= self._restarts.most:
-            return Outcome(code=1, failed_role=role, reason=(
-                f"{role} {_words(code)} {times + 1} times within {self._restarts.window_s:.0f} s"))
+            return self._give_up(role, f"{role} {_words(code)} {times + 1} times within "
+                                       f"{self._restarts.window_s:.0f} s")
         pause_s = self._restarts.first_pause_s * 2**times
         child.restarted_at.append(now)
         child.start_at = now + pause_s
         log.warning("died role=%s how=%r restart_in_s=%.1f restart=%d/%d", role, _words(code), pause_s, times + 1,
                     self._restarts.most)
         return None
+
+    def _give_up(self, role: str, reason: str) -> Outcome:
+        self._on_giving_up(role, reason)
+        return Outcome(code=1, failed_role=role, reason=reason)
 
     def _finish(self, outcome: Outcome | None) -> Outcome:
         """End the learner first, so that it commits what it has begun, then the others together."""

@@ -24,12 +24,17 @@ from redis.retry import Retry
 
 from broker import processes
 from broker.connection import Link
+from broker.control import explain
 from broker.deaths import LAST_LINES, record_death
-from broker.joining import forget
+from broker.errors import PipelineError
+from broker.joining import forget, state_of
 from broker.keys import Keys
+from broker.ownership import Ownership
 from config.loading import load_run
 from config.logs import mask
 from config.run import Run
+from learner.ledger import read_ledger
+from learner.status import Status
 from tools.commands import Command, commands
 from tools.console import LiveConsole, PlainConsole, RunConsole, restore_terminal
 from tools.log_tail import last_lines
@@ -41,6 +46,9 @@ from tools.supervisor import Outcome, Supervisor
 log = logging.getLogger(__name__)
 
 LOG_LINES = 15
+REASON_LINES = 3            # of a role that keeps failing, as part of the run's reason
+REASON_CHARS = 200          # of each
+OUTAGE_S = 5.0              # that the run's end waits for Redis
 
 Company = Callable[[Supervisor, RedisKeeper, threading.Event], AbstractContextManager[Callable[[], None]]]
 
@@ -92,15 +100,19 @@ def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: 
             for watch in watching:
                 watch()
 
+        reason = _Reason(run, keeper.url)
         supervisor = Supervisor(plan, environment={"REDIS_URL": keeper.url}, logs=run.folder / "logs",
-                                on_line=console.line, on_tick=tick, on_death=_Undertaker(run, keeper.url))
+                                on_line=console.line, on_tick=tick, on_death=_Undertaker(run, keeper.url),
+                                on_giving_up=reason.give)
         supervisors.append(supervisor)
         _forget(run, keeper.url)
         with company(supervisor, keeper, stop) as act:
             watching += [act, lambda: console.tick(progress.view, supervisor.running)]
             try:
                 with console:
-                    return supervisor.run(stop)
+                    outcome = supervisor.run(stop)
+                    reason.make_sure()
+                    return outcome
             finally:
                 progress.stop()
 
@@ -109,6 +121,7 @@ def _forget(run: Run, url: str) -> None:
     """What the run's last learner has said, so that no role takes its configuration for that of this one."""
     with contextlib.closing(Link(url, outage_s=run.broker.outage_s)) as link:
         forget(link, Keys(run.name))
+        explain(link, Keys(run.name), "")
 
 
 class _Undertaker:
@@ -123,6 +136,47 @@ class _Undertaker:
     def __call__(self, role: str, pid: int, how: str) -> None:
         record_death(self._client, self._keys, host=socket.gethostname(), pid=pid, how=how,
                      last_lines=last_lines(self._logs / f"{role}.log", LAST_LINES))
+
+
+class _Reason:
+    """Why a run ends whose learner is well: another role keeps failing. It goes into the run's status."""
+
+    def __init__(self, run: Run, url: str) -> None:
+        self._run = run
+        self._url = url
+        self._keys = Keys(run.name)
+        self._text = ""
+
+    def give(self, role: str, reason: str) -> None:
+        """Tell the learner, before it is sent a signal: its last words will say it."""
+        lines = [line.strip()[:REASON_CHARS] for line in last_lines(self._run.folder / "logs" / f"{role}.log",
+                                                                    REASON_LINES)]
+        self._text = mask(f"{reason}; its last lines: {' | '.join(lines)}" if lines else reason)
+        with contextlib.closing(Link(self._url, outage_s=OUTAGE_S)) as link:
+            try:
+                explain(link, self._keys, self._text)
+            except redis.RedisError as error:
+                log.warning("reason_not_told reason=%r error=%s", self._text, error)
+
+    def make_sure(self) -> None:
+        """Say it for a learner that was not there, or ended before it could say anything."""
+        if not self._text:
+            return
+        try:
+            with contextlib.closing(Link(self._url, outage_s=OUTAGE_S)) as link:
+                explain(link, self._keys, "")
+                if state_of(link, self._keys).has_ended:
+                    return
+                ledger = read_ledger(self._run.folder / "journal", strict=False)
+                gone = Ownership(link, self._keys)
+                gone.fence = ledger.fence           # a newer learner's run, in another folder, has not failed
+                status = Status(self._run, link, self._keys, gone)
+                if ledger.lives:
+                    status.refuse(self._text)
+                else:
+                    status.end("failed", self._text, 0)
+        except (PipelineError, redis.RedisError) as error:
+            log.warning("status_not_told reason=%r error=%s", self._text, error)
 
 
 class _ToConsole(logging.Handler):

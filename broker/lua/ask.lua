@@ -1,4 +1,4 @@
--- What an operator wants of the learner. ARGV: drain, pause or nothing (broker/control.py).
+-- What the learner is to do, or why it is to stop (broker/control.py). ARGV: wanted or why, what is said.
 redis.call('ZREM', SLOTS, '')
-redis.call('HSET', RUN, 'wanted', ARGV[1])
+redis.call('HSET', RUN, ARGV[1], ARGV[2])
 return 1

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from broker.connection import Link
-from broker.control import DRAIN, GO_ON, PAUSE, ask, asked
+from broker.control import DRAIN, GO_ON, PAUSE, ask, asked, explain, explanation
 from broker.errors import Fenced, WrongBroker
-from broker.joining import forget
+from broker.joining import RunState, forget, state_of
 from broker.keys import Keys
 from broker.ownership import Ownership
 from config.loading import from_yaml
@@ -109,6 +109,24 @@ def test_what_was_asked_for_is_done_at_the_moment_of_the_end(
     assert asked(link, keys) == GO_ON
 
 
+@pytest.mark.parametrize(("end", "wanted", "said"), [
+    ("stopped", None, ("failed", "scorers-0 keeps dying")),
+    ("stopped", GO_ON, ("stopped", "the learner's words")),         # drained meanwhile, as it was asked to
+    ("finished", None, ("finished", "the learner's words")),
+    ("failed", None, ("failed", "the learner's words")),
+])
+def test_a_signal_that_was_explained_is_the_reason_of_a_run_that_it_stopped(
+        end: str, wanted: str | None, said: tuple[str, str], status: Status, link: Link) -> None:
+    keys, folder = Keys("test"), status.run.folder
+    explain(link, keys, "scorers-0 keeps dying")
+    status.end(end, "the learner's words", 3, wanted=wanted)
+    assert (read_status(folder)["status"], read_status(folder)["reason"]) == said
+    assert state_of(link, keys) == RunState(*said)
+    explain(link, keys, "")
+    status.end("stopped", "a signal asked for it", 3)
+    assert state_of(link, keys) == RunState("stopped", "a signal asked for it")
+
+
 @pytest.mark.usefixtures("server_settings")
 def test_full_memory_keeps_nobody_from_beginning_ending_advising_and_asking(
         hold: Callable[[], Status], link: Link, keys: Keys) -> None:
@@ -118,6 +136,8 @@ def test_full_memory_keeps_nobody_from_beginning_ending_advising_and_asking(
     status.begin(0)
     status.advise("a smaller learning rate")
     ask(link, keys, PAUSE)
+    explain(link, keys, "scorers-0 keeps dying")
+    assert explanation(link, keys) == "scorers-0 keeps dying"
     told: Any = link.client.hgetall(keys("run"))
     assert (told[b"status"], told[b"advice"], told[b"wanted"]) == (b"running", b"a smaller learning rate", b"pause")
     status.end("failed", "memory is full", 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,11 +16,15 @@ import pytest
 import redis
 
 from broker import addresses
+from broker.connection import Link
+from broker.control import explanation
+from broker.joining import RunState, state_of
+from broker.keys import Keys
 from tools.run_folder import read_run
 
 ROOT = Path(__file__).parents[2]
 
-# argv: runs_dir and a learner's script, whose status.json is written by its last words.
+# argv: runs_dir, a learner's script, whose status.json is written by its last words, a generator's, and where Redis is.
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -29,9 +34,10 @@ from tools.commands import Command
 from tools.console import PlainConsole
 from tools.run_folder import held
 run = build_run([("a test", {"name": "demo", "runs_dir": sys.argv[1], "model": {"path": "tiny"},
-                             "data": {"train": {"type": "procedural"}}, "learner": {"steps": 3}})])
+                             "data": {"train": {"type": "procedural"}}, "learner": {"steps": 3},
+                             "broker": {"url": sys.argv[4] or None}})])
 plan = [Command(role="learner", args=("bash", "-c", sys.argv[2]), ends_the_run=True),
-        Command(role="generator-0", args=("bash", "-c", "sleep 300 & wait"))]
+        Command(role="generator-0", args=("bash", "-c", sys.argv[3]))]
 with held(run.folder):
     outcome = up.perform(run, plan, PlainConsole())
 up.report(run, outcome, 1.0)
@@ -42,16 +48,16 @@ SAYS = """say() {{
 }}
 """
 
-StartUp = Callable[[str], "subprocess.Popen[str]"]
+StartUp = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
 def start_up(runs_dir: Path) -> Iterator[StartUp]:
     started: list[subprocess.Popen[str]] = []
 
-    def start(learner: str) -> subprocess.Popen[str]:
-        up = subprocess.Popen([sys.executable, "-c", PROGRAM, str(runs_dir), SAYS.format(runs=runs_dir) + learner],
-                              cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    def start(learner: str, generator: str = "sleep 300 & wait", redis_url: str = "") -> subprocess.Popen[str]:
+        up = subprocess.Popen([sys.executable, "-c", PROGRAM, str(runs_dir), SAYS.format(runs=runs_dir) + learner,
+                               generator, redis_url], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         started.append(up)
         return up
 
@@ -98,6 +104,49 @@ def test_a_failed_learner_is_quoted_and_its_code_passed_on(start_up: StartUp) ->
     assert up.returncode == 1
     assert "reason     disk_full" in output
     assert re.search(r"The end of .*learner\.log:\n  the last words", output)
+
+
+# argv: runs_dir. A learner that begins, and says why it was stopped.
+LEARNER = """
+import os, sys
+from broker.connection import Link
+from broker.keys import Keys
+from broker.ownership import Ownership
+from broker.processes import stop_on_signals
+from config.loading import build_run
+from learner.journal import Journal
+from learner.status import Status
+run = build_run([("a test", {"name": "demo", "runs_dir": sys.argv[1], "model": {"path": "tiny"},
+                             "data": {"train": {"type": "procedural"}}})])
+stop = stop_on_signals()
+link, keys = Link(os.environ["REDIS_URL"], outage_s=5.0), Keys("demo")
+ownership = Ownership(link, keys)
+Journal(run.folder / "journal", ownership.claim(0), run="demo").close()
+status = Status(run, link, keys, ownership)
+status.begin(1)
+(run.folder / "begun").touch()
+stop.wait()
+status.end("stopped", "a signal asked for it", 2)
+"""
+
+
+@pytest.mark.parametrize(("program", "version"), [
+    (LEARNER, 2),                                           # hears it, and says it
+    (f"{LEARNER.partition('stop.wait')[0]}os.kill(os.getpid(), 9)", 1),       # is being started again
+    ("import sys, pathlib; pathlib.Path(sys.argv[1], 'demo', 'begun').touch(); input()", 0),    # knows no signal yet
+])
+def test_a_run_that_another_role_ends_has_that_for_its_reason(
+        program: str, version: int, start_up: StartUp, runs_dir: Path, link: Link) -> None:
+    learner = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(program)} {runs_dir} < <(sleep 60)"
+    generator = f"until [ -e {runs_dir}/demo/begun ]; do sleep 0.05; done; echo no GPU here; echo bye; exit 2"
+    output, _ = (up := start_up(learner, generator, link.url)).communicate(timeout=30)
+    reason = "generator-0 ended with code 2: another start would change nothing; its last lines: no GPU here | bye"
+    assert up.returncode == 1
+    assert f"reason     {reason}\n" in output
+    found = read_run(runs_dir / "demo")
+    assert (found.status, found.reason, found.version) == ("failed", reason, version)
+    assert state_of(link, Keys("demo")) == RunState("failed", reason)
+    assert explanation(link, Keys("demo")) == "", "not the reason of the next signal"
 
 
 def test_a_sigterm_lets_the_learner_finish(start_up: StartUp, runs_dir: Path) -> None:
