@@ -2,8 +2,9 @@
 
 In: the policy after a step. Out: `checkpoints/step-000050/` with every rank's parts and `manifest.json`, which names
 each file with its size and sha256 and is written last. Runs in rank 0 (all ranks write their parts). A save that was
-interrupted leaves a `.tmp` that nobody reads and the next save removes; a checkpoint that is not what its manifest says
-is named in a warning, and the one before it is used. Finding a good one needs no torch.
+interrupted leaves a `.tmp` that nobody reads and the next save removes; a checkpoint that is not what its manifest
+says, or that holds other steps than the journal, is named in a warning, and the one before it is used. Finding a good
+one needs no torch.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from config.run import Run
 from learner.disk import sync
 
 if TYPE_CHECKING:
+    from learner.ledger import Ledger
     from learner.policy import Policy
 
 log = logging.getLogger(__name__)
@@ -41,8 +43,7 @@ class Progress:
     version: int            # optimizer steps done
     first_row: int          # draw of the data's order that a run from here begins with
     fingerprint: str        # of those data
-    fence: int = 0          # of the life that saved it: with `steps`, its place in the journal
-    steps: int = 0          # step records of the journal that it holds
+    fence: int = 0          # of the life that wrote the last step that it holds; 0: it holds none of this run's
 
 
 class Checkpoints:
@@ -71,7 +72,7 @@ class Checkpoints:
             for leftover in self.folder.glob(f"*{ASIDE}"):
                 shutil.rmtree(leftover)
             # To replace a whole one would leave a moment without any, and the journal may have let go of older steps.
-            if final.is_dir() and what_is_wrong(final) is None:
+            if final.is_dir() and what_is_wrong(final) is None and _holds_the_same(final, progress):
                 return final
             policy.save_checkpoint(aside, asdict(progress))
             size = _seal(aside)
@@ -87,22 +88,26 @@ class Checkpoints:
         log.info("checkpoint path=%s bytes=%d took_s=%.1f", final, size, time.monotonic() - started)
         return final
 
-    def newest_good(self, *, at_most: int | None = None) -> Path | None:
+    def newest_good(self, *, at_most: int | None = None, ledger: Ledger | None = None) -> Path | None:
         """The newest checkpoint whose files are what its manifest says; None if there is none.
 
         Each broken one is named in a warning. Every byte is read.
 
         Args:
             at_most: look at versions up to this one only.
+            ledger: look at those only whose steps it has. A learner that lost the run in the middle of a save leaves
+                one of steps that are void.
         """
         for folder in reversed(self._kept()):
             if at_most is not None and version_of(folder) > at_most:
                 continue
-            wrong = what_is_wrong(folder)
+            wrong, event = what_is_wrong(folder), "checkpoint_broken"
+            if wrong is None and ledger is not None:
+                wrong, event = _why_not_of(ledger, folder), "checkpoint_of_other_steps"
             if wrong is None:
                 return folder
-            log.warning("checkpoint_broken path=%s reason=%s: an older one is used, and the journal's later steps are "
-                        "trained again", folder, wrong)
+            log.warning("%s path=%s reason=%s: an older one is used, and the journal's later steps are trained again",
+                        event, folder, wrong)
             self._broken.add(folder.name)
         return None
 
@@ -208,6 +213,31 @@ def what_is_wrong(folder: Path, *, sizes_only: bool = False) -> str | None:
         return f"{error.filename}: {error.strerror}"
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return f"{MANIFEST} can't be read: {type(error).__name__}: {error}"
+
+
+def _why_not_of(ledger: Ledger, folder: Path) -> str | None:
+    """Why a whole checkpoint does not hold the ledger's steps, for people; None if it does."""
+    try:
+        progress = read_progress(folder)
+    except RunFailed as error:
+        return str(error)
+    if progress.fence == 0:                 # no step: what the run began with
+        return None
+    step = progress.version - 1
+    writer = next((record["fence"] for record in reversed(ledger.steps) if record["step"] == step), None)
+    if writer is None:
+        return f"it holds step {step} of life {progress.fence}, which the journal does not have"
+    if writer != progress.fence:
+        return f"it holds step {step} of life {progress.fence}, and the journal has that step of life {writer}"
+    return None
+
+
+def _holds_the_same(folder: Path, progress: Progress) -> bool:
+    """Whether a whole checkpoint of the same version holds the same steps: a life writes each of them once."""
+    try:
+        return read_progress(folder).fence == progress.fence
+    except RunFailed:
+        return False
 
 
 def _other_size(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> str | None:

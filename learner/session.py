@@ -184,14 +184,14 @@ class Session:
     def _start(self, policy: Policy, ledger: Journal, train: PromptSource, metrics: Metrics) -> Progress:
         """Bring the policy to where the ledger ends."""
         facts = ledger.ledger.lives[0]
-        newest = self.checkpoints.newest_good() if self.history.has_begun else None
+        newest = self.checkpoints.newest_good(ledger=ledger.ledger) if self.history.has_begun else None
         folder = newest or (Path(facts["start"]) if facts["start"] else None)
         version = 0 if folder is None else checkpoint.load(policy, folder, is_checked=newest is not None).version
         if newest is not None:
             log.info("going_on checkpoint=%s steps_in_journal=%d", newest, len(ledger.ledger.steps))
         if folder is not None and newest is None:       # a copy of our own: the other run may remove its checkpoint
             self.checkpoints.save(policy, Progress(version=version, first_row=facts["first_row"],
-                                                   fingerprint=train.fingerprint, fence=ledger.fence))
+                                                   fingerprint=train.fingerprint))
         version = catch_up(self.run, policy, ledger.folder, ledger.ledger, version, report=metrics.replayed)
         if folder is not None and newest is None and version >= self.run.learner.steps:
             raise RunFailed(f"learner.resume={folder} stands at step {version}, and learner.steps="

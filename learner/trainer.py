@@ -170,9 +170,9 @@ class Trainer:
         out: Any = self.ownership.link(lambda client: client.zrange(self.ownership.keys("slots"), 0, -1))
         oldest = min((ordinal_of(group_id.decode()) for group_id in out if retry_of(group_id.decode()) == 0),
                      default=self.feeder.position)
+        steps = self.journal.ledger.steps
         return Progress(version=self.version, first_row=self._start.first_row + oldest,
-                        fingerprint=self.feeder.train.fingerprint, fence=self.journal.fence,
-                        steps=len(self.journal.ledger.steps))
+                        fingerprint=self.feeder.train.fingerprint, fence=steps[-1]["fence"] if steps else 0)
 
     def _evaluate_what_is_due(self) -> None:
         """The first version, for whose round training waits, and then every so many."""

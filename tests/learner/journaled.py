@@ -57,7 +57,7 @@ class JournaledRun:
             checksum = self._publish()
             if self.version in checkpoints:
                 Checkpoints(run).save(self.policy, Progress(version=self.version, first_row=0, fingerprint="f",
-                                                            fence=self._fence, steps=self.version))
+                                                            fence=self._fence))
         journal.close()
 
     def _publish(self) -> str:

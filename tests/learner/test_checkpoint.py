@@ -13,6 +13,7 @@ import pytest
 
 from broker.errors import RunFailed
 from learner.checkpoint import MANIFEST, Checkpoints, Progress, load, what_is_wrong
+from learner.ledger import Ledger
 from tests.learner.chain import make_run
 
 
@@ -31,16 +32,16 @@ class Parts:
             if name == self.fails_at:
                 raise OSError(28, "No space left on device")
             (folder / name).write_bytes(f"{name} of version {state['version']}".encode())
-        (folder / "state.json").write_text(json.dumps(state))
+        (folder / "state.json").write_text(json.dumps({"state": state}))
 
     def load_checkpoint(self, folder: Path) -> dict[str, Any]:
         self.loaded.append(folder)
-        state: dict[str, Any] = json.loads((folder / "state.json").read_text())
+        state: dict[str, Any] = json.loads((folder / "state.json").read_text())["state"]
         return state
 
 
-def progress(version: int) -> Progress:
-    return Progress(version=version, first_row=2 * version, fingerprint="f", fence=3, steps=version)
+def progress(version: int, *, fence: int = 3) -> Progress:
+    return Progress(version=version, first_row=2 * version, fingerprint="f", fence=fence)
 
 
 def make(tmp_path: Path, versions: range | tuple[int, ...] = (), *, keep: int = 3) -> tuple[Checkpoints, Any]:
@@ -136,6 +137,32 @@ def test_an_older_one_can_be_asked_for(tmp_path: Path) -> None:
     checkpoints, _ = make(tmp_path, (30, 40, 50))
     assert checkpoints.newest_good(at_most=49) == checkpoints.folder / "step-000040"
     assert checkpoints.newest_good(at_most=29) is None
+
+
+def test_one_of_steps_that_the_journal_does_not_have_is_named_and_the_one_before_is_used(
+        tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A learner that lost the run in the middle of a save leaves one whose last step is void."""
+    checkpoints, policy = make(tmp_path)
+    for version, fence in ((0, 0), (2, 1), (4, 2), (6, 2)):
+        checkpoints.save(policy, progress(version, fence=fence))
+    # Life 2 was cut off before step 3, by life 3, which got as far as step 4.
+    ledger = Ledger(steps=[{"step": step, "fence": fence} for step, fence in enumerate((1, 1, 2, 3, 3))])
+    with caplog.at_level(logging.WARNING):
+        assert checkpoints.newest_good(ledger=ledger) == checkpoints.folder / "step-000002"
+    event, why = f"checkpoint_of_other_steps path={checkpoints.folder}", "reason=it holds step"
+    assert [message.partition(": an older")[0] for message in caplog.messages] == [
+        f"{event}/step-000006 {why} 5 of life 2, which the journal does not have",
+        f"{event}/step-000004 {why} 3 of life 2, and the journal has that step of life 3"]
+    assert checkpoints.oldest_version() == 2, "they cover nothing either"
+    assert checkpoints.newest_good(ledger=Ledger()) is None
+    checkpoints.save(policy, progress(4, fence=3))
+    assert checkpoints.newest_good(ledger=ledger) == checkpoints.folder / "step-000004", "life 3 wrote its own"
+
+
+def test_what_a_run_began_with_holds_no_step_that_a_journal_could_lack(tmp_path: Path) -> None:
+    checkpoints, policy = make(tmp_path)
+    checkpoints.save(policy, progress(7, fence=0))                      # learner.resume=FOLDER copies it
+    assert checkpoints.newest_good(ledger=Ledger()) == checkpoints.folder / "step-000007"
 
 
 def test_an_interrupted_save_counts_for_nothing_and_is_removed_by_the_next(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_only_the_steps_after_a_checkpoint_are(tmp_path: Path) -> None:
     policy = HashPolicy("something else")
     newest: Any = Checkpoints(made.run).newest_good()
     progress = load(policy, newest)                             # type: ignore[arg-type]
-    assert (progress.version, progress.fence, progress.steps) == (4, 1, 4)
+    assert (progress.version, progress.fence) == (4, 1)
     assert again(made, policy, progress.version) == 5
     assert policy.weights == made.policy.weights
     assert [version for version, _ in policy.steps] == [4]

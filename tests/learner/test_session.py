@@ -17,6 +17,7 @@ from broker.errors import BrokerUnavailable, RunFailed
 from broker.keys import Keys
 from broker.ownership import Ownership
 from config.run import Run
+from learner.checkpoint import Checkpoints, Progress
 from learner.ledger import JournalError
 from learner.session import Session
 from learner.status import read_status
@@ -63,6 +64,16 @@ def test_a_run_that_began_with_anothers_checkpoint_needs_it_no_more(run: Run, li
     assert (second.folder / "checkpoints" / "step-000000").is_dir()
     shutil.rmtree(start)
     assert train(Session(second, link), stop) == 0, "the same command goes on"
+
+
+def test_a_checkpoint_of_steps_that_the_journal_does_not_have_is_not_gone_on_from(run: Run, link: Link) -> None:
+    stop = threading.Event()
+    stop.set()
+    assert train(Session(run, link), stop) == 0
+    cut_off: Any = FilePolicy()                         # a learner whose steps are void, in the middle of its save
+    Checkpoints(run).save(cut_off, Progress(version=5, first_row=0, fingerprint="f", fence=1))
+    assert train(Session(run, link), stop) == 0
+    assert int(read_status(run.folder)["version"]) == 0
 
 
 @pytest.mark.parametrize("harm", ["ledger", "configuration"])

@@ -65,12 +65,13 @@ class ChainPolicy:
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
         folder.mkdir(parents=True)
-        (folder / "state.json").write_text(json.dumps(state | {"weights": self.weights}))
+        (folder / "state.json").write_text(json.dumps({"state": state, "weights": self.weights}))
         park("checkpoint")
 
     def load_checkpoint(self, folder: Path) -> dict[str, Any]:
-        state: dict[str, Any] = json.loads((folder / "state.json").read_text())
-        self.weights = state.pop("weights")
+        content = json.loads((folder / "state.json").read_text())
+        self.weights = content["weights"]
+        state: dict[str, Any] = content["state"]
         return state
 
     def save_model(self, folder: Path) -> None:
