@@ -1,8 +1,8 @@
 """A work stream as its workers see it: lease entries, keep the leases, hand results over.
 
-`Consumer.lease` decides who works; `hand_over` decides whose result counts. Generators and the scorers' dispatcher use
-it; the learner reads `scored` and `dead` by itself (learner.intake), since it is their only reader.
-A process that dies leaves its entries pending: another one takes them over once they are idle longer than the lease.
+`Consumer.lease` shares the work out, and `hand_over` accepts one result of it. Generators and the scorers' dispatcher
+use it; `scored` and `dead` have one reader, the learner, and no need of it (learner.intake). What a process had leased
+when it died goes to another one as soon as the lease runs out.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Consumer:
         return entries_of(self.stream, flat)
 
     def take_over(self, count: int) -> list[Entry]:
-        """Entries that have been idle longer than the lease, now this consumer's."""
+        """Entries whose lease has run out, now this consumer's."""
         self._cursor, found = self._with_group(lambda: self.link.script(
             "take_over", self.keys.scripts(), self.stream, self.name, int(self.lease_s * 1000), self._cursor, count))
         entries = entries_of(self.stream, [(entry_id, dict(zip(flat[::2], flat[1::2], strict=True)))

@@ -33,7 +33,7 @@ POLL_S = 0.1
 class Ranks:
     """This process's place among the learner's processes."""
 
-    rank: int           # 0 speaks to Redis and writes the journal; the others follow it
+    rank: int           # 0 has the run's Redis and journal to itself; the others do as it says
     local_rank: int     # its number on this machine: which GPU
     world_size: int
 

@@ -192,7 +192,7 @@ def newest_entry(world: World) -> Entry:
     return entry
 
 
-# Full memory, in the middle of each script.
+# Memory full as each script is about to run; none can be caught half way.
 
 @pytest.mark.parametrize("script", ["issue", "issue_eval"])
 def test_with_full_memory_nothing_new_comes_in(begin: Begin, script: str) -> None:
