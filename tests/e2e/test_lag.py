@@ -1,4 +1,7 @@
-"""Lag is bounded exactly, however unequal the generators are."""
+"""Lag is bounded exactly, however unequal the generators are.
+
+`make prove-lag` runs the longer form, and sets LAG_REPORT: a file that gets a JSON object of what came of it.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag(rol
     assert roles.audit().is_clean
 
 
-@pytest.mark.skipif("LAG" not in os.environ, reason="three minutes each: make prove-lag")
+@pytest.mark.skipif("LAG_REPORT" not in os.environ, reason="two minutes each: make prove-lag")
 @pytest.mark.parametrize("max_lag", [0, 1, 4])
 @pytest.mark.timeout(500)
 def test_nor_does_one_that_stands_still_for_a_minute_and_nobody_waits_beyond_the_deadline(
@@ -66,12 +69,15 @@ def test_nor_does_one_that_stands_still_for_a_minute_and_nobody_waits_beyond_the
     records = roles.metrics()
     lag = max(record["lag_max"] for record in records)
     longest = max(record["seconds"] for record in records[1:])
-    sys.stdout.write(f"max_lag={max_lag}: {len(records)} steps, largest lag {lag}, longest step {longest:.1f} s, "
-                     f"generators trained on: {len(_samplers(roles))}\n")
+    audit = roles.audit()
+    Path(os.environ["LAG_REPORT"]).write_text(json.dumps({
+        "max_lag": max_lag, "steps": len(records), "lag": lag, "step_s": longest, "deadline_s": DEADLINE_S,
+        "wait_s": max(record["seconds_wait"] for record in records[1:]), "lost": audit.lost, "twice": audit.twice,
+        "redis": roles.redis.info("server")["redis_version"]}))
     assert lag <= max_lag
     assert longest <= DEADLINE_S
     assert len(_samplers(roles)) == 3
-    assert roles.audit().is_clean
+    assert audit.is_clean
 
 
 def _samplers(roles: Roles) -> set[str]:
