@@ -31,7 +31,7 @@ from tools import audit as auditing
 from tools.audit import NoJournal
 from tools.audit_sums import Audit
 from tools.chaos_monkey import Monkey, Orders
-from tools.chaos_targets import Targets
+from tools.chaos_targets import ROLES, Targets
 from tools.commands import commands
 from tools.console import PlainConsole
 from tools.redis_keeper import RedisKeeper
@@ -162,13 +162,13 @@ def chaos(run: Run, words: Sequence[str], orders: Orders, *, as_json: bool) -> i
 
 
 def as_object(run: Run, storm: Chaos, orders: Orders, outcome: Outcome) -> dict[str, Any]:
-    """What came of it: the audit's keys, and chaos' own."""
+    """What came of it: the audit's keys, and chaos' own; `kills` has every role, `back_s` those that came back."""
     rates, record = pass_rates(run), storm.monkey.record
     return {**(asdict(storm.audit) if storm.audit else {}), "run": run.name, "seed": orders.seed,
             "exit_code": outcome.code, "reason": outcome.reason, "steps": max(read_run(run.folder).version, 0),
-            "seconds": round(storm.seconds, 1), "kills": dict(record.kills), "disturbances": dict(record.disturbances),
-            "back_s": storm.monkey.returns.summary(), "eval_pass_rate": rates[-1][1] if rates else None,
-            "learning_curve": rates}
+            "seconds": round(storm.seconds, 1), "kills": {role: record.kills[role] for role in ROLES},
+            "disturbances": dict(record.disturbances), "back_s": storm.monkey.returns.summary(),
+            "eval_pass_rate": rates[-1][1] if rates else None, "learning_curve": rates}
 
 
 def as_lines(run: Run, storm: Chaos) -> list[str]:
