@@ -7,7 +7,9 @@ name that is taken.
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from learner.ranks import Ranks
 
 log = logging.getLogger("learner")
+
+POLL_S = 0.2
 
 USAGE = """usage: python -m learner --config FILE [key=value ...] [--print-config] [--version] [--help]
 
@@ -56,11 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _start(run: Run, words: Sequence[str]) -> int:
     from learner.ranks import launch_or_join
-    from learner.status import read_status
 
-    status = read_status(run.folder)
-    if status.get("status") == "finished" and int(status.get("version", 0)) >= run.learner.steps:
-        log.info("run %s is finished; its model is in %s", run.name, run.folder / "model")
+    if _is_finished(run):
         return 0
     ranks = launch_or_join(run, words)
     if isinstance(ranks, int):
@@ -72,11 +73,33 @@ def _start(run: Run, words: Sequence[str]) -> int:
         return 1
 
 
+def _is_finished(run: Run) -> bool:
+    """Whether the run's folder says so; logs it then."""
+    from learner.status import read_status
+
+    status = read_status(run.folder)
+    is_finished = status.get("status") == "finished" and int(status.get("version", 0)) >= run.learner.steps
+    if is_finished:
+        log.info("run %s is finished; its model is in %s", run.name, run.folder / "model")
+    return is_finished
+
+
 def _follow(run: Run, ranks: Ranks) -> int:
+    has_joined = threading.Event()
+    threading.Thread(target=_leave_if_finished, args=(run, has_joined), name="leave-if-finished", daemon=True).start()
     from learner.policy import Policy
 
-    Policy(run, rank=ranks.rank, world_size=ranks.world_size).follow()
+    policy = Policy(run, rank=ranks.rank, world_size=ranks.world_size)
+    has_joined.set()
+    policy.follow()
     return 0
+
+
+def _leave_if_finished(run: Run, has_joined: threading.Event) -> None:
+    """End this process if rank 0 finds that there is nothing to do: it does not come to where the ranks meet then."""
+    while not has_joined.wait(POLL_S):
+        if _is_finished(run):
+            os._exit(0)         # the main thread is inside torch, and waits for rank 0
 
 
 def _lead(run: Run, world_size: int) -> int:
@@ -96,11 +119,13 @@ def _lead(run: Run, world_size: int) -> int:
         from learner.session import Session
 
         session = Session(run, link)
-        session.open()
+        try:
+            session.open()
+        except AlreadyFinished as done:
+            session.status.restore()
+            log.info("%s", done)
+            return 0
         return session.train(lambda: _load(run, world_size), stop)
-    except AlreadyFinished as done:
-        log.info("%s", done)
-        return 0
     except NameTaken as error:
         log.error("%s", error)     # noqa: TRY400 - the message is what people need
         return 2

@@ -46,6 +46,13 @@ class Status:
         self._begun = "yes"
         self.end("failed", reason, int(read_status(self.run.folder).get("version", 0)))
 
+    def restore(self) -> None:
+        """Of a finished run whose folder has lost its status.json, write that again: the other ranks read it, too."""
+        if not read_status(self.run.folder):
+            self._begun = "yes"
+            newest = self._link(lambda client: client.hget(self._keys("run"), "version"))
+            self._write_file("finished", "", int(newest or self.run.learner.steps))
+
     def begin(self, version: int) -> None:
         """The run is on: the other roles may read its configuration now, and its name is taken from here on.
 
