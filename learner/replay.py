@@ -35,12 +35,15 @@ log = logging.getLogger(__name__)
 
 SCRATCH = f"replay{ASIDE}"      # beside the checkpoints, so that the next save removes what a kill has left
 
-
 Report = Callable[[Mapping[str, Any], Sequence[ScoredGroup], Batch, Mapping[str, float]], None]
 
 
+class Interrupted(Exception):
+    """A signal came between two steps: the policy stands in the middle of the journal, and must not be announced."""
+
+
 def catch_up(run: Run, policy: Policy, folder: Path, ledger: Ledger, version: int, *,
-             report: Report = lambda *_: None) -> int:
+             report: Report = lambda *_: None, is_stopped: Callable[[], bool] = lambda: False) -> int:
     """Train every step of the ledger from `version` on.
 
     The weights at the first and at the last of them are compared with the record: another machine, number of threads or
@@ -55,9 +58,11 @@ def catch_up(run: Run, policy: Policy, folder: Path, ledger: Ledger, version: in
         ledger: as `read_ledger` gives it.
         version: optimizer steps done by the policy.
         report: told of each step: its record, its groups and batch, and what the policy says of it.
+        is_stopped: asked before each step whether to end; by rank 0 alone, since the others do what it sends them.
     Returns:
         Optimizer steps done then.
     Raises:
+        Interrupted: `is_stopped` said so. Nothing is lost: the next life begins with the checkpoint again.
         RunFailed: a step is missing, or its payload is gone or damaged; it says which and what to do.
     """
     records = steps_from(ledger, version)
@@ -67,6 +72,9 @@ def catch_up(run: Run, policy: Policy, folder: Path, ledger: Ledger, version: in
     _say_smaller_rows(run.learner.tokens_per_row, [(record, lives.of(record)) for record in records])
     try:
         for record in records:
+            if is_stopped():
+                raise Interrupted(f"a signal came before step {record['step']}, and the journal's last is "
+                                  f"{records[-1]['step']}: the next life trains them again")
             if record is records[0] or record is records[-1]:
                 _compare(policy, record, scratch)
             settings = _in_rows_of(run.learner.tokens_per_row, lives.of(record))

@@ -39,7 +39,7 @@ from learner.ledger import JournalError, Ledger
 from learner.metrics import Metrics
 from learner.prompts import PromptSource, open_source
 from learner.recovery import Recovery
-from learner.replay import catch_up
+from learner.replay import Interrupted, catch_up
 from learner.retries import Retries
 from learner.status import Status, check_redis
 from learner.trainer import DRAINED, FINISHED, STOPPED, Trainer
@@ -54,6 +54,7 @@ log = logging.getLogger(__name__)
 Load = Callable[[], "tuple[PreTrainedTokenizerBase, Policy]"]
 
 KEEP_ALIVE_S = 30.0
+BY_SIGNAL = "a signal asked for it"
 
 
 class Session:
@@ -102,7 +103,12 @@ class Session:
             heartbeat.say("training the journal's steps since the last checkpoint")
             metrics = Metrics(self.run, advise=self.status.advise)
             metrics.recall(ledger.ledger.evaluations)
-            start = self._start(policy, ledger, train, metrics)
+            start = self._start(policy, ledger, train, metrics, stop)
+            if start is None:
+                metrics.close()
+                ledger.close()
+                self.status.end(STOPPED, BY_SIGNAL, ledger.ledger.steps[-1]["step"] + 1)
+                return 0
             version = start.version
             trainer = self._assemble(policy, ledger, train, held_out, start, metrics=metrics, stop=stop,
                                      heartbeat=heartbeat)
@@ -135,7 +141,7 @@ class Session:
 
     def _end(self, trainer: Trainer, how: str) -> None:
         trainer.metrics.close()             # who hears that the run is finished finds every step's object
-        reason = {FINISHED: "", DRAINED: "drained: an operator asked for it", STOPPED: "a signal asked for it"}[how]
+        reason = {FINISHED: "", DRAINED: "drained: an operator asked for it", STOPPED: BY_SIGNAL}[how]
         self.status.end(FINISHED if how == FINISHED else STOPPED, reason, trainer.version,
                         wanted=GO_ON if how == DRAINED else None)
         log.info("run=%s ended status=%s version=%d", self.run.name, how, trainer.version)
@@ -181,8 +187,9 @@ class Session:
                     train.fingerprint)
         return 0
 
-    def _start(self, policy: Policy, ledger: Journal, train: PromptSource, metrics: Metrics) -> Progress:
-        """Bring the policy to where the ledger ends."""
+    def _start(self, policy: Policy, ledger: Journal, train: PromptSource, metrics: Metrics,
+               stop: threading.Event) -> Progress | None:
+        """Bring the policy to where the ledger ends; None if a signal came first."""
         facts = ledger.ledger.lives[0]
         newest = self.checkpoints.newest_good(ledger=ledger.ledger) if self.history.has_begun else None
         folder = newest or (Path(facts["start"]) if facts["start"] else None)
@@ -192,7 +199,12 @@ class Session:
         if folder is not None and newest is None:       # a copy of our own: the other run may remove its checkpoint
             self.checkpoints.save(policy, Progress(version=version, first_row=facts["first_row"],
                                                    fingerprint=train.fingerprint))
-        version = catch_up(self.run, policy, ledger.folder, ledger.ledger, version, report=metrics.replayed)
+        try:
+            version = catch_up(self.run, policy, ledger.folder, ledger.ledger, version, report=metrics.replayed,
+                               is_stopped=stop.is_set)
+        except Interrupted as error:
+            log.info("run=%s ended status=%s reason=%s", self.run.name, STOPPED, error)
+            return None
         if folder is not None and newest is None and version >= self.run.learner.steps:
             raise RunFailed(f"learner.resume={folder} stands at step {version}, and learner.steps="
                             f"{self.run.learner.steps} are no more than that")

@@ -12,7 +12,7 @@ from broker.errors import RunFailed
 from config.run import Run
 from learner.checkpoint import Checkpoints, load
 from learner.ledger import Ledger, read_ledger
-from learner.replay import catch_up
+from learner.replay import Interrupted, catch_up
 from tests.learner.chain import make_run
 from tests.learner.hash_policy import HashPolicy
 from tests.learner.journaled import JournaledRun
@@ -110,6 +110,16 @@ def test_a_record_that_is_missing_ends_it_and_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match=r"record of step 2 is missing.*step 3 comes in its place"):
         again(made, policy, ledger=ledger)
     assert policy.steps == []                                   # noticed before anything is trained
+
+
+def test_a_signal_ends_it_before_the_next_step(tmp_path: Path) -> None:
+    made = make(tmp_path, 4)
+    policy: Any = HashPolicy()
+    with pytest.raises(Interrupted, match="before step 2, and the journal's last is 3"):
+        catch_up(made.run, policy, made.journal, read_ledger(made.journal), 0,
+                 is_stopped=lambda: len(policy.steps) == 2)
+    assert [version for version, _ in policy.steps] == [0, 1]
+    assert not list(made.run.folder.glob("checkpoints/*")), "nothing is left behind"
 
 
 def test_weights_that_are_ahead_of_the_journal_end_it(tmp_path: Path) -> None:

@@ -16,20 +16,25 @@ from broker.connection import Link
 from broker.errors import BrokerUnavailable, RunFailed
 from broker.keys import Keys
 from broker.ownership import Ownership
+from config.learner import LearnerConfig
+from config.loading import to_yaml
 from config.run import Run
+from learner.batching import Batch
 from learner.checkpoint import Checkpoints, Progress
+from learner.journal import Journal
 from learner.ledger import JournalError
 from learner.session import Session
 from learner.status import read_status
 from tests.conftest import ROOT
 from tests.learner.chain import FilePolicy, OneToken, make_run
+from tests.learner.journals import groups
 
 
-def train(session: Session, stop: threading.Event | None = None) -> int:
-    policy: Any = FilePolicy()
+def train(session: Session, stop: threading.Event | None = None, policy: FilePolicy | None = None) -> int:
+    loaded: Any = policy or FilePolicy()
     tokenizer: Any = OneToken()
     session.open()
-    return session.train(lambda: (tokenizer, policy), stop or threading.Event())
+    return session.train(lambda: (tokenizer, loaded), stop or threading.Event())
 
 
 def told(link: Link, keys: Keys, field: str) -> str:
@@ -74,6 +79,41 @@ def test_a_checkpoint_of_steps_that_the_journal_does_not_have_is_not_gone_on_fro
     Checkpoints(run).save(cut_off, Progress(version=5, first_row=0, fingerprint="f", fence=1))
     assert train(Session(run, link), stop) == 0
     assert int(read_status(run.folder)["version"]) == 0
+
+
+class SignalAt(FilePolicy):
+    """Does so many steps, and then a signal comes."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.last = steps
+        self.stop = threading.Event()
+
+    def step(self, batch: Batch, settings: LearnerConfig | None = None) -> dict[str, float]:
+        metrics = super().step(batch, settings)
+        if self.steps == self.last:
+            self.stop.set()
+        return metrics
+
+
+def test_a_signal_while_the_journals_steps_are_trained_again_does_not_wait_for_all_of_them(
+        run: Run, link: Link, keys: Keys) -> None:
+    journal = Journal(run.folder / "journal", 1, run="test",
+                      facts={"config": to_yaml(run), "first_row": 0, "start": None})
+    for step in range(4):
+        journal.append(step, groups(f"{2 * step}", f"{2 * step + 1}"), [[0.5, -0.5], [0.5, -0.5]], weights="checksum")
+    journal.close()
+    policy = SignalAt(2)
+    assert train(Session(run, link), policy.stop, policy) == 0
+    assert policy.steps == 2
+    assert told(link, keys, "status") == read_status(run.folder)["status"] == "stopped"
+    assert int(read_status(run.folder)["version"]) == 4, "the journal has them"
+    assert link.client.hget(keys("run"), "version") is None, "nothing is announced half-way"
+    assert not list(run.folder.glob("checkpoints/*"))
+    policy = SignalAt(4)
+    assert train(Session(run, link), policy.stop, policy) == 0
+    assert told(link, keys, "version") == "4"
+    assert [path.name for path in (run.folder / "checkpoints").iterdir()] == ["step-000004"]
 
 
 @pytest.mark.parametrize("harm", ["ledger", "configuration"])
