@@ -1,10 +1,9 @@
 """The learner's loop: take, journal, step, announce, commit.
 
-In: scored groups. Out: new weights. Rank 0 runs it: it alone speaks to Redis and writes the journal, and hands the
-packed batch to the other ranks through `Policy`. The order of a step is what makes every crash recoverable: what is in
-the journal can be trained again, what is not is still in Redis, and no slot is freed before the next version is
-announced, so that new groups start from it. Where Redis turns out to have forgotten something, whatever was being done
-is done again after `learner.recovery`.
+In: scored groups. Out: new weights. Rank 0 runs it, and the other ranks get each packed batch through `Policy`. A crash
+between any two of these leaves a batch in Redis, in the journal, or in both, and it can be trained from either. What
+the next groups have to start from is told before there is room for them. Where Redis turns out to have forgotten
+something, whatever was being done is done again after `learner.recovery`.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class Trainer:
         batch = pack(groups, advantages, tokens_per_row=learner.tokens_per_row, truncated=learner.filters.truncated,
                      policy_version=self.version)
         self.journal.append(self.version, groups, advantages, weights=self.publisher.checksum)
-        self._clock.lap("journal")                      # from here on the step can be replayed
+        self._clock.lap("journal")                      # the step stands, whatever happens now
         stepped = self.policy.step(batch)
         self.version = self.intake.version = self.version + 1
         self._clock.lap("train")
@@ -97,9 +96,9 @@ class Trainer:
     def _commit(self, groups: list[ScoredGroup]) -> None:
         """Announce the new version, then free the slots of what it was trained on."""
         self.journal.check_fence()
-        self.publisher.publish_again(self.policy, self.version)     # before the slots: new groups start from it
+        self.publisher.publish_again(self.policy, self.version)     # before there is room for new groups
         self._clock.lap("publish")
-        self.feeder.advance(self.version)           # before the slots too: no more is issued than the rest can train
+        self.feeder.advance(self.version)           # and this, or more is issued than the rest can train
         self.collector.commit(groups)
         self.feeder.wake()
 
