@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     rows = read(table, commit)
     is_same = results.commit() == commit
-    lines = [*heading, *as_table(rows, wanted, is_same=is_same)]
+    lines = [*heading, *as_table(rows, wanted, is_same=is_same), *results.remarks(commit)]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     if args.write:
         results.append(lines)

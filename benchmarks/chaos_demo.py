@@ -3,7 +3,8 @@
 In: seeds. Out: the demo undisturbed and the demo under chaos for each seed, one after the other, and a table of both:
 held-out pass rates, trained tokens a second, audits, and how long each killed role took to be back; `--write` puts it
 at the end of benchmarks/RESULTS.md. Exit code 0 if every disturbed run meets the learning bar with a clean audit, and
-all of them together train at no less than 0.6 of the tokens a second of those that nobody disturbed.
+all of them together train at no less than 0.6 of the tokens a second of those that nobody disturbed. Tokens and
+seconds are counted from the first step to the last: a start is as long in both, and would only bring them together.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ TURNS = ("generator", "learner", "redis", "dispatcher", "scorer")
 CALM = BARS["hf"]
 STORM = Bars(at_most_s=900, first_step_within_s=None, switched_in_flight=0)
 GRACE_S = 60.0
-COLUMNS = ("seed", "", "held-out, version 0", "held-out, final weights", "in all, s", "tokens/s", "killed", "audit")
+COLUMNS = ("seed", "", "held-out, version 0", "held-out, final weights", "in all, s", "first to last step, s",
+           "tokens/s", "killed", "audit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +49,24 @@ class Beside:
     """One demo run, undisturbed or not."""
 
     run: SeedRun
-    tokens: int                 # of completions that were trained on
+    tokens: int                 # trained on after the first step
+    trained_s: float            # from the first step to the last, as the ledger has their times
     chaos: dict[str, Any]       # what `millrace chaos --json` says; {} where nobody disturbed it
 
     @property
     def tokens_per_s(self) -> float:
-        """Trained tokens a second, from the command to its end."""
-        return self.tokens / self.run.seconds
+        """Trained tokens a second, without the start."""
+        return self.tokens / self.trained_s if self.trained_s else 0.0
+
+    @property
+    def kills(self) -> dict[str, int]:
+        """By role, of those that were killed."""
+        return {role: number for role, number in self.chaos.get("kills", {}).items() if number}
+
+    @property
+    def fewest_kills(self) -> int:
+        """That a kill every EVERY_S seconds comes to, less one that may have waited for its victim."""
+        return max(1, int(self.chaos.get("seconds", 0.0) // EVERY_S) - 1)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,23 +81,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.storm is not None:
         return play(args.storm, out)
     out.mkdir(parents=True)
+    commit = results.commit()
     heading = results.heading(f"The demo under chaos, a kill every {EVERY_S:.0f} s")
     pairs = []
     for seed in args.seeds:
         pairs.append((calm(seed, out), storm(seed, out)))
         sys.stdout.write(f"seed {seed}: {' and '.join(f'{one.tokens_per_s:.0f} tokens/s' for one in pairs[-1])}\n")
         sys.stdout.flush()
-    lines = [*heading, *as_table(pairs)]
+    lines = [*heading, *as_table(pairs), *results.remarks(commit)]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     if args.write:
         results.append(lines)
-    return 1 if failures(pairs) else 0
+    return 1 if failures(pairs) or results.commit() != commit else 0
 
 
 def calm(seed: int, out: Path) -> Beside:
     """The demo as a user starts it."""
     run = run_seed(seed, "hf", out)
-    return Beside(run=run, tokens=tokens_of(out / f"seed-{seed}"), chaos={})
+    return beside(run, out / f"seed-{seed}", {})
 
 
 def storm(seed: int, out: Path) -> Beside:
@@ -103,7 +117,7 @@ def storm(seed: int, out: Path) -> Beside:
     found: dict[str, Any] = json.loads(said.read_text(encoding="utf-8")) if said.exists() else {}
     run = read_seed_run(out / name, seed=seed, began_at=began_at, seconds=seconds, exit_code=code,
                         is_audit_clean=found.get("is_clean", False))
-    return Beside(run=run, tokens=tokens_of(out / name), chaos=found)
+    return beside(run, out / name, found)
 
 
 def play(seed: int, out: Path) -> int:
@@ -121,15 +135,17 @@ def play(seed: int, out: Path) -> int:
     return outcome.code
 
 
-def tokens_of(folder: Path) -> int:
-    """Of all completions that the run has trained on; its ledger forgets none in a crash."""
+def beside(run: SeedRun, folder: Path, chaos: dict[str, Any]) -> Beside:
+    """What it trained, and how fast: by its ledger, which forgets no step in a crash."""
     journal = folder / "journal"
-    return sum(int(step["tokens"]) for step in read_ledger(journal, strict=False).steps) if journal.is_dir() else 0
+    steps = read_ledger(journal, strict=False).steps if journal.is_dir() else []
+    trained_s = float(steps[-1]["at"]) - float(steps[0]["at"]) if steps else 0.0
+    return Beside(run=run, tokens=sum(int(step["tokens"]) for step in steps[1:]), trained_s=trained_s, chaos=chaos)
 
 
 def ratio(pairs: Sequence[tuple[Beside, Beside]]) -> float:
     """Tokens a second under chaos, as a share of those without."""
-    calm_rate, storm_rate = (sum(one.tokens for one in side) / sum(one.run.seconds for one in side)
+    calm_rate, storm_rate = (sum(one.tokens for one in side) / max(sum(one.trained_s for one in side), 1e-9)
                              for side in zip(*pairs, strict=True))
     return storm_rate / calm_rate if calm_rate else 0.0
 
@@ -139,8 +155,8 @@ def failures(pairs: Sequence[tuple[Beside, Beside]]) -> list[str]:
     missed = [f"seed {calm_run.run.seed}, {kind}: {failure}" for calm_run, storm_run in pairs
               for kind, one, bars in (("undisturbed", calm_run, CALM), ("under chaos", storm_run, STORM))
               for failure in one.run.failures(bars)]
-    missed += [f"seed {disturbed.run.seed}: nobody was killed" for _, disturbed in pairs
-               if not disturbed.chaos.get("kills")]
+    missed += [f"seed {disturbed.run.seed}: {sum(disturbed.kills.values())} kills, at least {disturbed.fewest_kills}"
+               for _, disturbed in pairs if sum(disturbed.kills.values()) < disturbed.fewest_kills]
     if (share := ratio(pairs)) < AT_LEAST:
         missed.append(f"{share:.2f} of the undisturbed tokens/s, at least {AT_LEAST}")
     return missed
@@ -148,12 +164,12 @@ def failures(pairs: Sequence[tuple[Beside, Beside]]) -> list[str]:
 
 def as_table(pairs: Sequence[tuple[Beside, Beside]]) -> list[str]:
     """Lines of Markdown."""
-    lines = [f"| {' | '.join(COLUMNS)} |", "|--:|---|--:|--:|--:|--:|---|---|"]
+    lines = [f"| {' | '.join(COLUMNS)} |", "|--:|---|--:|--:|--:|--:|--:|---|---|"]
     for pair in pairs:
         for kind, one in zip(("undisturbed", "under chaos"), pair, strict=True):
-            kills = ", ".join(f"{number} x {role}" for role, number in one.chaos.get("kills", {}).items())
+            kills = ", ".join(f"{number} x {role}" for role, number in one.kills.items())
             lines.append(f"| {one.run.seed} | {kind} | {_rate(one.run.before)} | {_rate(one.run.after)} "
-                         f"| {one.run.seconds:.0f} | {one.tokens_per_s:.0f} | {kills or '-'} "
+                         f"| {one.run.seconds:.0f} | {one.trained_s:.0f} | {one.tokens_per_s:.0f} | {kills or '-'} "
                          f"| {'clean' if one.run.is_audit_clean else 'NOT clean'} |")
     back: dict[str, list[float]] = {}
     for _, disturbed in pairs:

@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
+from broker import embedded
 
 REDIS = ("6.2", "7")
+NEWER = (7, 0)
 BATCH = 10_000                  # actions of one process
 AT_ONCE = 2
 SEARCH = 60_000                 # actions in which a missing rule has to show
@@ -44,18 +46,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     out: Path = args.out.absolute()
     out.mkdir(parents=True, exist_ok=True)
-    heading = results.heading("Random runs of the protocol")
+    commit = results.commit()
+    heading = results.heading("Random runs of the protocol", redis=" and ".join(map(results.redis_version, servers())))
     seeds = range(1, max(1, args.actions // BATCH) + 1)
     jobs = [(version, seed, "") for seed in seeds for version in REDIS] + [(REDIS[0], 1, rule) for rule in RULES]
     there = {(row["redis"], row["seed"], row["without"]) for row in read(out)}
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(lambda job: run(job, out), [job for job in jobs if job not in there]))
     rows = read(out)
-    lines = [*heading, *as_table(rows)]
+    lines = [*heading, *as_table(rows, jobs), *results.remarks(commit)]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     if args.write:
         results.append(lines)
-    return 0 if is_proven(rows, jobs) else 1
+    return 0 if is_proven(rows, jobs) and results.commit() == commit else 1
+
+
+def servers() -> list[Path]:
+    """The redis-servers that tests run on: the wheel's, and the first of version 7 or newer, where there is one."""
+    folders = [*map(Path, os.environ["PATH"].split(os.pathsep)), Path(sys.prefix) / "redis7" / "bin"]
+    found = (folder / "redis-server" for folder in folders if (folder / "redis-server").exists())
+    newer = next((program for program in found if embedded.version_of(program) >= NEWER), None)
+    return [embedded.carried("redis-server"), *([newer] if newer else [])]
 
 
 def run(job: Job, out: Path) -> None:
@@ -97,8 +108,8 @@ def is_proven(rows: Sequence[Row], jobs: Sequence[Job]) -> bool:
     return there.issuperset(jobs) and all(bool(row["failure"]) == bool(row["without"]) for row in rows)
 
 
-def as_table(rows: Sequence[Row]) -> list[str]:
-    """Lines of Markdown: the whole protocol on each version of Redis, then the protocol without one rule."""
+def as_table(rows: Sequence[Row], jobs: Sequence[Job]) -> list[str]:
+    """Lines of Markdown: the whole protocol on each version of Redis, the protocol without one rule, the verdict."""
     lines = [f"| Redis | actions | {' | '.join(DISTURBANCES)} | seeds | failed | s |", f"|---|{'--:|' * 11}"]
     for version in REDIS:
         whole = [row for row in rows if row["redis"] == version and not row["without"]]
@@ -109,7 +120,12 @@ def as_table(rows: Sequence[Row]) -> list[str]:
     lines += ["", "| taken out | actions until it failed | with |", "|---|--:|---|"]
     lines += [f"| {row['without']} | {row['actions']:,} | {first_line(row)} |"
               for row in rows if row["without"]]
-    return lines
+    there = {(row["redis"], row["seed"], row["without"]) for row in rows}
+    missing = [job for job in jobs if job not in there]
+    return [*lines, "", (f"**{'Proven' if is_proven(rows, jobs) else 'NOT proven'}**: with all rules "
+                         "nothing may fail, and without one of them something has to; seeds 1 to "
+                         f"{max(seed for _, seed, _ in jobs)}, seed 1 without a rule; {len(missing)} of {len(jobs)} "
+                         "batches are missing.")]
 
 
 def first_line(row: Row) -> str:

@@ -20,11 +20,16 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 
 
-def heading(title: str) -> list[str]:
-    """Lines that say what is going to be measured, of which commit, where and when, and how busy the machine is."""
+def heading(title: str, *, redis: str = "") -> list[str]:
+    """Lines that say what is going to be measured, of which commit, where and when, and how busy the machine is.
+
+    Args:
+        redis: its version; that of the private one which runs have here, unless told otherwise.
+    """
     before = os.getloadavg()[0]
+    redis = redis or redis_version(embedded.executable())
     return [f"## {title}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "",
-            f"Commit {commit()}; {machine()}; load average of the minute before: {before:.1f}.", ""]
+            f"Commit {commit()}; {machine()}, Redis {redis}; load average of the minute before: {before:.1f}.", ""]
 
 
 def commit() -> str:
@@ -52,14 +57,13 @@ def remarks(began_with: str) -> list[str]:
 
 
 def machine() -> str:
-    """Cores that this process may use, what they are, the Python, and the Redis that runs have of their own."""
+    """Cores that this process may use, what they are, and the Python."""
     try:
         model = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:
         model = None
     name = model[1].strip() if model else platform.machine()
-    return (f"{len(os.sched_getaffinity(0))} cores of {name}, Python {platform.python_version()}, "
-            f"Redis {redis_version(embedded.executable())}")
+    return f"{len(os.sched_getaffinity(0))} cores of {name}, Python {platform.python_version()}"
 
 
 def redis_version(program: Path) -> str:

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.lag import as_table, verdict
 
 HELD = {"max_lag": 1, "steps": 40, "lag": 1, "wait_s": 61.25, "step_s": 62.0, "deadline_s": 90.0, "lost": 0, "twice": 0,
-        "redis": "6.2.14", "exit_code": 0}
+        "exit_code": 0}
 
 
 @pytest.mark.parametrize(("changes", "said"), [
@@ -28,4 +28,3 @@ def test_the_table_has_a_row_for_each_bound_and_says_which_came_to_no_end() -> N
     assert lines[2] == "| 0 | - | - | - | - | - | - | - | NOT held: it came to no end |"
     assert lines[3] == "| 1 | 40 | 1 | 61.2 | 62.0 | 90 | 0 | 0 | held |"
     assert lines[-1].startswith("**1 of 2 held**")
-    assert lines[-1].endswith("Redis 6.2.14.")

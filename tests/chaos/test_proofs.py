@@ -12,8 +12,11 @@ import pytest
 
 from benchmarks.chaos import Wanted, as_table, is_proven, read
 from benchmarks.chaos_batch import Table, parse_kills
-from benchmarks.chaos_demo import Beside, failures, ratio
+from benchmarks.chaos_demo import Beside, beside, failures, ratio
 from benchmarks.seed_runs import SeedRun
+from learner.journal import Journal
+from learner.ledger import read_ledger
+from tests.broker.groups import a_prompt, a_rollout, a_scored_group
 
 WANTED = [Wanted("learner", 2), Wanted("redis", 1, 300.0)]
 KILL = {"run": "learner-0", "seed": 0, "commit": "c", "role": "learner", "away_s": 0.0, "back_s": 4.0, "lost": 0,
@@ -62,19 +65,38 @@ def test_kills_are_parsed_or_refused() -> None:
             parse_kills(wrong)
 
 
-def demo(*, seconds: float, tokens: int = 1000, **changes: Any) -> Beside:
-    run = SeedRun(**{"seed": 0, "exit_code": 0, "seconds": seconds, "first_step_s": 10.0, "steps": 60, "lag_max": 4,
-                     "pass_rates": {0: 0.25, 60: 0.98}, "switched_in_flight": 0, "is_audit_clean": True} | changes)
-    return Beside(run=run, tokens=tokens, chaos={"kills": {"learner": 1}})
+def demo(*, trained_s: float, kills: int = 2, **changes: Any) -> Beside:
+    run = SeedRun(**{"seed": 0, "exit_code": 0, "seconds": trained_s + 20.0, "first_step_s": 10.0, "steps": 60,
+                     "lag_max": 4, "pass_rates": {0: 0.25, 60: 0.98}, "switched_in_flight": 0,
+                     "is_audit_clean": True} | changes)
+    return Beside(run=run, tokens=1000, trained_s=trained_s,
+                  chaos={"kills": {"learner": kills, "redis": 0}, "seconds": trained_s + 20.0})
 
 
 @pytest.mark.parametrize(("storm", "missed"), [
-    (demo(seconds=160.0), []),
-    (demo(seconds=200.0), ["0.50 of the undisturbed tokens/s, at least 0.6"]),
-    (demo(seconds=160.0, pass_rates={0: 0.25, 60: 0.8}), ["seed 0, under chaos: 0.800 at the end, at least 0.85"]),
-    (demo(seconds=160.0, is_audit_clean=False), ["seed 0, under chaos: audit not clean"]),
+    (demo(trained_s=160.0, kills=3), []),
+    (demo(trained_s=200.0, kills=4), ["0.50 of the undisturbed tokens/s, at least 0.6"]),
+    (demo(trained_s=160.0, kills=3, pass_rates={0: 0.25, 60: 0.8}),
+     ["seed 0, under chaos: 0.800 at the end, at least 0.85"]),
+    (demo(trained_s=160.0, kills=2), ["seed 0: 2 kills, at least 3"]),
+    (demo(trained_s=160.0, kills=3, is_audit_clean=False), ["seed 0, under chaos: audit not clean"]),
 ])
 def test_the_demo_under_chaos_has_its_bars(storm: Beside, missed: list[str]) -> None:
-    pairs = [(demo(seconds=100.0), storm)]
-    assert ratio(pairs) == 100.0 / storm.run.seconds
+    pairs = [(demo(trained_s=100.0), storm)]
+    assert ratio(pairs) == 100.0 / storm.trained_s
     assert failures(pairs) == missed
+
+
+def test_tokens_and_seconds_begin_with_the_first_step(tmp_path: Path) -> None:
+    ledger = tmp_path / "journal"
+    journal = Journal(ledger, 1, run="")
+    for step in range(3):
+        group = a_scored_group(a_rollout(a_prompt(str(step))))
+        journal.append(step, [group], [[0.5, -0.5]], weights="")
+    journal.close()
+    first, *later = read_ledger(ledger).steps
+    found = beside(demo(trained_s=1.0).run, tmp_path, {})
+    assert found.tokens == 8, "four each of the second and the third"
+    assert found.trained_s == later[-1]["at"] - first["at"] > 0
+    assert found.tokens_per_s == 8 / found.trained_s
+    assert beside(found.run, tmp_path / "none", {}).tokens_per_s == 0.0
