@@ -93,11 +93,15 @@ def _wait(children: Sequence[subprocess.Popen[bytes]]) -> int:
     """Until all have ended with 0, or one has not: its code, 128 + N where signal N ended it.
 
     When rank 0 has ended well the others have a while to follow it; one that stays is ended, and that is a failure.
+    A code of rank 0 alone is its verdict, and no death: it decides how the whole ends, and has said why.
     """
     deadline = math.inf
     while True:
         codes = [child.poll() for child in children]
         dead = {rank: code if code > 0 else 128 - code for rank, code in enumerate(codes) if code}
+        if list(dead) == [0] and dead[0] == codes[0]:
+            log.warning("ranks end code=%d: rank 0 has said why", dead[0])
+            return dead[0]
         if dead:        # more than one when the first took others with it; each has logged its own reason
             log.error("rank died code_by_rank=%s: ending the others", dead)
             return next(iter(dead.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -62,9 +63,21 @@ def test_each_rank_is_told_its_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("ending", "code"), [("raise SystemExit(7)", 7), ("os.kill(os.getpid(), 9)", 128 + 9)])
 def test_a_rank_that_dies_ends_the_others_and_gives_its_code(tmp_path: Path, ending: str, code: int) -> None:
     begun = time.monotonic()
-    assert launch(program(tmp_path, rank_0=WAIT, others=ending), 2) == code
+    after_rank_0 = f"import time; any(time.sleep(0.02) for _ in iter((folder / '0').exists, True)); {ending}"
+    assert launch(program(tmp_path, rank_0=WAIT, others=after_rank_0), 2) == code
     assert time.monotonic() - begun < 20        # not the minute that rank 0 would have slept
     assert not is_alive(int((tmp_path / "0").read_text().split()[0]))
+
+
+@pytest.mark.parametrize(("rank_0", "others", "said"), [
+    ("raise SystemExit(1)", "import time; time.sleep(0.5)", "ranks end code=1: rank 0 has said why"),    # a verdict
+    ("os.kill(os.getpid(), 9)", "import time; time.sleep(0.5)", "rank died code_by_rank={0: 137}: ending the others"),
+    (WAIT, "raise SystemExit(1)", "rank died code_by_rank={1: 1}: ending the others"),
+])
+def test_an_end_that_rank_0_decides_is_told_from_a_death(
+        rank_0: str, others: str, said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    launch(program(tmp_path, rank_0=rank_0, others=others), 2)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [said]
 
 
 def test_a_rank_that_ignores_the_end_of_the_others_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
