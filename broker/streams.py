@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -65,6 +65,15 @@ class Entry:
 def entries_of(stream: str, reply: Any) -> list[Entry]:
     """Entries from an XRANGE-like reply; those whose entry is gone (no fields) are left out."""
     return [Entry(stream, entry_id.decode(), fields) for entry_id, fields in reply or () if fields]
+
+
+def entries_by_stream(reply: Any) -> Iterator[tuple[bytes, list[Any]]]:
+    """Key and entries of each stream in a reply to XREAD or XREADGROUP, whatever protocol and parser made of it.
+
+    It is a mapping in RESP3 and pairs before, and the entries of a stream may lie in one more list.
+    """
+    for key, items in reply.items() if isinstance(reply, dict) else reply or ():
+        yield key, [entry for item in items for entry in (item if isinstance(item, list) else [item])]
 
 
 def hand_over(link: Link, keys: Keys, entry: Entry, to: str, fields: codec.Fields) -> bool:
@@ -152,12 +161,7 @@ class Consumer:
         def attempt(client: redis.Redis) -> Any:
             return client.xreadgroup(GROUP, self.name, {self._key: ">"}, count=count, block=int(block_s * 1000) or None)
         reply = self._with_group(lambda: self.link(attempt))
-        streams = reply.values() if isinstance(reply, dict) else [items for _, items in reply or ()]
-        flat: list[Any] = []
-        for items in streams:
-            for item in items:
-                flat += item if isinstance(item, list) else [item]
-        return entries_of(self.stream, flat)
+        return [entry for _, items in entries_by_stream(reply) for entry in entries_of(self.stream, items)]
 
     def take_over(self, count: int) -> list[Entry]:
         """Entries whose lease has run out, now this consumer's."""

@@ -21,7 +21,7 @@ from broker.errors import BadMessage, RunFailed, WentBack
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
 from broker.messages import ScoredGroup, Split
 from broker.ownership import Ownership
-from broker.streams import Entry, bury, entries_of
+from broker.streams import Entry, bury, entries_by_stream, entries_of
 from config.run import Run
 from learner.evaluation import Rounds, version_of
 from learner.filters import tokens_of, why_empty, why_impossible, why_late
@@ -88,16 +88,13 @@ class Intake:
         """Take in what has come since the last read, waiting up to `block_s` for it. Returns the number of entries."""
         keys = self.ownership.keys
         wanted: dict[Any, Any] = {keys(stream): last for stream, last in self._last.items()}
-
-        def attempt(client: redis.Redis) -> Any:
-            return client.execute_command("XREAD", "COUNT", READ_COUNT, "BLOCK", max(1, int(block_s * 1000)), "STREAMS",
-                                          *wanted.keys(), *wanted.values())
+        reply = self.ownership.link(
+            lambda client: client.xread(wanted, count=READ_COUNT, block=max(1, int(block_s * 1000))))
         entries: list[Entry] = []
-        for name, items in _pairs(self.ownership.link(attempt)):
-            stream = name.decode().rsplit(":", 1)[1]
-            for entry_id, fields in _flat(items):
-                self._last[stream] = entry_id
-                entries.append(Entry(stream, entry_id.decode(), fields))
+        for key, items in entries_by_stream(reply):
+            stream = key.decode().rsplit(":", 1)[1]
+            self._last[stream] = items[-1][0]
+            entries += entries_of(stream, items)
         self._accept(entries)
         return len(entries)
 
@@ -289,20 +286,3 @@ class Intake:
             bury(self.ownership.link, self.ownership.keys, entry,
                  reason=f"deadline: {age:.0f} s after its issue it was still in {stream} (learner.group_deadline_s="
                         f"{self.run.learner.group_deadline_s:g})")
-
-
-def _pairs(reply: Any) -> Iterable[tuple[bytes, Any]]:
-    """Stream and entries from an XREAD reply, which is a mapping in RESP3 and a list of pairs before."""
-    return reply.items() if isinstance(reply, dict) else reply or ()
-
-
-def _flat(items: Any) -> Iterable[tuple[bytes, codec.Raw]]:
-    """Entries with their fields as a mapping, whatever the protocol and parser made of them."""
-    for item in items:
-        if item and isinstance(item[0], list):
-            yield from _flat(item)
-            continue
-        entry_id, fields = item
-        if not isinstance(fields, dict):
-            fields = dict(zip(fields[::2], fields[1::2], strict=True))
-        yield entry_id, fields

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import redis
 
 from broker import codec
 from broker.keys import GROUP
 from broker.leases import Renewer
-from broker.streams import TRACEBACK_BYTES, Consumer, Entry, bury
+from broker.streams import TRACEBACK_BYTES, Consumer, Entry, bury, entries_by_stream
 from tests.broker.conftest import Board, result_of
 
 LEASE_S = 60.0
@@ -295,3 +296,15 @@ def test_burying_frees_the_entry_for_good(board: Board, worker: Worker) -> None:
 def test_a_header_that_is_no_number_is_none(fields: dict[bytes, bytes], floor: int, issued_at: float) -> None:
     entry = Entry("prompts", "1-1", fields)
     assert (entry.floor, entry.issued_at, entry.group_id) == (floor, issued_at, "?")
+
+
+@pytest.mark.parametrize("options", [{}, {"protocol": 2}, {"protocol": 3}, {"protocol": 2, "legacy_responses": False},
+                                     {"protocol": 3, "legacy_responses": False}])
+def test_a_read_of_streams_means_the_same_in_every_protocol(options: dict[str, Any], redis_url: str) -> None:
+    with redis.Redis.from_url(redis_url, **options) as client:
+        for stream, entry_id in (("a", "1-0"), ("a", "2-0"), ("b", "1-0")):
+            client.xadd(stream, {"group": entry_id}, id=entry_id)
+        found = dict(entries_by_stream(client.xread({"a": "0", "b": "0"})))
+        assert found == {b"a": [(b"1-0", {b"group": b"1-0"}), (b"2-0", {b"group": b"2-0"})],
+                         b"b": [(b"1-0", {b"group": b"1-0"})]}
+        assert not list(entries_by_stream(client.xread({"a": "9", "b": "9"}))), "nothing has come"
