@@ -69,6 +69,7 @@ class Session:
         self.checkpoints = Checkpoints(run)
         self.history = History(Ledger())
         self._lock = contextlib.ExitStack()
+        self._journal: Journal | None = None        # of this life, once it has claimed the run
 
     def open(self) -> None:
         """Take the run's folder and look what is there. Raises what `history.look` and `check_redis` raise."""
@@ -99,14 +100,15 @@ class Session:
             tokenizer, policy = load()
             heartbeat.say("reading the data")
             train, held_out = self._sources(tokenizer)
-            ledger = self._begin_life(train)
+            ledger = self._journal = self._begin_life(train)
             heartbeat.say("training the journal's steps since the last checkpoint")
-            metrics = Metrics(self.run, advise=self.status.advise)
+            metrics = Metrics(self.run, advise=self._advise)
             metrics.recall(ledger.ledger.evaluations)
             start = self._start(policy, ledger, train, metrics, stop)
             if start is None:
                 metrics.close()
                 ledger.close()
+                ledger.check_fence()
                 self.status.end(STOPPED, BY_SIGNAL, ledger.ledger.steps[-1]["step"] + 1)
                 return 0
             version = start.version
@@ -141,6 +143,7 @@ class Session:
 
     def _end(self, trainer: Trainer, how: str) -> None:
         trainer.metrics.close()             # who hears that the run is finished finds every step's object
+        trainer.journal.check_fence()       # status.json is written before Redis is asked whose the run is
         reason = {FINISHED: "", DRAINED: "drained: an operator asked for it", STOPPED: BY_SIGNAL}[how]
         self.status.end(FINISHED if how == FINISHED else STOPPED, reason, trainer.version,
                         wanted=GO_ON if how == DRAINED else None)
@@ -223,10 +226,17 @@ class Session:
         return Trainer(run, policy, ledger=ledger, intake=intake, collector=collector, feeder=feeder,
                        recovery=recovery, checkpoints=self.checkpoints, metrics=metrics, start=start)
 
+    def _advise(self, text: str) -> None:
+        if self._journal is not None:
+            self._journal.check_fence()     # as in `_end`
+        self.status.advise(text)
+
     def _fail(self, reason: str, version: int) -> None:
-        """Tell everybody why, as far as Redis can still be reached."""
+        """Tell everybody why, as far as Redis can still be reached; nobody where a newer learner has the run."""
         self.link.outage_s = 5.0
         try:
+            if self._journal is not None:
+                self._journal.check_fence()     # as in `_end`
             self.status.end("failed", reason, version)
         except PipelineError as error:
             log.warning("status_not_told error=%s", error)

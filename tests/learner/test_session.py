@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from learner.journal import Journal
 from learner.ledger import JournalError
 from learner.session import Session
 from learner.status import read_status
+from learner.trainer import STOPPED, Trainer
 from tests.conftest import ROOT
 from tests.learner.chain import FilePolicy, OneToken, make_run
 from tests.learner.journals import groups
@@ -187,11 +189,33 @@ def test_a_bug_fails_the_run_with_its_name(run: Run, link: Link, keys: Keys, mon
 
 
 def test_a_learner_that_was_replaced_leaves_the_status_to_the_newer_one(run: Run, link: Link, keys: Keys) -> None:
-    session = Session(run, link)
-    replace = threading.Timer(0.3, lambda: Ownership(link, keys).claim(0))
-    replace.start()
-    assert train(session) == 1
+    def replace() -> None:
+        while link.client.hget(keys("run"), "status") is None:
+            time.sleep(0.01)
+        Ownership(link, keys).claim(0)
+    threading.Thread(target=replace, daemon=True).start()
+    assert train(Session(run, link)) == 1
     assert told(link, keys, "status") == read_status(run.folder)["status"] == "running"
+
+
+@pytest.mark.parametrize("how", ["it ends", "it fails", "it gives advice"])
+def test_a_learner_that_was_cut_off_leaves_status_json_to_the_newer_one(
+        run: Run, link: Link, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Redis has forgotten the newer one's fence; the folder has not."""
+    newer = '{"status": "running", "version": 40}'
+    session = Session(run, link)
+
+    def take_over(trainer: Trainer) -> str:
+        (run.folder / "journal" / "ledger-000009.log").touch()
+        (run.folder / "status.json").write_text(newer)
+        if how == "it gives advice":
+            trainer.metrics._advise("a smaller learning rate")
+        if how == "it fails":
+            raise KeyError("a bug")
+        return STOPPED
+    monkeypatch.setattr(Trainer, "train", take_over)
+    assert train(session) == 1
+    assert (run.folder / "status.json").read_text() == newer
 
 
 def test_a_failed_feeder_fails_the_run(run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
