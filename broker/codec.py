@@ -7,8 +7,6 @@ Nothing here is ever pickled. A message that can't be read raises BadMessage, wh
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -17,37 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.errors import BadMessage
-from broker.messages import (
-    SCHEMA_VERSION,
-    Announcement,
-    Completion,
-    DeadLetter,
-    FinishReason,
-    Prompt,
-    Rollout,
-    Score,
-    ScoredGroup,
-    ScoreStatus,
-    Span,
-    Split,
-)
+from broker.messages import SCHEMA_VERSION, Announcement, DeadLetter, Prompt, Rollout, ScoredGroup
+from broker.trees import IDS, LOGPROBS, Put, prompt_of, prompt_tree, rollout_of, rollout_tree, scored_of, scored_tree
 
 Fields = dict[str, str | bytes]
 Raw = Mapping[bytes, bytes]          # as redis-py hands an entry's fields out
-IDS, LOGPROBS = "<i4", "<f4"
-Put = Callable[[NDArray[Any], str], Any]        # an array and its type to what stands for it in a tree
-Get = Callable[[Any, str], bytes]               # and back
+Get = Callable[[Any, str], bytes]    # what stands for an array of that type in a tree, to the array's bytes
 T = TypeVar("T")
 
 
 def encode_prompt(prompt: Prompt) -> Fields:
     """Fields for `prompts`, without `floor` and `policy`: the script `issue` sets those."""
-    return {**_header(prompt), "payload": _pack(_prompt_tree(prompt, _array))}
+    return {**_header(prompt), "payload": _pack(prompt_tree(prompt, _array))}
 
 
 def encode_rollout(rollout: Rollout) -> Fields:
     """Fields for `rollouts`."""
-    return {**_rollout_header(rollout), "payload": _pack(_rollout_tree(rollout, _array))}
+    return {**_rollout_header(rollout), "payload": _pack(rollout_tree(rollout, _array))}
 
 
 def encode_scored(group: ScoredGroup) -> Fields:
@@ -59,7 +43,7 @@ def encode_scored(group: ScoredGroup) -> Fields:
 
 def encode_scored_payload(group: ScoredGroup) -> bytes:
     """The payload alone."""
-    return _pack(_scored_tree(group, _array))
+    return _pack(scored_tree(group, _array))
 
 
 def silent_tree(group: ScoredGroup, put: Put) -> dict[str, Any]:
@@ -68,7 +52,7 @@ def silent_tree(group: ScoredGroup, put: Put) -> dict[str, Any]:
     Args:
         put: stores an array of that type, and returns what stands for it here.
     """
-    tree = _scored_tree(group, put)
+    tree = scored_tree(group, put)
     for completion in tree["rollout"]["completions"]:
         completion["text"] = ""
     return tree
@@ -86,7 +70,7 @@ def group_of(tree: Any, get: Get) -> ScoredGroup:
             completion["logprobs"] = get(completion["logprobs"], LOGPROBS)
         prompt = tree["rollout"]["prompt"]
         prompt["token_ids"] = get(prompt["token_ids"], IDS)
-        return _scored(tree)
+        return scored_of(tree)
     return _checked(build)
 
 
@@ -106,34 +90,34 @@ def encode_announcement(announcement: Announcement) -> Fields:
 
 def decode_prompt(raw: Raw) -> Prompt:
     """A `Prompt` from the fields of an entry."""
-    prompt: Prompt = _decode(raw, lambda tree: _prompt(tree, floor=int(text(raw, "floor"))))
+    prompt: Prompt = _decode(raw, lambda tree: prompt_of(tree, floor=int(text(raw, "floor"))))
     _check_header(raw, prompt)
     return prompt
 
 
 def decode_rollout(raw: Raw) -> Rollout:
     """A `Rollout` from the fields of an entry."""
-    rollout: Rollout = _decode(raw, _rollout)
+    rollout: Rollout = _decode(raw, rollout_of)
     _check_header(raw, rollout.prompt)
     return rollout
 
 
 def decode_scored(raw: Raw) -> ScoredGroup:
     """A `ScoredGroup` from the fields of an entry."""
-    group: ScoredGroup = _decode(raw, _scored)
+    group: ScoredGroup = _decode(raw, scored_of)
     _check_header(raw, group.rollout.prompt)
     return group
 
 
 def decode_rollout_payload(payload: bytes) -> Rollout:
     """A `Rollout` from a dead letter of the stage `rollouts`."""
-    rollout: Rollout = _decode({b"v": str(SCHEMA_VERSION).encode(), b"payload": payload}, _rollout)
+    rollout: Rollout = _decode({b"v": str(SCHEMA_VERSION).encode(), b"payload": payload}, rollout_of)
     return rollout
 
 
 def decode_scored_payload(payload: bytes) -> ScoredGroup:
     """A `ScoredGroup` from its payload alone."""
-    group: ScoredGroup = _decode({b"v": str(SCHEMA_VERSION).encode(), b"payload": payload}, _scored)
+    group: ScoredGroup = _decode({b"v": str(SCHEMA_VERSION).encode(), b"payload": payload}, scored_of)
     return group
 
 
@@ -212,112 +196,5 @@ def _checked(build: Callable[[], T]) -> T:
         raise BadMessage(f"payload: {type(error).__name__}: {error}") from error
 
 
-def _prompt_tree(prompt: Prompt, put: Put) -> dict[str, Any]:
-    return {"group_id": prompt.group_id, "split": str(prompt.split), "task": prompt.task, "n": prompt.n,
-            "floor": prompt.floor, "issued_at": prompt.issued_at, "epoch": prompt.epoch, "row": prompt.row,
-            "fingerprint": prompt.fingerprint, "seed": prompt.seed, "temperature": prompt.temperature,
-            "max_tokens": prompt.max_tokens, "messages": [dict(turn) for turn in prompt.messages],
-            "token_ids": put(prompt.token_ids, IDS), "verification_info": json.dumps(prompt.verification_info)}
-
-
-def _prompt(tree: dict[str, Any], *, floor: int | None = None) -> Prompt:
-    return Prompt(group_id=_is(tree["group_id"], str), split=Split(tree["split"]), task=_is(tree["task"], str),
-                  n=_at_least_one(tree["n"]), floor=_is(tree["floor"], int) if floor is None else floor,
-                  issued_at=_number(tree["issued_at"]), epoch=_is(tree["epoch"], int), row=_is(tree["row"], int),
-                  fingerprint=_is(tree["fingerprint"], str), seed=_is(tree["seed"], int),
-                  temperature=_number(tree["temperature"]),
-                  max_tokens=_at_least_one(tree["max_tokens"]),
-                  messages=tuple(_is(turn, dict) for turn in tree["messages"]),
-                  token_ids=_token_ids(tree["token_ids"], at_least=1),
-                  verification_info=_is(json.loads(tree["verification_info"]), dict))
-
-
-def _rollout_tree(rollout: Rollout, put: Put) -> dict[str, Any]:
-    completions = [{"token_ids": put(completion.token_ids, IDS), "logprobs": put(completion.logprobs, LOGPROBS),
-                    "spans": [[span.version, span.first, span.count] for span in completion.policy_spans],
-                    "finish_reason": str(completion.finish_reason), "text": completion.text}
-                   for completion in rollout.completions]
-    return {"prompt": _prompt_tree(rollout.prompt, put), "completions": completions, "generator": rollout.generator,
-            "seconds": rollout.seconds}
-
-
-def _rollout(tree: dict[str, Any]) -> Rollout:
-    prompt = _prompt(tree["prompt"])
-    completions = tuple(
-        Completion(token_ids=_token_ids(item["token_ids"]),
-                   logprobs=_finite(_from_bytes(item["logprobs"], LOGPROBS)),
-                   policy_spans=tuple(Span(version=_is(version, int), first=_is(first, int), count=_is(count, int))
-                                      for version, first, count in item["spans"]),
-                   finish_reason=FinishReason(item["finish_reason"]), text=_is(item["text"], str))
-        for item in tree["completions"])
-    if len(completions) != prompt.n:
-        raise ValueError(f"{len(completions)} completions of {prompt.n}")
-    return Rollout(prompt=prompt, completions=completions, generator=_is(tree["generator"], str),
-                   seconds=_number(tree["seconds"]))
-
-
-def _scored_tree(group: ScoredGroup, put: Put) -> dict[str, Any]:
-    return {"rollout": _rollout_tree(group.rollout, put), "scores": [_score_tree(score) for score in group.scores],
-            "rewards": list(group.rewards), "worker": group.worker, "seconds": group.seconds}
-
-
-def _score_tree(score: Score) -> dict[str, Any]:
-    return {"status": str(score.status), "value": score.value, "reason": score.reason, "scorer": score.scorer,
-            "version": score.version, "seconds": score.seconds, "components": dict(score.components)}
-
-
-def _scored(tree: dict[str, Any]) -> ScoredGroup:
-    scores = tuple(Score(status=ScoreStatus(item["status"]), value=_number_or_none(item["value"]),
-                         reason=_is(item["reason"], str), scorer=_is(item["scorer"], str),
-                         version=_is(item["version"], str), seconds=_number(item["seconds"]),
-                         components={_is(name, str): _number(part) for name, part in item["components"].items()})
-                   for item in tree["scores"])
-    rewards = tuple(_number_or_none(reward) for reward in tree["rewards"])
-    return ScoredGroup(rollout=_rollout(tree["rollout"]), scores=scores, rewards=rewards,
-                       worker=_is(tree["worker"], str), seconds=_number(tree["seconds"]))
-
-
 def _array(values: NDArray[Any], dtype: str) -> bytes:
     return np.ascontiguousarray(values, dtype=dtype).tobytes()
-
-
-def _from_bytes(raw: Any, dtype: str) -> NDArray[Any]:
-    return np.frombuffer(_is(raw, bytes), dtype=dtype)
-
-
-def _token_ids(raw: Any, *, at_least: int = 0) -> NDArray[Any]:
-    """What a step can train on: a negative id has no embedding, and nothing predicts the first token of all."""
-    ids = _from_bytes(raw, IDS)
-    if len(ids) < at_least:
-        raise ValueError(f"{len(ids)} tokens, expected at least {at_least}")
-    if len(ids) and ids.min() < 0:
-        raise ValueError(f"token id {ids.min()}")
-    return ids
-
-
-def _finite(values: NDArray[Any]) -> NDArray[Any]:
-    if not np.isfinite(values).all():
-        raise ValueError(f"{np.count_nonzero(~np.isfinite(values))} of {len(values)} log-probabilities are not finite")
-    return values
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise TypeError(f"expected a finite number, got {value!r:.40}")
-    return float(value)
-
-
-def _number_or_none(value: Any) -> float | None:
-    return None if value is None else _number(value)
-
-
-def _at_least_one(value: Any) -> int:
-    if (count := _is(value, int)) < 1:
-        raise ValueError(f"expected at least 1, got {count}")
-    return int(count)
-
-
-def _is(value: Any, kind: type) -> Any:
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
-    return value

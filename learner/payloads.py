@@ -24,9 +24,10 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.codec import IDS, LOGPROBS, group_of, silent_tree
+from broker.codec import group_of, silent_tree
 from broker.errors import BadMessage, Permanent
 from broker.messages import SCHEMA_VERSION, ScoredGroup
+from broker.trees import IDS, LOGPROBS
 from learner.disk import sync, write_all
 
 log = logging.getLogger(__name__)
