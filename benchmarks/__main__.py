@@ -43,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--smoke has no numbers worth writing down")
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
     os.environ["OMP_NUM_THREADS"] = "1"         # read when torch is imported: one thread for both sides
+    commit = results.commit()
     block = results.heading("Benchmarks")
     sys.stdout.write("\n".join(block) + "\n")
     for name in [name for name in TITLES if not args.names or name in args.names]:
@@ -50,8 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write("\n".join(lines) + "\n")
         sys.stdout.flush()
         block += lines
+    remarks = results.remarks(commit)
+    sys.stdout.write("\n".join(remarks[1:]) + "\n" if remarks else "")
     if args.write:
-        results.append(block[:-1])
+        results.append([*block[:-1], *remarks])
     return 0
 
 

@@ -45,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FileExistsError:
         parser.error(f"--out {out}: exists; runs are never mixed with older ones, name a new folder")
     count = f"{len(args.seeds)} seed{'s' if len(args.seeds) > 1 else ''}"
+    commit = results.commit()
     heading = results.heading(f"The demo with the engine {args.engine}, {count}")
     runs = []
     for seed in args.seeds:
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 130
         sys.stdout.write(f"seed {seed}: {runs[-1].verdict(BARS[args.engine])}, {runs[-1].seconds:.0f} s\n")
         sys.stdout.flush()
-    lines = [*heading, *as_table(runs, BARS[args.engine])]
+    lines = [*heading, *as_table(runs, BARS[args.engine]), *results.remarks(commit)]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     if args.write:
         results.append(lines)

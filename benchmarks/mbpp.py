@@ -89,6 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not args.data.exists():
         sys.stdout.write(f"skipped: no {args.data}; --data FILE names the published mbpp.jsonl\n")
         return 0
+    commit = results.commit()
     heading = results.heading("MBPP through the code scorer")
     problems = read(args.data)
     started = time.monotonic()
@@ -96,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     references_s = time.monotonic() - started
     mutants = judge(list(islice(wrong_mutants(problems, args.seed), MUTANTS)), args.processes)
     mutants_s = time.monotonic() - started - references_s
-    lines = [*heading, *as_table(references, references_s, mutants, mutants_s, args.seed)]
+    lines = [*heading, *as_table(references, references_s, mutants, mutants_s, args.seed), *results.remarks(commit)]
     sys.stdout.write("\n".join(lines) + "\n")
     if args.write:
         results.append(lines)

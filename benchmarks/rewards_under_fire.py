@@ -79,10 +79,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the groups and of who is killed (0)")
     parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
     args = parser.parse_args(argv)
+    commit = results.commit()
     heading = results.heading("Rewards under fire")
     with tempfile.TemporaryDirectory() as folder:
         fight = fire(Path(folder), args.groups, random.Random(args.seed))       # noqa: S311 - no secret
-    lines = [*heading, *as_table(fight, args.seed)]
+    lines = [*heading, *as_table(fight, args.seed), *results.remarks(commit)]
     sys.stdout.write("\n".join(lines) + "\n")
     if args.write:
         results.append(lines)
