@@ -8,7 +8,7 @@ another seed or commit draws other runs:
     announce before retire              136   4: a slot was freed before the step's version was told
     the position compare              2,342   a lost reply's group is issued twice, and the learner ends
     the floor inside issue           10,815   10: a group's floor is not the newest version announced
-                                            (seed 2; seed 3: 5,180; seed 1: nothing in 30,424)
+                                            (seed 2; seed 3: 5,180; seed 1: about 40,000)
     rule 3                            2,148   8: groups in flight that can't be trained in time
     the fence                         1,061   14: an older learner's scripts take effect
     the ledger asked at every read    3,205   1: groups have two outcomes
