@@ -20,8 +20,8 @@ from scorers.scorer import OVER_LIMIT
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[MathAnswer]:
-    """A scorer that gives an answer 0.4 seconds."""
-    scorer = MathAnswer(MathConfig(deadline_s=0.4))
+    """A scorer that gives an answer a second, and so a loaded machine's honest work half of one, twice."""
+    scorer = MathAnswer(MathConfig(deadline_s=1.0))
     yield scorer
     scorer.close()
 
@@ -102,16 +102,16 @@ def test_an_answer_that_hangs_is_wrong_after_one_deadline_and_says_so(hasty: Mat
     started = time.monotonic()
     score = hasty.score_text(f"\\boxed{{{answer}}}", "5")
     assert score.value == 0.0
-    assert "exceeded its deadline of 0.2 s, and again alone in a fresh child" in score.reason
+    assert "exceeded its deadline of 0.5 s, and again alone in a fresh child" in score.reason
     assert score.components == {OVER_LIMIT: 1.0}
-    assert 0.4 <= time.monotonic() - started < 0.4 + 2.0
+    assert 1.0 <= time.monotonic() - started < 1.0 + 2.0
     assert hasty.score_text("\\boxed{5}", "5").value == 1.0
 
 
 @pytest.mark.parametrize("compatible", [False, True])
 def test_text_of_a_model_is_never_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compatible: bool) -> None:
     monkeypatch.chdir(tmp_path)
-    scorer = MathAnswer(MathConfig(deadline_s=0.6, compatible=compatible))
+    scorer = MathAnswer(MathConfig(deadline_s=6.0, compatible=compatible))
     call = "open('p','w')"
     spelled = "+".join(f"chr({ord(character)})" for character in call)
     for payload in (call, f"\\pi+len(str(exec({spelled})))", f"exec({spelled})", f"1+eval({spelled})", f"{call}#\\pi"):

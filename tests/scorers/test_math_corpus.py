@@ -25,8 +25,8 @@ SEPARATORS = (
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[MathAnswer]:
-    """A scorer that gives an answer 0.4 seconds."""
-    scorer = MathAnswer(MathConfig(deadline_s=0.4))
+    """A scorer that gives an answer a second."""
+    scorer = MathAnswer(MathConfig(deadline_s=1.0))
     yield scorer
     scorer.close()
 
@@ -51,7 +51,7 @@ def test_an_attack_gets_nothing_within_its_deadline(hasty: MathAnswer, text: str
     started = time.monotonic()
     score = hasty.score_text(text, reference, row_type)
     assert score.value == 0.0, (trick, score.reason)
-    assert time.monotonic() - started < 0.4 + 2.0
+    assert time.monotonic() - started < 1.0 + 2.0
 
 
 @pytest.mark.parametrize("piece", [
