@@ -8,7 +8,7 @@ learner says last takes it along.
 
 from __future__ import annotations
 
-from broker.connection import Link, Wait
+from broker.connection import Link
 from broker.keys import Keys
 
 DRAIN = "drain"         # let nothing new in, train what is there, checkpoint, end with 0
@@ -27,12 +27,8 @@ def asked(link: Link, keys: Keys) -> str:
 
 
 def explain(link: Link, keys: Keys, why: str) -> None:
-    """Say why the learner is about to be sent a signal; "" takes it back.
-
-    Raises:
-        redis.RedisError: it could not be said now.
-    """
-    link.script("ask", keys.scripts(), "why", why, wait=Wait.FOR_NOTHING)
+    """Say why the learner is about to be sent a signal; "" takes it back."""
+    link.script("ask", keys.scripts(), "why", why)
 
 
 def explanation(link: Link, keys: Keys) -> str:

@@ -155,7 +155,7 @@ class _Reason:
         with contextlib.closing(Link(self._url, outage_s=OUTAGE_S)) as link:
             try:
                 explain(link, self._keys, self._text)
-            except redis.RedisError as error:
+            except PipelineError as error:
                 log.warning("reason_not_told reason=%r error=%s", self._text, error)
 
     def make_sure(self) -> None:
@@ -175,7 +175,7 @@ class _Reason:
                     status.refuse(self._text)
                 else:
                     status.end("failed", self._text, 0)
-        except (PipelineError, redis.RedisError) as error:
+        except PipelineError as error:
             log.warning("status_not_told reason=%r error=%s", self._text, error)
 
 
