@@ -28,6 +28,7 @@ class Round:
     dead: list[str] = field(default_factory=list)
     asked_again: bool = False
     is_given_up: bool = False           # what is missing is not waited for any more
+    lost: str = ""                      # why nothing of it can be sampled any more; "": it can
 
     @property
     def ids(self) -> list[str]:
@@ -37,7 +38,7 @@ class Round:
     @property
     def has_ended(self) -> bool:
         """Whether nothing more will come."""
-        return self.is_given_up or not self.missing
+        return self.is_given_up or bool(self.lost) or not self.missing
 
     def begin_again(self) -> None:
         """Nothing of it has come back: its entries are read again, and it has its whole time for that."""
@@ -57,6 +58,16 @@ class Rounds:
         """A round was asked for."""
         if ids and version not in self.open:
             self.open[version] = Round(version, set(ids), time.monotonic())
+
+    def lose(self, version: int, ids: Sequence[str], reason: str) -> None:
+        """A round was asked for, and can't be sampled by its own weights any more."""
+        self.begin(version, ids)
+        if version in self.open:
+            self.open[version].lost = reason
+
+    def wants(self, version: int) -> bool:
+        """Whether somebody waits for groups of this round."""
+        return version in self.open and not self.open[version].has_ended
 
     def add(self, group_id: str, group: ScoredGroup | None) -> bool:
         """A group came back, or died (None). False: it belongs to no open round."""
@@ -90,6 +101,7 @@ def result_of(current: Round) -> dict[str, Any]:
     """What is written down of a round.
 
     `pass_rate` is the share of samples with the full score, of those that could be scored; None if there were none.
+    `reason` is there only where the round was lost.
     """
     values = [score.value for group in current.groups.values() for score in group.scores]
     scored = [value for value in values if value is not None]
@@ -100,4 +112,5 @@ def result_of(current: Round) -> dict[str, Any]:
             "pass_rate": sum(value >= 1.0 for value in scored) / len(scored) if scored else None,
             "mean_score": sum(scored) / len(scored) if scored else None,
             "min_version": min(versions, default=current.version),
-            "max_version": max(versions, default=current.version)}
+            "max_version": max(versions, default=current.version),
+            **({"reason": current.lost} if current.lost else {})}

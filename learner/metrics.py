@@ -97,8 +97,8 @@ class Metrics:
         """Rounds that the ledger has: those that no line has go with the next one, be it a line of their own."""
         lines = read_metrics(self._run.folder)
         known = {result["version"] for line in lines for result in line.get("evaluations", ())}
-        self._evaluations += [{"version": version, "pass_rate": result["pass_rate"], "samples": result["samples"]}
-                              for version, result in sorted(rounds.items()) if version not in known]
+        self._evaluations += [_line_of(version, result) for version, result in sorted(rounds.items())
+                              if version not in known]
 
     def evaluation(self, version: int, result: dict[str, Any]) -> None:
         """A held-out round is done."""
@@ -106,7 +106,7 @@ class Metrics:
         log.info("evaluation version=%d pass_rate=%s prompts=%d samples=%d unscorable=%d missing=%d", version,
                  "none" if rate is None else f"{rate:.3f}", result["prompts"], result["samples"], result["unscorable"],
                  result["missing"] + result["dead"])
-        self._evaluations.append({"version": version, "pass_rate": rate, "samples": result["samples"]})
+        self._evaluations.append(_line_of(version, result))
         self._attach_evaluations()
 
     def sample(self, step: int, group: ScoredGroup) -> None:
@@ -148,6 +148,11 @@ class Metrics:
     def _write(self, record: Mapping[str, Any]) -> None:
         self._metrics.write(json.dumps(record) + "\n")
         self._metrics.flush()
+
+
+def _line_of(version: int, result: Mapping[str, Any]) -> dict[str, Any]:
+    """What a line says of a round; of one that was lost, why it has no pass rate."""
+    return {"version": version, **{key: result[key] for key in ("pass_rate", "samples", "reason") if key in result}}
 
 
 def _open(file: Path) -> TextIO:

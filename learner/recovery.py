@@ -1,7 +1,8 @@
 """Bring Redis and the ledger together again: at every start of a learner, and when Redis went back.
 
 In: the ledger, which is the last word, and whatever Redis still knows. Out: a Redis from which the run goes on: the
-newest version announced, what has ended retired, what is nowhere issued again, open evaluation rounds asked for again.
+newest version announced, what has ended retired, what is nowhere issued again, open evaluation rounds asked for again
+or, where only later weights could sample them, ended without a figure.
 Runs in the trainer's thread while the feeder stands still. Each part may be repeated, so a kill in the middle, or a
 Redis that goes back once more, costs another recovery and nothing else.
 """
@@ -10,15 +11,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any
+
+import yaml
 
 from broker.group_ids import is_training, order_of, retried
 from config.run import Run
 from learner.evaluation import version_of
 from learner.feeder import Feeder
 from learner.intake import LOOK_COUNT, Intake
-from learner.ledger import DROPPED, Outcome
+from learner.ledger import DROPPED, Ledger, Outcome
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +64,7 @@ class Recovery:
             self._retire_what_has_ended()
             self._restore_cursor()
             self._issue_again()
-            self._reopen_rounds()
+            self._reopen_rounds(version)
             self._drop_what_can_not_make_it(version)
             position = self._position()
             self._say_what_is_made_again(position, knew_the_run=knew_the_run)
@@ -105,12 +109,20 @@ class Recovery:
                 if group_id in some and not issued_at:
                     yield group_id
 
-    def _reopen_rounds(self) -> None:
-        rounds = self._intake.rounds
-        versions = {version_of(group_id) for group_id in self._where() if not is_training(group_id)}    # not recorded
-        for version in sorted({*versions, *rounds.open}):
-            rounds.begin(version, self._feeder.evaluation_ids(version))
-            self._feeder.evaluate(version)
+    def _reopen_rounds(self, current: int) -> None:
+        """Ask again for what is missing of a round; one of an older version that Redis knows nothing of is lost."""
+        rounds, ledger = self._intake.rounds, self._journal.ledger
+        known = {version_of(group_id) for group_id in self._where() if not is_training(group_id)}       # not recorded
+        for version in sorted((known | rounds.open.keys() | asked_for(ledger, self._run)) - ledger.evaluations.keys()):
+            ids = self._feeder.evaluation_ids(version)
+            if ids and version not in known and version < current:
+                reason = (f"Redis had nothing of this round when the learner recovered, and the weights of version "
+                          f"{current} are not those of version {version}")
+                log.warning("evaluation_lost version=%d reason=%s", version, reason)
+                rounds.lose(version, ids, reason)
+            else:
+                rounds.begin(version, ids)
+                self._feeder.evaluate(version)
 
     def _drop_what_can_not_make_it(self, version: int) -> None:
         """After groups_per_step or max_lag became smaller: where the steps to come can't train all, the oldest go."""
@@ -150,6 +162,24 @@ class Recovery:
     def _where(self) -> list[str]:
         found: Any = self._ownership.link(lambda client: client.hkeys(self._ownership.keys("where")))
         return [group_id.decode() for group_id in found]
+
+
+def asked_for(ledger: Ledger, run: Run) -> set[int]:
+    """Versions whose evaluation round was asked for: whoever trained the step from a version had done so before.
+
+    Args:
+        run: as it is now; counts for a life that does not say how it was configured.
+    """
+    configs = {life["fence"]: life.get("config") for life in ledger.lives}
+    every = {fence: _every(config) if config else run.evaluation.every for fence, config in configs.items()}
+    return {record["step"] for record in ledger.steps
+            if every[record["fence"]] and record["step"] % every[record["fence"]] == 0}
+
+
+@lru_cache(maxsize=8)
+def _every(config: str) -> int:
+    """`evaluation.every` of a life, from its configuration in YAML."""
+    return int(yaml.safe_load(config)["evaluation"]["every"])
 
 
 def too_many_of(floors: Sequence[int], version: int, *, groups_per_step: int, max_lag: int) -> int:

@@ -218,7 +218,7 @@ class Session:
         run = self.run
         intake = Intake(run, self.ownership, ledger, Rounds(), vocabulary=policy.vocabulary)
         feeder = Feeder(run, self.ownership, train, held_out, first_row=start.first_row, known=ledger.has,
-                        mean_bytes=intake.mean_bytes, wants_round=lambda version: version in intake.rounds.open)
+                        mean_bytes=intake.mean_bytes, wants_round=intake.rounds.wants)
         tending = Tending(policy, feeder, Retries(ledger, feeder), lambda: asked(self.link, self.keys))
         collector = Collector(run, intake, stop, tend=tending, say=heartbeat.say)
         tending.collector = collector

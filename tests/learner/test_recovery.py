@@ -13,11 +13,13 @@ from broker.control import DRAIN, GO_ON, PAUSE, ask
 from broker.errors import WentBack
 from broker.keys import PROMPTS
 from broker.streams import bury
-from learner.ledger import DROPPED, Outcome, read_ledger
-from learner.recovery import too_many_of
+from learner.ledger import DROPPED, Ledger, Outcome, read_ledger
+from learner.metrics_file import read_metrics
+from learner.recovery import asked_for, too_many_of
 from learner.trainer import DRAINED, FINISHED, STOPPED, Trainer
 from tests.learner.chain import Chain
 from tests.learner.conftest import MakeChain
+from tests.learner.journals import groups
 from tests.learner.loop import Hands, make_trainer
 
 
@@ -271,6 +273,42 @@ def test_a_round_that_was_given_up_begins_anew_where_redis_goes_back_before_its_
     trainer.metrics.close()
     result = chain.journal.ledger.evaluations[0]
     assert (result["prompts"], result["missing"], result["pass_rate"]) == (2, 1, 0.5)
+
+
+@pytest.mark.parametrize(("version", "lost", "sampled"), [(3, [2], [4, 6]), (4, [2], [4, 6]), (5, [2, 4], [6])])
+def test_a_round_that_redis_lost_while_no_learner_lived_is_issued_again_or_has_no_figure(
+        make_chain: MakeChain, hands: list[Hands], caplog: pytest.LogCaptureFixture, *, version: int, lost: list[int],
+        sampled: list[int]) -> None:
+    """Only the rounds of the version that the new life begins with can be sampled by their own weights."""
+    chain = make_chain(learner={"steps": 6}, evaluation={"every": 2, "prompts": 2, "samples": 2})
+    chain.journal.evaluation(0, {"ids": ["eval-0-0", "eval-0-1"], "pass_rate": 0.25, "samples": 4})
+    for step in range(version):                                     # the life before: killed, and Redis is emptied
+        chain.journal.append(step, groups(f"{2 * step}", f"{2 * step + 1}"), [[0.5, -0.5], [0.5, -0.5]], weights="w")
+    trainer = make_trainer(chain)
+    trainer.version = version
+    with hands_of(chain, hands):
+        assert finish(trainer) == FINISHED
+    assert_nothing_is_lost(chain, steps=6)
+    rounds = read_ledger(chain.run.folder / "journal").evaluations
+    rates = {result["version"]: (result["pass_rate"], "reason" in result)
+             for line in read_metrics(chain.run.folder) for result in line.get("evaluations", ())}
+    assert rates == {**dict.fromkeys(lost, (None, True)), **dict.fromkeys(sampled, (0.5, False))}
+    assert sorted(rounds) == sorted({0, *lost, *sampled})
+    for old in lost:
+        assert (rounds[old]["missing"], rounds[old]["samples"]) == (2, 0)
+        assert rounds[old]["reason"] == (f"Redis had nothing of this round when the learner recovered, and the weights "
+                                         f"of version {version} are not those of version {old}")
+        assert f"evaluation_lost version={old} reason=" in caplog.text
+    for own in sampled:
+        assert (rounds[own]["min_version"], rounds[own]["missing"]) == (own, 0)
+
+
+def test_the_rounds_that_were_asked_for_are_those_of_the_lives_that_trained_the_steps(make_chain: MakeChain) -> None:
+    chain = make_chain(evaluation={"every": 2, "prompts": 2, "samples": 2})
+    configs = {1: "evaluation: {every: 3}", 2: "evaluation: {every: 0}", 3: None}
+    ledger = Ledger(lives=[{"fence": fence, "config": config} for fence, config in configs.items()],
+                    steps=[{"step": step, "fence": 1 + step // 4} for step in range(12)])
+    assert asked_for(ledger, chain.run) == {0, 3, 8, 10}
 
 
 def test_a_dead_group_that_an_operator_wants_again_is_a_new_group(make_chain: MakeChain, hands: list[Hands]) -> None:
