@@ -51,6 +51,7 @@ def test_every_command_is_written_as_it_wants_to_be(command: str, tmp_path: Path
                                                     capsys: pytest.CaptureFixture[str]) -> None:
     """There is no such run and no such file here: that is told, and no usage."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))         # another test may have left a run named demo
     assert main(shlex.split(command)[1:]) in {1, 2}
     said = capsys.readouterr().err
     assert said
