@@ -127,8 +127,8 @@ class DrivenRedis(redis.Redis):
     clock: Clock
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        if args[0] in {"XREAD", "XREADGROUP"} and "BLOCK" in args:
-            at = args.index("BLOCK")
+        at = next((at for at, word in enumerate(args) if word in ("BLOCK", b"BLOCK")), None)
+        if args[0] in {"XREAD", "XREADGROUP"} and at is not None:
             reply = super().execute_command(*args[:at], *args[at + 2:], **options)    # type: ignore[no-untyped-call]
             if not reply:
                 self.clock.advance(int(args[at + 1]) / 1000)
