@@ -34,7 +34,8 @@ def test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_n
     assert replay.returncode == 1, replay.stderr
     found = [line.split(",")[0] for line in replay.stdout.splitlines()]
     assert found[0].startswith("version 14")
-    assert found[1:] == ["step 14: differs", "step 15: differs", "steps 2: ok 0"]
+    assert found[1:] == ["step 14: differs", "step 15: differs", "the run trained steps 0-15 with 1 rank",
+                         "steps 2: ok 0"]
 
 
 def _line_after_append() -> int:
