@@ -78,6 +78,7 @@ class Session:
             check_redis(self.run, self.link)
             self.history = look(self.run, self.link, self.keys)
             if self.history.has_begun:
+                self.status.go_on()
                 self._say_changes()
             forget(self.link, self.keys)
         except (RunFailed, JournalError) as error:      # whoever waits for this run hears why it does not go on
@@ -269,9 +270,10 @@ class Tending:
 
     def __call__(self) -> None:
         """Raises what ended the feeder."""
+        has_died = self._feeder.has_died        # asked first: a thread that ends says why before it does
         if self._feeder.failure is not None:
             raise self._feeder.failure
-        if self._feeder.has_died:
+        if has_died:
             raise RuntimeError("the feeder's thread has ended: this is a bug, please report it")
         wanted = self._asked()
         self._feeder.is_open = not wanted

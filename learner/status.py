@@ -41,9 +41,13 @@ class Status:
         self._version = 0
         self._begun = "no"              # a run that failed before, over a typo say, leaves its name free
 
+    def go_on(self) -> None:
+        """The run has begun in an earlier life: its name stays taken, however early this life ends."""
+        self._begun = "yes"
+
     def refuse(self, reason: str) -> None:
         """A run that has begun can't go on, for `reason`: nothing of it has changed, and its name stays taken."""
-        self._begun = "yes"
+        self.go_on()
         self.end("failed", reason, int(read_status(self.run.folder).get("version", 0)))
 
     def restore(self) -> None:

@@ -45,6 +45,7 @@ class Replay:
         self._run = run
         self._policy = policy
         self._journal = run.folder / "journal"
+        self._ledger = ledger
         self._records = {record["step"]: record for record in ledger.steps}
         self._lives = LifeSettings(run, ledger)
         self._start: str | None = next((life.get("start") for life in ledger.lives[:1]), None)
@@ -74,7 +75,7 @@ class Replay:
 
     def _seek(self, step: int) -> None:
         """Bring the policy to version `step`, from the newest checkpoint that is not newer or from the beginning."""
-        folder = self._checkpoints.newest_good(at_most=step)
+        folder = self._checkpoints.newest_good(at_most=step, ledger=self._ledger)
         version = min(self._records) if folder is None else version_of(folder)
         gone = [k for k in range(version, step) if not self._has_payload(k)]
         if gone:

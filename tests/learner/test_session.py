@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from broker.connection import Link
-from broker.errors import BrokerUnavailable, RunFailed
+from broker.errors import BrokerUnavailable, Fenced, RunFailed
 from broker.keys import Keys
 from broker.ownership import Ownership
 from config.learner import LearnerConfig
@@ -24,7 +24,7 @@ from learner.batching import Batch
 from learner.checkpoint import Checkpoints, Progress
 from learner.journal import Journal
 from learner.ledger import JournalError
-from learner.session import Session
+from learner.session import Session, Tending
 from learner.status import read_status
 from learner.trainer import STOPPED, Trainer
 from tests.conftest import ROOT
@@ -148,6 +148,19 @@ def test_data_that_can_not_be_read_fail_the_run_with_the_reason(tmp_path: Path, 
     assert "nowhere.jsonl (split train) can't be read" in told(link, keys, "reason")
 
 
+def test_a_later_life_that_fails_early_leaves_the_name_taken(run: Run, link: Link, keys: Keys) -> None:
+    stop = threading.Event()
+    stop.set()
+    assert train(Session(run, link), stop) == 0
+
+    def load() -> Any:
+        raise RunFailed("model.path=/nowhere: no such folder")
+    session = Session(run, link)
+    session.open()
+    assert session.train(load, stop) == 1
+    assert (told(link, keys, "begun"), read_status(run.folder)["begun"]) == ("yes", "yes")
+
+
 @pytest.mark.parametrize(("error", "reason"), [
     (RunFailed("learner.zero.stage=3 needs a GPU"), "learner.zero.stage=3 needs a GPU"),
     (OSError("nowhere is no model"), "OSError: nowhere is no model")], ids=["of the run", "of a library"])
@@ -195,7 +208,7 @@ def test_a_learner_that_was_replaced_leaves_the_status_to_the_newer_one(run: Run
         Ownership(link, keys).claim(0)
     threading.Thread(target=replace, daemon=True).start()
     assert train(Session(run, link)) == 1
-    assert told(link, keys, "status") == read_status(run.folder)["status"] == "running"
+    assert told(link, keys, "status") == read_status(run.folder)["status"] == "running", read_status(run.folder)
 
 
 @pytest.mark.parametrize("how", ["it ends", "it fails", "it gives advice"])
@@ -224,6 +237,24 @@ def test_a_failed_feeder_fails_the_run(run: Run, link: Link, keys: Keys, monkeyp
     monkeypatch.setattr(Ownership, "issue", fail)
     assert train(Session(run, link)) == 1
     assert told(link, keys, "reason") == "no answer from redis"
+
+
+class DyingFeeder:
+    """Its thread ends, with a reason, while somebody looks whether it lives."""
+
+    failure: BaseException | None = None
+
+    @property
+    def has_died(self) -> bool:
+        self.failure = Fenced("a newer learner has the run")
+        return True
+
+
+def test_a_feeder_that_dies_while_it_is_looked_at_is_no_bug() -> None:
+    feeder: Any = DyingFeeder()
+    nothing: Any = None
+    with pytest.raises(Fenced):
+        Tending(nothing, feeder, nothing, str)()
 
 
 def test_a_disk_that_is_full_at_the_end_hides_no_reason(run: Run, link: Link, keys: Keys,
