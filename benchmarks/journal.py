@@ -78,7 +78,7 @@ def measure(size: Size) -> list[Comparison]:
                    less_is_better=True)]
     if size.with_demo:
         shares = shares_of(_demo_metrics())
-        rows.append(Comparison(what="packing and writing a step of the demo, of that step without its waiting",
+        rows.append(Comparison(what="write a step of the demo, of that step without its waiting",
                                unit="%", ours=shares, beside="bar", other=[BAR_PERCENT] * len(shares),
                                less_is_better=True))
     return rows
@@ -142,10 +142,10 @@ def _demo_metrics() -> list[dict[str, Any]]:
 
 
 def shares_of(steps: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Of each step, how many percent of its own seconds went by until it stood in the journal.
+    """Of each step, how many percent of its own seconds the journal took.
 
     Args:
-        steps: objects of metrics.jsonl; they count packing the batch in with writing it.
+        steps: objects of metrics.jsonl.
     """
     return [100 * step["seconds_journal"] / (step["seconds"] - sum(step.get(part, 0.0) for part in WAITING))
             for step in steps]

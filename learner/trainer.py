@@ -84,6 +84,7 @@ class Trainer:
         advantages = [group_advantages(group.rewards, learner.advantage.scale) for group in groups]
         batch = pack(groups, advantages, tokens_per_row=learner.tokens_per_row, truncated=learner.filters.truncated,
                      policy_version=self.version)
+        self._clock.lap("train")
         self.journal.append(self.version, groups, advantages, weights=self.publisher.checksum)
         self._clock.lap("journal")                      # the step stands, whatever happens now
         stepped = self.policy.step(batch)
