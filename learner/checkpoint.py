@@ -112,11 +112,14 @@ class Checkpoints:
         return None
 
     def oldest_version(self) -> int | None:
-        """Steps that every kept checkpoint has done: what the journal need not keep for recovery. None: there is none.
+        """Steps that every kept checkpoint has done: what the journal need not keep for recovery.
 
+        None while fewer are there than `checkpoint.keep`: then it is the run's beginning that has to stand in for a
+        broken one, and from there every payload is needed.
         Sees files that are missing or cut, and no flipped bit: it is called after every save, and reads no checksums.
         """
-        return min(map(version_of, self._seemingly_good()), default=None)
+        good = self._seemingly_good()
+        return version_of(good[0]) if len(good) >= self._config.keep else None
 
     def _kept(self) -> list[Path]:
         """All that have a final name, the oldest first."""
