@@ -179,8 +179,8 @@ class _Reader:
                 number = self._take(path, found, number)
                 self._ledger.end = found.end
             elif not found.is_tail:
-                self._problem(f"{path}: record {number} (at byte {found.start}) is damaged, and whole records follow "
-                              f"it: {ADVICE}")
+                self._problem(f"{path}: record {number} (at byte {found.start}) is damaged, and others follow it: "
+                              f"{ADVICE}")
                 number += 1
             elif end is None:
                 _warn_of_tail(path, found)

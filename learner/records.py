@@ -2,7 +2,7 @@
 
 In: a record, or a file. Out: the bytes to append, or every whole record with its place, and the damage between them.
 Used by `learner.journal` to write and by `learner.ledger` to read. A record that ends a file and is not whole was being
-written when its life ended; one that whole records follow was whole once, and something has changed it since.
+written when its life ended; one that others follow, whole or torn, was whole once, and something has changed it since.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Broken:
 
     start: int
     end: int                        # where the next whole record begins, or where the file (or the life) ends
-    is_tail: bool                   # no whole record follows
+    is_tail: bool                   # it ends the file: no other record follows, whole or torn
 
 
 def framed(record: Mapping[str, Any]) -> bytes:
@@ -84,7 +84,9 @@ def _record_at(stream: BinaryIO, position: int, limit: int) -> Whole | None:
 def _next_record(stream: BinaryIO, position: int, limit: int) -> Broken:
     """The broken bytes at `position`, up to the next whole record.
 
-    The length of what is broken can't be trusted, so the rest is searched for what every record begins with.
+    The length of what is broken can't be trusted, so the rest is searched for what every record begins with. Where it
+    is not found, but the length fits and something was written behind it, the next record is the torn one: a life
+    writes nothing behind a record that it could not finish.
     """
     stream.seek(position)
     rest = stream.read(limit - position)
@@ -95,4 +97,5 @@ def _next_record(stream: BinaryIO, position: int, limit: int) -> Broken:
             if start > position and _record_at(stream, start, limit):
                 return Broken(position, start, is_tail=False)
         mark = rest.find(_KIND, mark + 1)
-    return Broken(position, limit, is_tail=True)
+    length = FRAME.unpack_from(rest)[0] if len(rest) >= FRAME.size else 0
+    return Broken(position, limit, is_tail=not (length and any(rest[FRAME.size + length:])))

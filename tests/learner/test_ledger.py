@@ -110,6 +110,32 @@ def test_a_flipped_byte_in_the_middle_names_the_file_and_the_record(lives: Lives
             path.write_bytes(whole)
 
 
+@pytest.mark.parametrize("number", [0, -1], ids=["the only record", "the last of five"])
+def test_a_flipped_byte_in_front_of_a_torn_record_is_no_torn_tail(lives: Lives, number: int) -> None:
+    """Nothing but the record that was being written may be void: the one before it was acknowledged."""
+    lives.write()
+    path = lives.ledger_file()
+    whole, flipped = path.read_bytes(), records(path)[number]
+    behind = whole[flipped.start:flipped.start + 20] if number else whole[flipped.end:flipped.end + 20]
+    for position in range(flipped.start + 4, flipped.end):              # behind the length
+        path.write_bytes(whole[:flipped.end] + behind)
+        flip(path, position)
+        with pytest.raises(JournalError, match=rf"record {number % 5} .*is damaged, and others follow it: restore"):
+            read_ledger(lives.folder)
+        assert len(read_ledger(lives.folder, strict=False).problems) == 1, position
+
+
+@pytest.mark.parametrize("behind", [0, 4096], ids=["nothing", "zeros"])
+def test_a_last_record_with_blocks_that_were_never_written_is_void(lives: Lives, behind: int) -> None:
+    """A power cut may leave it at its full length, and zeros behind it."""
+    lives.write()
+    path = lives.ledger_file()
+    whole, last = path.read_bytes(), records(path)[-1]
+    path.write_bytes(whole[:last.start + 20] + bytes(last.end - last.start - 20 + behind))
+    ledger = read_ledger(lives.folder)
+    assert (ledger.end, ledger.evaluations) == (last.start, {})
+
+
 def test_what_stands_beside_the_damage_is_read_where_problems_are_listed(lives: Lives) -> None:
     lives.write()
     flip(lives.ledger_file(), records(lives.ledger_file())[2].start + 20)
