@@ -111,11 +111,18 @@ class Ownership:
             self._guarded("retire", *wanted)
 
     def announce(self, announcement: Announcement) -> None:
-        """Tell the generators of new weights."""
+        """Tell the generators of new weights.
+
+        Raises:
+            RunFailed: a newer version was announced already. The version follows from the journal, which is ahead of
+                Redis where nothing was lost.
+        """
         fields = [part for pair in encode_announcement(announcement).items() for part in pair]
         status, value = self._guarded("announce", announcement.version, *fields)
         if status == "older":
-            raise RunFailed(f"version {announcement.version} can't be announced: {int(value)} already was")
+            raise RunFailed(f"Redis knows version {int(value)} of run {self.keys.name}, and the journal ends at version "
+                            f"{announcement.version}: records were lost, or an older copy of the run's folder was "
+                            f"restored. See what is missing: `millrace audit {self.keys.name}`")
 
     def check(self) -> None:
         """Look whether this learner still owns the run and Redis still knows what it acknowledged.
