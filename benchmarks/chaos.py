@@ -2,8 +2,10 @@
 
 In: how many kills, of whom. Out: runs under `runs/prove-chaos`, a line of JSON in its `kills.jsonl` for each kill with
 the audit after it, and a table; `--write` puts that at the end of benchmarks/RESULTS.md. Role by role, a batch of kills
-to a run; when it was interrupted, the next start goes on from the file, with the kills of this very commit. Exit code 0
-if every kill is there, every audit clean, and the checkout still the same.
+to a run; when it was interrupted, the next start goes on from the file, with the kills of this very commit. A run that
+failed by itself is in the file too, and no later start of that commit makes good for it. Exit code 0 if every kill is
+there, every audit clean, every run that nobody interrupted at its end with all accounted for, and the checkout still
+the same.
 """
 
 from __future__ import annotations
@@ -11,14 +13,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import signal
 import statistics
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import results
-from benchmarks.chaos_batch import OUTAGE_S
+from benchmarks.chaos_batch import OUTAGE_S, Table
 from broker.processes import spawn, stop, wait
 
 ROLES = ("generator", "dispatcher", "scorer", "learner", "redis")
@@ -28,6 +31,7 @@ GRACE_S = 60.0
 COLUMNS = ("killed with -9", "kills", "lost", "twice", "groups issued", "trained", "dead", "steps", "back, s: median",
            "largest", "runs and seeds")
 AWAY = "redis, away for {:.0f} s"
+INTERRUPTED = "interrupted by hand"     # why a run came to no end, which is no fault of it
 
 Row = Mapping[str, Any]
 
@@ -56,10 +60,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     wanted = [Wanted(role, args.kills) for role in ROLES]
     if args.away_s:
         wanted.append(Wanted("redis", 1, args.away_s))
+    if failed := list(failures(read(table, commit), ())):
+        sys.stdout.write(f"not begun: this commit has failed already, says {table}: {'; '.join(failed)}. To begin "
+                         f"anew, move {out} away\n")
+        return 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for one in wanted:
-            if not fulfil(one, out, table, commit):
-                sys.stdout.write(f"failed: {one.role}; its runs and their logs lie in {out}\n")
+            if why := fulfil(one, out, table, commit):
+                sys.stdout.write(f"failed: {one.role}, {why}; its runs and their logs lie in {out}\n")
                 break
     except KeyboardInterrupt:
         sys.stdout.write(f"interrupted; the next start goes on from {table}\n")
@@ -70,11 +79,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     if args.write:
         results.append(lines)
-    return 0 if is_same and is_proven(rows, wanted) else 1
+    return 0 if is_same and not list(failures(rows, wanted)) else 1
 
 
-def fulfil(wanted: Wanted, out: Path, table: Path, commit: str) -> bool:
-    """Run batches until the table has so many kills of the role. False: a run or an audit failed."""
+def fulfil(wanted: Wanted, out: Path, table: Path, commit: str) -> str:
+    """Run batches until the table has so many kills of the role.
+
+    A run that fails, or that is interrupted, gets a line that says so. Returns why one failed, "" if none did.
+    """
     role, kills, away_s = wanted
     while (missing := kills - len(kills_of(read(table, commit), wanted))) > 0:
         batch = min(missing, BATCH)
@@ -85,15 +97,22 @@ def fulfil(wanted: Wanted, out: Path, table: Path, commit: str) -> bool:
         words = [sys.executable, "-m", "benchmarks.chaos_batch", "--kills", f"{role}={batch}", "--name", name,
                  "--seed", str(number), "--out", str(out), "--table", str(table), "--away-s", str(away_s),
                  "--commit", commit]
+        lines = Table(table, {"run": name, "seed": number, "commit": commit})
+        limit_s = OUTAGE_S + batch * (KILL_S + away_s)
         with (out / f"{name}.log").open("wb") as log:
             process = spawn(words, cwd=results.ROOT, stdout=log, stderr=log)
             try:
-                is_in_time = wait(process, OUTAGE_S + batch * (KILL_S + away_s))
+                is_in_time = wait(process, limit_s)
+            except KeyboardInterrupt:
+                lines.add(why=INTERRUPTED)
+                raise
             finally:
                 code = stop(process, GRACE_S)
         if code or not is_in_time:
-            return False
-    return True
+            why = f"exit code {code}" if is_in_time else f"not at its end within {limit_s:.0f} s"
+            lines.add(why=why)
+            return why
+    return ""
 
 
 def read(table: Path, commit: str | None = None) -> list[Row]:
@@ -109,22 +128,43 @@ def read(table: Path, commit: str | None = None) -> list[Row]:
 
 def kills_of(rows: Iterable[Row], wanted: Wanted) -> list[Row]:
     """The kills of one role."""
-    return [row for row in rows if row["role"] == wanted.role and row["away_s"] == wanted.away_s]
+    return [row for row in rows if row.get("role") == wanted.role and row["away_s"] == wanted.away_s]
 
 
 def ends_of(rows: Iterable[Row], kills: Iterable[Row]) -> list[Row]:
     """How the runs of these kills ended."""
     runs = {row["run"] for row in kills}
-    return [row for row in rows if not row["role"] and row["run"] in runs]
+    return [row for row in rows if row.get("role") == "" and row["run"] in runs]
 
 
-def is_proven(rows: Sequence[Row], wanted: Sequence[Wanted]) -> bool:
-    """Whether every kill is there, every audit clean, and every run that came to its end ended well.
+def failures(rows: Sequence[Row], wanted: Sequence[Wanted]) -> Iterator[str]:
+    """All that is not as it should be, for people: kills that are missing, audits, runs and how they ended."""
+    for one in wanted:
+        if len(kills := kills_of(rows, one)) < one.kills:
+            yield f"{len(kills)} of {one.kills} kills: {AWAY.format(one.away_s) if one.away_s else one.role}"
+        yield from (f"run {row['run']}: back after {row['back_s']} s, to be away for {one.away_s:.0f}"
+                    for row in kills if row["back_s"] < one.away_s)
+    yield from (f"run {row['run']}: lost {row['lost_ids']}, twice {row['twice_ids']}"
+                for row in rows if not row.get("is_clean", True))
+    for run in dict.fromkeys(row["run"] for row in rows):
+        why = [row["why"] for row in rows if row["run"] == run and "why" in row]
+        yield from (f"run {run}: {one}" for one in why if one != INTERRUPTED)
+        ends = ends_of(rows, [{"run": run}])
+        if not why and not ends:
+            yield f"run {run}: no end"
+        if INTERRUPTED not in why:
+            yield from (f"run {run}: not a clean end: {_sums(end)}" for end in ends if not _is_whole(end))
 
-    One that was interrupted did not come to its end: it is stopped, and its exit code says so.
-    """
-    return all(len(kills_of(rows, one)) >= one.kills for one in wanted) and \
-        all(row["is_clean"] and (row.get("exit_code", 0) == 0 or not row.get("is_complete", True)) for row in rows)
+
+def _is_whole(end: Row) -> bool:
+    """Whether a run did all that it was to do, was drained, and each of its groups came to an outcome."""
+    return bool(end["exit_code"] == 0 and end["is_complete"] and end["trained"] > 0 and end["in_flight"] == 0
+                and end["issued"] == end["trained"] + end["dropped"] + end["dead"])
+
+
+def _sums(end: Row) -> str:
+    return ", ".join(f"{key} {end[key]}" for key in ("exit_code", "is_complete", "issued", "trained", "dropped", "dead",
+                                                     "in_flight"))
 
 
 def as_table(rows: Sequence[Row], wanted: Sequence[Wanted], *, is_same: bool = True) -> list[str]:
@@ -140,15 +180,14 @@ def as_table(rows: Sequence[Row], wanted: Sequence[Wanted], *, is_same: bool = T
             who = AWAY.format(one.away_s) if one.away_s else one.role
             lines.append(" | ".join([f"| {who}", str(len(kills)), *worst, *sums, f"{statistics.median(back):.1f}",
                                      f"{max(back):.1f}", f"{seeds} |"]))
-    audits = len(rows)
-    bad = [row for row in rows if not row["is_clean"]]
-    verdict = "Proven" if is_same and is_proven(rows, wanted) else "NOT proven"
+    audits = [row["is_clean"] for row in rows if "is_clean" in row]
+    bad = list(failures(rows, wanted))
+    verdict = "Proven" if is_same and not bad else "NOT proven"
     remark = "" if is_same else " The checkout was changed meanwhile: run it again."
-    return [*lines, "", (f"**{verdict}**: {audits - len(bad)} of {audits} audits are clean, one after each kill on the "
+    return [*lines, "", (f"**{verdict}**: {sum(audits)} of {len(audits)} audits are clean, one after each kill on the "
                          "live run and one after each run; `lost` and `twice` are the most that any of them found."
                          + remark),
-            *([""] if bad else []), *(f"- run {row['run']}: lost {row['lost_ids']}, twice {row['twice_ids']}"
-                                      for row in bad[:50])]
+            *([""] if bad else []), *(f"- {failure}" for failure in bad[:50])]
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.chaos import Wanted, as_table, is_proven, read
+from benchmarks import chaos, results
+from benchmarks.chaos import INTERRUPTED, Wanted, as_table, fulfil, read
 from benchmarks.chaos_batch import Table, parse_kills
 from benchmarks.chaos_demo import Beside, beside, failures, ratio
 from benchmarks.seed_runs import SeedRun
@@ -22,29 +23,83 @@ WANTED = [Wanted("learner", 2), Wanted("redis", 1, 300.0)]
 KILL = {"run": "learner-0", "seed": 0, "commit": "c", "role": "learner", "away_s": 0.0, "back_s": 4.0, "lost": 0,
         "twice": 0, "lost_ids": [], "twice_ids": [], "is_clean": True}
 AWAY = {**KILL, "run": "redis-1", "seed": 1, "role": "redis", "away_s": 300.0, "back_s": 301.0}
-END = {**KILL, "role": "", "exit_code": 0, "steps": 5, "issued": 40, "trained": 40, "dead": 0}
+END = {**KILL, "role": "", "exit_code": 0, "is_complete": True, "steps": 5, "issued": 40, "trained": 36, "dropped": 3,
+       "dead": 1, "in_flight": 0}
+AWAY_END = {**END, "run": "redis-1", "seed": 1}
+ENDS = [END, AWAY_END]
+STOPPED = {**END, "run": "learner-2", "exit_code": 143, "is_complete": False}
+BY_HAND = {"run": "learner-2", "seed": 2, "commit": "c", "why": INTERRUPTED}
 
 
-@pytest.mark.parametrize(("rows", "proven"), [
-    ([KILL, KILL, AWAY, END], True),
-    ([KILL, AWAY, END], False),                                     # a kill is missing
-    ([KILL, KILL, {**AWAY, "away_s": 0.0}, END], False),            # it was not away for that long
-    ([KILL, {**KILL, "lost": 1, "is_clean": False}, KILL, AWAY, END], False),
-    ([KILL, KILL, AWAY, {**END, "exit_code": 1}], False),
-    ([KILL, KILL, AWAY, {**END, "exit_code": 143, "is_complete": False}, END], True),       # it was interrupted
+@pytest.mark.parametrize(("rows", "failed"), [
+    ([KILL, KILL, AWAY, *ENDS], []),
+    ([KILL, AWAY, *ENDS], ["1 of 2 kills: learner"]),
+    ([KILL, KILL, {**AWAY, "away_s": 0.0}, *ENDS], ["0 of 1 kills: redis, away for 300 s"]),
+    ([KILL, KILL, {**AWAY, "back_s": 299.0}, *ENDS], ["run redis-1: back after 299.0 s, to be away for 300"]),
+    ([KILL, {**KILL, "lost": 1, "lost_ids": ["7"], "is_clean": False}, AWAY, *ENDS],
+     ["run learner-0: lost ['7'], twice []"]),
+    ([KILL, KILL, AWAY, AWAY_END], ["run learner-0: no end"]),
+    *(([KILL, KILL, AWAY, {**END, **changes}, AWAY_END], ["run learner-0: not a clean end: " + sums])
+      for changes, sums in (
+          ({"exit_code": 1}, "exit_code 1, is_complete True, issued 40, trained 36, dropped 3, dead 1, in_flight 0"),
+          ({"exit_code": 1, "is_complete": False},             # a role never came back: nobody interrupted it
+           "exit_code 1, is_complete False, issued 40, trained 36, dropped 3, dead 1, in_flight 0"),
+          ({"issued": 41}, "exit_code 0, is_complete True, issued 41, trained 36, dropped 3, dead 1, in_flight 0"),
+          ({"issued": 42, "in_flight": 2},
+           "exit_code 0, is_complete True, issued 42, trained 36, dropped 3, dead 1, in_flight 2"),
+          ({"issued": 4, "trained": 0},
+           "exit_code 0, is_complete True, issued 4, trained 0, dropped 3, dead 1, in_flight 0"))),
+    ([KILL, {**KILL, "run": "learner-2"}, AWAY, *ENDS, {**BY_HAND, "why": "exit code 1"}, STOPPED],
+     ["run learner-2: exit code 1", ("run learner-2: not a clean end: exit_code 143, is_complete False, issued 40, "
+                                     "trained 36, dropped 3, dead 1, in_flight 0")]),
+    ([KILL, {**KILL, "run": "learner-2"}, AWAY, *ENDS, BY_HAND, STOPPED], []),
+    ([KILL, {**KILL, "run": "learner-2"}, AWAY, *ENDS, BY_HAND], []),
+    ([KILL, {**KILL, "run": "learner-2"}, AWAY, *ENDS, BY_HAND, {**STOPPED, "twice_ids": ["3"], "is_clean": False}],
+     ["run learner-2: lost [], twice ['3']"]),
 ])
-def test_every_kill_and_every_audit_count(rows: list[Mapping[str, Any]], proven: bool) -> None:
-    assert is_proven(rows, WANTED) is proven
-    text = "\n".join(as_table(rows, WANTED))
-    assert ("**Proven**" in text) is proven
-    assert ("**NOT proven**" in text) is not proven
-    assert "**NOT proven**" in as_table(rows, WANTED, is_same=False)[-1 - sum(not row["is_clean"] for row in rows) * 2]
+def test_every_kill_every_audit_and_every_end_count(rows: list[Mapping[str, Any]], failed: list[str]) -> None:
+    assert list(chaos.failures(rows, WANTED)) == failed
+    lines = as_table(rows, WANTED)
+    assert ("**Proven**" in "\n".join(lines)) is not bool(failed)
+    assert ("**NOT proven**" in "\n".join(lines)) is bool(failed)
+    assert [line for line in lines if line.startswith("- ")] == [f"- {failure}" for failure in failed]
+    assert "**NOT proven**" in "\n".join(as_table(rows, WANTED, is_same=False))
+
+
+@pytest.mark.parametrize(("program", "why"), [("raise SystemExit(1)", "exit code 1"), ("", INTERRUPTED)])
+def test_a_batch_that_fails_is_written_down_and_one_that_is_interrupted_goes_on(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, why: str) -> None:
+    table = tmp_path / "kills.jsonl"
+
+    def interrupt(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    real = chaos.spawn
+    monkeypatch.setattr(chaos, "spawn", lambda words, **pipes: real([words[0], "-c", program], **pipes))
+    if why == INTERRUPTED:
+        monkeypatch.setattr(chaos, "wait", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            fulfil(WANTED[0], tmp_path, table, "c")
+    else:
+        assert fulfil(WANTED[0], tmp_path, table, "c") == why
+    (row,) = read(table, "c")
+    assert (row["run"], row["why"]) == ("learner-0", why)
+    assert list(chaos.failures([row], ())) == ([] if why == INTERRUPTED else ["run learner-0: exit code 1"])
+
+
+def test_a_commit_that_has_failed_is_not_tried_until_it_passes(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(results, "commit", lambda: "c")
+    Table(tmp_path / "kills.jsonl", {"run": "learner-0", "commit": "c"}).add(why="exit code 1")
+    assert chaos.main(["--out", str(tmp_path)]) == 1
+    assert "run learner-0: exit code 1. To begin" in capsys.readouterr().out
+    assert len(read(tmp_path / "kills.jsonl")) == 1
 
 
 def test_the_table_has_a_row_for_each_role_and_names_what_was_lost() -> None:
     bad = {**KILL, "back_s": 8.0, "lost": 1, "lost_ids": ["17"], "is_clean": False}
-    lines = as_table([KILL, bad, AWAY, END], WANTED)
-    assert lines[2] == "| learner | 2 | 1 | 0 | 40 | 40 | 0 | 5 | 6.0 | 8.0 | learner-0: 0 |"
+    lines = as_table([KILL, bad, AWAY, *ENDS], WANTED)
+    assert lines[2] == "| learner | 2 | 1 | 0 | 40 | 36 | 1 | 5 | 6.0 | 8.0 | learner-0: 0 |"
     assert lines[3].startswith("| redis, away for 300 s | 1 | 0 | 0 |")
     assert lines[-1] == "- run learner-0: lost ['17'], twice []"
 
