@@ -120,9 +120,9 @@ class Ownership:
         fields = [part for pair in encode_announcement(announcement).items() for part in pair]
         status, value = self._guarded("announce", announcement.version, *fields)
         if status == "older":
-            raise RunFailed(f"Redis knows version {int(value)} of run {self.keys.name}, and the journal ends at version "
-                            f"{announcement.version}: records were lost, or an older copy of the run's folder was "
-                            f"restored. See what is missing: `millrace audit {self.keys.name}`")
+            raise RunFailed(f"Redis knows version {int(value)} of run {self.keys.name}, and the journal ends at "
+                            f"version {announcement.version}: records were lost, or an older copy of the run's folder "
+                            f"was restored. See what is missing: `millrace audit {self.keys.name}`")
 
     def check(self) -> None:
         """Look whether this learner still owns the run and Redis still knows what it acknowledged.
