@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 MANIFEST = "manifest.json"
 STATE = "state.json"        # beside DeepSpeed's files: what the checkpoint fits, and where training stands
 ASIDE = ".tmp"
+# Of these RuntimeErrors of torch's writers it is the disk that is full or broken.
+_TORCH_WRITES = ("inline_container.cc", "PytorchStreamWriter", "iostream error", "write(): fd")
 HASHED_AT_ONCE = 8          # files: there is one a rank, and a disk reads several faster than one
 
 
@@ -63,6 +65,7 @@ class Checkpoints:
 
         Raises:
             RunFailed: the disk refuses it.
+            RuntimeError: something else went wrong; where a rank has died, what torch says of it.
         """
         started = time.monotonic()
         final = self.folder / f"step-{progress.version:06d}"
@@ -81,6 +84,8 @@ class Checkpoints:
             aside.rename(final)
             sync(self.folder)
         except (OSError, RuntimeError) as error:
+            if not isinstance(error, OSError) and not any(words in str(error) for words in _TORCH_WRITES):
+                raise
             raise RunFailed(f"the checkpoint {final} can't be written: {error}. Make room or mend the disk: started "
                             "again, the run goes on from the last checkpoint and its journal") from error
         self._broken.discard(final.name)

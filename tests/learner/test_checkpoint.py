@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from broker.errors import RunFailed
 from learner.checkpoint import MANIFEST, Checkpoints, Progress, load, what_is_wrong
@@ -188,6 +189,28 @@ def test_an_interrupted_save_counts_for_nothing_and_is_removed_by_the_next(tmp_p
     assert checkpoints.newest_good() == checkpoints.folder / "step-000030"
     checkpoints.save(policy, progress(50))
     assert names(checkpoints) == ["step-000030", "step-000050"]
+
+
+@pytest.mark.parametrize("numbers", [10, 1_000_000])
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_what_torch_says_of_a_full_disk_is_told_as_one(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numbers: int, *, is_zip: bool) -> None:
+    """It says it in several ways, and those of a zip file do not name the disk."""
+    def fill(*_: object) -> None:
+        torch.save(torch.zeros(numbers), "/dev/full", _use_new_zipfile_serialization=is_zip)
+    checkpoints, policy = make(tmp_path)
+    monkeypatch.setattr(policy, "save_checkpoint", fill)
+    with pytest.raises(RunFailed, match=r"step-000040 can't be written: .*Make room or mend the disk"):
+        checkpoints.save(policy, progress(40))
+
+
+def test_a_rank_that_dies_in_a_save_is_no_matter_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose_a_rank(*_: object) -> None:
+        raise RuntimeError("[../gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:23456")
+    checkpoints, policy = make(tmp_path)
+    monkeypatch.setattr(policy, "save_checkpoint", lose_a_rank)
+    with pytest.raises(RuntimeError, match=r"^\[\.\./gloo/transport/tcp/pair\.cc:534\] Connection closed by peer"):
+        checkpoints.save(policy, progress(40))
 
 
 def test_a_whole_one_of_the_same_version_stays_and_a_broken_one_is_written_anew(tmp_path: Path) -> None:
