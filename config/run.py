@@ -11,6 +11,7 @@ from config.broker import BrokerConfig
 from config.data import DataConfig, EvaluationConfig
 from config.generators import GeneratorsConfig, SamplingConfig
 from config.learner import LearnerConfig
+from config.run_names import NAME
 from config.scorers import ScorersConfig
 from config.section import Section
 
@@ -35,7 +36,7 @@ class ModelConfig(Section):
 class Run(Section):
     """Everything that a run depends on. `--print-config` shows it resolved."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)
+    name: str = Field(pattern=rf"^{NAME}$", max_length=100)
     """Letters, digits, `_` and `-`; in every key, queue, file and log line of the run."""
     seed: int = Field(0, ge=0)
     """Order of the data and, with the engine `hf`, sampling."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from config.logs import set_up_logging
+from config.run_names import run_name
 from config.versions import versions
 
 log = logging.getLogger("generators")
@@ -24,7 +25,7 @@ AT_ONCE_S = 2.0         # for the second signal, which ends the process at once,
 def main(argv: list[str] | None = None) -> int:
     """Parse, join the run, sample until it ends. 0: the run is done; 1: it or this process failed; 2: bad arguments."""
     parser = argparse.ArgumentParser(prog="python -m generators", description=__doc__)
-    parser.add_argument("--run", required=True, metavar="NAME", help="the run to join")
+    parser.add_argument("--run", type=run_name, required=True, metavar="NAME", help="the run to join")
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="where runs are, if REDIS_URL is not set")
     parser.add_argument("--version", action="version", version=versions())
     args = parser.parse_args(argv)

@@ -17,6 +17,7 @@ import threading
 from pathlib import Path
 
 from config.logs import set_up_logging
+from config.run_names import run_name
 from config.scorers import QUEUES, QueueName
 from config.versions import versions
 
@@ -30,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         from scorers.sandbox.command import serve
         return serve(words[1:])
     parser = argparse.ArgumentParser(prog="python -m scorers", description=__doc__)
-    parser.add_argument("--run", required=True, metavar="NAME", help="the run to join")
+    parser.add_argument("--run", type=run_name, required=True, metavar="NAME", help="the run to join")
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="where runs are, if REDIS_URL is not set")
     parser.add_argument("--queues", type=_queues, metavar="QUEUE,...",
                         help=f"what the workers serve, in this order, of {','.join(QUEUES)}; default: all that the "

@@ -2,7 +2,8 @@
 
 In: the run's journal on disk, and its keys in Redis. Out: a table, or one JSON object. Reads only, and may be asked of
 a run that is going on. What seems lost, or was read while Redis went back, is looked at again before it is said. Exit
-code 0 means that nothing is lost or doubled and the journal is as it was written; else it is 1.
+code 0 means that nothing is lost or doubled and the journal is as it was written; else it is 1, also where Redis knows
+nothing of the run, so that nothing can be proved.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from broker.connection import Link
 from broker.errors import Permanent, PipelineError
 from broker.keys import Keys
 from config.logs import mask
+from config.run_names import run_name
 from learner.ledger import Ledger, read_ledger
 from tools.audit_notes import read_notes
 from tools.audit_payloads import Payloads, check_payloads, covered_by_checkpoints
@@ -43,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="millrace audit", description="Account for every group of a run: issued = trained + dropped + dead + in "
         "flight, with nothing lost and nothing twice. Right on a run that is going on.",
         epilog="Exit code: 0 nothing is lost, nothing twice, and the journal is whole; 1 otherwise.")
-    parser.add_argument("run", help="the run's name")
+    parser.add_argument("run", type=run_name, help="the run's name")
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="folder of the runs")
     parser.add_argument("--quick", action="store_true", help="do not read the payloads of the steps")
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -97,7 +99,7 @@ def as_text(name: str, result: Audit) -> str:
         lines.append(f"  payloads   {result.payloads.whole:8}   whole"
                      + (f", and {result.payloads.removed} removed by retention" if result.payloads.removed else ""))
         lines += _first([f"  journal: {line}" for line in result.payloads.damaged])
-    return "\n".join([*lines, _verdict(result)]) + "\n"
+    return "\n".join([*lines, _verdict(name, result)]) + "\n"
 
 
 def _look_once(link: Link, keys: Keys, folder: Path) -> tuple[Audit, Ledger]:
@@ -105,7 +107,9 @@ def _look_once(link: Link, keys: Keys, folder: Path) -> tuple[Audit, Ledger]:
     ledger = read_ledger(folder, strict=False)
     after = read_cursor(link, keys)
     went_back = after.seq < view.cursor.seq or server_of(link) != view.server
-    return compare(view, ledger, after, went_back=went_back), ledger
+    result = compare(view, ledger, after, went_back=went_back)
+    is_known = view.cursor.is_there or after.is_there or link(lambda client: client.hexists(keys("run"), "fence"))
+    return result if is_known else replace(result, is_empty=True), ledger
 
 
 def _check(folder: Path, ledger: Ledger) -> Payloads:
@@ -138,13 +142,13 @@ def _beside(result: Audit) -> Iterator[str]:
     yield from (f"  note: {remark}" for remark in result.remarks)
 
 
-def _verdict(result: Audit) -> str:
+def _verdict(name: str, result: Audit) -> str:
     if result.is_clean:
         return "nothing lost, nothing twice"
     wrong = [*(["groups are lost"] if result.lost else []), *(["groups are doubled"] if result.twice else []),
              *(["the ledger is damaged"] if result.problems else []),
              *(["payloads are damaged"] if result.payloads and result.payloads.damaged else [])]
-    return f"NOT CLEAN: {', '.join(wrong)}"
+    return f"NOT CLEAN: {', '.join(wrong)}" if wrong else f"not proved: this Redis knows nothing of run {name}"
 
 
 def _by(counts: Mapping[str, int]) -> str:

@@ -69,7 +69,7 @@ class Audit:
     evaluation: Evaluation
     foreign: int                            # entries of nobody's, with the dead and elsewhere
     went_back: bool                         # Redis forgot something or was started anew during the last look
-    is_empty: bool                          # Redis knows nothing of a run that has a ledger
+    is_empty: bool                          # Redis knows nothing of the run: what was issued, and is out, is unknown
     remarks: tuple[str, ...]                # what an operator should know, and is no loss
     problems: tuple[str, ...]               # damage of the ledger
     payloads: Payloads | None = None        # None: not looked at
@@ -83,8 +83,9 @@ class Audit:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing is lost, nothing doubled, and the journal is as it was written."""
-        return not (self.lost or self.twice or self.problems or (self.payloads and self.payloads.damaged))
+        """Whether nothing is lost, nothing doubled, the journal is as written; not without a Redis to ask."""
+        return not (self.lost or self.twice or self.problems or self.is_empty
+                    or (self.payloads and self.payloads.damaged))
 
 
 def compare(view: View, ledger: Ledger, after: Cursor, *, went_back: bool) -> Audit:

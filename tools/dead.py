@@ -21,6 +21,7 @@ from broker.connection import Link
 from broker.errors import Permanent, PipelineError
 from broker.keys import PROMPTS, ROLLOUTS, SCORED, Keys
 from config.logs import mask
+from config.run_names import run_name
 from tools import dead_actions
 from tools.audit_notes import NAME
 from tools.dead_letters import Choice, Letter, NoRun, Records, open_records, read_letters
@@ -133,7 +134,7 @@ VERBS: Mapping[str, tuple[str, Callable[[_Desk], int]]] = {
 def _parser(verb: str) -> argparse.ArgumentParser:
     text = VERBS[verb][0]
     parser = argparse.ArgumentParser(prog=f"millrace dead {verb}", description=text[0].upper() + text[1:] + ".")
-    parser.add_argument("run", metavar="RUN", help="the run's name")
+    parser.add_argument("run", type=run_name, metavar="RUN", help="the run's name")
     parser.add_argument("entries", metavar="ENTRY", nargs="*", help="ids of letters, as `list` shows them")
     parser.add_argument("--stage", choices=(PROMPTS, ROLLOUTS, SCORED), help="only those that died there")
     parser.add_argument("--reason", metavar="TEXT", help="only those whose reason contains it")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from broker.embedded import folder_of
+from config.run_names import run_name
 from tools.replay import parse_steps
 
 
@@ -32,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="millrace journal", description="What a run trained on, from its journal.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="ls|show|export")
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("run", metavar="RUN")
+    common.add_argument("run", type=run_name, metavar="RUN")
     common.add_argument("--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
     verbs.add_parser("ls", parents=[common], help="a line a step")
     show = verbs.add_parser("show", parents=[common], help="prompt, answers, scores, rewards, advantages")

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from config.run_names import run_name
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Find the verb, call it, turn what people can act on into one message."""
@@ -90,7 +92,7 @@ def _runs(words: Sequence[str]) -> int:
 
 def _rm(words: Sequence[str]) -> int:
     parser = _parser("rm", "RUN")
-    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("run", type=run_name, metavar="RUN")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--force", action="store_true", help="even if the run is alive: it is killed")
     _add_runs_dir(parser)
@@ -102,7 +104,7 @@ def _rm(words: Sequence[str]) -> int:
 def _redis_cli(words: Sequence[str]) -> int:
     parser = _parser("redis-cli", "RUN [args ...]")
     _add_runs_dir(parser)
-    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("run", type=run_name, metavar="RUN")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="as for redis-cli; none opens its prompt")
     args = parser.parse_args(words)
     from tools.redis_cli import redis_cli
@@ -162,7 +164,7 @@ def _rescore(words: Sequence[str]) -> int:
 def _control(verb: str) -> Callable[[Sequence[str]], int]:
     def call(words: Sequence[str]) -> int:
         parser = _parser(verb, "RUN")
-        parser.add_argument("run", metavar="RUN")
+        parser.add_argument("run", type=run_name, metavar="RUN")
         if verb == "drain":
             parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS",
                                 help="wait so long for the run's end, and fail if it has not come (0: do not wait)")

@@ -24,6 +24,7 @@ from broker.errors import PipelineError
 from broker.keys import Keys
 from broker.stats import RQ_QUEUE, keys_of
 from config.loading import redis_url
+from config.run_names import is_run_name
 from tools.run_folder import holder, holder_text
 from tools.runs import is_run
 
@@ -43,7 +44,7 @@ def remove(name: str, runs_dir: Path, *, is_sure: bool, is_forced: bool) -> int:
     Raises:
         NotRemoved: there is no such run, it is alive, its Redis does not answer, or nobody can be asked.
     """
-    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+    if not is_run_name(name):
         raise NotRemoved(f"{name!r} is no run's name")
     known = addresses.find(name, runs_dir) if redis_url() is None else None
     folder = Path(known.folder) if known else runs_dir / name

@@ -21,6 +21,7 @@ from broker.checksums import file_checksum
 from broker.errors import Permanent, PipelineError
 from config.loading import ConfigError, from_yaml
 from config.run import Run
+from config.run_names import run_name
 from learner.checkpoint import Checkpoints, load, version_of
 from learner.ledger import JournalError, Ledger, read_ledger
 from learner.replay import LifeSettings, read_batch, weights_checksum
@@ -142,7 +143,7 @@ class Replay:
 def main(words: Sequence[str] | None = None) -> int:
     """Replay steps of a run. 0: all as recorded; 1: one is not, or is missing."""
     parser = argparse.ArgumentParser(prog="millrace replay", description="Train a run's journal again, and compare.")
-    parser.add_argument("run", metavar="RUN", help="the run's name")
+    parser.add_argument("run", type=run_name, metavar="RUN", help="the run's name")
     parser.add_argument("--steps", type=parse_steps, metavar="A-B", help="first and last step (all that there are)")
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
     parser.add_argument("--ranks", type=int, metavar="N",

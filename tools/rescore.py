@@ -28,6 +28,7 @@ from rich.progress import track
 from broker.embedded import folder_of
 from broker.messages import Completion, Score, ScoredGroup, ScoreStatus
 from config.loading import ConfigError, from_yaml, load_run
+from config.run_names import run_name
 from config.scorers import ScorersConfig, TaskConfig
 from learner.ledger import Ledger, read_ledger
 from learner.replay import LifeSettings
@@ -203,7 +204,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Put what a run trained on through another scorer, and compare.",
         epilog="Groups that never trained, variance-free ones above all, have no payload and are not among them. Exit "
                "code: 0 done, whatever came out; 1 nothing could be rescored; 2 bad usage.")
-    parser.add_argument("run", metavar="RUN", help="the run's name")
+    parser.add_argument("run", type=run_name, metavar="RUN", help="the run's name")
     parser.add_argument("values", nargs="*", metavar="key=value",
                         help="settings over the configuration's: scorers.tasks.math.scorer.require_box=false")
     parser.add_argument("--scorer", required=True, metavar="X",

@@ -131,6 +131,17 @@ def test_an_emptied_redis_is_told_from_a_loss(chain: Chain) -> None:
     assert (result.issued, result.ahead, result.trained, result.lost, result.is_empty) == (0, 4, 2, 0, True)
     assert "rebuilds cursor and slots from the ledger, and issues again what had none: what came after 3" in \
         result.remarks[0]
+    assert not result.is_clean
+    assert as_text("test", result).endswith("\nnot proved: this Redis knows nothing of run test\n")
+
+
+def test_a_redis_that_never_knew_the_run_proves_nothing_and_one_of_a_run_that_just_began_does(chain: Chain) -> None:
+    result = look(chain)
+    assert (result.issued, result.is_empty, result.is_clean) == (0, False, True)
+    chain.client.flushall()
+    result = look(chain)
+    assert (result.issued, result.lost, result.is_empty, result.is_clean) == (0, 0, True, False)
+    assert as_text("test", result).endswith("\nnot proved: this Redis knows nothing of run test\n")
 
 
 def test_outcomes_that_the_cursor_does_not_name_are_no_loss_and_are_said(chain: Chain) -> None:
