@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from broker.checksums import file_checksum
 from broker.errors import RunFailed
 from config.run import Run
-from learner.disk import sync
+from learner.disk import make_folder, sync
 
 if TYPE_CHECKING:
     from learner.ledger import Ledger
@@ -71,7 +71,7 @@ class Checkpoints:
         final = self.folder / f"step-{progress.version:06d}"
         aside = self.folder / f"{final.name}{ASIDE}"
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             for leftover in self.folder.glob(f"*{ASIDE}"):
                 shutil.rmtree(leftover)
             # To replace a whole one would leave a moment without any, and the journal may have let go of older steps.

@@ -21,3 +21,19 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_folder(path: Path) -> None:
+    """Return when a folder is there, and its name and those above it are on the disk.
+
+    Those above it may be as new: the run's own was made a moment ago, by whoever locked it or began its logs. Above
+    another file system, or what this user may not list, nothing of a run is made.
+    """
+    if path.is_dir():
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    device = path.stat().st_dev
+    for parent in path.resolve().parents:
+        if parent.stat().st_dev != device or not os.access(parent, os.R_OK):
+            return
+        sync(parent)

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO
 from broker.errors import Fenced, RunFailed
 from broker.messages import ScoredGroup
 from config.learner import JournalConfig
-from learner.disk import sync, write_all
+from learner.disk import make_folder, sync, write_all
 from learner.ledger import Ledger, Outcome, fence_of, ledgers, read_ledger
 from learner.payloads import MIB, Advantages, PayloadWriter, encode_step, segments
 from learner.records import framed
@@ -152,7 +152,7 @@ class Journal:
     def _create_ledger(self) -> BinaryIO:
         path = self.folder / f"ledger-{self.fence:06d}.log"
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             stream = path.open("xb", buffering=0)
             sync(self.folder)
         except OSError as error:
