@@ -70,6 +70,7 @@ class Link:
         outage_s: seconds without an answer after which `BrokerUnavailable` is raised.
     Attributes:
         stop: set, it ends a wait for Redis; an entry point puts its own request to end here.
+        waited_s: seconds that calls have waited for Redis; those of two threads at once count once.
     Raises:
         WrongBroker: `url` is none of these.
     """
@@ -78,6 +79,9 @@ class Link:
         self.url = url
         self.outage_s = outage_s
         self.stop = threading.Event()
+        self.waited_s = 0.0
+        self._counted_until = 0.0
+        self._counting = threading.Lock()
         try:
             self.client: redis.Redis = redis.Redis.from_url(
                 url, retry=Retry(NoBackoff(), 0), socket_timeout=SOCKET_TIMEOUT_S, socket_connect_timeout=5.0,
@@ -102,8 +106,7 @@ class Link:
         return self._patiently(attempt, Wait.FOR_ALL)
 
     def _patiently(self, attempt: Callable[[redis.Redis], T], wait: Wait) -> T:
-        since = time.monotonic()
-        said = since
+        since = said = tried = time.monotonic()
         pause = 0.05
         while True:
             try:
@@ -124,7 +127,15 @@ class Link:
                 log.warning("waiting waited_s=%.0f for=%s", waited, why)
                 said = time.monotonic()
             self.stop.wait(pause)
+            self._count(tried)
+            tried = time.monotonic()
             pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    def _count(self, since: float) -> None:
+        with self._counting:
+            now = time.monotonic()
+            self.waited_s += now - max(since, self._counted_until)
+            self._counted_until = now
 
     def _why(self, error: redis.RedisError, wait: Wait) -> str:
         """What is waited for after `error`; raises where nothing is."""

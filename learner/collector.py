@@ -157,7 +157,7 @@ class Collector:
             self._tend()
         if now - self._looked > self._look_every_s:
             self._looked = now
-            self.intake.look_around()
+            self.intake.look_around(is_paused=self.wanted == PAUSE)
 
     def _oldest(self) -> list[ScoredGroup]:
         """Up to a step's groups with the oldest floors; the ledger is asked again."""
@@ -196,7 +196,12 @@ class Collector:
         places = ", ".join(f"{count} in {stream}" for stream, count in survey.places.items() if count)
         reason = " (older groups must come first, for max_lag)" if enough else ""
         return (f"{waited:.0f} s: {min(len(self.intake.held), size)} of {size} groups{reason}; "
-                f"out: {places or 'none'}; oldest {survey.oldest_s:.0f} s{self._who_is_missing()}")
+                f"out: {places or 'none'}; oldest {survey.oldest_s:.0f} s{self._memory()}{self._who_is_missing()}")
+
+    def _memory(self) -> str:
+        """What waits because Redis is full."""
+        missing, stuck = self.intake.time.missing_mib, self.intake.survey.places.get(ROLLOUTS, 0)
+        return f"; redis is full: {stuck} groups in rollouts wait for {missing} MiB of memory" if missing else ""
 
     def _who_is_missing(self) -> str:
         """Which role has work and nobody to do it, and how one is started."""

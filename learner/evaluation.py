@@ -59,6 +59,11 @@ class Rounds:
         if ids and version not in self.open:
             self.open[version] = Round(version, set(ids), time.monotonic())
 
+    def excuse(self, seconds: float) -> None:
+        """In the last `seconds` nobody could work: no deadline comes nearer by them."""
+        for current in self.open.values():
+            current.since = min(current.since + seconds, time.monotonic())
+
     def lose(self, version: int, ids: Sequence[str], reason: str) -> None:
         """A round was asked for, and can't be sampled by its own weights any more."""
         self.begin(version, ids)

@@ -27,6 +27,7 @@ from learner.evaluation import Rounds, version_of
 from learner.filters import tokens_of, why_empty, why_impossible, why_late
 from learner.journal import Journal
 from learner.ledger import DROPPED, Outcome
+from learner.working_time import WorkingTime
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class Survey:
     """Where the groups without an outcome are."""
 
     places: dict[str, int]          # stream -> groups
-    oldest_s: float                 # age of the oldest one that is not scored yet
+    oldest_s: float                 # age of the oldest one that is not scored yet, in working time
 
 
 class Intake:
@@ -57,7 +58,7 @@ class Intake:
         self.journal = ledger
         self.rounds = rounds
         self.held: dict[str, ScoredGroup] = {}
-        self._clock = clock
+        self.time = WorkingTime(ownership.link, clock=clock)
         self._vocabulary = vocabulary
         self.version = 0                            # the learner's policy
         self.dropped: dict[str, int] = {}           # by reason, for the metrics
@@ -69,8 +70,8 @@ class Intake:
         self._empty_in_a_row = 0
         self._dead_in_a_row = 0
         self._nowhere: set[str] = set()             # ids that were in no entry at the last look
-        self._since: dict[str, float] = {}          # time of issue on our monotonic clock, by id; the one whose entry
-                                                    # was looked at longest ago first
+        self._since: dict[str, float] = {}          # working time of issue, by id; the one whose entry was looked at
+                                                    # longest ago first
 
     def forget(self) -> None:
         """Begin to read anew: Redis went back, so what is held may not be what is there."""
@@ -98,11 +99,12 @@ class Intake:
         self._accept(entries)
         return len(entries)
 
-    def look_around(self) -> None:
+    def look_around(self, *, is_paused: bool = False) -> None:
         """Where everything is: fetch what a lost reply hid, bury what is too old, notice what somebody deleted."""
+        self.rounds.excuse(self.time.look(is_paused=is_paused, group_bytes=self.mean_bytes()))
         reply = self.ownership.link.script("survey", self.ownership.keys.scripts(), *self._to_look_at())
         words = [word.decode() for word in reply]
-        now, places, oldest = self._clock(), dict.fromkeys((PROMPTS, ROLLOUTS, SCORED, DEAD), 0), 0.0
+        now, places, oldest = self.time.now(), dict.fromkeys((PROMPTS, ROLLOUTS, SCORED, DEAD), 0), 0.0
         nowhere: set[str] = set()
         for group_id, stream, entry_id, issued_at in zip(*[iter(words)] * 4, strict=True):
             if self.journal.has(group_id):
@@ -135,17 +137,19 @@ class Intake:
         return list(dict.fromkeys([*sorted(self._nowhere), *new, *self._since]))[:LOOK_COUNT]
 
     def _age(self, group_id: str, issued_at: str, *, now: float) -> float:
-        """Seconds since a group's issue, whatever the machine's clock has done meanwhile.
+        """Seconds of working time since a group's issue, whatever the machine's clock has done meanwhile.
 
         The header's time counts at the first look alone, and only if it is plausible: after a jump of the clock every
-        group in flight would be past its deadline, or none for as long as the jump.
+        group in flight would be past its deadline, or none for as long as the jump. What was lost before that look may
+        have been lost since the issue, and counts for the group.
         """
         if issued_at == "?":
             return now - self._since.get(group_id, now)
         since = self._since.pop(group_id, None)
         if since is None:
             age = time.time() - float(issued_at)
-            since = now - (age if 0 <= age <= self.run.learner.group_deadline_s else 0.0)
+            is_plausible = 0 <= age <= self.run.learner.group_deadline_s
+            since = now - (max(0.0, age - self.time.lost_s) if is_plausible else 0.0)
         self._since[group_id] = since
         return now - since
 

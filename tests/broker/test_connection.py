@@ -43,6 +43,23 @@ def test_a_link_waits_for_a_redis_that_is_gone_says_so_and_goes_on(
     link.close()
 
 
+def test_the_seconds_of_an_outage_are_counted_once_however_many_threads_wait(server: RedisServer) -> None:
+    link = Link(server.url, outage_s=30)
+    link(lambda client: client.blpop(["list"], timeout=0.2))              # a read that waits for work is none
+    assert link.waited_s == 0.0
+    server.kill()
+    gone = time.monotonic()
+    callers = [threading.Thread(target=link, args=(lambda client: client.ping(),)) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    time.sleep(0.5)
+    server.start()
+    for caller in callers:
+        caller.join()
+    assert 0.5 <= link.waited_s <= time.monotonic() - gone
+    link.close()
+
+
 def test_a_waiting_read_survives_a_restart(server: RedisServer) -> None:
     link = Link(server.url, outage_s=30)
 
