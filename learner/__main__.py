@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from config.loading import ConfigError, load_run, to_yaml
@@ -59,17 +60,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _start(run: Run, words: Sequence[str]) -> int:
-    from learner.ranks import launch_or_join
+    from learner.last_words import tell_death
+    from learner.ranks import launch_or_join, say_last
 
     if _is_finished(run):
         return 0
-    ranks = launch_or_join(run, words)
+    ranks = launch_or_join(run, words, tell=partial(tell_death, run))
     if isinstance(ranks, int):
         return ranks
     try:
         return _lead(run, ranks.world_size) if ranks.rank == 0 else _follow(run, ranks)
-    except Exception:       # through the log, which masks secrets in tracebacks too
+    except Exception as error:      # through the log, which masks secrets in tracebacks too
         log.exception("ended rank=%d", ranks.rank)
+        say_last(error)
         return 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,10 @@ from broker.connection import Link
 from broker.keys import Keys
 from broker.ownership import Ownership
 from config.loading import to_yaml
+from config.run import Run
+from learner import __main__ as entry
 from learner.journal import Journal
+from learner.ranks import LAST_WORDS, Ranks
 from learner.status import Status, read_status
 from tests.conftest import ROOT
 from tests.learner.chain import make_prompt, make_run, make_scored
@@ -41,3 +45,24 @@ def test_a_finished_run_whose_folder_has_lost_its_status_is_done_for_every_rank_
     assert "ranks stayed" not in said
     found = read_status(run.folder)
     assert (found["status"], int(found["version"])) == ("finished", 1)
+
+
+def test_a_rank_that_raises_leaves_its_launcher_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_run: Run, _ranks: Ranks) -> int:
+        raise ValueError("no such row")
+
+    reader, writer = os.pipe()
+    for name, value in {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", LAST_WORDS: str(writer)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(entry, "_follow", fail)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    config = tmp_path / "run.yaml"
+    config.write_text(to_yaml(make_run(tmp_path, learner={"ranks": 2})))
+    try:
+        assert entry.main(["--config", str(config)]) == 1
+        assert os.read(reader, 100) == b"ValueError: no such row"
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(reader)
+        os.close(writer)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from learner.ranks import Ranks, launch, launch_or_join
+from learner.ranks import Ended, Ranks, launch, launch_or_join
 from tests.conftest import ROOT
 from tests.learner.tiny import tiny_run
 
@@ -80,6 +80,29 @@ def test_an_end_that_rank_0_decides_is_told_from_a_death(
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [said]
 
 
+SAYS = "from learner.ranks import say_last; say_last({error}); raise SystemExit(1)"
+CLOSED = "RuntimeError('[pair.cc:534] Connection closed by peer [127.0.0.1]:2345')"
+LATER = "import time; time.sleep(0.7); "
+
+
+@pytest.mark.parametrize(("rank_0", "others", "said"), [
+    (WAIT, "os.kill(os.getpid(), 9)", ("rank 1 was killed by SIGKILL", True, False)),
+    (WAIT, SAYS.format(error="ValueError('no row')"), ("rank 1 ended with code 1: ValueError: no row", False, False)),
+    (SAYS.format(error=CLOSED), LATER + SAYS.format(error="ValueError('x')"),                   # it was slower to end
+     ("rank 1 ended with code 1: ValueError: x", False, True)),
+    ("os.kill(os.getpid(), 9)", SAYS.format(error=CLOSED), ("rank 0 was killed by SIGKILL", True, False)),
+    (SAYS.format(error="ValueError('x')"), LATER + SAYS.format(error=CLOSED), None),           # a verdict, and its echo
+    ("pass", LATER + SAYS.format(error="ValueError('x')"), None),       # rank 0 had done everything
+])
+def test_who_died_and_how_is_told(rank_0: str, others: str, said: tuple[str, bool, bool] | None, tmp_path: Path,
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    ignore = "import signal; signal.signal(15, signal.SIG_IGN); "       # as the ranks but 0 do
+    told: list[Ended] = []
+    launch(program(tmp_path, rank_0=rank_0, others=ignore + others), 2, tell=told.append)
+    assert [(ended.why, ended.by_signal, ended.has_verdict) for ended in told] == ([] if said is None else [said])
+
+
 def test_a_rank_that_ignores_the_end_of_the_others_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("learner.ranks.GRACE_S", 0.5)
     stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAIT}"
@@ -110,7 +133,7 @@ def test_a_launcher_killed_with_9_leaves_no_rank_behind(tmp_path: Path) -> None:
 
 
 def test_one_rank_needs_no_launcher() -> None:
-    assert launch_or_join(tiny_run(Path("m")), []) == Ranks(rank=0, local_rank=0, world_size=1)
+    assert launch_or_join(tiny_run(Path("m")), [], tell=print) == Ranks(rank=0, local_rank=0, world_size=1)
 
 
 def test_a_launchers_rank_is_taken_whatever_the_config_says_and_leaves_signals_to_rank_0() -> None:
@@ -119,7 +142,7 @@ import signal
 from pathlib import Path
 from learner.ranks import launch_or_join
 from tests.learner.tiny import tiny_run
-ranks = launch_or_join(tiny_run(Path("m"), ranks=5), [])
+ranks = launch_or_join(tiny_run(Path("m"), ranks=5), [], tell=print)
 print(ranks.rank, ranks.local_rank, ranks.world_size,
       *(signal.getsignal(number) is signal.SIG_IGN for number in (signal.SIGINT, signal.SIGTERM)))
 """
