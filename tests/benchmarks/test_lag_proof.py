@@ -8,15 +8,18 @@ import pytest
 
 from benchmarks.lag import as_table, verdict
 
-HELD = {"max_lag": 1, "steps": 40, "lag": 1, "wait_s": 61.25, "step_s": 62.0, "deadline_s": 90.0, "lost": 0, "twice": 0,
-        "exit_code": 0}
+HELD = {"max_lag": 1, "steps": 40, "lag": 1, "wait_s": 31.25, "least_wait_s": 15.0, "most_wait_s": 37.0,
+        "deadline_s": 30.0, "dead": 1, "lost": 0, "twice": 0, "exit_code": 0}
 
 
 @pytest.mark.parametrize(("changes", "said"), [
     ({}, "held"),
-    ({"step_s": 90.0}, "held"),                     # at the bar
+    ({"wait_s": 37.0}, "held"),                     # at the bar
+    ({"max_lag": 4}, "held"),
     ({"lag": 2, "exit_code": 1}, "NOT held: lag 2"),
-    ({"step_s": 90.5, "lost": 1}, "NOT held: a step of 90.5 s, 1 lost"),
+    ({"lag": 0, "exit_code": 1}, "NOT held: lag 0 alone"),
+    ({"wait_s": 37.5, "lost": 1}, "NOT held: a wait of 37.5 s, 1 lost"),
+    ({"wait_s": 6.0, "exit_code": 1}, "NOT held: a wait of 6.0 s"),         # the stopped one's group was taken over
     ({"exit_code": 1}, "NOT held: its test failed"),
 ])
 def test_the_verdict_names_what_was_not_held(changes: dict[str, Any], said: str) -> None:
@@ -25,6 +28,6 @@ def test_the_verdict_names_what_was_not_held(changes: dict[str, Any], said: str)
 
 def test_the_table_has_a_row_for_each_bound_and_says_which_came_to_no_end() -> None:
     lines = as_table([0, 1], [{}, HELD])
-    assert lines[2] == "| 0 | - | - | - | - | - | - | - | NOT held: it came to no end |"
-    assert lines[3] == "| 1 | 40 | 1 | 61.2 | 62.0 | 90 | 0 | 0 | held |"
+    assert lines[2] == "| 0 | - | - | - | - | - | - | - | - | NOT held: it came to no end |"
+    assert lines[3] == "| 1 | 40 | 1 | 31.2 | 30 | 37 | 1 | 0 | 0 | held |"
     assert lines[-1].startswith("**1 of 2 held**")
