@@ -1,13 +1,15 @@
 """What there is of a run before this life of the learner: is its name free, does it go on, or is it done?
 
-In: the run's folder and its keys in Redis. Out: a `History`, or the refusal in words. Asked by `learner.session` before
-anything heavy is loaded and before anything is written. The ledger decides; Redis may have forgotten.
+In: the run's folder and its keys in Redis, and the checkpoint that it begins from, if any. Out: a `History`, or the
+refusal in words. Asked by `learner.session` before anything heavy is loaded and before anything is written. The ledger
+decides; Redis may have forgotten.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import logging
 import os
 import socket
@@ -22,7 +24,8 @@ from broker.errors import Permanent, RunFailed
 from broker.keys import Keys
 from broker.stats import keys_of
 from config.run import Run
-from learner.ledger import Ledger, read_ledger
+from learner.checkpoint import STATE, read_progress, what_is_wrong
+from learner.ledger import JournalError, Ledger, read_ledger
 from learner.status import read_status
 
 log = logging.getLogger(__name__)
@@ -54,6 +57,20 @@ class History:
     def first_life(self) -> Mapping[str, Any]:
         """The facts of the life that began the run."""
         return self.ledger.lives[0] if self.ledger.lives else {}
+
+    @property
+    def version(self) -> int:
+        """Optimizer steps that stand in the ledger, counted from the model's first."""
+        return int(self.ledger.steps[-1]["step"]) + 1 if self.ledger.steps else 0
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether the run in `folder` has begun, though its journal be damaged: asked where `look` was not reached."""
+    try:
+        ledger = read_ledger(folder / "journal", strict=False)
+    except (JournalError, OSError):
+        return True
+    return bool(ledger.lives or ledger.problems)
 
 
 @contextlib.contextmanager
@@ -93,7 +110,7 @@ def look(run: Run, link: Link, keys: Keys) -> History:
             groups of it, and its journal is not here.
         JournalError: the ledger is damaged.
     """
-    _refuse_living(run, link, keys)
+    refuse_living(run, link, keys)
     history = History(read_ledger(run.folder / "journal"))
     raw: Any = link(lambda client: client.hget(keys("run"), "status"))
     status = raw.decode() if raw else read_status(run.folder).get("status", "")
@@ -115,10 +132,51 @@ def look(run: Run, link: Link, keys: Keys) -> History:
     return history
 
 
-def _refuse_living(run: Run, link: Link, keys: Keys) -> None:
-    """A learner that uses another folder, which `locked` can't know of.
+def check_start(run: Run, folder: Path) -> None:
+    """See that a run can begin from the checkpoint `folder`: its name is taken once it has, and bound to that folder.
+
+    Raises:
+        RunFailed: it is none, it is broken, it is of a learner of another shape, or no steps are left to do.
+    """
+    name = f"learner.resume={folder}"
+    if not folder.is_dir():
+        raise RunFailed(f"{name}: there is no such folder")
+    if (wrong := what_is_wrong(folder)) is not None:
+        raise RunFailed(f"{name} is a broken checkpoint: {wrong}")
+    version = read_progress(folder).version
+    try:
+        fits = dict(json.loads((folder / STATE).read_text(encoding="utf-8"))["fits"])
+        there = {"learner.ranks": fits["ranks"], "learner.zero.stage": fits["zero_stage"],
+                 "model.dtype": fits["dtype"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunFailed(f"{name} can't be read: {STATE}: {type(error).__name__}: {error}") from error
+    ranks = int(os.environ["WORLD_SIZE"]) if "RANK" in os.environ else run.learner.ranks       # a launcher's, or ours
+    here = {"learner.ranks": ranks, "learner.zero.stage": run.learner.zero.stage, "model.dtype": run.model.dtype}
+    if here["learner.zero.stage"] == 0:         # each rank holds the whole optimizer's state, and so does the file
+        del here["learner.ranks"]
+    other = [f"{key}={value}, and it was written with {there[key]}" for key, value in here.items()
+             if there[key] != value]
+    if other:
+        raise RunFailed(f"{name} is a checkpoint of a learner of another shape: {'; '.join(other)}")
+    if version >= run.learner.steps:
+        raise RunFailed(f"{name} stands at step {version}, and learner.steps={run.learner.steps} are no more than that")
+
+
+def first_row_of(folder: Path, fingerprint: str) -> int:
+    """Where in the data with this fingerprint a run begins that starts from the checkpoint `folder`."""
+    there = read_progress(folder)
+    if there.fingerprint == fingerprint:
+        return there.first_row
+    log.warning("data_changed checkpoint=%s now=%s: the order of rows begins anew", there.fingerprint, fingerprint)
+    return 0
+
+
+def refuse_living(run: Run, link: Link, keys: Keys) -> None:
+    """Refuse to be beside a learner that uses another folder, which `locked` can't know of.
 
     A key that is left of a dead one runs out: its process may have been another machine's, or its number be used again.
+    Raises:
+        NameTaken: one lives.
     """
     since = said = time.monotonic()
     while others := [name for name in _heartbeats(link, keys) if not _has_died_here(name)]:

@@ -12,7 +12,6 @@ import logging
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING
 from broker.alive import Heartbeat
 from broker.connection import Link
 from broker.control import GO_ON, asked
-from broker.errors import Fenced, PipelineError, RunFailed
+from broker.errors import BrokerUnavailable, Fenced, PipelineError, RunFailed
 from broker.joining import forget
 from broker.keys import Keys
 from broker.ownership import Ownership
@@ -32,16 +31,17 @@ from learner.collector import Collector
 from learner.config_changes import check_changes
 from learner.evaluation import Rounds
 from learner.feeder import Feeder
-from learner.history import History, locked, look
+from learner.history import History, NameTaken, check_start, first_row_of, has_begun, locked, look, refuse_living
 from learner.intake import Intake
 from learner.journal import Journal
-from learner.ledger import JournalError, Ledger
+from learner.ledger import Ledger
 from learner.metrics import Metrics
 from learner.prompts import PromptSource, open_source
 from learner.recovery import Recovery
 from learner.replay import Interrupted, catch_up
 from learner.retries import Retries
-from learner.status import Status, check_redis
+from learner.status import Status, check_redis, read_status
+from learner.tending import Tending
 from learner.trainer import DRAINED, FINISHED, STOPPED, Trainer
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 Load = Callable[[], "tuple[PreTrainedTokenizerBase, Policy]"]
 
-KEEP_ALIVE_S = 30.0
+LAST_WORDS_S = 5.0          # to tell Redis why this life ends
 BY_SIGNAL = "a signal asked for it"
 
 
@@ -72,31 +72,38 @@ class Session:
         self._journal: Journal | None = None        # of this life, once it has claimed the run
 
     def open(self) -> None:
-        """Take the run's folder and look what is there. Raises what `history.look` and `check_redis` raise."""
-        self._lock.enter_context(locked(self.run.folder))
+        """Take the run's folder and look what is there.
+
+        Where a run that has begun can't go on, whoever waits for it hears why; a name that is new stays free.
+
+        Raises:
+            What `locked`, `check_redis` and `look` of `learner.history` raise, or RunFailed: the configuration may not
+            change so.
+        """
         try:
+            self._lock.enter_context(locked(self.run.folder))
             check_redis(self.run, self.link)
             self.history = look(self.run, self.link, self.keys)
             if self.history.has_begun:
                 self.status.go_on()
                 self._say_changes()
             forget(self.link, self.keys)
-        except (RunFailed, JournalError) as error:      # whoever waits for this run hears why it does not go on
-            forget(self.link, self.keys)
-            self.status.refuse(str(error))
-            self._lock.close()
-            raise
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, PipelineError) and not isinstance(error, NameTaken) and has_begun(self.run.folder):
+                self._refuse(error)
             self._lock.close()
             raise
 
     def train(self, load: Load, stop: threading.Event) -> int:
         """Load, then train until the last step, a signal or an error. Returns the exit code."""
         heartbeat = Heartbeat(self.link, self.keys, "learner", f"{socket.gethostname()}-{os.getpid()}")
-        version = 0
+        version = self._version()
         trainer: Trainer | None = None
         policy: Policy | None = None
         try:
+            if isinstance(self.run.learner.resume, Path) and not self.history.has_begun:
+                heartbeat.say("checking the checkpoint to begin from")
+                check_start(self.run, self.run.learner.resume)
             heartbeat.say("loading the model")
             tokenizer, policy = load()
             heartbeat.say("reading the data")
@@ -110,7 +117,7 @@ class Session:
                 metrics.close()
                 ledger.close()
                 ledger.check_fence()
-                self.status.end(STOPPED, BY_SIGNAL, ledger.ledger.steps[-1]["step"] + 1)
+                self.status.end(STOPPED, BY_SIGNAL, version)
                 return 0
             version = start.version
             trainer = self._assemble(policy, ledger, train, held_out, start, metrics=metrics, stop=stop,
@@ -120,12 +127,17 @@ class Session:
             log.error("run=%s ended reason=%s", self.run.name, error)       # noqa: TRY400
             return 1
         except PipelineError as error:
+            version = trainer.version if trainer else version
+            if _is_asked_for(error, stop):
+                log.info("run=%s ended status=%s reason=%s", self.run.name, STOPPED, error)
+                self._tell(STOPPED, BY_SIGNAL, version)
+                return 0
             log.error("run=%s failed reason=%s", self.run.name, error)      # noqa: TRY400 - the reason says it all
-            self._fail(str(error), trainer.version if trainer else version)
+            self._tell("failed", str(error), version)
             return 1
         except Exception as error:
             log.exception("run=%s failed", self.run.name)
-            self._fail(f"{type(error).__name__}: {error}", trainer.version if trainer else version)
+            self._tell("failed", f"{type(error).__name__}: {error}", trainer.version if trainer else version)
             return 1
         finally:
             heartbeat.stop()
@@ -135,6 +147,30 @@ class Session:
                 policy.close()
             self._lock.close()
         return 0
+
+    def _refuse(self, error: PipelineError) -> None:
+        """Say why the run does not go on, to everybody who can still be told."""
+        self.link.outage_s = LAST_WORDS_S
+        try:
+            refuse_living(self.run, self.link, self.keys)       # whose status it is
+            forget(self.link, self.keys)
+        except NameTaken as taken:
+            log.warning("status_not_told error=%s", taken)
+            return
+        except PipelineError as unreached:                      # maybe the very reason: status.json is left
+            log.warning("status_not_taken_back error=%s", unreached)
+        self.status.go_on()
+        version = int(read_status(self.run.folder).get("version", 0))       # nothing of the run has changed
+        if _is_asked_for(error, self.link.stop):
+            self._tell(STOPPED, BY_SIGNAL, version)
+        else:
+            self._tell("failed", str(error), version)
+
+    def _version(self) -> int:
+        """Optimizer steps done before this life, as far as is known without a policy."""
+        if not self.history.has_begun:
+            return 0
+        return self.history.version or int(read_status(self.run.folder).get("version", 0))
 
     def _say_changes(self) -> None:
         """Of the configuration, since the life before. Raises RunFailed where the run can't go on with one."""
@@ -171,7 +207,7 @@ class Session:
         start = first.get("start")
         if not self.history.has_begun and isinstance(run.learner.resume, Path):
             start = str(run.learner.resume.absolute())
-            first_row = self._first_row(run.learner.resume, train)
+            first_row = first_row_of(run.learner.resume, train.fingerprint)
         folder = run.folder / "journal"
         fence = self.ownership.claim(self.history.ledger.fence)
         if self.history.has_begun:          # Redis may have been started anew since, and nobody saw it
@@ -182,22 +218,14 @@ class Session:
         (run.folder / "config.yaml").write_text(to_yaml(run))
         return ledger
 
-    def _first_row(self, folder: Path, train: PromptSource) -> int:
-        """Where in the data a run begins that starts from the checkpoint `folder`."""
-        there = checkpoint.read_progress(folder)
-        if there.fingerprint == train.fingerprint:
-            return there.first_row
-        log.warning("data_changed checkpoint=%s now=%s: the order of rows begins anew", there.fingerprint,
-                    train.fingerprint)
-        return 0
-
     def _start(self, policy: Policy, ledger: Journal, train: PromptSource, metrics: Metrics,
                stop: threading.Event) -> Progress | None:
         """Bring the policy to where the ledger ends; None if a signal came first."""
         facts = ledger.ledger.lives[0]
         newest = self.checkpoints.newest_good(ledger=ledger.ledger) if self.history.has_begun else None
         folder = newest or (Path(facts["start"]) if facts["start"] else None)
-        version = 0 if folder is None else checkpoint.load(policy, folder, is_checked=newest is not None).version
+        is_checked = newest is not None or not self.history.has_begun
+        version = 0 if folder is None else checkpoint.load(policy, folder, is_checked=is_checked).version
         if newest is not None:
             log.info("going_on checkpoint=%s steps_in_journal=%d", newest, len(ledger.ledger.steps))
         if folder is not None and newest is None:       # a copy of our own: the other run may remove its checkpoint
@@ -209,9 +237,6 @@ class Session:
         except Interrupted as error:
             log.info("run=%s ended status=%s reason=%s", self.run.name, STOPPED, error)
             return None
-        if folder is not None and newest is None and version >= self.run.learner.steps:
-            raise RunFailed(f"learner.resume={folder} stands at step {version}, and learner.steps="
-                            f"{self.run.learner.steps} are no more than that")
         return Progress(version=version, first_row=facts["first_row"], fingerprint=train.fingerprint)
 
     def _assemble(self, policy: Policy, ledger: Journal, train: PromptSource, held_out: PromptSource | None,
@@ -232,13 +257,13 @@ class Session:
             self._journal.check_fence()     # as in `_end`
         self.status.advise(text)
 
-    def _fail(self, reason: str, version: int) -> None:
-        """Tell everybody why, as far as Redis can still be reached; nobody where a newer learner has the run."""
-        self.link.outage_s = 5.0
+    def _tell(self, status: str, reason: str, version: int) -> None:
+        """Tell everybody how it ended, as far as Redis can be reached; nobody where a newer learner has the run."""
+        self.link.outage_s = LAST_WORDS_S
         try:
             if self._journal is not None:
                 self._journal.check_fence()     # as in `_end`
-            self.status.end("failed", reason, version)
+            self.status.end(status, reason, version)
         except PipelineError as error:
             log.warning("status_not_told error=%s", error)
 
@@ -257,31 +282,6 @@ class Session:
             log.exception("curves_not_drawn")
 
 
-class Tending:
-    """What is done while waiting: notice a dead feeder, hear operators, keep the other ranks' wait alive."""
-
-    def __init__(self, policy: Policy, feeder: Feeder, retries: Retries, asked: Callable[[], str]) -> None:
-        self.collector: Collector | None = None
-        self._policy = policy
-        self._feeder = feeder
-        self._retries = retries
-        self._asked = asked
-        self._last = time.monotonic()
-
-    def __call__(self) -> None:
-        """Raises what ended the feeder."""
-        has_died = self._feeder.has_died        # asked first: a thread that ends says why before it does
-        if self._feeder.failure is not None:
-            raise self._feeder.failure
-        if has_died:
-            raise RuntimeError("the feeder's thread has ended: this is a bug, please report it")
-        wanted = self._asked()
-        self._feeder.is_open = not wanted
-        if self.collector is not None and wanted != self.collector.wanted:
-            log.warning("asked wanted=%s", wanted or "to go on")
-            self.collector.wanted = wanted
-        if not wanted:
-            self._retries.look()
-        if time.monotonic() - self._last > KEEP_ALIVE_S:
-            self._last = time.monotonic()
-            self._policy.keep_alive()
+def _is_asked_for(error: PipelineError, stop: threading.Event) -> bool:
+    """Whether the learner was asked to stop, and `error` is only that Redis was away then: the journal has it all."""
+    return stop.is_set() and isinstance(error, BrokerUnavailable)

@@ -11,7 +11,7 @@ import redis
 
 from broker.connection import Link, Wait
 from broker.control import explanation
-from broker.errors import Fenced, WrongBroker
+from broker.errors import Fenced, PipelineError, WrongBroker
 from broker.keys import Keys
 from broker.ownership import Ownership
 from config.loading import to_yaml
@@ -80,16 +80,24 @@ class Status:
     def end(self, status: str, reason: str, version: int, *, wanted: str | None = None) -> None:
         """The run is `finished`, `stopped` or `failed`.
 
-        Where a signal stopped it, and whoever sent that has said why, the run has failed for that reason.
+        Where a signal stopped it, and whoever sent that has said why, the run has failed for that reason. status.json
+        says so, whatever becomes of Redis.
 
         Args:
             wanted: what the operator asked for becomes this at the same moment, where it was done.
         """
         more = {} if wanted is None else {"wanted": wanted}
-        if status == "stopped" and wanted is None and (why := explanation(self._link, self._keys)):
+        if status == "stopped" and wanted is None and (why := self._explanation()):
             status, reason = "failed", why
         if not self._write(status, mask(reason), version, **more):
             log.warning("status_not_told status=%s: a newer learner has run %s", status, self.run.name)
+
+    def _explanation(self) -> str:
+        """Why the signal was sent; "" where nobody said, or Redis does not."""
+        try:
+            return explanation(self._link, self._keys)
+        except PipelineError:
+            return ""
 
     @property
     def _fence(self) -> int:

@@ -168,7 +168,8 @@ class FilePolicy:
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
         folder.mkdir(parents=True)
-        (folder / "state.json").write_text(json.dumps({"state": state}))
+        fits = {"ranks": 1, "zero_stage": 1, "dtype": "bfloat16"}       # of `make_run`
+        (folder / "state.json").write_text(json.dumps({"fits": fits, "state": state}))
 
     def load_checkpoint(self, folder: Path) -> dict[str, Any]:
         state: dict[str, Any] = json.loads((folder / "state.json").read_text())["state"]

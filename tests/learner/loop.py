@@ -18,7 +18,7 @@ from learner.prompts import PromptSource
 from learner.recovery import Recovery
 from learner.retries import Retries
 from learner.rows import Row
-from learner.session import Tending
+from learner.tending import Tending
 from learner.trainer import Trainer
 from tests.learner.chain import Chain, FilePolicy, OneToken
 

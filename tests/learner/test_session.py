@@ -24,12 +24,14 @@ from learner.batching import Batch
 from learner.checkpoint import Checkpoints, Progress
 from learner.journal import Journal
 from learner.ledger import JournalError
-from learner.session import Session, Tending
+from learner.session import Session
 from learner.status import read_status
+from learner.tending import Tending
 from learner.trainer import STOPPED, Trainer
 from tests.conftest import ROOT
 from tests.learner.chain import FilePolicy, OneToken, make_run
 from tests.learner.journals import groups
+from tests.redis_servers import RedisServer
 
 
 def train(session: Session, stop: threading.Event | None = None, policy: FilePolicy | None = None) -> int:
@@ -134,6 +136,28 @@ def test_a_run_that_can_not_go_on_says_why_in_both_places(run: Run, link: Link, 
     assert told(link, keys, "reason") == read_status(run.folder)["reason"] == str(caught.value)
 
 
+def test_a_signal_while_redis_is_away_stops_a_run_that_has_not_failed(
+        run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its journal has all of it."""
+    server = RedisServer(tmp_path / "redis")
+    link = Link(server.url, outage_s=30)
+    stop = link.stop
+    trained = Trainer.train
+
+    def lose_redis(trainer: Trainer) -> str:
+        server.kill()
+        threading.Timer(0.2, stop.set).start()
+        return trained(trainer)
+    monkeypatch.setattr(Trainer, "train", lose_redis)
+    try:
+        assert train(Session(run, link), stop) == 0
+    finally:
+        server.kill()
+        link.close()
+    assert (read_status(run.folder)["status"], read_status(run.folder)["reason"]) == (
+        "stopped", "a signal asked for it")
+
+
 def test_a_new_life_takes_back_what_the_last_one_said(run: Run, link: Link, keys: Keys) -> None:
     """Nobody who joins now takes the old failure for the new, or an old configuration for this one's."""
     link.client.hset(keys("run"), mapping={"status": "failed", "reason": "a typo", "begun": "no", "config": "old"})
@@ -148,17 +172,22 @@ def test_data_that_can_not_be_read_fail_the_run_with_the_reason(tmp_path: Path, 
     assert "nowhere.jsonl (split train) can't be read" in told(link, keys, "reason")
 
 
-def test_a_later_life_that_fails_early_leaves_the_name_taken(run: Run, link: Link, keys: Keys) -> None:
-    stop = threading.Event()
-    stop.set()
-    assert train(Session(run, link), stop) == 0
+@pytest.mark.parametrize("steps", [0, 4])
+def test_a_later_life_that_fails_early_leaves_the_name_taken_and_its_steps_done(
+        run: Run, link: Link, keys: Keys, steps: int) -> None:
+    journal = Journal(run.folder / "journal", 1, run="test",
+                      facts={"config": to_yaml(run), "first_row": 0, "start": None})
+    for step in range(steps):
+        journal.append(step, groups(f"{step}"), [[0.5, -0.5]], weights="checksum")
+    journal.close()
 
     def load() -> Any:
         raise RunFailed("model.path=/nowhere: no such folder")
     session = Session(run, link)
     session.open()
-    assert session.train(load, stop) == 1
+    assert session.train(load, threading.Event()) == 1
     assert (told(link, keys, "begun"), read_status(run.folder)["begun"]) == ("yes", "yes")
+    assert int(read_status(run.folder)["version"]) == steps
 
 
 @pytest.mark.parametrize(("error", "reason"), [
