@@ -105,7 +105,7 @@ def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: 
                                 on_line=console.line, on_tick=tick, on_death=_Undertaker(run, keeper.url),
                                 on_giving_up=reason.give)
         supervisors.append(supervisor)
-        _forget(run, keeper.url)
+        _forget(run, keeper.url, stop)
         with company(supervisor, keeper, stop) as act:
             watching += [act, lambda: console.tick(progress.view, supervisor.running)]
             try:
@@ -117,9 +117,10 @@ def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: 
                 progress.stop()
 
 
-def _forget(run: Run, url: str) -> None:
+def _forget(run: Run, url: str, stop: threading.Event) -> None:
     """What the run's last learner has said, so that no role takes its configuration for that of this one."""
     with contextlib.closing(Link(url, outage_s=run.broker.outage_s)) as link:
+        link.stop = stop
         forget(link, Keys(run.name))
         explain(link, Keys(run.name), "")
 

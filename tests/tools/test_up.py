@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -155,6 +156,16 @@ def test_a_sigterm_lets_the_learner_finish(start_up: StartUp, runs_dir: Path) ->
     up.send_signal(signal.SIGTERM)
     assert up.wait(timeout=20) == 0
     assert read_run(runs_dir / "demo").status == "stopped"
+
+
+def test_a_signal_ends_the_wait_for_a_redis_that_does_not_answer(start_up: StartUp) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(20)
+        up = start_up("exit 0", redis_url=f"redis://127.0.0.1:{silent.getsockname()[1]}")
+        silent.accept()[0].close()                      # it has begun to ask
+        up.send_signal(signal.SIGTERM)
+        silent.close()
+        assert up.wait(timeout=10) not in {0, -signal.SIGTERM}
 
 
 def test_a_second_signal_ends_everything_now(start_up: StartUp, runs_dir: Path) -> None:
