@@ -343,6 +343,8 @@ def test_a_claim_is_above_every_fence_that_redis_or_the_journal_knows(board: Boa
 LEARNER_SCRIPTS: dict[str, Callable[[Ownership, Board], Any]] = {
     "issue": lambda learner, board: learner.issue(1, 2, 100, 0, [board.group("1")]),
     "issue_eval": lambda learner, board: learner.issue_eval(0, [board.group("eval-0-0")]),
+    "reissue": lambda learner, board: learner.reissue([board.group("0")]),
+    "restore_cursor": lambda learner, _: learner.restore_cursor(1, {}),
     "retire": lambda learner, _: learner.retire(["0"]),
     "announce": lambda learner, _: learner.announce(an_announcement(9)),
     "check": lambda learner, _: learner.check(),
