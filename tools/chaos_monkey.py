@@ -141,6 +141,7 @@ class Monkey:
         possible = [what for what in WEIGHTS if self._is_possible(*what, sight)]
         if not possible:
             return False
+        possible = [what for what in possible if self._is_new(*what)] or possible
         kind, role = self._chance.choices(possible, [WEIGHTS[what] for what in possible])[0]
         if role == REDIS:
             hit = self._disturb_redis(kind, sight)
@@ -151,6 +152,11 @@ class Monkey:
             if kind in KILLS:
                 self.record.kills[role] += 1
         return hit
+
+    def _is_new(self, kind: str, role: str) -> bool:
+        """Whether nobody met this kind yet, or this role none at all: a short run has its share of each too."""
+        done = [what.split() for what in self.record.disturbances]
+        return not any(kind == other for other, _ in done) or not any(role == other for _, other in done)
 
     def _is_possible(self, kind: str, role: str, sight: Sight) -> bool:
         if (self.orders.quota is not None or self.orders.turns) and (kind not in KILLS or not self._is_wanted(role)):
@@ -191,8 +197,18 @@ class Monkey:
                 os.kill(pid, signal.SIGKILL)
         except (redis.RedisError, ProcessLookupError):
             return False
-        if kind == RESTART:
-            with contextlib.suppress(redis.RedisError):
-                self._client.shutdown()
+        if kind == RESTART and not self._shut_down():
+            log.error("chaos redis refused to be shut down; its log says why")
+            return False
         self.returns.killed(REDIS, sight)
         return True
+
+    def _shut_down(self) -> bool:
+        """End Redis in peace. False: it still answers."""
+        with contextlib.suppress(redis.RedisError):
+            self._client.shutdown()
+        try:
+            self._client.ping()
+        except redis.RedisError:
+            return True
+        return False

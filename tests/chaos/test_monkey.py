@@ -237,6 +237,33 @@ def test_redis_is_disturbed_and_comes_back(
     assert stage.monkey.record.disturbances == {f"{kind} redis": 1}
 
 
+def test_a_redis_that_refuses_to_be_shut_down_was_not_restarted(
+        keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(keeper, Orders(seconds=60))
+    monkeypatch.setattr("tools.chaos_monkey.WEIGHTS", only("restart", "redis"))
+    stage.client.acl_setuser("default", enabled=True, commands=["-shutdown"])
+    stage.tick()
+    assert stage.client.ping()
+    assert not stage.monkey.record.disturbances
+    assert not stage.monkey.returns.is_missing("redis")
+    stage.client.acl_setuser("default", enabled=True, commands=["+shutdown"])       # for the end of the keeper
+
+
+def test_each_kind_and_each_role_comes_before_chance_alone_decides(
+        keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    roles = ("generator", "dispatcher", "scorer", "pool")
+    monkeypatch.setattr("tools.chaos_monkey.WEIGHTS", {
+        (kind, role): weight for (kind, role), weight in WEIGHTS.items() if role in roles})
+    for seed in range(10):
+        stage = Stage(keeper, Orders(seconds=60, seed=seed), *(Spared(role, role, 1, ()) for role in roles))
+        for _ in range(6):                      # each of them is a new kind, a new role or both
+            stage.tick()
+            stage.monkey.let_go()
+        done = [what.split() for what in stage.monkey.record.disturbances]
+        assert {kind for kind, _ in done} == {"kill", "kill_tree", "stop"}, done
+        assert {role for _, role in done} == set(roles), done
+
+
 def test_a_redis_that_may_be_others_is_left_alone(redis_url: str, run: Run) -> None:
     outside = run.model_copy(update={"broker": run.broker.model_copy(update={"url": SecretStr(redis_url)})})
     with redis_of(outside) as external:
