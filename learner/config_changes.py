@@ -7,9 +7,11 @@ RunFailed with the keys that can't. Pure; used by the learner at its start. Need
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
 from broker.errors import RunFailed
 from config.loading import to_yaml
@@ -26,6 +28,8 @@ FIXED = {
     "sampling.top_k": "groups in flight were sampled with the old one",
     "learner.zero": "a checkpoint's parts are those of its partitioning",
 }
+# What generators and scorers read when they join; a learner that is started again alone does not reach those that run.
+READ_ELSEWHERE = ("generators.", "scorers.", "broker.", "sampling.max_tokens")
 RANKS = "learner.ranks"
 PER_START = "learner.resume"        # what this one start is asked to do: no property of the run
 UNSET = object()
@@ -33,6 +37,9 @@ UNSET = object()
 
 def check_changes(old_yaml: str, new: Run) -> list[str]:
     """Lines `key: old -> new`, one for each key that changes and takes effect; none if nothing does.
+
+    What other roles read has a remark: for them it takes effect with their next start. A key that the life before did
+    not know and that has its default now has not changed: a newer version of this program has brought it.
 
     Args:
         old_yaml: what `config.loading.to_yaml` said of the life before; keys that this version does not know are
@@ -42,14 +49,37 @@ def check_changes(old_yaml: str, new: Run) -> list[str]:
         RunFailed: a key changed that can't; the message names all of these, each with the reason.
     """
     before, after = dict(_leaves(yaml.safe_load(old_yaml))), dict(_leaves(yaml.safe_load(to_yaml(new))))
+    before = _defaults(new, without=after.keys() - before.keys()) | before
     changed = [key for key in {**after, **before}
                if key != PER_START and before.get(key, UNSET) != after.get(key, UNSET)]
-    lines = {key: f"{key}: {_show(before.get(key, UNSET))} -> {_show(after.get(key, UNSET))}" for key in changed}
+    lines = {key: f"{key}: {_show(before.get(key, UNSET))} -> {_show(after.get(key, UNSET))}{_remark(key)}"
+             for key in changed}
     refused = [f"{lines[key]} ({reason})" for key in changed if (reason := _reason(key, new)) is not None]
     if refused:
         raise RunFailed(f"run {new.name} can't go on with these changes: {'; '.join(refused)}. Set them back, or begin "
                         "a run of another name (learner.resume=A CHECKPOINT'S FOLDER begins it with these weights)")
     return list(lines.values())
+
+
+def _defaults(new: Run, *, without: AbstractSet[str]) -> dict[str, Any]:
+    """What these keys are where nobody sets them; those that have to be set are left out."""
+    tree = yaml.safe_load(to_yaml(new))
+    for key in without:
+        *sections, last = key.split(".")
+        inner = tree
+        for section in sections:
+            inner = inner[section]
+        del inner[last]
+    try:
+        found = dict(_leaves(yaml.safe_load(to_yaml(Run.model_validate(tree)))))
+    except ValidationError:         # a section of another kind, say
+        return {}
+    return {key: found[key] for key in without if key in found}
+
+
+def _remark(key: str) -> str:
+    return (" (generators and scorers that run now keep the old value until they are started again)"
+            if key.startswith(READ_ELSEWHERE) else "")
 
 
 def _reason(key: str, new: Run) -> str | None:

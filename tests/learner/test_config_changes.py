@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from broker.errors import RunFailed
 from config.loading import to_yaml
@@ -83,9 +84,38 @@ def test_nothing_changed_lists_nothing() -> None:
 
 def test_another_kind_of_a_section_shows_all_its_keys() -> None:
     changes = check_changes(to_yaml(run_with()), run_with("generators.engine", {"type": "fake"}))
-    assert "generators.engine.type: hf -> fake" in changes
-    assert "generators.engine.batch_groups: 16 -> (not there)" in changes
-    assert "generators.engine.seconds_per_group: (not there) -> 0.0" in changes
+    assert [change.partition(" (generators and")[0] for change in changes if "type" in change or "batch" in change] == [
+        "generators.engine.type: hf -> fake", "generators.engine.batch_groups: 16 -> (not there)"]
+
+
+@pytest.mark.parametrize("key", ["data.max_prompt_tokens", "model.revision", "learner.zero.offload_optimizer",
+                                 "sampling.top_k", "scorers.credit"])
+def test_a_key_that_the_life_before_did_not_know_has_changed_only_from_its_default(key: str) -> None:
+    tree = yaml.safe_load(to_yaml(run_with()))
+    *sections, last = key.split(".")
+    inner = tree
+    for section in sections:
+        inner = inner[section]
+    del inner[last]
+    assert check_changes(yaml.safe_dump(tree), run_with()) == []
+
+
+def test_a_key_that_the_life_before_did_not_know_and_is_set_now_has_changed() -> None:
+    tree = yaml.safe_load(to_yaml(run_with()))
+    del tree["data"]["max_prompt_tokens"]
+    default = run_with().data.max_prompt_tokens
+    with pytest.raises(RunFailed, match=rf"data\.max_prompt_tokens: {default} -> 5 "):
+        check_changes(yaml.safe_dump(tree), run_with("data.max_prompt_tokens", 5))
+
+
+@pytest.mark.parametrize(("key", "value", "is_remarked"), [
+    ("generators.groups_in_flight", 3, True), ("scorers.credit", "all", True), ("broker.lease_s", 5.0, True),
+    ("sampling.max_tokens", 9, True), ("sampling.group_size", 4, False), ("learner.max_lag", 0, False),
+    ("evaluation.every", 5, False)])
+def test_a_change_of_what_other_roles_read_says_when_they_take_it(key: str, value: Any, is_remarked: bool) -> None:
+    (change,) = check_changes(to_yaml(run_with()), run_with(key, value))
+    assert change.endswith(
+        " (generators and scorers that run now keep the old value until they are started again)") == is_remarked
 
 
 def test_what_one_start_is_asked_to_do_is_no_change_of_the_run(tmp_path: Path) -> None:
