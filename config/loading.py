@@ -111,15 +111,10 @@ def build_run(layers: Sequence[tuple[str, Tree]]) -> Run:
 def read_yaml(path: Path) -> Tree:
     """The mapping in the file `path`."""
     try:
-        with path.open(encoding="utf-8") as stream:
-            tree = yaml.load(stream, Loader=_UniqueKeyLoader)     # noqa: S506 - a SafeLoader
+        text = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not YAML: {error}") from None
-    if not isinstance(tree, dict):
-        raise ConfigError(f"{path}: expected keys and values, got {type(tree).__name__}")
-    return tree
+    return _mapping(text, str(path))
 
 
 def to_yaml(run: Run, *, mask: bool = False) -> str:
@@ -133,9 +128,9 @@ def to_yaml(run: Run, *, mask: bool = False) -> str:
     return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
 
 
-def from_yaml(text: str) -> Run:
-    """The run that another process resolved, with this process's own secrets."""
-    return _resolve([list(_leaves("the run's own configuration", yaml.safe_load(text))), _secrets()])
+def from_yaml(text: str | bytes, where: str = "the run's own configuration") -> Run:
+    """The run that another process resolved and wrote to `where`, with this process's own secrets."""
+    return _resolve([list(_leaves(where, _mapping(text, where))), _secrets()])
 
 
 def redis_url() -> SecretStr | None:
@@ -166,6 +161,19 @@ def sandbox_urls() -> tuple[str, ...]:
 def state_folder() -> Path:
     """Where this user's programs keep state: `$XDG_STATE_HOME/millrace`."""
     return (Environment().state_home or Path.home() / ".local" / "state") / "millrace"
+
+
+def _mapping(text: str | bytes, where: str) -> Tree:
+    """The keys and values of `text`, which stands in the file or place `where`."""
+    try:
+        loader = _UniqueKeyLoader(text)
+        loader.name = where                 # for messages
+        tree = loader.get_single_data()
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}: not YAML: {error}") from None
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{where}: expected keys and values, got {type(tree).__name__}")
+    return tree
 
 
 def _resolve(layers: Sequence[Sequence[Leaf]]) -> Run:

@@ -76,7 +76,7 @@ def run_of(folder: Path) -> Run:
         NoSuchJournal: its config.yaml is not there.
     """
     try:
-        return from_yaml((folder / "config.yaml").read_text(encoding="utf-8"))
+        return from_yaml((folder / "config.yaml").read_bytes(), str(folder / "config.yaml"))
     except OSError as error:
         raise NoSuchJournal(f"{folder / 'config.yaml'}: {error.strerror}; the text of a completion is decoded with the "
                             "tokenizer that is named there") from error

@@ -16,16 +16,18 @@ from pathlib import Path
 from redis.connection import SSLConnection, parse_url
 
 from broker import embedded
+from broker.connection import Link
 
 
 def redis_cli(name: str, runs_dir: Path, args: Sequence[str]) -> int:
     """Run redis-cli with `args`, or its prompt without any.
 
     Raises:
-        WrongBroker: no Redis is known for that run, or it can't be started.
+        WrongBroker: no Redis is known for that run, or it can't be started, or REDIS_URL is none.
     """
     program = shutil.which("redis-cli") or str(embedded.carried("redis-cli"))
     with embedded.ensure_readable(name, runs_dir) as url:
+        Link(url, outage_s=0).close()           # or what is wrong with it
         options, password = options_of(url)
         before = signal.signal(signal.SIGINT, lambda _number, _frame: None)     # Ctrl-C is for its prompt
         try:

@@ -190,7 +190,7 @@ def _steps(asked: range | None, ledger: Ledger, folder: Path) -> range:
 def _run_of(folder: Path, ledger: Ledger, step: int, ranks: int | None) -> Run:
     """The run as it was when it made `step`: ranks, threads and partitioning are that life's."""
     try:
-        run = from_yaml((folder / "config.yaml").read_text(encoding="utf-8"))
+        run = from_yaml((folder / "config.yaml").read_bytes(), str(folder / "config.yaml"))
     except OSError as error:
         raise NothingToReplay(f"{error.filename}: {error.strerror}") from error
     run = run.model_copy(update={"runs_dir": folder.parent, "name": folder.name})

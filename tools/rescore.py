@@ -58,7 +58,7 @@ def main(words: Sequence[str]) -> int:
     given = folder / "config.yaml"
     if not given.is_file():
         raise ConfigError(f"no run {args.run!r}: there is no {given}; give --runs-dir, the folder that the run's is in")
-    run = from_yaml(given.read_text(encoding="utf-8"))
+    run = from_yaml(given.read_bytes(), str(given))
     config = load_run(["--config", args.config or str(given), *args.values]).scorers
     pool = Pool(config, args.scorer, task_of(config, args.scorer), args.workers)
     ledger = read_ledger(folder / "journal", strict=False)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from broker.errors import PipelineError
+from broker.errors import PipelineError, RunFailed
 from config.run import Run
 from learner.metrics_file import read_metrics
 
@@ -87,9 +87,15 @@ def held(folder: Path) -> Iterator[None]:
 
     Raises:
         RunTaken: another one holds it.
+        RunFailed: it can't be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "up.lock").open("a+", encoding="utf-8") as lock:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / "up.lock").open("a+", encoding="utf-8")
+    except OSError as error:
+        raise RunFailed(f"the run's folder {folder} can't be written: {error.strerror}. It needs a place of its own: "
+                        "runs_dir=...") from error
+    with file as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -12,6 +12,8 @@ import pytest
 
 from config.loading import ConfigError, load_run
 from config.run import Run
+from learner.journal import Journal
+from tests.tools.laid_out import train
 from tools.commands import commands
 from tools.main import main
 from tools.redis_cli import options_of
@@ -122,6 +124,39 @@ def test_the_command_answers_at_once_with_the_right_code(
     assert says in answer.stdout + answer.stderr
     assert "Traceback" not in answer.stderr
     assert time.monotonic() - started < 10           # seconds, not the half minute that importing vLLM takes
+
+
+@pytest.mark.parametrize("url", ["http://x", "redis://127.0.0.1:none"])
+@pytest.mark.parametrize("words", [["up", "{config}", "--plain"], ["rm", "demo", "--yes", "--runs-dir", "{folder}"],
+                                   ["redis-cli", "--runs-dir", "{folder}", "demo", "ping"]], ids=lambda words: words[0])
+def test_a_redis_url_that_is_none_is_said_to_be_none(
+        words: list[str], url: str, runs_dir: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("REDIS_URL", url)
+    config = runs_dir.parent / "demo.yaml"
+    config.write_text(CONFIG.format(runs_dir=runs_dir))
+    assert main([word.format(config=config, folder=runs_dir) for word in words]) == 1
+    assert "REDIS_URL is no URL of a redis: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    (b"", "expected keys and values, got NoneType"), (b"name: [", "not YAML"), (b"\xff\x00", "not YAML"),
+    (b"name: demo", "model"),
+])
+@pytest.mark.parametrize("words", [["replay", "demo"], ["rescore", "demo", "--scorer", "math"],
+                                   ["journal", "export", "demo", "--out", "{folder}/x.jsonl"]],
+                         ids=lambda words: words[0])
+def test_a_run_whose_config_is_no_configuration_is_refused_by_its_file(
+        words: list[str], text: bytes, says: str, runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = runs_dir / "demo"
+    journal = Journal(folder / "journal", 1, run="demo")
+    train(journal, 0, "0")
+    journal.close()
+    (folder / "config.yaml").write_bytes(text)
+    assert main([*[word.format(folder=runs_dir) for word in words], "--runs-dir", str(runs_dir)]) != 0
+    said = capsys.readouterr().err
+    assert says in said
+    assert text == b"name: demo" or str(folder / "config.yaml") in said
 
 
 @pytest.mark.parametrize(("url", "options", "password"), [

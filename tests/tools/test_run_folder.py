@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.errors import RunFailed
 from config.run import Run
 from tools.log_tail import LogTail, last_lines
 from tools.progress import Progress
@@ -82,6 +83,15 @@ def test_a_folder_is_held_by_one_and_free_after(runs_dir: Path) -> None:
         with pytest.raises(RunTaken, match="another `millrace up`"), held(folder):
             pass
     assert holder(folder) is None
+
+
+@pytest.mark.parametrize("taken", ["", "demo", "demo/up.lock"])         # the folder of runs, the run's, its lock
+def test_a_folder_that_cannot_be_made_is_named_with_what_to_do(taken: str, tmp_path: Path) -> None:
+    runs_dir = tmp_path / "elsewhere"
+    (runs_dir / taken).parent.mkdir(parents=True, exist_ok=True)
+    (runs_dir / taken).mkdir() if taken.endswith("lock") else (runs_dir / taken).write_text("a file")
+    with pytest.raises(RunFailed, match=r"elsewhere/demo can't be written: .*runs_dir="), held(runs_dir / "demo"):
+        pass
 
 
 def test_runs_are_listed_with_the_newest_last(
