@@ -116,7 +116,8 @@ class LearnerConfig(Section):
     groups_in_flight: int | None = Field(None, ge=1)
     """Groups without an outcome; unset, and at most: (max_lag + 1) x groups_per_step."""
     group_deadline_s: float = Field(300.0, gt=0)
-    """Seconds from a group's issue to its death, wherever it is."""
+    """Seconds from a group's issue to its death, unless it is scored by then. A pause, an outage of Redis and full
+    memory do not count."""
     ranks: int = Field(1, ge=1)
     """Processes that train. Ignored where a launcher has set RANK."""
     gpus: tuple[int, ...] = ()

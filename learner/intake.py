@@ -58,7 +58,7 @@ class Intake:
         self.journal = ledger
         self.rounds = rounds
         self.held: dict[str, ScoredGroup] = {}
-        self.time = WorkingTime(ownership.link, clock=clock)
+        self.time = WorkingTime(ownership.link, clock)
         self._vocabulary = vocabulary
         self.version = 0                            # the learner's policy
         self.dropped: dict[str, int] = {}           # by reason, for the metrics

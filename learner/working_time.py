@@ -8,7 +8,6 @@ full memory are no fault of a group. A long step is no excuse, nor is a generato
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,12 +17,14 @@ from broker.connection import Link
 class WorkingTime:
     """One learner's.
 
+    Args:
+        clock: seconds that never jump.
     Attributes:
         lost_s: seconds until the last look in which nobody could work.
         missing_mib: memory that Redis lacks for one more group; 0 where it has room.
     """
 
-    def __init__(self, link: Link, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, link: Link, clock: Callable[[], float]) -> None:
         self.lost_s = 0.0
         self.missing_mib = 0
         self._link = link
@@ -33,7 +34,7 @@ class WorkingTime:
         self._was_idle = False
 
     def now(self) -> float:
-        """Seconds that never jump, less those that were lost."""
+        """The clock's seconds, less those that were lost."""
         return self._clock() - self.lost_s
 
     def look(self, *, is_paused: bool, group_bytes: float) -> float:
