@@ -90,10 +90,15 @@ def verdict_of(outcome: Outcome, nonce: str, expected: int | None) -> Verdict:
 
 
 def _proven(said: dict[str, Any], expected: int | None) -> Verdict:
-    cases = tuple((passed is True, str(reason)) for passed, reason in said["cases"])
+    cases = tuple((passed is True, _utf8(reason)) for passed, reason in said["cases"])
     stopped, is_limit = said["stopped"] or (None, False)
     complete = stopped is None and said["broken"] is None and all(passed for passed, _ in cases)
     if expected is not None and (len(cases) > expected or (complete and len(cases) != expected)):
         raise SandboxUnavailable(f"the harness answered for {len(cases)} of {expected} cases")
-    return Verdict(cases=cases, broken=said["broken"], stopped=stopped, is_limit=is_limit,
-                   is_loaded=said["loaded"])
+    return Verdict(cases=cases, broken=said["broken"] and _utf8(said["broken"]), stopped=stopped and _utf8(stopped),
+                   is_limit=is_limit, is_loaded=said["loaded"])
+
+
+def _utf8(reason: str) -> str:
+    """A reason without lone surrogates, which an answer may have put there and no message can carry."""
+    return reason.encode("utf-8", "replace").decode("utf-8")

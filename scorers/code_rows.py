@@ -269,7 +269,8 @@ def _using(tree: ast.Module, prefix: str, harnessed: Harnessed) -> Harnessed:
     header = "\n".join(CHECKERS[name] for name in sorted(checkers))
     setup = f"{header}\n{harnessed.setup}" if header else harnessed.setup
     return replace(harnessed, setup=setup, names=tuple(sorted(own)), modules=tuple(sorted(modules)),
-                   imports=tuple(sorted({*_imports(_parsed(prefix, "prefix")), *_imports(tree), *modules})),
+                   imports=tuple(sorted({*_imports(_parsed(prefix, "prefix")), *_imports(_parsed(setup, "setup")),
+                                         *_imports(tree), *modules})),
                    constants=bool(free & CONSTANTS))
 
 

@@ -23,7 +23,7 @@ from _signal import (  # type: ignore[import-not-found]
     signal,
 )
 
-from scorers.sandbox.inside.checks import CHECKED, compiled, parsed, same, shown, sides
+from scorers.sandbox.inside.checks import CHECKED, compiled, parsed, same, shown, sides, told
 from scorers.sandbox.inside.pipe import Gone, Pipe, ProtocolError, json_text
 from scorers.sandbox.inside.remote import MODULE, Tests, is_standard
 
@@ -35,6 +35,10 @@ CONSTANTS = {"true": True, "false": False, "null": None}       # JSON's, in test
 
 class Failed(Exception):
     """A check that did not hold; the message is its reason."""
+
+
+class Unfit(Exception):
+    """This machine lacks what the tests need; the message says what. No answer can be judged here."""
 
 
 class OutOfTime(BaseException):
@@ -59,6 +63,7 @@ class Run:
         self.deadline = time.monotonic() + payload["total_s"]
         self.is_timed = self.is_late = False
         self.checks = 0
+        self.missing: list[str] = []            # what the tests import, and this machine does not have
         main: Any = MODULE("__main__")
         sys.modules["__main__"] = main          # tests run as a script does; unittest looks there
         sys.argv[:] = ["tests.py"]
@@ -118,8 +123,15 @@ class Run:
             return                          # of the tests themselves: an answer's never gets here
         if isinstance(error, Failed):
             raise error from None
-        text = str(error) if not isinstance(error, SystemExit) else f"code {error.code}"
+        if isinstance(error, (ImportError, NameError)):
+            self.refuse_missing()
+        text = told(error) if not isinstance(error, SystemExit) else f"code {told(error)}"
         raise Failed(" ".join(f"{type(error).__name__}: {text}".split())[:160].rstrip(": ")) from None
+
+    def refuse_missing(self) -> None:
+        """Raises Unfit where something that failed may have failed for want of a package."""
+        if self.missing:
+            raise Unfit(f"the tests need {' and '.join(self.missing)}, which can't be imported here")
 
     def _end_of_child(self) -> str:
         try:
@@ -137,7 +149,8 @@ class Run:
             try:
                 __import__(name)
             except ImportError:
-                pass
+                if name.partition(".")[0] != payload["module"]:
+                    self.missing.append(name)
         self.namespace.update(CONSTANTS if payload["constants"] else {})
         link.ask("limit", payload["memory_bytes"])
 

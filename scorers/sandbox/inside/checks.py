@@ -12,8 +12,10 @@ from scorers.sandbox.inside.remote import Remote
 if False:
     from typing import Any
 
+PLAIN = (int, float, bool, bytes, type(None))
 SHOWN = 60              # characters of a value in a reason
 TOLERANCE = 1e-6        # of numbers where the row expects a float: relative, or absolute below 1
+INFINITY = float("inf")
 CHECKED = "__check_ran__"
 _TREE = 0x400           # ast.PyCF_ONLY_AST; importing ast costs 6 ms
 
@@ -29,18 +31,28 @@ def shown(value: Any) -> str:
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
+def told(error: BaseException) -> str:
+    """What an exception says, for people: only from data. An object of the answer is not asked, here or by `str`."""
+    parts = [part if type(part) is str else shown(part) if type(part) in PLAIN else f"a {type(part).__name__}"
+             for part in error.args[:4]]
+    return ", ".join(parts)
+
+
 def same(got: Any, expected: Any) -> bool:      # noqa: PLR0911 - one a kind of value
     """Whether a call returned what a row in JSON expects.
 
     Tuples count as lists, since JSON has no tuples, and keys of a dictionary as their text. True is no 1. Where a float
-    is expected a number within TOLERANCE is the same; whole numbers are exact.
+    is expected a number within TOLERANCE is the same, and nothing else is infinite; whole numbers are exact.
     """
     if isinstance(expected, bool) or isinstance(got, bool) or expected is None or got is None:
         return got is expected
     if isinstance(expected, float):
         if not isinstance(got, (int, float)):
             return False
-        return got == expected or abs(got - expected) <= TOLERANCE * max(1.0, abs(expected))
+        if got == expected:
+            return True
+        room = TOLERANCE * max(1.0, abs(expected))
+        return room < INFINITY and abs(got - expected) <= room
     if isinstance(expected, list):
         return (isinstance(got, (list, tuple)) and len(got) == len(expected)
                 and all(same(mine, theirs) for mine, theirs in zip(got, expected)))     # noqa: B905 - Python 3.9

@@ -21,6 +21,9 @@ if False:
     from typing import Any
 
 
+FINISHED = (0, 1, 5)            # pytest's codes: all passed, some failed, none was found
+
+
 class Answer(MODULE):  # type: ignore[misc,valid-type]
     """The module that the tests import; its names are looked up in C when they are used."""
 
@@ -51,6 +54,7 @@ class Plugin:
     def __init__(self, state: Run, text: str) -> None:
         self.state, self.text = state, text
         self.outcomes: dict[str, list[Any]] = {}
+        self.unended: set[str] = set()          # tests that were found, and neither ended nor were skipped
         self.stopped: Stopped | None = None
 
     def pytest_collect_file(self, file_path: Any, parent: Any) -> Any:
@@ -68,6 +72,10 @@ class Plugin:
 
         return InMemory.from_parent(parent, path=file_path)
 
+    def pytest_collection_modifyitems(self, items: Any) -> None:
+        """What has to run, before the first test does."""
+        self.unended = {item.nodeid for item in items}
+
     def pytest_runtest_protocol(self, item: Any, nextitem: Any) -> bool:
         """One test with its set-up and clean-up, within a case's time."""
         import pytest
@@ -75,6 +83,7 @@ class Plugin:
 
         try:
             self.state.timed(lambda: runtestprotocol(item, nextitem=nextitem))
+            self.unended.discard(item.nodeid)
         except Failed as failure:
             self.outcomes[item.nodeid] = [False, str(failure)]
         except Stopped as stopped:
@@ -115,6 +124,12 @@ def run_file(state: Run, text: str) -> list[list[Any]]:
         raise plugin.stopped
     if code == pytest.ExitCode.USAGE_ERROR:
         raise RuntimeError("this pytest does not know our options")
+    for name in plugin.unended:
+        plugin.outcomes[name] = [False, f"{name.rpartition('::')[2]} did not run to its end"]
+    if code not in FINISHED and all(passed for passed, _ in plugin.outcomes.values()):
+        raise Failed(f"pytest ended with code {int(code)}")
     if not plugin.outcomes:
         raise Failed("no test ran")
+    if not all(passed for passed, _ in plugin.outcomes.values()):
+        state.refuse_missing()
     return list(plugin.outcomes.values())
