@@ -202,8 +202,8 @@ class Policy:
         grad_norm = self._apply_gradient()
         if not math.isfinite(grad_norm):
             raise RunFailed(f"the step from version {whole.policy_version} has a gradient of norm {grad_norm}: the "
-                            "weights are spoilt. Each start of this run takes the step again, from the journal and with "
-                            "its old settings. To go on, begin a run of another name, with other settings, from a "
+                            "weights are spoilt. Each start of this run takes the step again, from the journal and "
+                            "with its old settings. To go on, begin a run of another name, with other settings, from a "
                             f"checkpoint in {self._run.folder / 'checkpoints'}: name=... learner.resume=FOLDER")
         return statistics.means(self._channel) | {"grad_norm": grad_norm, "lr": rate,
                                                   "seconds": time.perf_counter() - begun}
