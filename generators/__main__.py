@@ -23,7 +23,11 @@ AT_ONCE_S = 2.0         # for the second signal, which ends the process at once,
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Parse, join the run, sample until it ends. 0: the run is done; 1: it or this process failed; 2: bad arguments."""
+    """Parse, join the run, sample until it ends.
+
+    Returns:
+        0: the run is done, or a signal came; 1: the run or this process failed; 2: bad arguments.
+    """
     parser = argparse.ArgumentParser(prog="python -m generators", description=__doc__)
     parser.add_argument("--run", type=run_name, required=True, metavar="NAME", help="the run to join")
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="where runs are, if REDIS_URL is not set")
@@ -33,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
     faulthandler.enable(all_threads=False)      # a crash inside a library leaves its traceback in the last lines
 
     from broker.alive import Heartbeat
-    from broker.errors import PipelineError
+    from broker.errors import BrokerUnavailable, PipelineError
     from broker.joining import join
     from broker.leases import hand_back_within
     from broker.processes import stop_on_signals
@@ -57,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
             heartbeat.stop()
     except PipelineError as error:
         log.error("ended reason=%s", error)     # noqa: TRY400 - the reason is what people need
-        return 1
+        return 0 if stop.is_set() and isinstance(error, BrokerUnavailable) else 1       # its leases run out
     except Exception:
         log.exception("ended by a bug or a broken machine")
         return 1

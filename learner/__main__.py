@@ -108,7 +108,7 @@ def _leave_if_finished(run: Run, has_joined: threading.Event) -> None:
 def _lead(run: Run, world_size: int) -> int:
     from broker import embedded
     from broker.connection import Link
-    from broker.errors import PipelineError
+    from broker.errors import BrokerUnavailable, PipelineError
     from broker.processes import stop_on_signals
     from learner.history import AlreadyFinished, NameTaken
 
@@ -134,7 +134,8 @@ def _lead(run: Run, world_size: int) -> int:
         return 2
     except PipelineError as error:
         log.error("ended reason=%s", error)     # noqa: TRY400
-        return 1
+        # Asked to end while Redis was away, it has not failed. Other ranks would wait for it, and a failure ends them.
+        return 0 if stop.is_set() and isinstance(error, BrokerUnavailable) and world_size == 1 else 1
     finally:
         if server is not None and server.is_ours:
             server.stop()

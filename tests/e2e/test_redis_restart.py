@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import signal
+import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +18,7 @@ import redis
 from broker import embedded
 from broker.connection import Link
 from broker.control import DRAIN, ask
+from tests.conftest import ROOT
 from tests.e2e.conftest import Roles
 from tests.redis_servers import RedisServer
 
@@ -155,6 +160,27 @@ def test_a_full_redis_lets_out_what_is_there_says_what_it_needs_and_drops_nothin
 def used_memory(roles: Roles) -> int:
     """Bytes."""
     return int(roles.redis.info("memory")["used_memory"])
+
+
+@pytest.mark.parametrize("command", [
+    ("learner", "--config", "config/recipes/demo_cpu.yaml", "name=away", "runs_dir={folder}"),
+    ("generators", "--run", "away")], ids=["learner", "generator"])
+def test_who_is_told_to_end_while_redis_is_away_has_not_failed(command: tuple[str, ...], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(60)
+        words = [sys.executable, "-m", *(word.format(folder=tmp_path) for word in command)]
+        role = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True, env={
+            **os.environ, "REDIS_URL": f"redis://127.0.0.1:{listener.getsockname()[1]}/0"})
+        try:
+            listener.accept()[0].close()        # it asks, and hears nothing
+            role.send_signal(signal.SIGTERM)
+            listener.close()
+            _, said = role.communicate(timeout=60)
+        finally:
+            role.kill()
+            role.wait()
+    assert role.returncode == 0, said
+    assert "stopped while waiting for redis" in said
 
 
 @pytest.mark.parametrize(("options", "setting"), [
