@@ -176,8 +176,11 @@ def carried(program: str) -> Path:
 
 
 def _start(folder: Path, *, maxmemory_mb: int) -> Embedded:
-    (folder / "redis").mkdir(parents=True, exist_ok=True)
-    (folder / "logs").mkdir(exist_ok=True)
+    try:
+        for name in ("redis", "logs"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WrongBroker(f"{error.filename}: {error.strerror}; a run's folder must be writable: runs_dir=") from None
     with (folder / "redis" / "server.lock").open("ab") as lock:
         deadline = time.monotonic() + START_S
         while not _is_free(lock):

@@ -47,6 +47,12 @@ def password(url: str) -> str:
     return found[1]
 
 
+def test_a_folder_that_cannot_be_made_is_named(make_run: MakeRun, tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(WrongBroker, match=r"runs/demo/redis: Not a directory; .*runs_dir="):
+        embedded.start(make_run())
+
+
 def test_it_keeps_what_a_queue_needs_and_is_seen_on_loopback_only(make_run: MakeRun) -> None:
     server = embedded.start(make_run(maxmemory_mb=64))
     try:
