@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import redis
 
 from broker import codec
 from broker.streams import Entry
@@ -96,6 +98,7 @@ def test_an_announce_that_is_undone_is_repeated_before_the_slots_are_freed(begin
         life.strands[-1].advance()
         assert world.now.slots == slots, "freed before the version is told again"
     assert life.loop.place == "announce"
+    assert life.link.losses == 1
     crew.come_to_an_end()
 
 
@@ -124,7 +127,18 @@ def test_a_rewind_between_record_and_announce_undoes_no_step(begin: Begin) -> No
     world.invariants.read_ledger()
     trained = world.invariants.ledger.steps[-1]
     assert trained["step"] == world.now.version, "it is on disk, and not told"
-    world.go_back(10)
+    acknowledged = life.session.ownership.seq
+    while int(world.now.cursor["seq"]) >= acknowledged:         # past what workers did, to something of the learner's
+        world.go_back(1)
+    slots = world.now.slots
+    assert slots.keys() >= set(trained["ids"])
+    passed: list[str] = []
+    while world.now.version <= trained["step"] and len(passed) < 500:
+        passed.append(life.loop.advance())
+        life.strands[-1].advance()
+        assert world.now.slots == slots, "freed before the version is told"
+    assert "rejoin" in passed, "it recovered"
+    assert world.now.version == trained["step"] + 1
     crew.come_to_an_end()
     assert life.is_running
     assert {outcome(world, group_id) for group_id in trained["ids"]} == {TRAINED}
@@ -318,7 +332,7 @@ def test_a_result_that_its_stream_refuses_goes_to_dead_with_the_reason(begin: Be
     assert outcome(crew.world, entry.group_id) == DEAD
 
 
-def test_a_letter_is_retried_once_whatever_redis_forgets(begin: Begin) -> None:
+def test_a_letter_is_retried_once_whatever_redis_forgets(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     crew = begin()
     world = crew.world
     world.newest().until_it_waits()
@@ -336,11 +350,22 @@ def test_a_letter_is_retried_once_whatever_redis_forgets(begin: Begin) -> None:
             break
         crew.do_all(0)
     assert again in world.now.slots
-    world.newest().link.loses.add("issue")
     world.go_back(len(world.history) - before)
+    link, lost = world.newest().link, []
+    evaluate: Any = link._evaluate
+
+    def lose_one_reply(client: Any, name: str, keys: list[str], args: tuple[Any, ...], *, guarded: bool) -> Any:
+        reply = evaluate(client, name, keys, args, guarded=guarded)
+        if name == "issue" and again in args and reply[0] == b"ok":
+            lost.append(again)
+            raise redis.ConnectionError("the reply was lost")
+        return reply
+
+    monkeypatch.setattr(link, "_evaluate", lose_one_reply)
     crew.come_to_an_end()
     for _ in range(5):
         crew.round()
+    assert lost == [again]
     assert outcome(world, entry.group_id) == DEAD
     assert outcome(world, again) == TRAINED
     assert world.now.cursor[f"retry:{entry.group_id}"] == "1"
