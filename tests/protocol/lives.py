@@ -148,6 +148,7 @@ class Life(Process):
         self.session = session.Session(run, link)
         self.policy = ChainPolicy()
         self.failure = ""
+        self.is_killed = False
         self.loop = self.start("learner", self._run)
 
     @property
@@ -159,6 +160,11 @@ class Life(Process):
     def has_recovered(self) -> bool:
         """Whether its feeder is at work."""
         return any(strand.name == "feeder" for strand in self.strands)
+
+    def kill(self) -> None:
+        """As kill -9 does: it has not ended by itself."""
+        self.is_killed = True
+        super().kill()
 
     def until_it_waits(self, at_most: int = 400) -> None:
         """Let all its strands go on in turn until each of them has waited twice."""
@@ -174,6 +180,7 @@ class Life(Process):
         policy: Any = self.policy
         self.session.open()
         return self.session.train(lambda: (tokenizer, policy), self.link.stop)
+
 
 class Disk:
     """What of the journal is on disk, and what a power cut may take: the end that no fsync has seen."""
@@ -191,11 +198,15 @@ class Disk:
         if stat.S_ISREG(found.st_mode):
             self._synced[str(Path(f"/proc/self/fd/{descriptor}").readlink())] = found.st_size
 
-    def cut(self, journal: Path, share: float) -> None:
-        """The power goes: only a share of what was not synced stays."""
+    def cut(self, journal: Path, share: float) -> bool:
+        """The power goes: only a share of what was not synced stays. Returns whether anything went."""
+        has_lost = False
         for file in journal.glob("*"):
             size, synced = file.stat().st_size, self._synced.get(str(file), 0)
-            os.truncate(file, synced + int((size - synced) * share))
+            kept = synced + int((size - synced) * share)
+            os.truncate(file, kept)
+            has_lost |= kept < size
+        return has_lost
 
 
 class _Failures(logging.Handler):
@@ -225,7 +236,7 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
         run, ROWS, "f", OneToken(), shuffle=False))    # type: ignore[arg-type]
     monkeypatch.setattr(session, "locked", lambda _: contextlib.nullcontext())      # it may be on another machine
     monkeypatch.setattr(session, "check_redis", lambda *_: None)
-    monkeypatch.setattr(history, "_refuse_living", lambda *_: None)
+    monkeypatch.setattr(history, "refuse_living", lambda *_: None)
     monkeypatch.setattr(learner.curves, "draw", lambda _: None)
     monkeypatch.setattr(intake.Intake, "_refuse_endless", lambda _: None)      # deaths in a row are meant here
     monkeypatch.setattr(logging.getLogger("learner.session"), "handlers", [_Failures()])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from broker.streams import Entry
 from tests.protocol.invariants import Bounds
@@ -24,6 +24,7 @@ from tests.protocol.world import World
 
 PICK = st.integers(0, 1_000_000)
 WORKER = st.tuples(st.sampled_from(sorted(NEXT)), st.sampled_from(NAMES))
+FAULTS = ("gives up", "fails", "wrong type", "renews", "is killed")      # of a worker that holds something
 BOUNDS = st.builds(Bounds, st.integers(1, 3), st.integers(0, 2))
 MOVES = st.sampled_from([1, 2, 3, 5, 8, 13, 21, 34, 60])
 BEGINS = st.sampled_from([0, 10, 25, 40, 70, 100])      # of a new learner: from not yet born to at work
@@ -34,11 +35,12 @@ class ProtocolMachine(RuleBasedStateMachine):
     """One run. Made by `machine_on`, which says where.
 
     Attributes:
-        actions: of all runs.
-        did: what disturbed them, by name.
+        actions: of all runs: of a rule, each that any role did by it, or the rule itself.
+        rules_applied: of all runs, their beginnings among them.
+        did: what was done, by name, where it took effect.
     """
 
-    actions = 0
+    actions = rules_applied = 0
     did: Counter[str]
     url = ""
     folders: Any = None
@@ -51,6 +53,10 @@ class ProtocolMachine(RuleBasedStateMachine):
                            is_clock_back=is_clock_back)
         self.crew = Crew(self.world)
         self._start(moves)
+
+    @invariant()
+    def a_rule_is_over(self) -> None:
+        type(self).rules_applied += 1
 
     # The learners. The newest is the run's; older ones stand still until somebody wakes them.
 
@@ -67,6 +73,7 @@ class ProtocolMachine(RuleBasedStateMachine):
     @rule(older=PICK, which=PICK, moves=MOVES)
     def older_learner_wakes(self, older: int, which: int, moves: int) -> None:
         lives = self.world.living[:-1]
+        self.world.did["older learners woken"] += 1
         self._advance(lives[older % len(lives)], which, moves)
 
     @precondition(lambda self: len(self.world.living) < LEARNERS)
@@ -77,10 +84,13 @@ class ProtocolMachine(RuleBasedStateMachine):
 
     @rule(is_power_cut=st.booleans(), share=st.floats(0, 1), moves=BEGINS)
     def learner_is_killed(self, is_power_cut: bool, share: float, moves: int) -> None:
-        self.world.newest().kill()
+        life = self.world.newest()
+        if is_power_cut:                        # where something is not on the disk yet, if it comes there soon
+            next((place for place in iter(life.loop.advance, "end") if place in {"fsync", "wait"}), "")
+        life.kill()
         self.world.did["learners killed"] += 1
         if is_power_cut and not self.world.living:          # or another machine's files would be cut too
-            self.disk.cut(self.world.journal, share)
+            self.world.did["power cuts"] += self.disk.cut(self.world.journal, share)
         self._start(moves)
 
     @rule(bounds=BOUNDS, moves=BEGINS)
@@ -88,6 +98,7 @@ class ProtocolMachine(RuleBasedStateMachine):
         for life in self.world.living:
             life.kill()
             self.world.did["learners killed"] += 1
+        self.world.did["learners with other settings"] += bounds != self.world.bounds
         self.world.bounds = bounds
         self._start(moves)
 
@@ -102,9 +113,9 @@ class ProtocolMachine(RuleBasedStateMachine):
     def lease(self, worker: tuple[str, str], count: int) -> None:
         self.crew.workers[worker].lease(count)
 
-    @rule(worker=WORKER, pick=PICK, is_reply_lost=st.booleans())
-    def finish(self, worker: tuple[str, str], pick: int, is_reply_lost: bool) -> None:
-        self.crew.workers[worker].finish(pick, is_reply_lost=is_reply_lost)
+    @rule(pick=PICK, is_reply_lost=st.booleans())
+    def finish(self, pick: int, is_reply_lost: bool) -> None:
+        self.crew.holder(pick).finish(pick, is_reply_lost=is_reply_lost)
 
     @rule(pick=PICK)
     def workers_do_all(self, pick: int) -> None:
@@ -114,9 +125,9 @@ class ProtocolMachine(RuleBasedStateMachine):
     def hand_over_late_or_twice(self, pick: int) -> None:
         self.crew.hand_over_late_or_twice(pick)
 
-    @rule(worker=WORKER, pick=PICK, how=st.sampled_from(["gives up", "fails", "wrong type", "renews", "is killed"]))
-    def something_else_of_a_worker(self, worker: tuple[str, str], pick: int, how: str) -> None:
-        one = self.crew.workers[worker]
+    @rule(pick=PICK, how=st.sampled_from(FAULTS))
+    def something_else_of_a_worker(self, pick: int, how: str) -> None:
+        one = self.crew.holder(pick)
         match how:
             case "gives up":
                 one.give_up(pick)
@@ -154,6 +165,7 @@ class ProtocolMachine(RuleBasedStateMachine):
 
     @rule(is_full=st.booleans())
     def memory_is_full_or_is_not(self, is_full: bool) -> None:
+        self.world.did["memory full"] += is_full and not self.world.is_full
         self.world.fill_memory(is_full)
         self._done()
 
@@ -181,13 +193,16 @@ class ProtocolMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
+        disturbed = self.world.actions
         try:
             if self.world.broken is None:
                 self.crew.come_to_an_end()
         finally:
             type(self).actions += self.world.actions
             self.did.update(self.world.did)
+            self.did["actions at the undisturbed end"] += self.world.actions - disturbed
             self.did["steps trained"] += len(self.world.invariants.ledger.steps)
+            self.did["groups trained"] += sum(len(record["ids"]) for record in self.world.invariants.ledger.steps)
             self.did["replies lost"] += sum(life.link.losses for life in self.world.lives)
             self.did["replies lost"] += sum(worker.link.losses for worker in self.crew.workers.values())
             self.world.close()

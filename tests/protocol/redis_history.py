@@ -14,6 +14,7 @@ from typing import Any
 import msgpack
 import redis
 
+from broker.group_ids import retried
 from broker.keys import WORK_STREAMS, Keys
 
 COMMANDS_BACK = 60
@@ -75,6 +76,13 @@ class State:
     def position(self) -> int:
         """The next ordinal."""
         return int(self.cursor.get("position", 0))
+
+    def issued(self) -> set[str]:
+        """Ids that `cursor` names: ordinals, and the retries of dead groups."""
+        retries = {field.partition(":")[2]: int(number) for field, number in self.cursor.items()
+                   if field.startswith("retry:")}
+        return {*map(str, range(self.position)),
+                *(retried(base, number + 1) for base, last in retries.items() for number in range(last))}
 
     def protocol(self) -> tuple[Any, ...]:
         """All that the protocol's scripts change, to see that nothing changed."""

@@ -15,7 +15,7 @@ from redis.exceptions import ResponseError
 from broker import codec
 from broker.codec import Fields
 from broker.errors import BrokerUnavailable
-from broker.keys import GROUP, PROMPTS, ROLLOUTS, SCORED
+from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED
 from broker.messages import Prompt, Rollout, Span, Split
 from broker.streams import Consumer, Entry, bury, hand_over
 from tests.learner.chain import make_scored
@@ -43,6 +43,11 @@ class Worker:
         self.consumer = Consumer(self.link, world.keys, stream, name, lease_s=LEASE_S)
         self.held: list[Entry] = []
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether it holds something that is still to be done."""
+        return any(map(self._is_there, self.held))
+
     def lease(self, count: int) -> None:
         """Up to `count` entries more."""
         self.world.actions += 1
@@ -51,62 +56,65 @@ class Worker:
             taken = self.consumer.lease(count, block_s=0)
         self.held += taken
         self.leased += taken
+        self.world.did["entries leased"] += len(taken)
 
     def renew(self) -> None:
-        """Keep the leases."""
+        """Keep the leases; what has become another worker's is let go."""
         self.world.actions += 1
+        self.world.did["leases renewed"] += not self._pending().isdisjoint(entry.entry_id for entry in self.held)
         self.consumer.renew()
 
     def finish(self, pick: int, *, is_reply_lost: bool = False) -> None:
         """Do the work on an entry that is held, and hand the result over."""
-        self.world.actions += 1
         if not self.held:
             return
         entry = self.held[pick % len(self.held)]
         fields = result_of(entry, self.world.now.weights, pick)
         if fields is None:                      # the weights that it needs are not announced, or not again
             return
+        self.world.actions += 1
         self.held.remove(entry)
         self._counted(entry, is_reply_lost, lambda: self.consumer.hand_over(entry, NEXT[self.stream], fields))
 
     def give_up(self, pick: int) -> None:
         """The entry's work has failed too often."""
-        self.world.actions += 1
         if self.held:
+            self.world.actions += 1
             entry = self.held.pop(pick % len(self.held))
+            was_there = self._is_there(entry)
             with contextlib.suppress(BrokerUnavailable):
                 self.consumer.bury(entry, reason="five attempts", attempts=5)
+                self.world.did["given up"] += was_there
 
     def is_killed(self) -> None:
-        """Its leases run out, and another one of its name begins. No stream changes (15)."""
+        """Its leases run out, and another one of its name begins and takes over what it held.
+
+        A crash is no command, and what could change a stream is how its successor cleans up: it changes none (15).
+        """
         self.world.actions += 1
-        self.world.did["workers killed"] += 1
+        self.world.did["workers killed"] += not self._pending().isdisjoint(entry.entry_id for entry in self.held)
         before = self.world.now.protocol()
         self.begins_anew()
+        self.lease(100)
         self.world.history.look()
         assert self.world.now.protocol() == before, "15: a crash changed a stream"
 
     def begins_anew(self) -> None:
         """What Redis thinks that it holds is free to be taken over."""
         client: Any = self.world.client
-        key = self.world.keys(self.stream)
-        try:
-            found = client.xpending_range(key, GROUP, "-", "+", 100, consumername=self.name)
-            held = [item["message_id"] for item in found]
-            if held:
-                client.xclaim(key, GROUP, self.name, 0, held, idle=int(LEASE_S + 1) * 1000, justid=True)
-        except ResponseError as error:
-            if "NOGROUP" not in str(error):     # or Redis forgot it
-                raise
+        if held := self._pending():
+            client.xclaim(self.world.keys(self.stream), GROUP, self.name, 0, sorted(held),
+                          idle=int(LEASE_S + 1) * 1000, justid=True)
         self.held = []
         with contextlib.suppress(BrokerUnavailable):        # or the new one waits where the old one was
             self.consumer = Consumer(self.link, self.world.keys, self.stream, self.name, lease_s=LEASE_S)
 
     def hand_over_late(self, entry: Entry, pick: int) -> None:
         """A straggler's result, or the same one twice: of an entry that any worker has ever held."""
-        self.world.actions += 1
         fields = result_of(entry, self.world.now.weights, pick)
         if fields is not None:
+            self.world.actions += 1
+            self.world.did["handed over late or twice"] += 1
             keys, to = self.world.keys, NEXT[entry.stream]
             self._counted(entry, False, lambda: hand_over(self.link, keys, entry, to, fields))
 
@@ -114,10 +122,12 @@ class Worker:
         """The stream that the result goes to can hold no more: the group goes to `dead`, with the reason."""
         key, client = self.world.keys(NEXT[self.stream]), self.world.client
         if self.held and not self.world.is_full and client.exists(key):
+            buried = len(self.world.now.streams[DEAD])
             last = client.xinfo_stream(key)["last-generated-id"]
             client.execute_command("XSETID", key, LAST_ID)
             try:
                 self.finish(pick)
+                self.world.did["destinations full"] += len(self.world.now.streams[DEAD]) > buried
             finally:
                 client.execute_command("XSETID", key, last)
                 self.world.history.look()
@@ -127,13 +137,18 @@ class Worker:
         key, client = self.world.keys(NEXT[self.stream]), self.world.client
         if not self.held or self.world.is_full or not client.exists(key):
             return
-        entry = self.held[pick % len(self.held)]
+        there = [entry for entry in self.held if self._is_there(entry)]     # of another one nothing is handed over
+        if not there:
+            return
+        self.world.actions += 1
+        entry = there[pick % len(there)]
         client.rename(key, key + ":aside")
         client.set(key, "no stream")
         try:
             hand_over(self.link, self.world.keys, entry, NEXT[self.stream], {"v": "1", "group": entry.group_id})
         except ResponseError as error:
             assert "is no stream but string" in str(error)      # noqa: PT017 - the other branch is checked too
+            self.world.did["destinations of a wrong type"] += 1
         else:
             raise AssertionError("a result went into a string")
         finally:
@@ -141,7 +156,8 @@ class Worker:
             self.world.look("hand_over", 0)
 
     def _counted(self, entry: Entry, is_reply_lost: bool, attempt: Any) -> None:
-        was_there = self.world.now.where.get(entry.group_id) == f"{entry.stream} {entry.entry_id}"
+        was_there = self._is_there(entry)
+        losses = self.link.losses
         self.link.loses = {"hand_over"} if is_reply_lost else set()
         self.link.outage_s = 10.0 if is_reply_lost else -1.0
         try:
@@ -151,7 +167,24 @@ class Worker:
         finally:
             self.link.loses = set()
         if has_counted or (is_reply_lost and was_there):
+            self.world.did["results handed over"] += 1
+            self.world.did["hand-overs without a reply"] += self.link.losses - losses
             self.world.invariants.handed_over(entry.stream, entry.entry_id)
+
+    def _is_there(self, entry: Entry) -> bool:
+        """Whether `where` names the entry: its result would be the group's first."""
+        return self.world.now.where.get(entry.group_id) == f"{entry.stream} {entry.entry_id}"
+
+    def _pending(self) -> set[str]:
+        """Ids of the entries that Redis thinks are leased to it."""
+        client: Any = self.world.client
+        try:
+            found = client.xpending_range(self.world.keys(self.stream), GROUP, "-", "+", 100, consumername=self.name)
+        except ResponseError as error:
+            if "NOGROUP" not in str(error):     # or Redis forgot it
+                raise
+            return set()
+        return {item["message_id"].decode() for item in found}
 
 
 class Crew:
@@ -161,6 +194,23 @@ class Crew:
         self.world = world
         self.leased: list[Entry] = []
         self.workers = {(stream, name): Worker(world, stream, name, self.leased) for stream in NEXT for name in NAMES}
+
+    def holder(self, pick: int) -> Worker:
+        """A worker that holds what is its group's; any, if nothing is to be had.
+
+        Where nobody does, they lease first, and where there is nothing to lease, the learner issues first.
+        """
+        first = pick % len(self.workers)
+        workers = [*self.workers.values()][first:] + [*self.workers.values()][:first]
+        for does_learner_go_on in (False, True):
+            if any(worker.is_busy for worker in workers):
+                break
+            if does_learner_go_on:
+                self.world.newest().until_it_waits()
+                self.world.see_who_has_ended()
+            for worker in workers:
+                worker.lease(1 + pick % 4)
+        return next((worker for worker in workers if worker.is_busy), workers[0])
 
     def hand_over_late_or_twice(self, pick: int) -> None:
         """The result of something that was leased once."""
@@ -229,4 +279,4 @@ def sampled(prompt: Prompt, version: int) -> Rollout:
 def bury_by_hand(world: World, entry: Entry) -> None:
     """Any role gives a group up, wherever it is."""
     with contextlib.suppress(BrokerUnavailable):
-        bury(world.link(), world.keys, entry, reason="it was enough")
+        world.did["buried by hand"] += bury(world.link(), world.keys, entry, reason="it was enough")

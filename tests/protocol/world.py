@@ -72,7 +72,7 @@ class World:
         """See what a command has done."""
         before = self.now
         self.history.look()
-        if self.invariants.bounds is None and self.lives and self.lives[-1].has_recovered:
+        if self.lives and self.lives[-1].has_recovered:
             self.invariants.bounds = self.bounds
         try:
             self.invariants.check(before, self.now, command=command, fence=fence)
@@ -82,9 +82,9 @@ class World:
 
     def begin(self) -> Life:
         """Start a learner, beside those that live."""
-        if not self.living:
-            self.invariants.bounds = None
         bounds = self.bounds
+        if self.invariants.bounds is not None and bounds.is_smaller(self.invariants.bounds):
+            self.invariants.bounds = None
         run = make_run(self.folder, learner={
             "groups_per_step": bounds.groups_per_step, "max_lag": bounds.max_lag, "steps": STEPS, "samples_every": 0,
             "checkpoint": {"every": 3, "keep": 2}},
@@ -125,6 +125,7 @@ class World:
     def delete_by_hand(self, entry: Entry, what: str) -> None:
         """Somebody deletes a group's `entry`, or what `where` says of it."""
         self.invariants.by_hand.add(entry.group_id)
+        self.did["entries deleted" if what == "entry" else "`where` deleted"] += 1
         if what == "entry":
             self.client.xdel(self.keys(entry.stream), entry.entry_id)
         else:
@@ -137,22 +138,22 @@ class World:
                    if place.group_id not in self.now.slots and place.group_id in self.invariants.ledger.outcomes]
         if letters and not self.is_full:
             letter = letters[pick % len(letters)]
+            self.did["letters retried"] += 1
             self.client.hset(self.keys("retries"), letter.group_id, letter.entry_id)
             self.history.look()
 
     def unended(self) -> list[str]:
         """Ids that were issued and have no outcome."""
-        issued = {str(ordinal) for ordinal in range(self.now.position)} | self.now.slots.keys()
-        return sorted(issued - self.invariants.ledger.outcomes.keys())
+        return sorted((self.now.issued() | self.now.slots.keys()) - self.invariants.ledger.outcomes.keys())
 
     def see_who_has_ended(self) -> None:
-        """A learner ends only because a newer one has taken the run over."""
+        """A learner ends only because it was killed or a newer one has taken the run over."""
         if self.broken is not None:
             raise self.broken
         for life in self.lives:
-            why = life.failure or repr(life.loop.error or "")
-            if life.is_running or why == "''":
+            if life.is_running or life.is_killed:
                 continue
+            why = life.failure or repr(life.loop.error or f"by itself, with exit code {life.loop.result}")
             is_fenced = "has taken" in why and any(other.fence > life.fence for other in self.lives)
             if not is_fenced:
                 self.broken = AssertionError(f"learner {life.fence} ended: {why}")
