@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     set_up_logging("scorer")
     faulthandler.enable(all_threads=False)      # a crash inside a library leaves its traceback in the last lines
 
-    from broker.errors import Permanent, PipelineError
+    from broker.errors import BrokerUnavailable, Permanent, PipelineError
     from broker.joining import Joined, join
     from broker.processes import stop_on_signals
 
@@ -69,6 +69,8 @@ def main(argv: list[str] | None = None) -> int:
         return 0 if joined is None else part(joined, stop)
     except PipelineError as error:
         log.error("ended part=%s reason=%s", args.part, error)     # noqa: TRY400 - the reason is what people need
+        if stop.is_set() and isinstance(error, BrokerUnavailable):
+            return 0                            # told to end while Redis was away; leases run out
         return 2 if isinstance(error, Permanent) else 1
     except Exception:
         log.exception("ended part=%s by a bug or a broken machine", args.part)

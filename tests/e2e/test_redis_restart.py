@@ -164,7 +164,9 @@ def used_memory(roles: Roles) -> int:
 
 @pytest.mark.parametrize("command", [
     ("learner", "--config", "config/recipes/demo_cpu.yaml", "name=away", "runs_dir={folder}"),
-    ("generators", "--run", "away")], ids=["learner", "generator"])
+    ("generators", "--run", "away"),
+    ("scorers", "--run", "away"),
+], ids=["learner", "generator", "scorers"])
 def test_who_is_told_to_end_while_redis_is_away_has_not_failed(command: tuple[str, ...], tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(60)
