@@ -137,11 +137,11 @@ class Monkey:
             (not turns or turns[self.record.kills.total() % len(turns)] == role)
 
     def _disturb(self, sight: Sight) -> bool:
-        """Do one thing at random, of those that are possible now. False: none is, or it hit nobody."""
+        """Do one thing at random, of those that are possible now, what was never done first. False: it hit nobody."""
         possible = [what for what in WEIGHTS if self._is_possible(*what, sight)]
         if not possible:
             return False
-        possible = [what for what in possible if self._is_new(*what)] or possible
+        possible = [what for what in possible if not self.record.disturbances[" ".join(what)]] or possible
         kind, role = self._chance.choices(possible, [WEIGHTS[what] for what in possible])[0]
         if role == REDIS:
             hit = self._disturb_redis(kind, sight)
@@ -152,11 +152,6 @@ class Monkey:
             if kind in KILLS:
                 self.record.kills[role] += 1
         return hit
-
-    def _is_new(self, kind: str, role: str) -> bool:
-        """Whether nobody met this kind yet, or this role none at all: a short run has its share of each too."""
-        done = [what.split() for what in self.record.disturbances]
-        return not any(kind == other for other, _ in done) or not any(role == other for _, other in done)
 
     def _is_possible(self, kind: str, role: str, sight: Sight) -> bool:
         if (self.orders.quota is not None or self.orders.turns) and (kind not in KILLS or not self._is_wanted(role)):

@@ -249,19 +249,15 @@ def test_a_redis_that_refuses_to_be_shut_down_was_not_restarted(
     stage.client.acl_setuser("default", enabled=True, commands=["+shutdown"])       # for the end of the keeper
 
 
-def test_each_kind_and_each_role_comes_before_chance_alone_decides(
+def test_everything_is_done_once_before_anything_is_done_twice(
         keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    roles = ("generator", "dispatcher", "scorer", "pool")
-    monkeypatch.setattr("tools.chaos_monkey.WEIGHTS", {
-        (kind, role): weight for (kind, role), weight in WEIGHTS.items() if role in roles})
-    for seed in range(10):
-        stage = Stage(keeper, Orders(seconds=60, seed=seed), *(Spared(role, role, 1, ()) for role in roles))
-        for _ in range(6):                      # each of them is a new kind, a new role or both
-            stage.tick()
-            stage.monkey.let_go()
-        done = [what.split() for what in stage.monkey.record.disturbances]
-        assert {kind for kind, _ in done} == {"kill", "kill_tree", "stop"}, done
-        assert {role for _, role in done} == set(roles), done
+    weights = {(kind, role): weight for (kind, role), weight in WEIGHTS.items() if role not in {"learner", "redis"}}
+    monkeypatch.setattr("tools.chaos_monkey.WEIGHTS", weights)
+    stage = Stage(keeper, Orders(seconds=60), *(Spared(role, role, 1, ()) for role in {role for _, role in weights}))
+    for _ in weights:
+        stage.tick()
+        stage.monkey.let_go()
+    assert stage.monkey.record.disturbances == {" ".join(what): 1 for what in weights}
 
 
 def test_a_redis_that_may_be_others_is_left_alone(redis_url: str, run: Run) -> None:
