@@ -291,8 +291,7 @@ def _free_port(wanted: int = 0) -> int:
             probe.bind(("127.0.0.1", wanted))
         except OSError:
             probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        return int(probe.getsockname()[1])
 
 
 def _log_end(folder: Path) -> str:

@@ -56,6 +56,8 @@ def _up(words: Sequence[str]) -> int:
     from config.loading import load_run
     given = ["--config", args.config, *args.values]
     run = load_run(given)                       # a typo is answered before anything else is imported
+    from tools.places import check_places
+    check_places(run)
     from tools.up import up
     return up(run, given, dry_run=args.dry_run, plain=args.plain)
 
@@ -77,6 +79,8 @@ def _chaos(words: Sequence[str]) -> int:
     from config.loading import load_run
     given = ["--config", args.config, *args.values]
     run = load_run(given)
+    from tools.places import check_places
+    check_places(run)
     from tools.chaos import chaos
     from tools.chaos_monkey import Orders
     return chaos(run, given, Orders(seconds=60 * args.minutes, every_s=args.every, seed=args.seed), as_json=args.json)

@@ -16,6 +16,7 @@ from learner.journal import Journal
 from tests.tools.laid_out import train
 from tools.commands import commands
 from tools.main import main
+from tools.places import check_places
 from tools.redis_cli import options_of
 
 ROOT = Path(__file__).parents[2]
@@ -124,6 +125,35 @@ def test_the_command_answers_at_once_with_the_right_code(
     assert says in answer.stdout + answer.stderr
     assert "Traceback" not in answer.stderr
     assert time.monotonic() - started < 10           # seconds, not the half minute that importing vLLM takes
+
+
+@pytest.mark.parametrize(("setting", "says"), [
+    ("learner.resume=aut", "learner.resume=aut: must be auto, never, or a checkpoint's folder"),
+    ("learner.resume=runs/none/checkpoints/step-000001", "learner.resume=runs/none/checkpoints/step-000001: must be"),
+    ("model.path=config/recipes/demo_modle", "model.path=config/recipes/demo_modle: there is no such folder"),
+    ("model.path=./tiny", "model.path=./tiny: there is no such folder"),
+    ("data.train={type: dataset, path: rows.jsonl}", "data.train.path=rows.jsonl: there is no such file"),
+    ("data.held_out={type: dataset, path: /none/rows}", "data.held_out.path=/none/rows: there is no such file or fold"),
+])
+@pytest.mark.parametrize("words", [["up", "--dry-run"], ["up"], ["chaos", "--minutes", "1"]], ids=" ".join)
+def test_a_place_that_is_not_there_is_named_by_its_key_and_nothing_starts(
+        words: list[str], setting: str, says: str, runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = runs_dir.parent / "demo.yaml"
+    config.write_text(CONFIG.format(runs_dir=runs_dir))
+    assert main([*words, str(config), setting]) == 2
+    assert says in capsys.readouterr().err
+    assert not list(runs_dir.iterdir())
+
+
+def test_places_that_are_there_and_names_on_the_hub_are_let_pass(
+        make_run: Callable[..., Run], leave_run: Callable[..., Path], runs_dir: Path) -> None:
+    (runs_dir / "rows.jsonl").touch()
+    data = {"train": {"type": "dataset", "path": f"{runs_dir}/rows.jsonl"},
+            "held_out": {"type": "dataset", "path": "openai/gsm8k"}}
+    for path in ("Qwen/Qwen2.5-0.5B-Instruct", "gpt2", str(runs_dir)):
+        check_places(make_run(model={"path": path}, data=data, learner={"resume": str(runs_dir)}))
+    leave_run("demo", "stopped")
+    check_places(make_run(learner={"resume": "gone/since/then"}))           # it goes on, and needs that no more
 
 
 @pytest.mark.parametrize("url", ["http://x", "redis://127.0.0.1:none"])
