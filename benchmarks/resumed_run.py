@@ -49,6 +49,7 @@ class Result:
     ranks: int
     zero_stage: int
     steps: int
+    wanted: int                                             # deaths that it was to die
     deaths: list[str] = field(default_factory=list)         # where, one for each kill
     again: int = 0                                          # steps that recoveries trained again
     lost: int = -1                                          # groups, by the audit
@@ -64,15 +65,23 @@ class Result:
         wrong = [f"{self.lost} lost"] if self.lost else []
         wrong += [f"{self.twice} twice"] if self.twice else []
         wrong += [f"{self.steps - self.identical} steps differ"] if self.identical != self.steps else []
+        wrong += [f"{len(self.deaths)} of {self.wanted} deaths"] if len(self.deaths) < self.wanted else []
+        wrong += [] if self.again else ["nothing was trained again"]
         return ", ".join(wrong) or "pass"
 
 
 class ResumedRun:
-    """The processes of one run."""
+    """The processes of one run.
 
-    def __init__(self, run: Run, redis_url: str, seed: int) -> None:
+    Args:
+        deaths: each a `FILE:LINE` of the learner, WHILE_STARTING or WHILE_TRAINING.
+    """
+
+    def __init__(self, run: Run, redis_url: str, seed: int, deaths: Sequence[str]) -> None:
         self.run = run
-        self.result = Result(ranks=run.learner.ranks, zero_stage=run.learner.zero.stage, steps=run.learner.steps)
+        self.result = Result(ranks=run.learner.ranks, zero_stage=run.learner.zero.stage, steps=run.learner.steps,
+                             wanted=len(deaths))
+        self._deaths = deaths
         self._random = random.Random(seed)              # noqa: S311 - when to kill
         self._logs = run.folder.parent / f"{run.name}-logs"
         self._logs.mkdir()
@@ -82,15 +91,11 @@ class ResumedRun:
         self._others: list[subprocess.Popen[bytes]] = []
         self._start_s = 6.0                             # from a life's command to its first step, as last measured
 
-    def prove(self, deaths: Sequence[str]) -> Result:
-        """Run it to its end through these deaths, and judge it.
-
-        Args:
-            deaths: each a `FILE:LINE` of the learner, WHILE_STARTING or WHILE_TRAINING.
-        """
+    def prove(self) -> Result:
+        """Run it to its end through all deaths, and judge it."""
         try:
             with self._roles():
-                for number, place in enumerate(deaths, 1):
+                for number, place in enumerate(self._deaths, 1):
                     self._die(number, place)
                 self._finish()
             self._judge()
@@ -231,7 +236,7 @@ def resumed_run(out: Path, *, ranks: int, zero_stage: int, steps: int, deaths: S
     run = demo_run(out, **sections)
     server = embedded.start(run)
     try:
-        return ResumedRun(run, server.url, seed).prove(deaths)
+        return ResumedRun(run, server.url, seed, deaths).prove()
     finally:
         server.stop()
         addresses.forget(run.folder)

@@ -74,9 +74,31 @@ def test_death_looks_into_one_file_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("changes", "verdict"), [
     ({}, "pass"), ({"identical": 9}, "1 steps differ"), ({"lost": 2, "twice": 1}, "2 lost, 1 twice"),
-    ({"lost": -1}, "-1 lost"), ({"problem": "life 3 ended by itself"}, "life 3 ended by itself")])
+    ({"lost": -1}, "-1 lost"), ({"problem": "life 3 ended by itself"}, "life 3 ended by itself"),
+    ({"deaths": ["before `a`"]}, "1 of 2 deaths"), ({"again": 0}, "nothing was trained again")])
 def test_what_is_not_as_it_should_be_is_in_the_verdict(changes: dict[str, object], verdict: str) -> None:
-    whole = {"ranks": 2, "zero_stage": 2, "steps": 10, "lost": 0, "twice": 0, "identical": 10}
+    whole = {"ranks": 2, "zero_stage": 2, "steps": 10, "lost": 0, "twice": 0, "identical": 10, "again": 1, "wanted": 2,
+             "deaths": ["before `a`", WHILE_TRAINING]}
     result = Result(**(whole | changes))                                # type: ignore[arg-type]
     assert result.verdict == verdict
     assert exact_resume.as_table([(result, 5.0)])[2].endswith(f"| {verdict} |")
+
+
+def test_nothing_is_proven_by_too_few_deaths_or_where_a_line_was_not_one() -> None:
+    lines = exact_resume.places()
+    hands = [[f"before `{text_of(place)}`" for place in lines[case::4]] for case in range(4)]
+
+    def failed(*hands: list[str]) -> list[str]:
+        done = [Result(ranks=1, zero_stage=0, steps=9, wanted=0, lost=0, twice=0, identical=9, again=1, deaths=hand)
+                for hand in hands]
+        missed = exact_resume.failures(done)
+        said = "\n".join(exact_resume.as_table([(result, 5.0) for result in done]))
+        assert ("**NOT proven**" in said, "**Proven**" in said) == (bool(missed), not missed)
+        assert all(f"- {failure}" in said for failure in missed)
+        return missed
+
+    assert failed(*hands) == []
+    line, *others = hands[0]
+    assert failed([f"not {line}, which did not come", *others], *hands[1:]) == \
+        [f"died before {len(lines) - 1} of {len(lines)} lines"]
+    assert failed(*hands, [WHILE_TRAINING] * 9) == ["ranks 1, ZeRO 0: 9 deaths, at least 10"]
