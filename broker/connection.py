@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SOCKET_TIMEOUT_S = 30.0       # longer than any blocking read below
+FIRST_SAID_S = 0.5           # after the first failure
 SAY_EVERY_S = 5.0
 LONGEST_PAUSE_S = 2.0
 EXAMPLE = "Set REDIS_URL=redis://USER:PASSWORD@HOST:PORT"
@@ -68,6 +69,7 @@ class Link:
     Args:
         url: `redis://`, `rediss://` or `unix://`, with user and password where the server wants them.
         outage_s: seconds without an answer after which `BrokerUnavailable` is raised.
+        key: the setting that they come from, for that message; "" where there is none.
     Attributes:
         stop: set, it ends a wait for Redis; an entry point puts its own request to end here.
         waited_s: seconds that calls have waited for Redis; those of two threads at once count once.
@@ -75,9 +77,10 @@ class Link:
         WrongBroker: `url` is none of these.
     """
 
-    def __init__(self, url: str, *, outage_s: float) -> None:
+    def __init__(self, url: str, *, outage_s: float, key: str = "broker.outage_s") -> None:
         self.url = url
         self.outage_s = outage_s
+        self._key = key
         self.stop = threading.Event()
         self.waited_s = 0.0
         self._counted_until = 0.0
@@ -106,7 +109,8 @@ class Link:
         return self._patiently(attempt, Wait.FOR_ALL)
 
     def _patiently(self, attempt: Callable[[redis.Redis], T], wait: Wait) -> T:
-        since = said = tried = time.monotonic()
+        since = tried = time.monotonic()
+        say_at = since + min(FIRST_SAID_S, SAY_EVERY_S)
         pause = 0.05
         while True:
             try:
@@ -122,10 +126,11 @@ class Link:
             if self.stop.is_set():
                 raise BrokerUnavailable(f"stopped while waiting for redis: {why}")
             if waited > self.outage_s:
-                raise BrokerUnavailable(f"{why} (for {waited:.0f} s; broker.outage_s={self.outage_s:g})")
-            if time.monotonic() - said > SAY_EVERY_S:
+                limit = f"; {self._key}={self.outage_s:g}" if self._key else ""
+                raise BrokerUnavailable(f"{why} (for {waited:.0f} s{limit})")
+            if time.monotonic() > say_at:
                 log.warning("waiting waited_s=%.0f for=%s", waited, why)
-                said = time.monotonic()
+                say_at = time.monotonic() + SAY_EVERY_S
             self.stop.wait(pause)
             self._count(tried)
             tried = time.monotonic()
@@ -140,7 +145,7 @@ class Link:
     def _why(self, error: redis.RedisError, wait: Wait) -> str:
         """What is waited for after `error`; raises where nothing is."""
         if not isinstance(error, ResponseError):
-            return f"no answer from redis at {self.address}: {error}"
+            return f"no answer from redis at {self.address}, check REDIS_URL: {error}"
         word = _passing(error)
         if word is None:
             raise error

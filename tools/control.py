@@ -37,7 +37,7 @@ def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> i
         HasEnded: the run is over, or there is none of that name.
     """
     with embedded.ensure_readable(name, runs_dir) as url:
-        link, keys = Link(url, outage_s=OUTAGE_S), Keys(name)
+        link, keys = Link(url, outage_s=OUTAGE_S, key=""), Keys(name)
         state = state_of(link, keys)
         if state.status == FINISHED:
             raise HasEnded(f"run {name} is finished")

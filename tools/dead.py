@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("say which letters: their entries, a filter, or --all")
     try:
         with embedded.ensure_readable(options.run, options.runs_dir) as url, \
-                closing(Link(url, outage_s=OUTAGE_S)) as link:
+                closing(Link(url, outage_s=OUTAGE_S, key="")) as link:
             keys, folder = Keys(options.run), embedded.folder_of(options.run, options.runs_dir) / "journal"
             records = open_records(link, keys, folder, strict=verb in {"retry", "purge"})
             return VERBS[verb][1](_Desk(link, keys, folder, records, choice, options))

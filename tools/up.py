@@ -153,7 +153,7 @@ class _Reason:
         lines = [line.strip()[:REASON_CHARS] for line in last_lines(self._run.folder / "logs" / f"{role}.log",
                                                                     REASON_LINES)]
         self._text = mask(f"{reason}; its last lines: {' | '.join(lines)}" if lines else reason)
-        with contextlib.closing(Link(self._url, outage_s=OUTAGE_S)) as link:
+        with contextlib.closing(Link(self._url, outage_s=OUTAGE_S, key="")) as link:
             try:
                 explain(link, self._keys, self._text)
             except PipelineError as error:
@@ -164,7 +164,7 @@ class _Reason:
         if not self._text:
             return
         try:
-            with contextlib.closing(Link(self._url, outage_s=OUTAGE_S)) as link:
+            with contextlib.closing(Link(self._url, outage_s=OUTAGE_S, key="")) as link:
                 explain(link, self._keys, "")
                 if state_of(link, self._keys).has_ended:
                     return

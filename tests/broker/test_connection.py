@@ -100,8 +100,18 @@ def test_an_outage_that_is_too_long_ends_with_host_and_port_and_without_the_pass
         link(lambda client: client.ping())
     assert 0.3 <= time.monotonic() - started < 5
     assert f"no answer from redis at 127.0.0.1:{port}" in str(caught.value)
+    assert "check REDIS_URL" in str(caught.value)
     assert "broker.outage_s=0.3" in str(caught.value)
     assert "planted" not in str(caught.value)
+
+
+def test_an_outage_is_said_within_a_second_and_names_no_setting_where_there_is_none(
+        caplog: pytest.LogCaptureFixture) -> None:
+    link = Link(f"redis://127.0.0.1:{free_port()}/0", outage_s=1.2, key="")
+    with caplog.at_level(logging.WARNING, "broker.connection"), pytest.raises(BrokerUnavailable) as caught:
+        link(lambda client: client.ping())
+    assert [record.getMessage().partition("=")[0] for record in caplog.records] == ["waiting waited_s"]
+    assert "outage_s" not in str(caught.value)
 
 
 def at_the_link(link: Link) -> Any:
