@@ -108,5 +108,13 @@ def test_a_claim_without_one_of_them_fails(claim: list[str]) -> None:
     assert not is_proven(claim)
 
 
+def test_the_page_says_that_a_healthy_group_can_be_given_up_as_poison() -> None:
+    """What is promised is an outcome, and no step: who counts on more is told here."""
+    said = [line for line in section(PAGE, "What each kill costs").splitlines() if "`broker.max_attempts`" in line]
+    assert len(said) == 1
+    assert "neither lost nor trained" in said[0]
+    assert "`dead`" in said[0]
+
+
 def test_readme_names_the_page() -> None:
     assert "(docs/durability.md)" in section(README, "Nothing is lost")
