@@ -55,9 +55,11 @@ class EditedScripts:
 
 
 def without_line(script: str, line: str, instead: str = "") -> Break:
-    """A script with `instead` in the place of one line."""
+    """A script with `instead` in the place of one line; AssertionError when it is put in place if there is none."""
     def take_out(monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(connection, "resources", EditedScripts(script, line, instead))
+        edited = EditedScripts(script, line, instead)
+        (edited / f"{script}.lua").read_text()
+        monkeypatch.setattr(connection, "resources", edited)
     return take_out
 
 

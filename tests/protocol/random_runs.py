@@ -2,13 +2,47 @@
 
 from __future__ import annotations
 
+import json
+import time
+from pathlib import Path
+
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.protocol.invariants import Violated
 from tests.protocol.machine import ProtocolMachine
 
 RULES_A_RUN = 60
 RUNS_A_BATCH = 10
+
+
+def run_batch(machine: type[ProtocolMachine], actions: int, *, first_seed: int, without: str = "",
+              report: str = "") -> str:
+    """`run_until`, with a line of JSON for it in the file `report`, however it ends.
+
+    Args:
+        without: the rule that is taken out.
+    Returns:
+        What its lack violated; "" if nothing failed.
+    Raises:
+        What else fails: anything where no rule is missing, and what shows no lack of it where one is.
+    """
+    started = time.monotonic()
+    failure = ""
+    try:
+        run_until(machine, actions, first_seed=first_seed, shrink=not without)
+    except BaseException as error:              # a timeout and Ctrl-C, too
+        failure = repr(error)
+        if not (without and isinstance(error, Violated)):
+            raise
+    finally:
+        if report:
+            with Path(report).open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps({
+                    "seed": first_seed, "without": without, "actions": machine.actions,
+                    "rules": machine.rules_applied, "failure": failure,
+                    "seconds": round(time.monotonic() - started, 1), "did": machine.did}) + "\n")
+    return failure
 
 
 def run_until(machine: type[ProtocolMachine], actions: int, *, first_seed: int, shrink: bool = True) -> None:
@@ -19,7 +53,8 @@ def run_until(machine: type[ProtocolMachine], actions: int, *, first_seed: int, 
     """
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
     batch = settings(max_examples=RUNS_A_BATCH, stateful_step_count=RULES_A_RUN, deadline=None, database=None,
-                     phases=phases, suppress_health_check=list(HealthCheck), print_blob=False)
+                     phases=phases, report_multiple_bugs=False, suppress_health_check=list(HealthCheck),
+                     print_blob=False)
     number = first_seed * 10_000
     while machine.actions < actions:
         run_state_machine_as_test(seed(number)(machine), settings=batch)

@@ -19,6 +19,7 @@ from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED
 from broker.messages import Prompt, Rollout, Span, Split
 from broker.streams import Consumer, Entry, bury, hand_over
 from tests.learner.chain import make_scored
+from tests.protocol.invariants import Violated
 from tests.protocol.world import World
 
 NEXT = {PROMPTS: ROLLOUTS, ROLLOUTS: SCORED}
@@ -97,7 +98,8 @@ class Worker:
         self.begins_anew()
         self.lease(100)
         self.world.history.look()
-        assert self.world.now.protocol() == before, "15: a crash changed a stream"
+        if self.world.now.protocol() != before:
+            raise Violated("15: a crash changed a stream")
 
     def begins_anew(self) -> None:
         """What Redis thinks that it holds is free to be taken over."""
@@ -247,7 +249,7 @@ class Crew:
             trained = len(self.world.invariants.ledger.steps) - before
             if not left and not self.world.invariants.by_hand and trained > 1:
                 return
-        raise AssertionError(f"the run stands still: {sorted(left)} are left; {self.world.describe()}")
+        raise Violated(f"the run stands still: {sorted(left)} are left; {self.world.describe()}")
 
 
 def result_of(entry: Entry, weights: dict[str, str], pick: int) -> Fields | None:

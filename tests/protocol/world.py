@@ -14,7 +14,7 @@ import redis
 from broker.keys import WORK_STREAMS, Keys
 from broker.streams import Entry, entries_of
 from tests.learner.chain import make_run
-from tests.protocol.invariants import Bounds, Invariants
+from tests.protocol.invariants import Bounds, Invariants, Violated
 from tests.protocol.lives import FOREVER_S, Disk, DrivenRedis, Life, WatchedLink
 from tests.protocol.redis_history import History, State
 from tests.protocol.strands import Clock
@@ -48,7 +48,7 @@ class World:
         self.lives: list[Life] = []
         self.actions = 0                                    # that anybody has done
         self.did: Counter[str] = Counter()                  # what disturbed them, by name
-        self.broken: AssertionError | None = None
+        self.broken: Violated | None = None
 
     @property
     def now(self) -> State:
@@ -77,8 +77,8 @@ class World:
         try:
             self.invariants.check(before, self.now, command=command, fence=fence)
         except AssertionError as error:         # the learner's own code may hold it up
-            self.broken = self.broken or error
-            raise
+            self.broken = self.broken or Violated(str(error))
+            raise self.broken from error
 
     def begin(self) -> Life:
         """Start a learner, beside those that live."""
@@ -156,7 +156,7 @@ class World:
             why = life.failure or repr(life.loop.error or f"by itself, with exit code {life.loop.result}")
             is_fenced = "has taken" in why and any(other.fence > life.fence for other in self.lives)
             if not is_fenced:
-                self.broken = AssertionError(f"learner {life.fence} ended: {why}")
+                self.broken = Violated(f"learner {life.fence} ended: {why}")
                 raise self.broken
             life.kill()
 

@@ -1,0 +1,130 @@
+"""What drives the random runs, and what judges them: that it acts, looks, and takes nothing else for a failure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from learner.session import Session
+from tests.protocol import random_runs
+from tests.protocol.broken_rules import without_line
+from tests.protocol.invariants import GUARDED, Bounds, Violated
+from tests.protocol.lives import drive
+from tests.protocol.machine import ProtocolMachine
+from tests.protocol.random_runs import run_batch
+from tests.protocol.workers import Crew, Worker
+from tests.protocol.world import World
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")   # killed: nothing closed
+
+
+@pytest.fixture
+def world(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    one = World(redis_url, tmp_path, *drive(monkeypatch), bounds=Bounds(2, 1), is_clock_back=False)
+    yield one
+    one.close()
+
+
+@pytest.mark.parametrize(("error", "without", "is_seen"), [
+    (Violated("8: too late"), "rule 3", True),
+    (Violated("8: too late"), "", False),
+    (AssertionError("the machine itself"), "rule 3", False),
+    (ConnectionError("no redis"), "rule 3", False),
+    (KeyboardInterrupt(), "rule 3", False),
+    (pytest.fail.Exception("Timeout"), "", False),
+], ids=repr)
+def test_a_batch_fails_by_whatever_ends_it_and_misses_a_rule_by_a_violation_alone(
+        error: BaseException, without: str, is_seen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(random_runs, "run_until", end)
+    machine: Any = type("Machine", (ProtocolMachine,), {"actions": 5, "rules_applied": 2, "did": {}})
+    report = tmp_path / "report"
+    try:
+        assert run_batch(machine, 10, first_seed=1, without=without, report=str(report)) == repr(error)
+    except BaseException as raised:     # noqa: BLE001 - which one is the question
+        assert raised is error          # noqa: PT017 - the other branch is checked too
+        assert not is_seen
+    else:
+        assert is_seen
+    row = json.loads(report.read_text())
+    assert (row["failure"], row["actions"], row["rules"]) == (repr(error), 5, 2)
+
+
+def test_a_line_that_its_script_has_no_more_can_not_be_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AssertionError, match="has no such line any more"):
+        without_line("issue", "a line of last year")(monkeypatch)
+
+
+def test_each_action_of_a_worker_has_something_to_act_on(world: World) -> None:
+    crew = Crew(world)
+    world.begin()
+    acts: dict[str, Callable[[Worker], None]] = {
+        "leases renewed": lambda worker: worker.renew(),
+        "workers killed": lambda worker: worker.is_killed(),
+        "destinations of a wrong type": lambda worker: worker.finish_into_a_wrong_type(0),
+        "destinations full": lambda worker: worker.finish_while_destination_fails(0),
+        "given up": lambda worker: worker.give_up(0),
+        "hand-overs without a reply": lambda worker: worker.finish(0, is_reply_lost=True)}
+    for name, act in acts.items():
+        act(crew.holder(3))
+        assert world.did[name] == 1, name
+    crew.come_to_an_end()
+
+
+def test_a_worker_that_holds_nothing_can_not_be_killed_at_its_work(world: World) -> None:
+    crew = Crew(world)
+    crew.workers["prompts", "a"].is_killed()
+    assert world.did["workers killed"] == 0
+
+
+def test_a_learner_that_ends_by_itself_is_noticed_though_it_says_nothing(
+        world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Session, "train", lambda *_: 0)
+    life = world.begin()
+    while life.loop.advance() != "end":
+        pass
+    with pytest.raises(Violated, match="by itself, with exit code 0"):
+        world.see_who_has_ended()
+
+
+def test_a_learner_that_is_killed_is_none_that_has_ended(world: World) -> None:
+    life = world.begin()
+    life.loop.advance()
+    life.kill()
+    world.see_who_has_ended()
+
+
+@pytest.mark.parametrize(("bounds", "held_to"), [
+    (Bounds(2, 1), Bounds(2, 1)), (Bounds(3, 1), Bounds(2, 1)), (Bounds(1, 2), None), (Bounds(2, 0), None)])
+def test_the_bounds_hold_between_two_lives_unless_they_became_smaller(
+        bounds: Bounds, held_to: Bounds | None, world: World) -> None:
+    life = world.begin()
+    life.until_it_waits()
+    assert world.invariants.bounds == Bounds(2, 1)
+    life.kill()
+    world.bounds = bounds
+    world.begin()
+    assert world.invariants.bounds == held_to
+    world.newest().until_it_waits()
+    assert world.invariants.bounds == bounds
+
+
+@pytest.mark.parametrize("command", sorted(GUARDED))
+def test_no_script_of_an_older_fence_may_change_anything(command: str, world: World) -> None:
+    world.client.hset(world.keys("run"), "fence", 2)
+    world.history.look()
+    world.client.hset(world.keys("run"), "status", "failed")
+    with pytest.raises(Violated, match=f"14: {command} of fence 1"):
+        world.look(command, 1)
+
+
+def test_what_was_issued_are_the_ordinals_and_the_retries_that_the_cursor_names(world: World) -> None:
+    state = replace(world.now, cursor={"position": "3", "retry:1": "2", "seq": "9"})
+    assert state.issued() == {"0", "1", "2", "1-r1", "1-r2"}
