@@ -20,10 +20,12 @@ from pathlib import Path
 from broker import embedded
 from broker.connection import Link
 from broker.errors import Permanent, PipelineError
+from broker.joining import FINISHED
 from broker.keys import Keys
 from config.logs import mask
 from config.run_names import run_name
 from learner.ledger import Ledger, read_ledger
+from learner.status import read_status
 from tools.audit_notes import read_notes
 from tools.audit_payloads import Payloads, check_payloads, covered_by_checkpoints
 from tools.audit_sums import Audit, Look, compare, named
@@ -103,11 +105,12 @@ def as_text(name: str, result: Audit) -> str:
 
 
 def _look_once(link: Link, keys: Keys, folder: Path) -> tuple[Audit, Ledger]:
+    is_finished = read_status(folder.parent).get("status") == FINISHED
     view = look(link, keys)
     ledger = read_ledger(folder, strict=False)
     after = read_cursor(link, keys)
     went_back = after.seq < view.cursor.seq or server_of(link) != view.server
-    result = compare(view, ledger, after, went_back=went_back)
+    result = compare(view, ledger, after, went_back=went_back, is_finished=is_finished)
     is_known = view.cursor.is_there or after.is_there or link(lambda client: client.hexists(keys("run"), "fence"))
     return result if is_known else replace(result, is_empty=True), ledger
 

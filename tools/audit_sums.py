@@ -13,8 +13,10 @@ from typing import Any
 
 from broker import group_ids
 from broker.keys import DEAD as DEAD_STREAM
+from config.loading import ConfigError, from_yaml
 from learner.evaluation import version_of
-from learner.ledger import DEAD, DROPPED, TRAINED, Ledger, Outcome
+from learner.ledger import ADVICE, DEAD, DROPPED, TRAINED, Ledger, Outcome
+from learner.recovery import asked_for
 from tools.audit_payloads import Payloads
 from tools.audit_view import Cursor, View
 
@@ -88,12 +90,13 @@ class Audit:
                     or (self.payloads and self.payloads.damaged))
 
 
-def compare(view: View, ledger: Ledger, after: Cursor, *, went_back: bool) -> Audit:
+def compare(view: View, ledger: Ledger, after: Cursor, *, went_back: bool, is_finished: bool = False) -> Audit:
     """Account for every group.
 
     Args:
         view: read before the ledger.
         after: the cursor, read after it: what was issued in between is left out.
+        is_finished: the run's status said so before the ledger was read.
     """
     issued = view.cursor.ids()
     outcomes = {group_id: outcome for group_id, outcome in ledger.outcomes.items()
@@ -115,7 +118,7 @@ def compare(view: View, ledger: Ledger, after: Cursor, *, went_back: bool) -> Au
         lost_how=lost, twice_ids=tuple(_in_order(doubled)),
         retried=sum(view.cursor.retries.values()), asked_again=_asked_again(view, ledger),
         evaluation=_evaluation(view, ledger), foreign=_foreign(view, after), went_back=went_back, is_empty=is_empty,
-        problems=tuple(ledger.problems),
+        problems=(*ledger.problems, *_gone(view, ledger, is_finished=is_finished)),
         remarks=tuple(_remarks(view, ledger, len(issued), ahead=_in_order(ahead), is_empty=is_empty,
                                astray=_in_order(places.keys() - view.where.keys()))))
 
@@ -160,6 +163,35 @@ def _evaluation(view: View, ledger: Ledger) -> Evaluation:
                       given_up=sum(record.get("missing", 0) for record in rounds))
 
 
+def _gone(view: View, ledger: Ledger, *, is_finished: bool) -> Iterator[str]:
+    """Records that must have been there: no later one of their life leaves a gap where they were."""
+    for base, number in view.cursor.retries.items():
+        if number > (noted := ledger.retries.get(base, 0)):
+            yield (f"retry {number} of the dead group {base} was issued, and the ledger knows of {noted}: its record "
+                   f"is gone: {ADVICE}")
+    if is_finished:
+        for version in _unrecorded(ledger, is_finished=True):
+            yield f"the evaluation of version {version} was written down, and its record is gone: {ADVICE}"
+
+
+def _unrecorded(ledger: Ledger, *, is_finished: bool) -> list[int]:
+    """Versions whose evaluation was asked for, and which the ledger has no record of."""
+    configs = {life["fence"]: life.get("config", "") for life in ledger.lives}
+    writers = {step["fence"] for step in ledger.steps}
+    if not writers or not all(configs.values()) or not writers <= configs.keys():       # damaged
+        return []
+    try:
+        newest, last = from_yaml(configs[ledger.lives[-1]["fence"]]), from_yaml(configs[ledger.steps[-1]["fence"]])
+    except ConfigError:                     # another version of this program wrote it
+        return []
+    if newest.data.held_out is None:
+        return []
+    wanted = asked_for(ledger, newest)
+    if is_finished and last.evaluation.every and newest.evaluation.every:
+        wanted.add(int(ledger.steps[-1]["step"]) + 1)       # the last weights have one, whatever their number
+    return sorted(wanted - ledger.evaluations.keys())
+
+
 def _foreign(view: View, after: Cursor) -> int:
     """Entries that belong to no group of this run."""
     return sum(count for stream, groups in view.entries.items() for group_id, count in groups.items()
@@ -181,6 +213,12 @@ def _remarks(view: View, ledger: Ledger, issued: int, *, ahead: list[str], astra
                "has an outcome")
     if not is_empty and view.cursor.issued != issued:
         yield f"the cursor counts {view.cursor.issued} groups, and names {issued}"
+    known = {version_of(group_id) for group_id in view.where}
+    if not is_empty and (rounds := [version for version in _unrecorded(ledger, is_finished=False)
+                                    if version not in known]):
+        yield (f"neither the ledger nor Redis knows the evaluation of version {named(list(map(str, rounds)))}: its "
+               "record is gone, or the learner or Redis ended before it was issued. A learner that starts asks for it "
+               "again, or writes down that it is lost")
     if astray:
         yield f"`where` does not name {named(astray)}, which have a slot: the learner issues them again"
 

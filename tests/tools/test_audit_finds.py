@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from broker import codec
 from broker.group_ids import retried
+from config.loading import to_yaml
+from learner.journal import Journal
 from learner.ledger import DEAD, DROPPED, Ledger, Outcome, read_ledger
 from learner.records import FRAME, Whole, scan
 from tests.learner.chain import Chain, make_prompt
@@ -57,6 +60,43 @@ def test_the_last_record_taken_away_leaves_no_gap_and_its_group_is_lost_all_the_
     os.truncate(ledger_of(chain), found.start)
     result = look(chain)
     assert (result.lost, result.lost_ids, result.problems) == (1, ("7",), ())
+
+
+def test_the_last_record_taken_away_is_found_where_it_was_that_of_a_retry(chain: Chain) -> None:
+    lay_out(chain)
+    chain.journal.retry("3", 1)
+    chain.ownership.issue(9, 9, 1000, 0, [(retried("3", 1), codec.encode_prompt(make_prompt("3-r1")))])
+    assert look(chain).problems == ()
+    os.truncate(ledger_of(chain), record_of(ledger_of(chain), "retry", id="3").start)
+    result = look(chain)
+    assert (result.lost, result.is_clean, len(result.problems)) == (0, False, 1)
+    assert result.problems[0].startswith("retry 1 of the dead group 3 was issued, and the ledger knows of 0")
+
+
+@pytest.mark.parametrize(("status", "version", "is_clean"), [("finished", 0, False), ("finished", 1, False),
+                                                             ("stopped", 0, True)])
+def test_the_last_record_taken_away_is_named_where_it_was_that_of_an_evaluation(
+        status: str, version: int, is_clean: bool, chain: Chain) -> None:
+    run = chain.run.model_copy(update={"evaluation": chain.run.evaluation.model_copy(update={"every": 10})})
+    fence = chain.ownership.fence
+    journal = Journal(chain.run.folder / "other" / "journal", fence, run=run.name, facts={"config": to_yaml(run)})
+    chain.issue(1)
+    train(journal, 0, "0")
+    chain.ownership.retire(["0"])
+    for other in {0, 1} - {version}:
+        journal.evaluation(other, {"ids": [f"eval-{other}-0"]})
+    path = journal.folder / f"ledger-{fence:06d}.log"
+    end = path.stat().st_size
+    journal.evaluation(version, {"ids": [f"eval-{version}-0"]})
+    (journal.folder.parent / "status.json").write_text(json.dumps({"status": status}))
+    assert audit_module.audit(chain.link, chain.keys, journal.folder).is_clean
+    os.truncate(path, end)
+    result = audit_module.audit(chain.link, chain.keys, journal.folder)
+    assert result.is_clean is is_clean
+    said = result.remarks if is_clean else result.problems
+    assert [f"evaluation of version {version}" in line for line in said] == [True]
+    cut(path, 0, record_of(path, "step").start)                 # the life's first record, and how it was configured
+    assert not audit_module.audit(chain.link, chain.keys, journal.folder).is_clean
 
 
 def test_a_copied_record_makes_its_group_twice(chain: Chain) -> None:
