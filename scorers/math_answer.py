@@ -26,7 +26,7 @@ from scorers.math_text import difference, is_integer, plain_number, tidy
 from scorers.math_variants import MAX_CHARS, VARIANTS, Answer, NoAnswer, Variant
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 
-RULES: Final = 3        # raise it with any change here, in scorers.extract or in scorers.math_* that can change a score
+RULES: Final = 4        # raise it with any change here, in scorers.extract or in scorers.math_* that can change a score
 VERSION: Final = f"{RULES} {LIBRARIES}"
 HANGING: Final = "9^{9^{9}}"            # an integer of 370 million digits, computed inside one C call
 MEMORY_BYTES: Final = 192 << 20         # of the child, beyond what it inherits; honest answers need a tenth

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import metadata
@@ -20,7 +21,7 @@ from typing import Any, Final
 
 import sympy
 import sympy.core.random
-from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
+from math_verify import LatexExtractionConfig, parse, verify
 
 from scorers.child import Reply, Request
 from scorers.math_text import (
@@ -38,7 +39,10 @@ LIBRARIES: Final = " ".join(
 
 # Inside a box: the content as LaTeX, whole or not at all, so that no number is scraped out of prose.
 _BOXED: Final = (LatexExtractionConfig(boxed_match_priority=0, try_extract_without_anchor=False),)
-_FREE: Final = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
+# In a text without a box: LaTeX, or else the last number. math_verify's own way to a bare number ends in parse_expr.
+_FREE: Final = (LatexExtractionConfig(boxed_match_priority=0),)
+_BARE_NUMBER: Final = re.compile(r"(?<![\w.,/^*])-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]++)(?:\.[0-9]++)?(?:/[0-9]++)?"
+                                 r"(?![\w/^*])")
 
 _EXACT: Final = 1e-12           # relative difference of two values that are both exact, or of an integer and anything
 _ROUNDED: Final = 1e-4          # of a decimal and what it rounds; math_verify has compared six places already
@@ -95,9 +99,13 @@ def _examination(gold: list[Any]) -> Reply:
 
 def _expressions(text: str, *, is_boxed: bool) -> list[Any]:
     """What math_verify makes of it: a sympy expression where it is mathematics, and the normalised text itself."""
-    expressions: list[Any] = parse(f"\\boxed{{{text}}}" if is_boxed else text,
-                                   extraction_config=_BOXED if is_boxed else _FREE, parsing_timeout=None)
-    return expressions
+    if is_boxed:
+        boxed: list[Any] = parse(f"\\boxed{{{text}}}", extraction_config=_BOXED, parsing_timeout=None)
+        return boxed
+    found: list[Any] = parse(text, extraction_config=_FREE, parsing_timeout=None)
+    if not found and (numbers := _BARE_NUMBER.findall(text)):
+        return _expressions(numbers[-1], is_boxed=True)
+    return found
 
 
 @lru_cache(maxsize=8)
@@ -184,8 +192,10 @@ def _is_whole(number: Any) -> bool:
 
 def _near(given: Any, wanted: Any, tolerance: float) -> bool:
     """Whether two numbers, complex ones too, differ by at most a share of the second; infinities by nothing."""
-    return bool(given == wanted
-                or abs((given - wanted).evalf(_DIGITS)) <= tolerance * abs(wanted.evalf(_DIGITS)))
+    if given == wanted:
+        return True
+    return bool(not given.is_infinite and not wanted.is_infinite
+                and abs((given - wanted).evalf(_DIGITS)) <= tolerance * abs(wanted.evalf(_DIGITS)))
 
 
 def _prime(reference: str, answer: str, is_same: Callable[[str, str], bool]) -> bool:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 _NUMBER: Final = re.compile(r"([-+]?)((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)")
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,999}")
-_PERCENT: Final = re.compile(r"%|percent|\bpct\b", re.IGNORECASE)
+_PERCENT: Final = re.compile(r"%|\bper[\s~-]*cents?\b|percent|\bpct?\b|\bp\.c\.", re.IGNORECASE)
 _SUBSCRIPTED: Final = re.compile(r"[0-9})\]]\s*_")
 _BASED: Final = re.compile(r"([0-9A-Za-z]++)_(?:\{(?:\\text\{)?([0-9]+)\}{1,2}|([0-9]+))")
 _WORD: Final = re.compile(r"[A-Za-z]{3,}")
@@ -24,6 +24,7 @@ _REMARKS_END: Final = re.compile(r"\}(?:\^[0-9]|\{\^[0-9]\})?\Z")
 _NUMERAL: Final = re.compile(r"[0-9]++|\b(?:or|and)\s+(?:an?\s+)?(?:half|zero|one|two|three|four|five|six|seven|eight|"
                              r"nine|ten|eleven|twelve)\b")
 # Digits that are no value: of a unit (`cm^2`, `m2`) or an index, of a modulus, `3-digit`, `to 2 decimal places`.
+_OTHERWISE: Final = re.compile(r"\bor\b")      # whatever it is that is offered beside the first value
 _ASIDE: Final = re.compile(r"(?<=[A-Za-z])[0-9]+|(?<=[A-Za-z{}])[\^_]\{?-?[0-9]+|\bmod(?:ulo)?\s+[0-9]+"
                            r"|(?<![0-9])[0-9]++(?:-[A-Za-z]|\s+(?:decimal|significant))")
 
@@ -74,7 +75,7 @@ def _numerals(text: str) -> list[str]:
 
 
 def _left_out(text: str) -> list[str]:
-    r"""The numbers in what math_verify and Hendrycks' grader take for the unit of a value and leave out.
+    r"""The numbers and the `or` in what math_verify and Hendrycks' grader take for the unit of a value and leave out.
 
     That is all from the first remark on where the text ends with a brace, or the remark begins with a space:
     `\text{ / 6}` in `5\text{ / 6}`, and `\mathbf{i} + 9\mathbf{j}` in `4\mathbf{i} + 9\mathbf{j}`.
@@ -84,7 +85,8 @@ def _left_out(text: str) -> list[str]:
     if remark is None or not (_REMARKS_END.search(text) or text.startswith(" ", remark.end())):
         return []
     value = text[:remark.start()].rpartition("=")[2]
-    return _numerals(text[remark.end():]) if any(map(str.isalnum, value)) else []
+    rest = text[remark.end():]
+    return [*_numerals(rest), *_OTHERWISE.findall(rest)] if any(map(str.isalnum, value)) else []
 
 
 def _base(text: str) -> str:

@@ -54,6 +54,7 @@ def _of_math(response: str, config: MathConfig) -> Answer:
 
 
 _FINAL_NUMBER: Final = re.compile(r"####[ \t*]*(-?(?:\\?\$)?-?\.?[0-9][0-9.,]*%?)([^\n#]*)")
+_MULTIPLE: Final = re.compile(r"[eE][-+]?[0-9]|[kK]\b|\s*(?:dozen|hundred|thousand|million|billion|trillion)s?\b")
 _FIRST_NUMBER: Final = re.compile(r"#### (-?[0-9.,]+)")
 
 
@@ -69,6 +70,8 @@ def _of_gsm8k(response: str, config: MathConfig) -> Answer:
         raise NoAnswer("no answer: no number after ####")
     if names_number(numbers[-1][2]):
         raise NoAnswer("no answer: more than one number after the last ####")
+    if multiple := _MULTIPLE.match(numbers[-1][2]):
+        raise NoAnswer(f"no answer: {multiple[0].strip()!r} makes another number of the last after ####")
     return Answer(numbers[-1][1].rstrip(".,"))
 
 

@@ -119,3 +119,41 @@ def test_integers_are_compared_without_the_child_as_it_would_compare_them() -> N
             verdict = judge({"reference": reference, "answer": answer, "boxed": True})
             assert verdict["equal"] == (answer == reference)
     assert not any(map(is_integer, ("", "-0", "007", "1,000", "5.0", "+5", "5\n", "\uff15", "1" * 1001)))
+
+
+@pytest.mark.parametrize(("text", "reference", "row_type", "value"), [
+    ("\\boxed{5 = \\infty}", "\\infty", "math", 0.0), ("\\boxed{5 = \\infty}", "\\infty", "prime_math", 0.0),
+    ("\\boxed{-\\infty}", "\\infty", "math", 0.0), ("\\boxed{\\infty}", "\\infty", "math", 1.0),
+    ("\\boxed{50\\text{ per cent}}", "50", "math", 0.0), ("\\boxed{50\\text{ per cent}}", "50", "hendrycks_math", 0.0),
+    ("\\boxed{50\\text{ pc}}", "50", "prime_math", 0.0), ("\\boxed{50\\text{ per cent}}", "50\\%", "math", 1.0),
+    ("\\boxed{5\\text{ or thirteen}}", "5", "math", 0.0), ("\\boxed{5\\text{ or maybe fifty}}", "5", "prime_math", 0.0),
+    ("\\boxed{5\\text{ or maybe fifty}}", "5", "hendrycks_math", 0.0), ("\\boxed{5\\text{ cm}}", "5", "math", 1.0),
+    ("#### 5e3", "5", "gsm8k", 0.0), ("#### 5k", "5", "gsm8k", 0.0), ("#### 5 million", "5", "gsm8k", 0.0),
+    ("#### 5 apples", "5", "gsm8k", 1.0), ("#### 5kg", "5", "gsm8k", 1.0),
+])
+def test_a_value_is_not_made_another_by_what_stands_beside_it(math_scorer: MathAnswer, text: str, reference: str,
+                                                              row_type: str, value: float) -> None:
+    score = math_scorer.score_text(text, reference, row_type)
+    assert score.value == value, score.reason
+
+
+@pytest.mark.parametrize("answer", ["5", "-3", "0"])
+@pytest.mark.parametrize("reference", ["\\infty", "-\\infty"])
+def test_no_number_is_infinite_in_the_compatible_mode_either(answer: str, reference: str) -> None:
+    scorer = MathAnswer(MathConfig(compatible=True))
+    assert scorer.score_text(f"\\boxed{{{answer}}}", reference, "prime_math").value == 0.0
+    scorer.close()
+
+
+@pytest.mark.parametrize(("text", "value"), [
+    ("so it is 5", 1.0), ("1 2 5", 1.0), ("final answer: 5e3", 0.0), ("10^5", 0.0), ("5*3", 0.0), ("v5", 0.0),
+    ("$x = 5$", 1.0), ("1.5", 0.0), ("15/3", 1.0),
+])
+def test_a_bare_number_is_found_without_reading_the_text_as_a_program(monkeypatch: pytest.MonkeyPatch, text: str,
+                                                                      value: float) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a text of a model met parse_expr")
+    monkeypatch.setattr("math_verify.parser.parse_expr", refuse)
+    scorer = MathAnswer(MathConfig(require_box=False))
+    assert scorer.score_text(text, "5").value == value
+    scorer.close()
