@@ -13,7 +13,7 @@ import pytest
 from benchmarks import chaos, results
 from benchmarks.chaos import INTERRUPTED, Wanted, as_table, fulfil, read
 from benchmarks.chaos_batch import Table, parse_kills
-from benchmarks.chaos_demo import Beside, beside, failures, ratio
+from benchmarks.chaos_demo import TURNS, Beside, beside, failures, ratio
 from benchmarks.seed_runs import SeedRun
 from learner.journal import Journal
 from learner.ledger import read_ledger
@@ -120,21 +120,25 @@ def test_kills_are_parsed_or_refused() -> None:
             parse_kills(wrong)
 
 
-def demo(*, trained_s: float, kills: int = 2, **changes: Any) -> Beside:
+TWICE = dict.fromkeys(TURNS, 2)
+
+
+def demo(*, trained_s: float, kills: Mapping[str, int] = TWICE, **changes: Any) -> Beside:
     run = SeedRun(**{"seed": 0, "exit_code": 0, "seconds": trained_s + 20.0, "first_step_s": 10.0, "steps": 60,
                      "lag_max": 4, "pass_rates": {0: 0.25, 60: 0.98}, "switched_in_flight": 0,
                      "is_audit_clean": True} | changes)
-    return Beside(run=run, tokens=1000, trained_s=trained_s,
-                  chaos={"kills": {"learner": kills, "redis": 0}, "seconds": trained_s + 20.0})
+    return Beside(run=run, tokens=1000, trained_s=trained_s, kills=dict(kills), chaos={})
 
 
 @pytest.mark.parametrize(("storm", "missed"), [
-    (demo(trained_s=160.0, kills=3), []),
-    (demo(trained_s=200.0, kills=4), ["0.50 of the undisturbed tokens/s, at least 0.6"]),
-    (demo(trained_s=160.0, kills=3, pass_rates={0: 0.25, 60: 0.8}),
+    (demo(trained_s=160.0), []),
+    (demo(trained_s=200.0), ["0.50 of the undisturbed tokens/s, at least 0.6"]),
+    (demo(trained_s=160.0, pass_rates={0: 0.25, 60: 0.8}),
      ["seed 0, under chaos: 0.800 at the end, at least 0.85"]),
-    (demo(trained_s=160.0, kills=2), ["seed 0: 2 kills, at least 3"]),
-    (demo(trained_s=160.0, kills=3, is_audit_clean=False), ["seed 0, under chaos: audit not clean"]),
+    (demo(trained_s=160.0, kills={**TWICE, "redis": 1}), ["redis: 1 kills, at least 2"]),
+    (demo(trained_s=440.0 / 3, kills={"learner": 2}),
+     ["seed 0: 2 kills, at least 3", *(f"{role}: 0 kills, at least 2" for role in TURNS if role != "learner")]),
+    (demo(trained_s=160.0, is_audit_clean=False), ["seed 0, under chaos: audit not clean"]),
 ])
 def test_the_demo_under_chaos_has_its_bars(storm: Beside, missed: list[str]) -> None:
     pairs = [(demo(trained_s=100.0), storm)]
@@ -150,7 +154,9 @@ def test_tokens_and_seconds_begin_with_the_first_step(tmp_path: Path) -> None:
         journal.append(step, [group], [[0.5, -0.5]], weights="")
     journal.close()
     first, *later = read_ledger(ledger).steps
-    found = beside(demo(trained_s=1.0).run, tmp_path, {})
+    killed_at = [("redis", first["at"] - 1.0), ("learner", first["at"]), ("redis", later[-1]["at"] + 1.0)]
+    found = beside(demo(trained_s=1.0).run, tmp_path, {"killed_at": killed_at})
+    assert found.kills == {"learner": 1}, "one was before the first step, one after the last"
     assert found.tokens == 8, "four each of the second and the third"
     assert found.trained_s == later[-1]["at"] - first["at"] > 0
     assert found.tokens_per_s == 8 / found.trained_s
