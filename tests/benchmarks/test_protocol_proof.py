@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.protocol import RULES, SEARCH_SEEDS, as_table, is_proven, search
+from benchmarks import protocol
+from benchmarks.protocol import ACTS, RULES, SEARCH, SEARCH_SEEDS, as_table, is_proven, missing_of, read, search
 
 JOBS = [("6.2", 1, ""), ("7", 1, "")]
-OLD, NEW, *BROKEN = ({"redis": redis, "seed": seed, "without": without, "actions": 10_000, "did": {"steps trained": 5},
-                     "seconds": 3.0, "failure": "invariant 14 | at 17\nmore" if without else ""}
+OLD, NEW, *BROKEN = ({"redis": redis, "seed": seed, "without": without, "actions": 10_000, "rules": 4_000,
+                      "did": dict.fromkeys(ACTS, 5), "exit": 0, "seconds": 3.0,
+                      "failure": "invariant 14 | at 17\nmore" if without else ""}
                     for redis, seed, without in [*JOBS, *(("6.2", 2, rule) for rule in RULES)])
-IN_VAIN = {**BROKEN[0], "seed": 1, "failure": ""}
+IN_VAIN = {**BROKEN[0], "seed": 1, "failure": "", "exit": 1, "actions": SEARCH}
 
 
 @pytest.mark.parametrize(("rows", "proven", "missing"), [
@@ -23,6 +26,10 @@ IN_VAIN = {**BROKEN[0], "seed": 1, "failure": ""}
     ([OLD, *BROKEN], False, 1),                                      # interrupted, or of another commit
     ([OLD, {**NEW, "failure": "invariant 5"}, *BROKEN], False, 0),
     ([OLD, NEW, IN_VAIN, *BROKEN[1:]], False, 0),                   # nobody misses the rule
+    ([OLD, {**NEW, "exit": 1}, *BROKEN], False, 0),
+    ([OLD, {**NEW, "actions": 9_999}, *BROKEN], False, 0),          # it ended early
+    ([OLD, NEW, {**BROKEN[0], "exit": 1}, *BROKEN[1:]], False, 0),  # something else failed: the edit does not fit, say
+    *(([OLD, {**NEW, "did": {**dict.fromkeys(ACTS, 5), act: 0}}, *BROKEN], False, 0) for act in ACTS),
 ])
 def test_every_batch_is_there_and_every_rule_is_missed(
         rows: list[Mapping[str, Any]], proven: bool, missing: int) -> None:
@@ -34,7 +41,8 @@ def test_every_batch_is_there_and_every_rule_is_missed(
 
 def test_the_tables_name_what_was_done_and_what_failed() -> None:
     lines = as_table([OLD, NEW, *BROKEN], JOBS)
-    assert lines[2] == "| 6.2 | 10,000 | 0 | 0 | 0 | 0 | 0 | 0 | 5 | 1 | 0 | 3 |"
+    assert {"| actions | 10,000 | 10,000 |", "| rules | 4,000 | 4,000 |", "| groups trained | 5 | 5 |",
+            "| failed | 0 | 0 |", "| s | 3 | 3 |"} < {*lines}
     assert "| the fence | 2 | 10,000 | invariant 14 / at 17 |" in lines
 
 
@@ -42,12 +50,12 @@ def test_the_tables_name_what_was_done_and_what_failed() -> None:
     ([], [1, 2]), ([1], [2]), ([1, 2], []), ([3], [1, 2])])
 def test_a_missing_rule_is_searched_for_until_a_seed_finds_it(
         there: list[int], run: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{"without": "rule 3", "seed": seed, "failure": "found" if seed == 2 else ""} for seed in there]
+    rows = [{"without": "rule 3", "seed": seed, "failure": "found" if seed == 2 else "", "exit": 0} for seed in there]
     begun: list[int] = []
 
     def play(job: tuple[str, int, str], _out: Path) -> None:
         begun.append(job[1])
-        rows.append({"without": job[2], "seed": job[1], "failure": "found" if job[1] == 2 else ""})
+        rows.append({"without": job[2], "seed": job[1], "failure": "found" if job[1] == 2 else "", "exit": 0})
 
     monkeypatch.setattr("benchmarks.protocol.run", play)
     monkeypatch.setattr("benchmarks.protocol.read", lambda _out: rows)
@@ -56,3 +64,32 @@ def test_a_missing_rule_is_searched_for_until_a_seed_finds_it(
     search("the fence", tmp_path)
     assert begun == [*run, 1, 2]
     assert len(SEARCH_SEEDS) > 2
+
+
+@pytest.mark.parametrize(("body", "has_line", "failure"), [
+    ("raise SystemExit(2)", False, ""),                     # interrupted by hand
+    ("", False, ""),                                        # skipped: there is no such Redis
+    ("raise SystemExit(1)", True, "exit code 1: see redis-6.2-seed-1.log"),
+    ("os.kill(os.getpid(), 9)", True, "exit code -9: see redis-6.2-seed-1.log"),
+    ("time.sleep(60)", True, "exit code -9: see redis-6.2-seed-1.log"),
+    ("tell('Failed()'); raise SystemExit(1)", True, "Failed()"),
+    ("tell('KeyboardInterrupt()'); raise SystemExit(2)", False, ""),
+    ("tell(''); raise SystemExit(1)", True, "exit code 1: see redis-6.2-seed-1.log"),
+    ("tell('')", True, ""),
+])
+def test_a_batch_that_ends_wrongly_is_no_batch_that_passed(
+        body: str, has_line: bool, failure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "python"
+    program.write_text(f"""#!{sys.executable}
+import json, os, time
+def tell(failure):
+    with open(os.environ["PROTOCOL_REPORT"], "w") as report:
+        json.dump({{"seed": 1, "without": "", "actions": 10_000, "rules": 1, "did": {{}}, "failure": failure}}, report)
+{body}
+""", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(protocol, "TIMEOUT_S", 0.5 if "sleep" in body else 30.0)
+    protocol.run(("6.2", 1, ""), tmp_path)
+    assert [row["failure"] for row in read(tmp_path)] == [failure] * has_line
+    assert bool(missing_of(JOBS[:1], read(tmp_path))) is not has_line
