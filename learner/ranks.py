@@ -56,7 +56,7 @@ class Ended:
     has_verdict: bool       # rank 0 has ended with a code of its own nevertheless, and said its reason for that
 
 
-def launch_or_join(run: Run, argv: Sequence[str], *, tell: Callable[[Ended], None],
+def launch_or_join(run: Run, argv: Sequence[str], *, tell: Callable[[Ended], None] | None = None,
                    module: str = "learner") -> Ranks | int:
     """Become one of the learner's ranks, or start them all and wait for them.
 
@@ -66,7 +66,7 @@ def launch_or_join(run: Run, argv: Sequence[str], *, tell: Callable[[Ended], Non
     Args:
         run: the resolved run.
         argv: the arguments of `python -m MODULE`, handed on to each rank as they are.
-        tell: called with how a rank has died, when all have ended.
+        tell: called with how a rank has died, when all have ended. None: nobody asks.
         module: what each rank runs.
     Returns:
         `Ranks` to go on with, or the exit code with which to end: everything is done.

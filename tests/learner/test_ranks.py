@@ -133,7 +133,7 @@ def test_a_launcher_killed_with_9_leaves_no_rank_behind(tmp_path: Path) -> None:
 
 
 def test_one_rank_needs_no_launcher() -> None:
-    assert launch_or_join(tiny_run(Path("m")), [], tell=print) == Ranks(rank=0, local_rank=0, world_size=1)
+    assert launch_or_join(tiny_run(Path("m")), []) == Ranks(rank=0, local_rank=0, world_size=1)
 
 
 def test_a_launchers_rank_is_taken_whatever_the_config_says_and_leaves_signals_to_rank_0() -> None:
@@ -142,7 +142,7 @@ import signal
 from pathlib import Path
 from learner.ranks import launch_or_join
 from tests.learner.tiny import tiny_run
-ranks = launch_or_join(tiny_run(Path("m"), ranks=5), [], tell=print)
+ranks = launch_or_join(tiny_run(Path("m"), ranks=5), [])
 print(ranks.rank, ranks.local_rank, ranks.world_size,
       *(signal.getsignal(number) is signal.SIG_IGN for number in (signal.SIGINT, signal.SIGTERM)))
 """
