@@ -40,7 +40,8 @@ def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> i
         link, keys = Link(url, outage_s=OUTAGE_S, key=""), Keys(name)
         state = state_of(link, keys)
         if state.status == FINISHED:
-            raise HasEnded(f"run {name} is finished")
+            raise HasEnded(f"run {name} is finished: no learner is there to ask, and none will come. Its model is in "
+                           f"{embedded.folder_of(name, runs_dir) / 'model'}; `millrace up` begins the next run")
         if not state.status and not _is_there(link, keys):
             raise HasEnded(f"there is no run {name} at {link.address}")
         ask(link, keys, wanted)

@@ -92,7 +92,7 @@ def _show(desk: _Desk) -> int:
     for letter in desk.letters(with_payload=True):
         sys.stdout.write(as_text(letter, now))
         count += 1
-    return 0 if count else _none()
+    return 0 if count else _none(desk)
 
 
 def _retry(desk: _Desk) -> int:
@@ -108,7 +108,7 @@ def _retry(desk: _Desk) -> int:
                 sys.stdout.write(f"{group_id} is issued{f', now in {place}' if place else ', and has its outcome'}\n")
         else:
             sys.stdout.write(f"{dead_actions.who_issues(desk.link, desk.keys)}\n")
-    return _refuse(found.refused) if found.refused or found.good else _none()
+    return _refuse(found.refused) if found.refused or found.good else _none(desk)
 
 
 def _purge(desk: _Desk) -> int:
@@ -119,7 +119,7 @@ def _purge(desk: _Desk) -> int:
             return 1
         count = dead_actions.purge(desk.link, desk.keys, found.good, desk.folder)
         sys.stdout.write(f"purged {_letters(count)}; noted in {desk.folder / NAME}\n")
-    return _refuse(found.refused) if found.refused or found.good else _none()
+    return _refuse(found.refused) if found.refused or found.good else _none(desk)
 
 
 VERBS: Mapping[str, tuple[str, Callable[[_Desk], int]]] = {
@@ -190,6 +190,8 @@ def _refuse(refused: Mapping[str, str]) -> int:
     return 1 if refused else 0
 
 
-def _none() -> int:
-    sys.stderr.write("no dead letter is so\n")
+def _none(desk: _Desk) -> int:
+    group = "" if desk.choice.group is None else f" of group {desk.choice.group}"
+    sys.stderr.write(printable(f"no such dead letter{group}: `millrace dead list {desk.keys.name}` names those that "
+                               "are there\n"))
     return 1

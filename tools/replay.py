@@ -30,6 +30,7 @@ from tools.journal_rows import ranges
 
 if TYPE_CHECKING:
     from learner.policy import Policy
+    from learner.ranks import Ended
 
 MODULE = "tools.replay"
 
@@ -154,6 +155,8 @@ def main(words: Sequence[str] | None = None) -> int:
         parser.error("--ranks must be at least 1")
     try:
         folder = embedded.folder_of(args.run, args.runs_dir)
+        if not (folder / "journal").is_dir():
+            raise NothingToReplay(f"no journal in {folder}: give --runs-dir, the folder that the run's is in")
         ledger = read_ledger(folder / "journal")
         steps = _steps(args.steps, ledger, folder)
         run = _run_of(folder, ledger, steps.start, args.ranks)
@@ -179,7 +182,7 @@ def counted(ranks: int) -> str:
 def _steps(asked: range | None, ledger: Ledger, folder: Path) -> range:
     known = [record["step"] for record in ledger.steps]
     if not known:
-        raise NothingToReplay(f"{folder / 'journal'} has no step: give --runs-dir, the folder that the run's is in")
+        raise NothingToReplay(f"{folder / 'journal'} has no step yet")
     if asked is None:
         return range(min(known), max(known) + 1)
     if asked[0] > max(known) or asked[-1] < min(known):
@@ -202,7 +205,7 @@ def _run_of(folder: Path, ledger: Ledger, step: int, ranks: int | None) -> Run:
 def _replay(run: Run, given: Sequence[str], ledger: Ledger, steps: range) -> int:
     from learner.ranks import launch_or_join
 
-    ranks = launch_or_join(run, given, module=MODULE)
+    ranks = launch_or_join(run, given, module=MODULE, tell=_say_death)
     if isinstance(ranks, int):
         return ranks
     from learner.policy import Policy
@@ -219,6 +222,10 @@ def _replay(run: Run, given: Sequence[str], ledger: Ledger, steps: range) -> int
             policy.close()
     _write(f"steps {len(steps)}: " + ", ".join(f"{verdict} {count}" for verdict, count in replay.counts.items()))
     return 1 if replay.counts["differs"] or replay.counts["missing"] else 0
+
+
+def _say_death(ended: Ended) -> None:
+    sys.stderr.write(f"millrace replay: {ended.why}\n")
 
 
 def _write(line: str) -> None:

@@ -36,7 +36,7 @@ from scorers.answer_format import AnswerFormat
 from scorers.combine import reward
 from scorers.row_worker import TEXT_KEY, Result
 from scorers.scoring import RowProcess, all_tasks
-from tools.journal_rows import Steps, ranges
+from tools.journal_rows import NoSuchJournal, Steps, ranges
 from tools.replay import parse_steps
 from tools.score_comparison import Comparison, Rescored, score_json
 
@@ -45,7 +45,7 @@ GROUPS_AHEAD: Final = 4         # for each worker: read, and not scored yet
 
 
 def main(words: Sequence[str]) -> int:
-    """Rescore a run. 0: done; 1: nothing could be rescored."""
+    """Rescore a run. 0: done; 1: nothing could be rescored. Raises NoSuchJournal where there is no such run."""
     parser = _parser()
     args = parser.parse_intermixed_args(words)
     if args.workers < 1:
@@ -57,7 +57,8 @@ def main(words: Sequence[str]) -> int:
     folder = folder_of(args.run, args.runs_dir)
     given = folder / "config.yaml"
     if not given.is_file():
-        raise ConfigError(f"no run {args.run!r}: there is no {given}; give --runs-dir, the folder that the run's is in")
+        raise NoSuchJournal(f"no run {args.run!r}: there is no {given}; give --runs-dir, the folder that the run's is "
+                            "in")
     run = from_yaml(given.read_bytes(), str(given))
     config = load_run(["--config", args.config or str(given), *args.values]).scorers
     pool = Pool(config, args.scorer, task_of(config, args.scorer), args.workers)

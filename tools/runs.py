@@ -16,7 +16,10 @@ MARKS = ("status.json", "config.yaml", "up.lock", "redis")      # one of them ma
 
 
 def list_runs(runs_dir: Path) -> int:
-    """Print the table."""
+    """Print the table. 0: done; 1: there is no such folder."""
+    if not runs_dir.is_dir():
+        sys.stderr.write(f"millrace runs: there is no folder {runs_dir.absolute()}; --runs-dir says where runs are\n")
+        return 1
     folders = [path for path in runs_dir.glob("*") if is_run(path)]
     if not folders:
         sys.stdout.write(f"no runs in {runs_dir}\n")

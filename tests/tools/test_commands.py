@@ -110,6 +110,9 @@ def test_an_unfinished_run_goes_on_under_its_name(
     ([], 2, "usage"),
     (["rm", "nobody", "--yes", "--runs-dir", "{folder}"], 1, "no run nobody"),
     (["redis-cli", "--runs-dir", "{folder}", "nobody", "ping"], 1, "no Redis is known for run 'nobody'"),
+    (["replay", "nobody", "--runs-dir", "{folder}"], 1, "no journal in {folder}/nobody: give --runs-dir"),
+    (["rescore", "nobody", "--scorer", "math", "--runs-dir", "{folder}"], 1, "no run 'nobody'"),
+    (["runs", "--runs-dir", "{folder}/none"], 1, "there is no folder {folder}/none"),
     (["--help"], 0, "redis-cli"),
     (["--version"], 0, "redis "),
 ])
@@ -122,7 +125,7 @@ def test_the_command_answers_at_once_with_the_right_code(
     answer = subprocess.run([sys.executable, "-m", "tools.main", *asked], cwd=ROOT, capture_output=True, text=True,
                             check=False, timeout=60)
     assert answer.returncode == code, answer.stderr
-    assert says in answer.stdout + answer.stderr
+    assert says.format(folder=tmp_path) in answer.stdout + answer.stderr
     assert "Traceback" not in answer.stderr
     assert time.monotonic() - started < 10           # seconds, not the half minute that importing vLLM takes
 

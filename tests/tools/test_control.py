@@ -53,7 +53,7 @@ def test_a_run_whose_first_learner_loads_is_there(link: Link, keys: Keys, tmp_pa
 def test_where_there_is_no_run_or_it_is_finished_nobody_is_asked(
         status: Status, link: Link, keys: Keys, tmp_path: Path) -> None:
     status.end("finished", "", 9)
-    with pytest.raises(HasEnded, match="run test is finished"):
+    with pytest.raises(HasEnded, match=r"run test is finished: .*test/model; `millrace up` begins"):
         control.control("test", tmp_path, DRAIN)
     assert asked(link, keys) == GO_ON
     with pytest.raises(HasEnded, match="there is no run other at 127"):

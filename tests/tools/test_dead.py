@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker import codec
+from broker import codec, group_ids
 from broker.streams import Entry, bury, reject
 from learner.ledger import DEAD, DROPPED, Outcome
 from tests.learner.chain import Chain, make_prompt
@@ -62,6 +62,7 @@ def requests(chain: Chain) -> dict[str, str]:
 
 def issue_again(chain: Chain, group_id: str) -> None:
     """The learner's part of a retry."""
+    chain.journal.retry(str(group_ids.ordinal_of(group_id)), group_ids.retry_of(group_id))
     position = int(chain.client.hget(chain.keys("cursor"), "position") or 0)
     chain.ownership.issue(position, position, 1000, 0, [(group_id, codec.encode_prompt(make_prompt(group_id)))])
 
@@ -78,6 +79,12 @@ def test_letters_are_listed_by_stage_reason_and_group(dead: Run, letters: dict[s
                                                       groups: list[str]) -> None:
     code, out, _ = dead("list", "--json", *words)
     assert (code, [letter["group"] for letter in json.loads(out)]) == (0, groups)
+
+
+@pytest.mark.parametrize("verb", ["show", "retry", "purge"])
+def test_a_group_without_a_letter_is_named_with_where_to_look(dead: Run, letters: dict[str, str], verb: str) -> None:
+    assert dead(verb, "--group", "777") == (
+        1, "", "no such dead letter of group 777: `millrace dead list test` names those that are there\n")
 
 
 def test_the_table_says_when_where_how_often_and_why(dead: Run, letters: dict[str, str]) -> None:

@@ -169,7 +169,7 @@ def test_what_is_no_range_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (["nothing"], "has no step: give --runs-dir"),
+    (["nothing"], "no journal in "),
     (["test", "--steps", "6-9"], "--steps 6-9: the journal has steps 0 to 5"),
     (["test", "--steps", "0-1", "--ranks", "2"], "config.yaml: No such file"),
 ])

@@ -107,8 +107,10 @@ def test_runs_are_listed_with_the_newest_last(
 
 
 def test_no_runs_are_said_to_be_none(runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert list_runs(runs_dir / "nowhere") == 0
+    assert list_runs(runs_dir) == 0
     assert capsys.readouterr().out.startswith("no runs in")
+    assert list_runs(runs_dir / "nowhere") == 1
+    assert f"no folder {runs_dir}/nowhere" in capsys.readouterr().err
 
 
 def test_a_log_is_followed_by_whole_lines_and_the_last_state_of_a_progress_bar(tmp_path: Path) -> None:
