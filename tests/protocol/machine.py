@@ -29,6 +29,7 @@ BOUNDS = st.builds(Bounds, st.integers(1, 3), st.integers(0, 2))
 MOVES = st.sampled_from([1, 2, 3, 5, 8, 13, 21, 34, 60])
 BEGINS = st.sampled_from([0, 10, 25, 40, 70, 100])      # of a new learner: from not yet born to at work
 LEARNERS = 3                    # at once
+UNTIL_A_FSYNC = 60              # moves
 
 
 class ProtocolMachine(RuleBasedStateMachine):
@@ -86,7 +87,9 @@ class ProtocolMachine(RuleBasedStateMachine):
     def learner_is_killed(self, is_power_cut: bool, share: float, moves: int) -> None:
         life = self.world.newest()
         if is_power_cut:                        # where something is not on the disk yet, if it comes there soon
-            next((place for place in iter(life.loop.advance, "end") if place in {"fsync", "wait"}), "")
+            for _ in range(UNTIL_A_FSYNC):      # not for ever: it may want a lock of a feeder that stands still
+                if life.loop.advance() in {"fsync", "wait", "end"}:
+                    break
         life.kill()
         self.world.did["learners killed"] += 1
         if is_power_cut and not self.world.living:          # or another machine's files would be cut too
