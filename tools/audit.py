@@ -53,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object")
     args = parser.parse_args(argv)
     try:
-        with embedded.ensure_readable(args.run, args.runs_dir) as url, closing(Link(url, outage_s=OUTAGE_S)) as link:
+        with embedded.ensure_readable(args.run, args.runs_dir) as url, \
+                closing(Link(url, outage_s=OUTAGE_S, key="")) as link:
             result = audit(link, Keys(args.run), embedded.folder_of(args.run, args.runs_dir) / "journal",
                            is_quick=args.quick)
     except PipelineError as error:
