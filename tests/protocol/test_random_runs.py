@@ -1,8 +1,9 @@
 """Ten thousand random actions of the protocol; `make prove-protocol` does many more, on two versions of Redis.
 
 An action is whatever any role did that could take effect, or a rule of the machine that made none of them do anything:
-about four in ten are rules drawn, the others what one rule made several workers do; about one in six of all is of the
-undisturbed end of a run, in which what is in flight must come to an outcome. The report counts each.
+about a third are rules drawn (3,601 of 10,584 with seed 6), the others what one rule made several workers do; about one
+in six of all is of the undisturbed end of a run, in which what is in flight must come to an outcome. The report counts
+each.
 
 It sets PROTOCOL_ACTIONS, PROTOCOL_SEED, PROTOCOL_WITHOUT (a rule that is taken out) and PROTOCOL_REPORT (a file that
 gets one more line of JSON, with what failed in `failure`; an interruption is a failure, too).
