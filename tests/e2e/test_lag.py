@@ -33,7 +33,8 @@ SCORE_S = 3.0           # for the group that comes in the dead one's stead to be
 MOST_WAIT_S = DEADLINE_S + LOOK_S + SLOW_S + SCORE_S
 
 
-def start(roles: Roles, folder: Path, max_lag: int, *generators: float, steps: int) -> list[subprocess.Popen[bytes]]:
+def start(roles: Roles, folder: Path, max_lag: int, *generators: float, steps: int,
+          deadline_s: float = 90.0, lease_s: float = 6.0) -> list[subprocess.Popen[bytes]]:
     """The learner, then generators that take so many seconds for a group, then scorers."""
     rows = folder / "rows.jsonl"
     rows.write_text("".join(json.dumps({"question": f"What is {n} - {n - 1}?", "answer": "1"}) + "\n"
@@ -42,8 +43,7 @@ def start(roles: Roles, folder: Path, max_lag: int, *generators: float, steps: i
         "data.train={type: dataset, path: " + str(rows) + ", prompt_template: '{question}', answer_column: answer}",
         "data.held_out=", "evaluation.every=0", f"learner.steps={steps}", "learner.groups_per_step=4",
         f"learner.max_lag={max_lag}", "sampling.group_size=2", "generators.groups_in_flight=1",
-        "learner.checkpoint.every=0", f"learner.group_deadline_s={DEADLINE_S:g}",
-        f"broker.lease_s={LEASE_S:g}")
+        "learner.checkpoint.every=0", f"learner.group_deadline_s={deadline_s:g}", f"broker.lease_s={lease_s:g}")
     started = [roles.start("generators", roles.name, str(seconds), command=(sys.executable, str(SLOW)),
                            environment={"PYTHONPATH": str(Path(__file__).parents[2])}) for seconds in generators]
     roles.scorers()
@@ -66,7 +66,8 @@ def test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag(rol
 @pytest.mark.timeout(500)
 def test_nor_does_one_that_stands_still_for_a_minute_and_nobody_waits_beyond_the_deadline(
         roles: Roles, tmp_path: Path, max_lag: int) -> None:
-    learner, _, _, stopped = start(roles, tmp_path, max_lag, 0.1, SLOW_S, 0.1, steps=5000)
+    learner, _, _, stopped = start(roles, tmp_path, max_lag, 0.1, SLOW_S, 0.1, steps=5000, deadline_s=DEADLINE_S,
+                                   lease_s=LEASE_S)
     roles.until(lambda: roles.version() >= 4, "the fourth step")
     roles.until(lambda: _stops_with_a_group(roles, stopped), "a group in the hands of the one that is stopped")
     time.sleep(STOPPED_S)
