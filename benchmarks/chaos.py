@@ -28,8 +28,8 @@ ROLES = ("generator", "dispatcher", "scorer", "learner", "redis")
 BATCH = 25              # kills of one run
 KILL_S = 90.0           # for a kill, its return and its audit; a batch that takes longer hangs
 GRACE_S = 60.0
-COLUMNS = ("killed with -9", "kills", "lost", "twice", "groups issued", "trained", "dead", "steps", "back, s: median",
-           "largest", "runs and seeds")
+COLUMNS = ("killed with -9", "kills", "lost", "twice", "groups issued", "trained", "dead", "steps", "redelivered",
+           "back, s: median", "largest", "runs and seeds")
 AWAY = "redis, away for {:.0f} s"
 INTERRUPTED = "interrupted by hand"     # why a run came to no end, which is no fault of it
 
@@ -173,7 +173,7 @@ def as_table(rows: Sequence[Row], wanted: Sequence[Wanted], *, is_same: bool = T
     for one in wanted:
         if kills := kills_of(rows, one):
             ends = ends_of(rows, kills)
-            sums = [str(sum(row[key] for row in ends)) for key in ("issued", "trained", "dead", "steps")]
+            sums = [str(sum(row[key] for row in ends)) for key in ("issued", "trained", "dead", "steps", "redelivered")]
             back = [row["back_s"] for row in kills]
             seeds = ", ".join(f"{row['run']}: {row['seed']}" for row in {row["run"]: row for row in kills}.values())
             worst = [str(max(row[key] for row in [*kills, *ends])) for key in ("lost", "twice")]

@@ -2,8 +2,9 @@
 
 In: kills by role, a seed, a folder. Out: a line of JSON on a file for each kill, with what the audit said of the live
 run once the victim was back, and one for the run when it has ended. Real learner on the demo's tiny model, the fake
-engine with one right and one wrong answer, real scorers, private Redis. A process of its own for each run, since the
-supervisor listens to signals. Exit code 0 if the run ended well, drained, and every audit was clean.
+engine with one right and one wrong answer, the real pool with a scorer that takes its time, private Redis. A process of
+its own for each run, since the supervisor listens to signals. Exit code 0 if the run ended well, drained, and every
+audit was clean.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tools.run_folder import held, read_run
 from tools.up import perform
 
 EVERY_S = 3.0               # the longest pause between a return and the next kill
+SLOW_S = 0.2                # for a completion's score, so that a scorer that is killed was at work
 OUTAGE_S = 900.0            # that the roles wait for Redis: longer than it is ever away here
 HARD_END_S = 3600.0         # then it is drained, whatever is missing
 
@@ -93,7 +95,8 @@ def play(name: str, folder: Path, orders: Orders, table: Table) -> int:
     is_complete = storm.monkey.record.kills == orders.quota and not storm.monkey.returns.any_missing
     if storm.audit is not None:
         table.add(role="", exit_code=outcome.code, steps=max(read_run(run.folder).version, 0), is_complete=is_complete,
-                  kills=dict(storm.monkey.record.kills), seconds=round(storm.seconds, 1), **_sums(storm.audit))
+                  kills=dict(storm.monkey.record.kills), redelivered=redelivered(run.folder / "logs"),
+                  seconds=round(storm.seconds, 1), **_sums(storm.audit))
     return 0 if outcome.code == 0 and is_clean and is_complete and storm.audit and storm.audit.is_clean else 1
 
 
@@ -118,10 +121,18 @@ def sections(name: str, rows: Path) -> dict[str, Any]:
         "evaluation": {"every": 20, "prompts": 4, "samples": 1},
         "generators": {"engine": {"type": "fake", "answers": ["\\boxed{1}", "\\boxed{2}"], "seconds_per_group": 0.5},
                        "groups_in_flight": 8},
+        "scorers": {"tasks": {"math": {"scorer": {"type": "custom", "import_path": "benchmarks.sleeper:SlowBox",
+                                                  "options": {"seconds": SLOW_S}}}}},
         "learner": {"steps": ENOUGH_STEPS, "groups_per_step": 8, "max_lag": 2, "samples_every": 0,
                     "checkpoint": {"every": 5}, "journal": {"keep": "since_checkpoint", "segment_mb": 1}},
         "broker": {"lease_s": 2.0, "outage_s": OUTAGE_S},
     }
+
+
+def redelivered(logs: Path) -> int:
+    """Groups that a dispatcher delivered again, since nobody seemed to be at work on them."""
+    return sum(log.read_text(encoding="utf-8", errors="replace").count(" delivering_again ")
+               for log in logs.glob("scorers-*.log"))
 
 
 def _sums(found: Audit) -> dict[str, Any]:

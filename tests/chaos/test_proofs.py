@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,9 +13,10 @@ import pytest
 
 from benchmarks import chaos, results
 from benchmarks.chaos import INTERRUPTED, Wanted, as_table, fulfil, read
-from benchmarks.chaos_batch import Table, parse_kills
+from benchmarks.chaos_batch import Table, parse_kills, redelivered
 from benchmarks.chaos_demo import TURNS, Beside, beside, failures, ratio
 from benchmarks.seed_runs import SeedRun
+from benchmarks.sleeper import SlowBox
 from learner.journal import Journal
 from learner.ledger import read_ledger
 from tests.broker.groups import a_prompt, a_rollout, a_scored_group
@@ -24,7 +26,7 @@ KILL = {"run": "learner-0", "seed": 0, "commit": "c", "role": "learner", "away_s
         "twice": 0, "lost_ids": [], "twice_ids": [], "is_clean": True}
 AWAY = {**KILL, "run": "redis-1", "seed": 1, "role": "redis", "away_s": 300.0, "back_s": 301.0}
 END = {**KILL, "role": "", "exit_code": 0, "is_complete": True, "steps": 5, "issued": 40, "trained": 36, "dropped": 3,
-       "dead": 1, "in_flight": 0}
+       "dead": 1, "in_flight": 0, "redelivered": 2}
 AWAY_END = {**END, "run": "redis-1", "seed": 1}
 ENDS = [END, AWAY_END]
 STOPPED = {**END, "run": "learner-2", "exit_code": 143, "is_complete": False}
@@ -99,7 +101,7 @@ def test_a_commit_that_has_failed_is_not_tried_until_it_passes(
 def test_the_table_has_a_row_for_each_role_and_names_what_was_lost() -> None:
     bad = {**KILL, "back_s": 8.0, "lost": 1, "lost_ids": ["17"], "is_clean": False}
     lines = as_table([KILL, bad, AWAY, *ENDS], WANTED)
-    assert lines[2] == "| learner | 2 | 1 | 0 | 40 | 36 | 1 | 5 | 6.0 | 8.0 | learner-0: 0 |"
+    assert lines[2] == "| learner | 2 | 1 | 0 | 40 | 36 | 1 | 5 | 2 | 6.0 | 8.0 | learner-0: 0 |"
     assert lines[3].startswith("| redis, away for 300 s | 1 | 0 | 0 |")
     assert lines[-1] == "- run learner-0: lost ['17'], twice []"
 
@@ -111,6 +113,20 @@ def test_the_table_goes_on_with_the_lines_of_its_own_commit(tmp_path: Path) -> N
         Table(path, {"run": "learner-0", "commit": commit}).add(role="learner", back_s=1.0)
     assert (len(read(path)), len(read(path, "new")), len(read(path, "newer"))) == (3, 2, 0)
     assert json.loads(path.read_text().splitlines()[0])["back_s"] == 1.0
+
+
+def test_groups_that_a_killed_scorer_had_are_counted(tmp_path: Path) -> None:
+    for name, lines in (("scorers-0", 2), ("scorers-1", 1), ("learner", 1)):
+        (tmp_path / f"{name}.log").write_text("up INFO scorers.dispatcher: delivering_again group=7 job=j\n" * lines)
+    assert redelivered(tmp_path) == 3
+
+
+def test_the_scorer_under_chaos_takes_its_time_and_knows_the_answer() -> None:
+    scorer = SlowBox(seconds=0.05)
+    began = time.monotonic()
+    rewards = [scorer.score(text, {"answer": {"value": "1"}}).value for text in ("\\boxed{1}", "\\boxed{2}")]
+    assert rewards == [1.0, 0.0]
+    assert time.monotonic() - began >= 0.1
 
 
 def test_kills_are_parsed_or_refused() -> None:
