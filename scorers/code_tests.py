@@ -7,8 +7,9 @@ text here (the last closed code block in the row's language) and runs in the san
 A stdin/stdout case is one run of the program, alone; what it must print never enters the sandbox. Everything else is
 judged by the harness (`scorers.sandbox.inside`) in a process of its own beside the answer's, and counts only where its
 line carries the run's nonce. A case that exceeds a limit is tried once more, alone in a fresh sandbox, and then is
-wrong with that reason; a deadline that is used up fails what is left. What the sandbox itself could not do raises
-`SandboxUnavailable`, a `Retryable`; a language that it lacks makes the completion unscorable, naming it. Never a zero.
+wrong with that reason; a deadline that the answer itself has used up fails what is left. What the sandbox itself could
+not do, or not in time, raises `SandboxUnavailable`, a `Retryable`; a language that it lacks and a program too large for
+it make the completion unscorable, saying so. Never a zero.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from scorers.code_output import difference
 from scorers.code_rows import ALIASES, Harnessed, StdioCase, Suite, suite_of
 from scorers.code_tally import CaseTally
 from scorers.extract import MAX_RESPONSE_CHARS, last_block, response_part
-from scorers.sandbox.program import Ending, Language, Limits, Outcome, Prepared, Program, Sandbox
+from scorers.sandbox.allowance import Allowance
+from scorers.sandbox.program import Ending, Language, Limits, Outcome, Prepared, Program, ProgramTooLarge, Sandbox
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 
 log = logging.getLogger(__name__)
 
-RULES: Final = 3                    # raise it with any change here or in what this imports that can change a score
+RULES: Final = 4                    # raise it with any change here or in what this imports that can change a score
 _OVERTIME_S: Final = 1.0            # after the deadline, for the harness to say what it knows
 _HARNESS_BYTES: Final = 128 << 20   # of a run's memory, kept from the answer for the process that judges it
 _LIMITS: Final = frozenset({Ending.TIME, Ending.MEMORY, Ending.OUTPUT})
@@ -77,7 +79,10 @@ class CodeTests:
         source = program_of(text, suite.language)
         if source.text is None:
             return self._score(started, 0.0, f"no answer: {source.problem}", {"passed": 0.0})
-        tally = self._judge(source.text, suite, started + self._config.deadline_s)
+        try:
+            tally = self._judge(source.text, suite)
+        except ProgramTooLarge as error:
+            return self._score(started, None, str(error), {})
         value, share, reason = tally.verdict()
         over_limit = {OVER_LIMIT: 1.0} if tally.is_over_limit and value == 0.0 else {}
         return self._score(started, value, reason, {"passed": share, **over_limit})
@@ -129,28 +134,30 @@ class CodeTests:
         return Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value, reason=reason,
                      scorer=self.name, version=self.version, seconds=time.monotonic() - started, components=components)
 
-    def _judge(self, source: str, suite: Suite, deadline: float) -> CaseTally:
+    def _judge(self, source: str, suite: Suite) -> CaseTally:
         """Every case, as far as the deadline and the first failure allow."""
+        allowance = Allowance(self._config.deadline_s)
         is_all = self._scorers.credit == "all" or (self._scorers.credit is None and not suite.is_fraction)
         if isinstance(suite.tests, Harnessed):
             total = None if suite.tests.pytest is not None else len(suite.tests.cases)
             tally = CaseTally(total, is_all)
-            self._run_harness(source, suite.tests, tally, deadline)
+            self._run_harness(source, suite.tests, tally, allowance)
         else:
             tally = CaseTally(len(suite.tests), is_all)
             program = Program(language=suite.language, source=source.encode("utf-8", "surrogatepass"),
                               compile_s=self._config.deadline_s / 2)
-            if self._run_program(program, suite.tests, tally, deadline):
-                self._run_program(program, suite.tests, tally, deadline, again=True)
+            if self._run_program(program, suite.tests, tally, allowance):
+                self._run_program(program, suite.tests, tally, allowance, again=True)
         return tally
 
-    def _run_program(self, program: Program, cases: tuple[StdioCase, ...], tally: CaseTally, deadline: float, *,
-                     again: bool = False) -> bool:
+    def _run_program(self, program: Program, cases: tuple[StdioCase, ...], tally: CaseTally,
+                     allowance: Allowance, *, again: bool = False) -> bool:
         """Compile and run the cases. True: the compiler exceeded a limit for the first time, and nothing was run."""
         with self._sandbox.prepare(program) as prepared:
+            allowance.charge(prepared.compiler_s)
             failure = prepared.failure
             if failure is None:
-                self._run_cases(prepared, cases, tally, deadline)
+                self._run_cases(prepared, cases, tally, allowance)
                 return False
         is_limit = failure.ending in _LIMITS
         if is_limit and not again:
@@ -160,18 +167,20 @@ class CodeTests:
                         is_limit=is_limit)
         return False
 
-    def _run_cases(self, prepared: Prepared, cases: tuple[StdioCase, ...], tally: CaseTally, deadline: float) -> None:
+    def _run_cases(self, prepared: Prepared, cases: tuple[StdioCase, ...], tally: CaseTally,
+                   allowance: Allowance) -> None:
         """Cases of standard input and output, each a run of its own."""
         for case in cases:
             if tally.is_decided:
                 return
             stdin = case.stdin.encode("utf-8", "surrogatepass")
-            outcome = prepared.run(stdin, self._limits(deadline - time.monotonic()))
-            if outcome.ending in _LIMITS and time.monotonic() < deadline:
-                outcome = prepared.run(stdin, self._limits(deadline - time.monotonic()))
-            tally.add(self._stdio_problem(outcome, case), is_limit=outcome.ending in _LIMITS)
-            if time.monotonic() >= deadline:
+            if allowance.left_s <= 0:
                 tally.fail_rest(self._over_deadline(), is_limit=True)
+                return
+            outcome = allowance.run(prepared, stdin, self._limits(allowance.left_s))
+            if outcome.ending in _LIMITS and allowance.left_s > 0:
+                outcome = allowance.run(prepared, stdin, self._limits(allowance.left_s))
+            tally.add(self._stdio_problem(outcome, case), is_limit=outcome.ending in _LIMITS)
 
     def _stdio_problem(self, outcome: Outcome, case: StdioCase) -> str | None:
         if outcome.ending in _LIMITS:
@@ -181,22 +190,22 @@ class CodeTests:
         return difference(outcome.stdout.decode("utf-8", "replace"), case.expected,
                           compatible=self._config.compatible)
 
-    def _run_harness(self, source: str, tests: Harnessed, tally: CaseTally, deadline: float) -> None:
+    def _run_harness(self, source: str, tests: Harnessed, tally: CaseTally, allowance: Allowance) -> None:
         """Cases of Python tests, as many a run as there are; a run ends early at a case that does not end."""
         with self._sandbox.prepare(harness(("pytest",) if tests.pytest is not None else ())) as prepared:
             if tests.pytest is not None:
-                self._run_pytest(prepared, source, tests, tally, deadline)
+                self._run_pytest(prepared, source, tests, tally, allowance)
                 return
             while not tally.is_decided:
                 done = len(tally.results)
                 verdict = self._run(prepared, source, tests, tests.cases[done:], stop=tally.is_all,
-                                    deadline=deadline)
+                                    allowance=allowance)
                 _take(verdict, tally)
                 if verdict.stopped is None or tally.is_decided:
                     continue
                 if verdict.is_limit:
                     alone = tests.cases[len(tally.results):][:1] if verdict.is_loaded else tests.cases[done:]
-                    again = self._run(prepared, source, tests, alone, stop=tally.is_all, deadline=deadline)
+                    again = self._run(prepared, source, tests, alone, stop=tally.is_all, allowance=allowance)
                     _take(again, tally)
                     if again.stopped is None:
                         continue
@@ -204,26 +213,27 @@ class CodeTests:
                 reason = verdict.stopped
                 if verdict.is_limit:
                     reason = f"exceeded its limit: {reason}, and again alone"
-                if time.monotonic() >= deadline:
+                if allowance.left_s <= 0:
                     tally.fail_rest(self._over_deadline(), is_limit=True)
                 elif verdict.is_loaded:
                     tally.add(reason, is_limit=verdict.is_limit)
                 else:
                     tally.fail_rest(f"while it was loaded: {reason}", is_limit=verdict.is_limit)
 
-    def _run_pytest(self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally, deadline: float) -> None:
+    def _run_pytest(self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally,
+                    allowance: Allowance) -> None:
         """A whole file: how many tests it has is known when it has run."""
-        verdict = self._run(prepared, source, tests, (), stop=tally.is_all, deadline=deadline)
+        verdict = self._run(prepared, source, tests, (), stop=tally.is_all, allowance=allowance)
         if verdict.is_limit:
-            verdict = self._run(prepared, source, tests, (), stop=tally.is_all, deadline=deadline)
+            verdict = self._run(prepared, source, tests, (), stop=tally.is_all, allowance=allowance)
         _take(verdict, tally)
         if verdict.stopped is not None:
             tally.add(verdict.stopped, is_limit=verdict.is_limit)
         tally.total = len(tally.results)
 
     def _run(self, prepared: Prepared, source: str, tests: Harnessed, cases: Sequence[Mapping[str, Any]],
-             *, stop: bool, deadline: float) -> Verdict:
-        left_s = min(deadline - time.monotonic(), self._sandbox.max_wall_s - _OVERTIME_S)
+             *, stop: bool, allowance: Allowance) -> Verdict:
+        left_s = min(allowance.left_s, self._sandbox.max_wall_s - _OVERTIME_S)
         if left_s <= 0:
             return Verdict(cases=(), stopped=self._over_deadline(), is_limit=True)
         limits = self._limits(left_s + _OVERTIME_S, of_case=False)
@@ -231,7 +241,7 @@ class CodeTests:
         job = Job(source=source, tests=tests, cases=cases, case_s=self._config.case_timeout_s, total_s=left_s,
                   memory_bytes=memory_bytes, stop=stop)
         nonce = new_nonce()
-        outcome = prepared.run(job.payload(nonce), limits)
+        outcome = allowance.run(prepared, job.payload(nonce), limits)
         return verdict_of(outcome, nonce, None if tests.pytest is not None else len(cases))
 
     def _limits(self, left_s: float, *, of_case: bool = True) -> Limits:

@@ -32,7 +32,7 @@ from scorers.swe_edits import NoEdit
 from scorers.swe_rows import Edits, Patches, Reference, Row, WholeFile, read_row
 from scorers.swe_trial import Trial
 
-VERSION: Final = "2"                    # raise it with any change that can change a score
+VERSION: Final = "3"                    # raise it with any change that can change a score
 
 
 class SwePatch:

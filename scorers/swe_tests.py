@@ -14,7 +14,6 @@ from __future__ import annotations
 import ast
 import shlex
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -24,6 +23,7 @@ import scorers.sandbox.inside
 from broker.errors import BadMessage
 from scorers.code_harness import Job, Verdict, harness, new_nonce, verdict_of
 from scorers.code_rows import Harnessed
+from scorers.sandbox.allowance import Allowance
 from scorers.sandbox.program import Limits, Sandbox
 
 COMMANDS: Final = ("`pytest FILE ...`, `python -m pytest FILE ...`, `python -m unittest FILE-OR-MODULE ...`, with no "
@@ -77,18 +77,18 @@ def tests_of(files: Mapping[str, str], command: object) -> RepoTests:
     return RepoTests(files, test_files)
 
 
-def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], total_s: float) -> Result:
+def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], allowance: Allowance) -> Result:
     """Run every test file against the files with those that were written, each in a fresh sandbox.
 
     Args:
         sandbox: where.
         tests: of the row.
         written: path -> content, over the row's files; those that belong to the tests are passed over.
-        total_s: for all of them.
+        allowance: for all of them; time that the machinery loses is not charged.
     Raises:
         SandboxUnavailable: the machinery failed.
     """
-    end = time.monotonic() + total_s
+    total_s = allowance.left_s
     is_tests = {path: _belongs_to_tests(path) or path in tests.test_files for path in {**tests.files, **written}}
     program = {path: text for path, text in {**tests.files, **written}.items() if not is_tests[path]}
     source = f"{_text('package_program')}\ninstall({program!r}, {_roots(tests.files)!r})\n"
@@ -99,7 +99,7 @@ def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], to
     cases: list[tuple[bool, str]] = []
     with sandbox.prepare(harness(("pytest",))) as prepared:
         for path in tests.test_files:
-            left_s = min(end - time.monotonic(), sandbox.max_wall_s - OVERTIME_S)
+            left_s = min(allowance.left_s, sandbox.max_wall_s - OVERTIME_S)
             if left_s <= 0:
                 return _result(cases, f"{path}: {total_s:g} s of time", is_limit=True)
             limits = Limits(wall_s=left_s + OVERTIME_S)
@@ -108,7 +108,7 @@ def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], to
             job = Job(source=source, tests=harnessed, cases=(), case_s=min(CASE_S, left_s), total_s=left_s,
                       memory_bytes=limits.memory_bytes - HARNESS_BYTES, stop=False)
             nonce = new_nonce()
-            verdict = verdict_of(prepared.run(job.payload(nonce), limits), nonce, None)
+            verdict = verdict_of(allowance.run(prepared, job.payload(nonce), limits), nonce, None)
             cases += verdict.cases
             if (reason := _failure(verdict)) is not None:
                 return _result(cases, f"{path}: {reason}", is_limit=verdict.is_limit)

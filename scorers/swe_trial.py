@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from config.scorers import ScorersConfig
+from scorers.sandbox.allowance import Allowance
 from scorers.sandbox.program import Sandbox
 from scorers.swe_rows import Edits, Row, WholeFile
 from scorers.swe_tests import RepoTests, Result, run_tests
@@ -41,19 +42,20 @@ class Trial:
         Args:
             row, tests: the row, and its tests.
             written: what the answer writes, by path.
-            end: monotonic time by which to answer.
+            end: monotonic time by which to answer, if the machinery loses none.
         Raises:
             SandboxUnavailable: the machinery failed.
         """
         files = _by_path(row, written)
         if all(_same(tests.files.get(path, ""), text) for path, text in files.items()):
             return 0.0, "the edit changes nothing"
+        whole = Allowance(end - time.monotonic())
         if self._tried is None or self._tried[0] is not row:
-            self._tried = (row, self._problem(row, tests, end))
+            self._tried = (row, self._problem(row, tests, whole))
         if self._tried[1] is not None:
             return None, self._tried[1]
         for share in (0.5, 1.0):        # over a limit: once more, in fresh sandboxes
-            result = run_tests(self._sandbox, tests, files, share * (end - time.monotonic()))
+            result = run_tests(self._sandbox, tests, files, Allowance(share * whole.left_s, of=whole))
             if not result.is_limit:
                 break
         value = result.passed / result.total if self._scorers.credit == "fraction" else float(result.is_all)
@@ -72,9 +74,9 @@ class Trial:
             self._built = build_sandbox(self._scorers)
         return self._built
 
-    def _problem(self, row: Row, tests: RepoTests, end: float) -> str | None:
+    def _problem(self, row: Row, tests: RepoTests, whole: Allowance) -> str | None:
         """Why the row's tests can't judge an edit; None where they can."""
-        share_s = ROW_SHARE * (end - time.monotonic())
+        share_s = ROW_SHARE * whole.left_s
         match row.reference:
             case WholeFile(after=after):
                 reference = _by_path(row, {"": after})
@@ -82,10 +84,10 @@ class Trial:
                 reference = dict(changed)
             case _:
                 raise AssertionError("a diff has no tests")
-        right: Result = run_tests(self._sandbox, tests, reference, share_s)
+        right: Result = run_tests(self._sandbox, tests, reference, Allowance(share_s, of=whole))
         if not right.is_all:
             return f"the reference itself does not pass the row's tests here: {right.reason or 'no test ran'}"
-        if run_tests(self._sandbox, tests, {}, share_s).is_all:
+        if run_tests(self._sandbox, tests, {}, Allowance(share_s, of=whole)).is_all:
             return "the row's tests pass without any edit"
         return None
 

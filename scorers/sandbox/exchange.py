@@ -31,6 +31,10 @@ class Busy(Exception):
 class Refused(Exception):
     """The server does not take this request, however often it is asked; says why."""
 
+    def __init__(self, reason: str, *, is_size: bool) -> None:
+        super().__init__(reason)
+        self.is_size = is_size      # it is too large; another program may not be
+
 
 def post_run(client: httpx.Client, url: str, request: RunRequest, *, timeout_s: float, max_bytes: int) -> RunReply:
     """Have one server run one program.
@@ -62,7 +66,7 @@ def post_run(client: httpx.Client, url: str, request: RunRequest, *, timeout_s: 
     status = response.status_code
     text = body[:TEXT_BYTES].decode(errors="replace")
     if status in REFUSALS:
-        raise Refused(f"HTTP {status}: {text}")
+        raise Refused(f"HTTP {status}: {text}", is_size=status == httpx.codes.REQUEST_ENTITY_TOO_LARGE)
     if status in (429, 503) and "retry-after" in response.headers:
         raise Busy(_rest_s(response.headers["retry-after"]))
     if status != httpx.codes.OK:

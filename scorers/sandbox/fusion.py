@@ -20,6 +20,7 @@ What SandboxFusion's fields blur is settled like this (our own server says exact
 from __future__ import annotations
 
 import base64
+import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -30,16 +31,25 @@ from typing import Final
 import httpx
 
 from scorers.sandbox.exchange import Busy, Refused, compile_failed, post_run
+from scorers.sandbox.fusion_outcome import WHOLE_OUTPUT_BYTES, for_fusion, outcome_of, seconds_of
 from scorers.sandbox.probe import PROBE_S, Probe, python_version
-from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxMissing, SandboxUnavailable
+from scorers.sandbox.program import (
+    Ending,
+    Language,
+    Limits,
+    Outcome,
+    Program,
+    ProgramTooLarge,
+    SandboxMissing,
+    SandboxUnavailable,
+)
 from scorers.sandbox.server_pool import Server, ServerPool, ServerTrouble
-from scorers.sandbox.wire import LANGUAGE_NAMES, MAX_TIMEOUT_S, CommandResult, RunRequest, output_of
+from scorers.sandbox.wire import LANGUAGE_NAMES, MAX_TIMEOUT_S, RunRequest
 
 MARGIN_S: Final = 10.0                      # beyond a program's own limits: the way, the queue, the walls
 PATIENCE_S: Final = 20.0                    # for a server, when none is ready or all are busy
 REPLY_BYTES: Final = 80 << 20               # of JSON: both outputs of the largest run, escaped, and once more in base64
 IDLE_S: Final = 2.0                         # that a connection is kept; uvicorn closes its side after 5
-WHOLE_OUTPUT_BYTES: Final = 128 << 10       # what SandboxFusion surely carries of one stream
 KILLS: Final = frozenset({-9, -15, 137, 143})       # SIGKILL and SIGTERM, as Python and as a shell report them
 NO_THREADS: Final = (b"can't start new thread", b"Resource temporarily unavailable")
 
@@ -63,8 +73,11 @@ class FusionSandbox:
         """
         self._patience_s = patience_s
         self._margin_s = margin_s
+        self._urls = tuple(urls)
         self._pool = ServerPool(urls, self._probe, patience_s=patience_s)
         self._http: httpx.Client | None = None
+        self._owner = os.getpid()               # whose connections, locks and threads all of this is
+        self._is_open = True
         self._version: str | None = None        # asked once, so that it is the same in every score
         self._lock = threading.Lock()
 
@@ -72,7 +85,7 @@ class FusionSandbox:
     def version(self) -> str:
         """What the servers run Python with: `python=3.11.2`; several where they differ, unknown until one answers."""
         if self._version is None:
-            self._pool.meet()
+            self._open().meet()
             versions = sorted({server.version for server in self._pool.servers if server.version})
             if not versions:
                 return "python=unknown"
@@ -82,9 +95,10 @@ class FusionSandbox:
     @property
     def max_output_bytes(self) -> int:
         """Of one stream: SandboxFusion carries less than our server. Raises SandboxUnavailable: none ever answered."""
-        if not any(server.version for server in self._pool.servers):
-            self._pool.probe_all()
-        are_ours = all(server.is_ours for server in self._pool.servers if server.version)
+        pool = self._open()
+        if not any(server.version for server in pool.servers):
+            pool.probe_all()
+        are_ours = all(server.is_ours for server in pool.servers if server.version)
         return Limits().output_bytes if are_ours else WHOLE_OUTPUT_BYTES
 
     @contextmanager
@@ -97,12 +111,14 @@ class FusionSandbox:
 
         Whether a program can get out of them is not asked: their walls are their operator's.
         """
-        self._pool.probe_all()
+        self._open().probe_all()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; none is opened until it is used again."""
+        if self._owner != os.getpid():
+            return
         with self._lock:
-            http, self._http = self._http, None
+            http, self._http, self._is_open = self._http, None, False
         if http is not None:
             http.close()
 
@@ -111,48 +127,55 @@ class FusionSandbox:
 
         Raises:
             SandboxUnavailable: none did.
-            SandboxMissing: none takes such a program.
+            SandboxMissing: none takes such a program; ProgramTooLarge where only its size is why.
         """
+        pool = self._open()
         failed: list[Server] = []
         reasons: list[str] = []
-        refusals = 0
+        refusals: list[Refused] = []
         deadline = time.monotonic() + self._patience_s
         while True:
             try:
-                with self._pool.lend(without=failed, rather_not=rather_not) as server:
+                with pool.lend(without=failed, rather_not=rather_not) as server:
                     try:
-                        return self._ask(server, request, limits)
+                        answer = self._ask(server, request, limits)
+                        pool.trust(server)
+                        return answer
                     except Busy as busy:
-                        self._pool.rest(server, busy.seconds)
+                        pool.rest(server, busy.seconds)
                         if time.monotonic() < deadline:
                             continue
                         reason = f"busy for {self._patience_s:g} s"
                     except Refused as refused:
-                        refusals += 1
+                        refusals.append(refused)
                         reason = str(refused)
                     except ServerTrouble as trouble:
                         reason = str(trouble)
-                        self._pool.doubt(server, reason)
+                        pool.doubt(server, reason)
                     failed.append(server)
                     reasons.append(f"{server.url}: {reason}")
             except SandboxUnavailable as error:
-                if refusals == len(self._pool.servers):
-                    raise SandboxMissing(f"no sandbox server takes this program: {'; '.join(reasons)}") from None
+                if len(refusals) == len(pool.servers):
+                    kind = ProgramTooLarge if all(refused.is_size for refused in refusals) else SandboxMissing
+                    raise kind(f"no sandbox server takes this program: {'; '.join(reasons)}") from None
                 raise SandboxUnavailable("; ".join([*reasons, str(error)])) from None
 
     def _ask(self, server: Server, request: RunRequest, limits: Limits) -> Answer:
-        sent = request if server.is_ours else _for_fusion(request)
+        sent = request if server.is_ours else for_fusion(request)
         compile_s = request.compile_timeout if request.language == "cpp" else 0.0
+        began = time.monotonic()
         reply = post_run(self._client(), server.url, sent, timeout_s=request.run_timeout + compile_s + self._margin_s,
                          max_bytes=REPLY_BYTES)
+        took_s = time.monotonic() - began
         is_compiler = compile_failed(reply)
         result = reply.compile_result if is_compiler else reply.run_result
         if result is None:
             raise ServerTrouble("a reply without a result")
         try:
-            outcome = _outcome(result, limits, is_ours=server.is_ours)
+            outcome = outcome_of(result, limits, is_ours=server.is_ours)
         except ValueError as error:
             raise ServerTrouble(f"no reply of this API: {error}") from None
+        outcome = replace(outcome, seconds=seconds_of(reply, took_s))
         if is_compiler:
             outcome = replace(outcome, detail=f"it does not compile: {outcome.detail}")
         return Answer(server, outcome, is_compiler)
@@ -170,8 +193,23 @@ class FusionSandbox:
         server.is_ours = reply.run_result is not None and reply.run_result.ending is not None
         server.version = python_version(reply)
 
+    def _open(self) -> ServerPool:
+        """For a new use, closed or not.
+
+        In a fork all is made anew: the connections are the parent's, as the replies on them are, and its threads, one
+        of which may hold a lock, are not there.
+        """
+        if self._owner != os.getpid():
+            self._pool = ServerPool(self._urls, self._probe, patience_s=self._patience_s)
+            self._http, self._lock, self._owner = None, threading.Lock(), os.getpid()
+        with self._lock:
+            self._is_open = True
+        return self._pool
+
     def _client(self) -> httpx.Client:
         with self._lock:
+            if not self._is_open:               # a probe that was begun before, or another thread's call
+                raise ServerTrouble("the sandbox was closed")
             if self._http is None:
                 limits = httpx.Limits(max_connections=None, keepalive_expiry=IDLE_S)
                 self._http = httpx.Client(limits=limits)
@@ -200,6 +238,7 @@ class FusionProgram:
         self._sandbox = sandbox
         self._program = program
         self.failure: Outcome | None = None     # the compiler's refusal, once a run has met it
+        self.compiler_s = 0.0
 
     def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
         """Run it once on one of the servers. Raises as `scorers.sandbox.program.Prepared.run`."""
@@ -234,32 +273,3 @@ class FusionProgram:
             compile_timeout=min(program.compile_s, MAX_TIMEOUT_S), run_timeout=limits.wall_s,
             memory_limit_MB=-(-limits.memory_bytes >> 20),
             files={path: base64.b64encode(content).decode() for path, content in program.files.items()})
-
-
-def _for_fusion(request: RunRequest) -> RunRequest:
-    """What SandboxFusion itself can be asked: node does not start under its memory limit."""
-    return request.model_copy(update={"memory_limit_MB": -1}) if request.language == "nodejs" else request
-
-
-def _outcome(result: CommandResult, limits: Limits, *, is_ours: bool) -> Outcome:
-    """In our words. ValueError where the server says what can't be."""
-    most = limits.output_bytes if is_ours else min(limits.output_bytes, WHOLE_OUTPUT_BYTES)
-    stdout = output_of(result.stdout, result.stdout_base64)
-    stderr = output_of(result.stderr, result.stderr_base64)
-    exit_code = result.return_code
-    is_over = len(stdout) > most or len(stderr) > limits.output_bytes
-    if result.ending is not None:       # our server's own limit of output may be larger than ours
-        ending = Ending.OUTPUT if is_over and result.ending is Ending.EXITED else result.ending
-    elif is_over:
-        ending = Ending.OUTPUT
-    elif result.status == "TimeLimitExceeded":
-        ending = Ending.TIME
-    else:
-        ending = Ending.SIGNALLED if exit_code is not None and exit_code < 0 else Ending.EXITED
-    has_code = ending in (Ending.EXITED, Ending.SIGNALLED)
-    details = {Ending.EXITED: f"exit code {exit_code}", Ending.SIGNALLED: f"signal {-(exit_code or 0)}",
-               Ending.TIME: f"{limits.wall_s:g} s of time", Ending.MEMORY: f"{limits.memory_bytes >> 20} MiB of memory",
-               Ending.OUTPUT: f"more than {most if len(stdout) > most else limits.output_bytes} bytes of output"}
-    return Outcome(ending=ending, exit_code=exit_code if has_code else None, stdout=stdout[:most],
-                   stderr=stderr[:limits.output_bytes], seconds=result.execution_time or 0.0,
-                   detail=result.detail if result.detail and result.ending is ending else details[ending])

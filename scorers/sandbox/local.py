@@ -208,6 +208,7 @@ class PreparedProgram:
         self._build = folder / "build"
         self._packages = packages
         self.failure: Outcome | None = None
+        self.compiler_s = 0.0
 
     def compile(self, wall_s: float) -> None:
         """Make the build folder's program of the main file; `failure` says what the compiler did instead."""
@@ -221,6 +222,7 @@ class PreparedProgram:
             (compiler, "-O2", "-std=c++17", "-o", f"{build}/program", self._main()), readable=self._readable(),
             language=self._language, limits=replace(toolchain.COMPILER_LIMITS, wall_s=wall_s), env={"TMPDIR": build},
             writable=(self._build, build))
+        self.compiler_s = outcome.seconds
         self._build.chmod(0o755)
         binary = self._build / "program"
         if outcome.ending is not Ending.EXITED or outcome.exit_code != 0:

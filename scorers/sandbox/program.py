@@ -29,6 +29,10 @@ class SandboxMissing(Permanent):
     """This machine offers no sandbox, or not what is asked of it; the message says what is missing, and its remedy."""
 
 
+class ProgramTooLarge(SandboxMissing):
+    """One program is more than the sandbox takes; others of the same row may not be."""
+
+
 class Language(StrEnum):
     """What a program is written in."""
 
@@ -93,6 +97,11 @@ class Prepared(Protocol):
     @property
     def failure(self) -> Outcome | None:
         """Of the compiler, where it refused the program; then it can't be run."""
+        ...
+
+    @property
+    def compiler_s(self) -> float:
+        """What its compiler took before the first run; 0.0 where each run says it with its own."""
         ...
 
     def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:

@@ -3,7 +3,8 @@
 In: the servers' addresses, and a probe that asks one for an answer that is known. Out: a server that has passed it, the
 least busy one. Used by `scorers.sandbox.fusion`, from any thread. A server is trusted once it has passed its probe, and
 no longer once a call or a probe found trouble; it is then probed again, at once and with doubled waits, by a thread of
-its own, and comes back when it passes. Nobody else waits for that while another server is ready; where none is, one
+its own, and comes back when it passes. Waits begin anew once a call succeeded: who passes its probe and hangs with
+programs is asked for fewer and fewer. Nobody else waits for that while another server is ready; where none is, one
 call waits for as long as its patience lasts, and those of as long a time after it are told at once.
 """
 
@@ -39,7 +40,7 @@ class Server:
     outstanding: int = 0                # calls that it is at
     turn: int = 0                       # when it was last chosen: of equally busy ones, the one longest ago is next
     trouble: str | None = NOT_PROBED    # None: it has passed its probe, and no call failed since
-    wait_s: float = 0.0                 # between the last probe and the next
+    wait_s: float = 0.0                 # before the next probe; doubled until a call succeeds
     next_probe: float = 0.0             # monotonic
     is_probed: bool = False             # a probe is under way
     busy_until: float = 0.0             # monotonic; it asked to be left alone until then
@@ -89,12 +90,17 @@ class ServerPool:
                 self._changed.notify_all()
 
     def doubt(self, server: Server, trouble: str) -> None:
-        """Leave a server out until it passes its probe, which it may try at once."""
+        """Leave a server out until it passes its probe: at once, if a call has succeeded since it was last in doubt."""
         with self._changed:
             if server.trouble is None:
                 log.warning("sandbox_server_doubted url=%s reason=%s", server.url, trouble)
-                server.next_probe = server.wait_s = 0.0
+                self._put_off(server)
             server.trouble = trouble
+
+    def trust(self, server: Server) -> None:
+        """It did what it was asked: should it come into doubt, it may try its probe at once."""
+        with self._changed:
+            server.wait_s = 0.0
 
     def rest(self, server: Server, seconds: float) -> None:
         """Leave a server alone for a while, as it asked."""
@@ -149,6 +155,12 @@ class ServerPool:
             server.is_probed = True
             threading.Thread(target=self._run_probe, args=(server,), name=f"probe {server.url}", daemon=True).start()
 
+    @staticmethod
+    def _put_off(server: Server) -> None:
+        """The next probe, by what it waits now; the one after it twice as long. The lock is held."""
+        server.next_probe = time.monotonic() + server.wait_s
+        server.wait_s = min(max(2 * server.wait_s, FIRST_WAIT_S), LONGEST_WAIT_S)
+
     def _run_probe(self, server: Server) -> None:
         trouble: str | None = "its probe failed by a bug"
         try:
@@ -163,8 +175,9 @@ class ServerPool:
                 elif trouble is not None and server.trouble != trouble:
                     log.warning("sandbox_server_failed_probe url=%s reason=%s", server.url, trouble)
                 server.trouble = trouble
-                server.wait_s = min(max(2 * server.wait_s, FIRST_WAIT_S), LONGEST_WAIT_S) if trouble else 0.0
-                server.next_probe = time.monotonic() + server.wait_s
+                if trouble is not None:
+                    server.wait_s = max(server.wait_s, FIRST_WAIT_S)
+                    self._put_off(server)
                 server.is_probed = False
                 self._changed.notify_all()
 

@@ -52,7 +52,7 @@ class BusyRun:
 
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared
-        self.failure = prepared.failure
+        self.failure, self.compiler_s = prepared.failure, prepared.compiler_s
 
     def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
         if limits is not None and limits.wall_s < 6.0:

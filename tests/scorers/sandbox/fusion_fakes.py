@@ -39,13 +39,16 @@ def honest(request: Request) -> Reply:
             file.write_bytes(base64.b64decode(content))
         main = Path(folder, "main.py")
         main.write_text(request["code"])
+        began = time.monotonic()
         try:
             done = subprocess.run([sys.executable, "-S", main], cwd=folder, input=(request["stdin"] or "").encode(),
                                   capture_output=True, timeout=request["run_timeout"], check=False,
                                   preexec_fn=limit_memory)
         except subprocess.TimeoutExpired as error:
-            return run(status="TimeLimitExceeded", return_code=None, stdout=_carried(error.stdout or b""))
-    return run(return_code=done.returncode, stdout=_carried(done.stdout), stderr=_carried(done.stderr))
+            return run(status="TimeLimitExceeded", return_code=None, stdout=_carried(error.stdout or b""),
+                       seconds=request["run_timeout"])
+    return run(return_code=done.returncode, stdout=_carried(done.stdout), stderr=_carried(done.stderr),
+               seconds=time.monotonic() - began)
 
 
 def quick(request: Request) -> Reply:
@@ -67,10 +70,11 @@ def _carried(output: bytes) -> str:
         return f"[DecodeError] {error}"
 
 
-def run(*, status: str = "Finished", return_code: int | None = 0, stdout: str = "", stderr: str = "") -> Reply:
+def run(*, status: str = "Finished", return_code: int | None = 0, stdout: str = "", stderr: str = "",
+        seconds: float = 0.01) -> Reply:
     return {"status": "Success" if (status, return_code) == ("Finished", 0) else "Failed", "message": "",
             "compile_result": None, "executor_pod_name": None, "files": {}, "a_newer_field": 1,
-            "run_result": {"status": status, "execution_time": 0.01, "return_code": return_code, "stdout": stdout,
+            "run_result": {"status": status, "execution_time": seconds, "return_code": return_code, "stdout": stdout,
                            "stderr": stderr}}
 
 

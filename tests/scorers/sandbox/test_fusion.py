@@ -9,6 +9,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from types import MappingProxyType
 
 import pytest
@@ -16,7 +17,8 @@ import pytest
 from broker.messages import ScoreStatus
 from config.scorers import CodeConfig, ScorersConfig
 from scorers.code_tests import CodeTests
-from scorers.sandbox.fusion import WHOLE_OUTPUT_BYTES, FusionSandbox
+from scorers.sandbox.fusion import FusionSandbox
+from scorers.sandbox.fusion_outcome import WHOLE_OUTPUT_BYTES
 from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxMissing, SandboxUnavailable
 from tests.scorers.sandbox import fusion_fakes as fake
 from tests.scorers.sandbox.fusion_fakes import FakeServer, Reply, Request, fake_servers
@@ -134,8 +136,9 @@ def test_refused_connections_are_named_too_and_a_self_test_says_so_at_once() -> 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     started = time.monotonic()
-    with pytest.raises(SandboxUnavailable, match=f"{url}: ConnectError"):
-        FusionSandbox([url], patience_s=30.0).self_test()
+    with closing(FusionSandbox([url], patience_s=30.0)) as sandbox, pytest.raises(
+            SandboxUnavailable, match=f"{url}: ConnectError"):
+        sandbox.self_test()
     assert time.monotonic() - started < 5
 
 
@@ -146,6 +149,7 @@ def test_a_busy_server_is_no_failure(servers: list[FakeServer]) -> None:
     servers[0].behave = lambda request: next(turns, None) or fake.quick(request)
     assert run(sandbox).stdout == b"hello\n"
     assert len(servers[0].requests) == 4                # one probe, three calls: it was never in doubt
+    sandbox.close()
 
 
 def killed(request: Request) -> Reply:

@@ -64,6 +64,23 @@ def test_a_server_in_doubt_gets_no_call_until_it_passes_its_probe_again() -> Non
     assert probe.asked[server.url] == 3             # at once, and once more after a wait
 
 
+def test_a_server_that_passes_its_probe_and_fails_its_calls_is_asked_for_fewer_and_fewer() -> None:
+    probe = Probe()
+    pool = ServerPool(URLS[:1], probe, patience_s=5.0)
+    pool.probe_all()
+    (server,) = pool.servers
+    waits = []
+    for _ in range(4):
+        pool.doubt(server, "hangs")
+        waits.append(server.next_probe - time.monotonic())
+        pool._run_probe(server)
+        assert server.trouble is None
+    assert waits == pytest.approx([0.0, 0.25, 0.5, 1.0], abs=0.1)
+    pool.trust(server)
+    pool.doubt(server, "hangs once more")
+    assert server.next_probe <= time.monotonic()
+
+
 def test_while_all_are_away_one_call_waits_and_the_next_ones_do_not() -> None:
     probe = Probe(*URLS)
     pool = ServerPool(URLS, probe, patience_s=0.6)
