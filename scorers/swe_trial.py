@@ -14,7 +14,7 @@ from typing import Final
 
 from config.scorers import ScorersConfig
 from scorers.sandbox.allowance import Allowance
-from scorers.sandbox.program import Sandbox
+from scorers.sandbox.program import ProgramTooLarge, Sandbox
 from scorers.swe_rows import Edits, Row, WholeFile
 from scorers.swe_tests import RepoTests, Result, run_tests
 
@@ -46,10 +46,16 @@ class Trial:
         Raises:
             SandboxUnavailable: the machinery failed.
         """
+        try:
+            return self._verdict(row, tests, written, Allowance(end - time.monotonic()))
+        except ProgramTooLarge as error:
+            return None, str(error)
+
+    def _verdict(self, row: Row, tests: RepoTests, written: Mapping[str, str],
+                 whole: Allowance) -> tuple[float | None, str]:
         files = _by_path(row, written)
         if all(_same(tests.files.get(path, ""), text) for path, text in files.items()):
             return 0.0, "the edit changes nothing"
-        whole = Allowance(end - time.monotonic())
         if self._tried is None or self._tried[0] is not row:
             self._tried = (row, self._problem(row, tests, whole))
         if self._tried[1] is not None:

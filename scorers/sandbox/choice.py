@@ -12,7 +12,7 @@ import logging
 from config.scorers import ScorersConfig
 from scorers.sandbox import bubblewrap, landlock
 from scorers.sandbox.local import LocalSandbox
-from scorers.sandbox.program import Sandbox, SandboxMissing, SandboxUnavailable
+from scorers.sandbox.program import NoRoom, Sandbox, SandboxMissing, SandboxUnavailable
 from scorers.sandbox.seccomp import Walls, supported
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ def build_sandbox(config: ScorersConfig) -> Sandbox:
 
     Raises:
         SandboxMissing: none works here, or not the one that was asked for.
-        SandboxUnavailable: a server of `sandbox_urls` does not answer.
+        SandboxUnavailable: the machine has no room to try them now.
     """
     match config.sandbox:
         case "fusion":
@@ -86,10 +86,13 @@ def obstacle(walls: Walls) -> str:
 
 
 def tried(walls: Walls) -> LocalSandbox:
-    """These walls, after their self test. Raises SandboxMissing."""
+    """These walls, after their self test. Raises SandboxMissing; NoRoom: they could not be tried now."""
     sandbox = LocalSandbox(walls)
     try:
         sandbox.self_test()
+    except NoRoom:
+        sandbox.close()
+        raise
     except (SandboxMissing, SandboxUnavailable) as error:
         sandbox.close()
         raise SandboxMissing(str(error)) from error

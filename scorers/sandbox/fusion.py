@@ -43,6 +43,7 @@ from scorers.sandbox.program import (
     SandboxMissing,
     SandboxUnavailable,
 )
+from scorers.sandbox.room import compiler_without_room
 from scorers.sandbox.server_pool import Server, ServerPool, ServerTrouble
 from scorers.sandbox.wire import LANGUAGE_NAMES, MAX_TIMEOUT_S, RunRequest
 
@@ -175,6 +176,8 @@ class FusionSandbox:
             outcome = outcome_of(result, limits, is_ours=server.is_ours)
         except ValueError as error:
             raise ServerTrouble(f"no reply of this API: {error}") from None
+        if is_compiler and compiler_without_room(outcome.stderr):
+            raise ServerTrouble("no room for a compiler on its disk")
         outcome = replace(outcome, seconds=seconds_of(reply, took_s))
         if is_compiler:
             outcome = replace(outcome, detail=f"it does not compile: {outcome.detail}")

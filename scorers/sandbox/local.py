@@ -29,12 +29,14 @@ from scorers.sandbox.program import (
     Ending,
     Language,
     Limits,
+    NoRoom,
     Outcome,
     Prepared,
     Program,
     SandboxMissing,
     SandboxUnavailable,
 )
+from scorers.sandbox.room import compiler_without_room, require_room
 from scorers.sandbox.seccomp import Walls
 from scorers.sandbox.supervision import Supervisors, unavailable
 from scorers.sandbox.toolchain import MAIN_FILE, STACK_BYTES, Interpreter
@@ -114,14 +116,19 @@ class LocalSandbox:
                 interpreter: Interpreter | None = None) -> Outcome:
         """One run of one command line. Raises SandboxUnavailable."""
         interpreter = interpreter or self._interpreter
+        if is_disk := self._walls is not Walls.BUBBLEWRAP:          # whose scratch is in memory
+            require_room(self._supervisors.base(), limits.scratch_bytes)
         shown = [(path, path) for path in toolchain.SYSTEM]
         if language is Language.PYTHON and interpreter is not None and interpreter.prefix is not None:
             shown.append((interpreter.prefix, interpreter.prefix))
         shown += [(str(here), inside) for here, inside in readable.items()]
-        return self._supervisors.run(Order(
+        outcome = self._supervisors.run(Order(
             walls=self._walls, argv=argv, env={**ENVIRONMENT, **(env or {})}, readable=tuple(shown),
             writable=None if writable is None else (str(writable[0]), writable[1]), limits=limits,
             stack_bytes=STACK_BYTES[language], address_space=language is not Language.JAVASCRIPT, stdin=stdin))
+        if is_disk:                             # whatever it said: the harness ends well where an answer does not
+            require_room(self._supervisors.base(), limits.scratch_bytes)
+        return outcome
 
     def inside(self, what: str, folder: Path) -> str:
         """Where a folder of ours is seen by a program."""
@@ -160,6 +167,8 @@ class LocalSandbox:
         for candidate in toolchain.interpreters():
             try:
                 said = self._ask((candidate.path, "-s", "-B", "-c", ASK_VERSION), Language.PYTHON, candidate)
+            except NoRoom:
+                raise
             except SandboxUnavailable as error:
                 reasons.append(f"{candidate.path}: {error}")
                 continue
@@ -223,6 +232,8 @@ class PreparedProgram:
             language=self._language, limits=replace(toolchain.COMPILER_LIMITS, wall_s=wall_s), env={"TMPDIR": build},
             writable=(self._build, build))
         self.compiler_s = outcome.seconds
+        if outcome.exit_code != 0 and compiler_without_room(outcome.stderr):
+            raise NoRoom("no room for a compiler on this machine's disk")
         self._build.chmod(0o755)
         binary = self._build / "program"
         if outcome.ending is not Ending.EXITED or outcome.exit_code != 0:

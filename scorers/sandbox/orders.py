@@ -40,6 +40,7 @@ class Report:
 
     outcome: Outcome | None
     broken: str = ""                                # what of the machinery failed, where there is no outcome
+    no_room: bool = False                           # whether what failed was the machine's room
 
 
 def send_order(connection: socket.socket, order: Order) -> None:
@@ -62,7 +63,7 @@ def receive_order(connection: socket.socket) -> Order:
 def send_report(connection: socket.socket, report: Report) -> None:
     """Supervisor to scorer."""
     outcome = report.outcome
-    header: dict[str, Any] = {"broken": report.broken}
+    header: dict[str, Any] = {"broken": report.broken, "no_room": report.no_room}
     if outcome is None:
         send_frame(connection, header, b"")
         return
@@ -75,7 +76,7 @@ def receive_report(connection: socket.socket) -> Report:
     """At the scorer. Raises EOFError when the supervisor is gone, TimeoutError after the socket's timeout."""
     header, body = receive_frame(connection)
     if header["broken"]:
-        return Report(outcome=None, broken=header["broken"])
+        return Report(outcome=None, broken=header["broken"], no_room=header["no_room"])
     split = header["split"]
     return Report(outcome=Outcome(
         ending=Ending(header["ending"]), exit_code=header["exit_code"], seconds=header["seconds"],

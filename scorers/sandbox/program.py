@@ -11,6 +11,7 @@ killed from outside, raises `SandboxUnavailable`, a `Retryable`, and can therefo
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -23,6 +24,12 @@ from broker.errors import Permanent, Retryable
 
 class SandboxUnavailable(Retryable):
     """The sandbox failed, not the program: it can't be reached, can't be set up, or the run was killed from outside."""
+
+
+class NoRoom(SandboxUnavailable):
+    """The machine lacks files, processes, memory or disk just now, which says nothing of its walls."""
+
+    ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT})
 
 
 class SandboxMissing(Permanent):

@@ -20,7 +20,7 @@ from scorers.sandbox.execution import SETUP_S
 from scorers.sandbox.folders import remove_folder
 from scorers.sandbox.launch import Identity
 from scorers.sandbox.orders import Order, receive_report, send_order
-from scorers.sandbox.program import Outcome, SandboxUnavailable
+from scorers.sandbox.program import NoRoom, Outcome, SandboxUnavailable
 
 PROGRAM = ("-m", "scorers.sandbox.supervisor")
 GRACE_S = 10.0          # beyond the run's own deadline and its walls' setup: then the supervisor itself is stuck
@@ -55,7 +55,7 @@ class Supervisor:
             self.end()
             raise
         if report.outcome is None:
-            raise SandboxUnavailable(report.broken)
+            raise (NoRoom if report.no_room else SandboxUnavailable)(report.broken)
         return report.outcome
 
     @property
@@ -145,11 +145,12 @@ class Supervisors:
 
 @contextmanager
 def unavailable(what: str) -> Iterator[None]:
-    """The machine's own failures, no room or no more processes, as SandboxUnavailable."""
+    """The machine's own failures, no room or no more processes, as SandboxUnavailable, or its NoRoom."""
     try:
         yield
     except OSError as error:
-        raise SandboxUnavailable(f"{what}: {error}") from error
+        kind = NoRoom if error.errno in NoRoom.ERRORS else SandboxUnavailable
+        raise kind(f"{what}: {error}") from error
 
 
 def source_root() -> Path:

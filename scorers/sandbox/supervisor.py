@@ -21,6 +21,7 @@ from scorers.sandbox.folders import remove_folder
 from scorers.sandbox.landlock import libc
 from scorers.sandbox.launch import Identity
 from scorers.sandbox.orders import Report, receive_order, send_report
+from scorers.sandbox.program import NoRoom
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -44,7 +45,8 @@ def main(argv: list[str]) -> int:
                 report = Execution(order, base=base, identity=identity,
                                    gone_fds=(connection.fileno(), scorer_fd)).run()
             except OSError as error:                        # no more processes, descriptors or disk: not the program's
-                report = Report(outcome=None, broken=f"the sandbox could not be set up: {error}")
+                report = Report(outcome=None, broken=f"the sandbox could not be set up: {error}",
+                                no_room=error.errno in NoRoom.ERRORS)
             send_report(connection, report)
     except (EOFError, ConnectionError, ProcessLookupError, ScorerGone):
         if not dismissals:                                  # killed, or forgetful: what it prepared is nobody's
