@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from broker.errors import BadMessage
+from scorers.code_tools import reaching_tool
 from scorers.sandbox.program import Language
 
 ROW_TYPES: Final = frozenset({"code", "code_verifiable"})
@@ -228,6 +229,9 @@ def _pytest(text: str, module: str) -> Harnessed:
     if not module.isidentifier() or module in sys.stdlib_module_names:
         raise BadMessage(f"'module' must be a module's name, and none of the standard library's, got {module!r}")
     tree = _parsed(text, "pytest")
+    if (tool := reaching_tool(tree)) is not None:
+        raise BadMessage(f"a pytest file with {tool!r}: the answer runs in a process of its own, whose output and "
+                         "objects the tests can neither see nor replace")
     imports = tuple(name for name in _imports(tree) if name.partition(".")[0] != module)
     if len(imports) == len(_imports(tree)):
         raise BadMessage(f"a pytest file that imports nothing from {module!r}, the module that the answer becomes")

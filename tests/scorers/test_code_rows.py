@@ -116,6 +116,24 @@ def test_a_row_that_can_t_be_scored_says_what_it_lacks(answer: Any, said: str) -
         suite(answer)
 
 
+@pytest.mark.parametrize(("body", "tool"), [
+    ("def test_f(capsys): f()", "capsys"), ("def test_f(*, capfd): f()", "capfd"),
+    ("class TestF:\n    def test_f(self, monkeypatch): f()", "monkeypatch"),
+    ("import pytest\n@pytest.mark.usefixtures('capsys')\ndef test_f(): f()", "capsys"),
+    ("from unittest import mock\ndef test_f():\n    with mock.patch('solution.g'): f()", "mock.patch"),
+    ("from unittest.mock import patch\n@patch('solution.g')\ndef test_f(g): f()", "mock.patch"),
+    ("import unittest.mock\ndef test_f():\n    with unittest.mock.patch.object(f, 'g'): f()", "mock.patch"),
+])
+def test_a_pytest_file_that_reaches_into_the_answers_process_is_refused(body: str, tool: str) -> None:
+    with pytest.raises(BadMessage, match=f"'{tool}': the answer runs in a process of its own"):
+        suite({"pytest": f"from solution import f\n{body}"})
+
+
+def test_a_pytest_file_may_hand_the_answer_a_mock_and_call_a_method_patch() -> None:
+    for body in ("from unittest.mock import Mock\ndef test_f(): f(Mock())", "def test_f(): f().patch('capsys')"):
+        assert harnessed({"pytest": f"from solution import f\n{body}"}).imports
+
+
 def test_another_type_is_refused() -> None:
     with pytest.raises(BadMessage, match="code or code_verifiable, got 'math'"):
         suite({"inputs": [""], "outputs": [""]}, "math")

@@ -134,6 +134,12 @@ def test_a_pytest_file(scorer: CodeTests, program: str, kind: str, value: float,
     assert said in score.reason
 
 
+def test_tests_that_an_answer_brings_are_not_run(scorer: CodeTests) -> None:
+    tests = "from solution import *\ndef test_f(): assert f(1) == 1"
+    score = judged(scorer, "def f(x): return x\ndef test_mine(): assert f(1) == 2", {"pytest": tests})
+    assert (score.value, score.reason) == (1.0, "the case passed")
+
+
 PROGRAMS = {
     "sys.stdin.buffer": "import sys; print(sum(map(int, sys.stdin.buffer.read().split())))",
     "open(0)": SUM,

@@ -43,9 +43,9 @@ class Answer(MODULE):  # type: ignore[misc,valid-type]
 
 
     def _is_free(self, name: Any) -> bool:
-        """Whether `from solution import *` may bring this name: not where it means something to the tests already."""
-        return (isinstance(name, str) and not hasattr(builtins, name) and not is_standard(name)
-                and name not in TEST_TOOLS and name not in vars(sys.modules["__main__"]))
+        """Whether `from solution import *` may bring this name: no test, and not what the tests give a meaning."""
+        return (isinstance(name, str) and not name.startswith("test") and not hasattr(builtins, name)
+                and not is_standard(name) and name not in TEST_TOOLS and name not in vars(sys.modules["__main__"]))
 
 
 class Plugin:
