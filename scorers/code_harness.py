@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import scorers.sandbox.inside
 from scorers.code_rows import Harnessed
-from scorers.sandbox.program import Ending, Language, Outcome, Program, SandboxUnavailable
+from scorers.sandbox.program import CROWDED, Ending, Language, Outcome, Program, SandboxUnavailable
 
 MODULES: Final = ("pipe", "codec", "link", "candidate", "remote", "checks", "cases", "pytest_file")
 BROKEN: Final = 70      # exit code of scorers.sandbox.inside.start where the machinery failed
@@ -78,8 +78,15 @@ def verdict_of(outcome: Outcome, nonce: str, expected: int | None) -> Verdict:
         nonce: of this run.
         expected: the number of cases that it was given; None where only the tests know it (pytest).
     Raises:
-        SandboxUnavailable: the harness could not do its work on this machine.
+        SandboxUnavailable: the harness could not do its work on this machine, or the answer perhaps not its own.
     """
+    verdict = _verdict_of(outcome, nonce, expected)
+    if outcome.is_crowded and (verdict.broken or verdict.stopped or not all(passed for passed, _ in verdict.cases)):
+        raise SandboxUnavailable(CROWDED)
+    return verdict
+
+
+def _verdict_of(outcome: Outcome, nonce: str, expected: int | None) -> Verdict:
     last = outcome.stdout.rstrip(b"\n").rpartition(b"\n")[2].decode("ascii", "replace")
     if last.startswith(f"{nonce} ") and outcome.stdout.endswith(b"\n"):       # whole
         return _proven(json.loads(last.removeprefix(f"{nonce} ")), expected)

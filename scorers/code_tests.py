@@ -28,7 +28,18 @@ from scorers.code_rows import ALIASES, Harnessed, StdioCase, Suite, suite_of
 from scorers.code_tally import CaseTally
 from scorers.extract import MAX_RESPONSE_CHARS, last_block, response_part
 from scorers.sandbox.allowance import Allowance
-from scorers.sandbox.program import Ending, Language, Limits, Outcome, Prepared, Program, ProgramTooLarge, Sandbox
+from scorers.sandbox.program import (
+    CROWDED,
+    Ending,
+    Language,
+    Limits,
+    Outcome,
+    Prepared,
+    Program,
+    ProgramTooLarge,
+    Sandbox,
+    SandboxUnavailable,
+)
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 
 log = logging.getLogger(__name__)
@@ -180,7 +191,10 @@ class CodeTests:
             outcome = allowance.run(prepared, stdin, self._limits(allowance.left_s))
             if outcome.ending in _LIMITS and allowance.left_s > 0:
                 outcome = allowance.run(prepared, stdin, self._limits(allowance.left_s))
-            tally.add(self._stdio_problem(outcome, case), is_limit=outcome.ending in _LIMITS)
+            problem = self._stdio_problem(outcome, case)
+            if problem is not None and outcome.is_crowded:
+                raise SandboxUnavailable(CROWDED)
+            tally.add(problem, is_limit=outcome.ending in _LIMITS)
 
     def _stdio_problem(self, outcome: Outcome, case: StdioCase) -> str | None:
         if outcome.ending in _LIMITS:

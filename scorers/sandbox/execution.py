@@ -26,6 +26,8 @@ from scorers.sandbox.program import Ending, Outcome
 from scorers.sandbox.seccomp import Walls
 
 LOOK_EVERY_S: Final = 0.02      # at memory and scratch
+COUNT_EVERY_S: Final = 0.2     # tasks of the user's, where others have the same
+CROWD: Final = 4                # they took more than this part of what the program was promised
 INNER_S: Final = 1.0            # for a namespace to go, before its processes are looked for one by one
 SETUP_S: Final = 10.0           # for the walls to stand: a busy machine's slowness is not the program's
 
@@ -49,6 +51,8 @@ class Execution:
         self._cpu_s = 0.0                                   # of all that has ended and was waited for
         self._inner_fd: int | None = None                   # pidfd of bwrap's inner process
         self._started: float | None = None                  # when the walls stood
+        self._is_crowded = False                            # others of the user's took what was promised
+        self._next_count = 0.0                              # monotonic
 
     def run(self) -> Report:
         """Do it. Raises ScorerGone, with nothing left running."""
@@ -69,6 +73,7 @@ class Execution:
             finally:
                 seconds = time.monotonic() - (self._started or forked)
                 status = self._end()
+            self._count(own=0)
             for pipe in self._made.pipes:
                 pipe.read()
             return self._report(status, seconds)
@@ -136,8 +141,17 @@ class Execution:
         if self._made.block_writer is not None:
             os.write(self._made.block_writer, b"x")
 
+    def _count(self, *, own: int) -> None:
+        """Note whether the user's other tasks have become so many that this run's own may be refused."""
+        if self._made.others is not None and not self._is_crowded:
+            grown = processes.threads_of_user(self._identity.number) - own - self._made.others
+            self._is_crowded = grown > self._limits.processes // CROWD
+            self._next_count = time.monotonic() + COUNT_EVERY_S
+
     def _look(self) -> None:
         """At what no limit of the kernel's sees to: memory of all processes together, and the scratch folder's size."""
+        if self._made.others is not None and time.monotonic() >= self._next_count:
+            self._count(own=self._tree.tasks())
         held = self._tree.memory_bytes(self._limits.memory_bytes)
         self._peak_bytes = max(self._peak_bytes, held)
         if held > self._limits.memory_bytes:
@@ -202,7 +216,7 @@ class Execution:
         else:
             ending, detail, exit_code = Ending.EXITED, f"exit code {code}", code
         return Report(outcome=Outcome(ending=ending, exit_code=exit_code, stdout=stdout, stderr=stderr,
-                                      seconds=seconds, detail=detail))
+                                      seconds=seconds, detail=detail, is_crowded=self._is_crowded))
 
     def _verdict(self, code: int) -> tuple[int, str]:
         """The exit code, negative for a signal, or what broke. Sets `_cause` where the kernel's limit was the end."""

@@ -31,6 +31,11 @@ class Identity:
     gid: int | None
 
     @property
+    def number(self) -> int:
+        """The user's."""
+        return os.getuid() if self.uid is None else self.uid
+
+    @property
     def is_alone(self) -> bool:
         """Whether nobody else is that user."""
         return self.uid is not None and self.uid >= FIRST_UID

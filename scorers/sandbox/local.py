@@ -26,6 +26,7 @@ from scorers.sandbox import toolchain
 from scorers.sandbox.folders import remove_folder
 from scorers.sandbox.orders import Order
 from scorers.sandbox.program import (
+    CROWDED,
     Ending,
     Language,
     Limits,
@@ -232,6 +233,8 @@ class PreparedProgram:
             language=self._language, limits=replace(toolchain.COMPILER_LIMITS, wall_s=wall_s), env={"TMPDIR": build},
             writable=(self._build, build))
         self.compiler_s = outcome.seconds
+        if outcome.exit_code != 0 and outcome.is_crowded:
+            raise NoRoom(CROWDED)
         if outcome.exit_code != 0 and compiler_without_room(outcome.stderr):
             raise NoRoom("no room for a compiler on this machine's disk")
         self._build.chmod(0o755)

@@ -68,7 +68,8 @@ def send_report(connection: socket.socket, report: Report) -> None:
         send_frame(connection, header, b"")
         return
     header |= {"ending": outcome.ending.value, "exit_code": outcome.exit_code, "seconds": outcome.seconds,
-               "detail": outcome.detail, "split": len(outcome.stdout)}
+               "detail": outcome.detail, "split": len(outcome.stdout),
+               "crowded": outcome.is_crowded}
     send_frame(connection, header, outcome.stdout + outcome.stderr)
 
 
@@ -80,7 +81,8 @@ def receive_report(connection: socket.socket) -> Report:
     split = header["split"]
     return Report(outcome=Outcome(
         ending=Ending(header["ending"]), exit_code=header["exit_code"], seconds=header["seconds"],
-        detail=header["detail"], stdout=body[:split], stderr=body[split:]))
+        detail=header["detail"], stdout=body[:split], stderr=body[split:],
+        is_crowded=header["crowded"]))
 
 
 def send_frame(connection: socket.socket, header: Mapping[str, Any], body: bytes) -> None:

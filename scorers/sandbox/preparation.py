@@ -75,6 +75,7 @@ class Preparation:
             resources.callback(pipe.close_writer)
         self.scratch: Path | None = None            # where its size is ours to watch
         self.block_writer: int | None = None        # lets bwrap go on
+        self.others: int | None = None              # tasks of the user's when the limit was set; None: has none
 
     def launch(self) -> Launch:
         """What the child is told. The walls of bubblewrap bring a scratch of their own."""
@@ -118,8 +119,8 @@ class Preparation:
         if uid is None and self._order.walls is Walls.BUBBLEWRAP:
             return None
         bwraps = 2 if self._order.walls is Walls.BUBBLEWRAP else 0
-        others = 0 if self._identity.is_alone else processes.threads_of_user(os.getuid() if uid is None else uid)
-        return others + bwraps + self._order.limits.processes
+        self.others = None if self._identity.is_alone else processes.threads_of_user(self._identity.number)
+        return (self.others or 0) + bwraps + self._order.limits.processes
 
     def _stdin_file(self) -> tuple[int, str]:
         """A file with the standard input, open and by its name. Who has it open can empty it, in both places."""

@@ -73,6 +73,11 @@ class Tree:
         total = sum(map(held_bytes, members))
         return total if total <= allowed else sum(share_bytes(pid) or held_bytes(pid) for pid in members)
 
+    def tasks(self) -> int:
+        """Threads of all of them."""
+        found = (TASKS.search(read(pid, "status")) for pid in self._members())
+        return sum(int(match[2]) for match in found if match)
+
     def _members(self) -> list[str]:
         now = all_pids()
         self._others &= now

@@ -21,6 +21,8 @@ from typing import Protocol
 
 from broker.errors import Permanent, Retryable
 
+CROWDED = "other programs of the same user took the processes that the program was promised"
+
 
 class SandboxUnavailable(Retryable):
     """The sandbox failed, not the program: it can't be reached, can't be set up, or the run was killed from outside."""
@@ -96,6 +98,7 @@ class Outcome:
     stderr: bytes                       # at most `output_bytes`
     seconds: float                      # from its start to its end
     detail: str                         # for people: "exit code 1", "10 s of time", ...
+    is_crowded: bool = False            # the same user's other programs took of the processes that it was promised
 
 
 class Prepared(Protocol):
