@@ -23,7 +23,16 @@ from typing import BinaryIO, Final
 from config.logs import set_up_logging
 from config.scorers import ScorersConfig
 from scorers.sandbox.choice import build_sandbox
-from scorers.sandbox.program import Ending, Limits, Outcome, Program, Sandbox, SandboxMissing, SandboxUnavailable
+from scorers.sandbox.program import (
+    CROWDED,
+    Ending,
+    Limits,
+    Outcome,
+    Program,
+    Sandbox,
+    SandboxMissing,
+    SandboxUnavailable,
+)
 from scorers.sandbox.wire import LANGUAGES, CommandResult, RunReply, RunRequest, to_result
 
 LENGTH: Final = struct.Struct("!I")     # before each JSON text: its length in bytes
@@ -53,6 +62,8 @@ def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
         return RunReply(status="Failed", compile_result=late)
     except (SandboxUnavailable, SandboxMissing, OSError, ValueError) as error:       # one request, not this process
         return RunReply(status="SandboxError", message=f"{type(error).__name__}: {error}")
+    if outcome.is_crowded:              # whether the program suffered from it is not known here: a harness ends well
+        return RunReply(status="SandboxError", message=CROWDED)
     return RunReply(status="Success" if _succeeded(outcome) else "Failed", run_result=to_result(outcome))
 
 

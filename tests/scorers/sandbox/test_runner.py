@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 import pytest
 
 from scorers.sandbox import runner_pool
-from scorers.sandbox.program import Language, Prepared, Program, SandboxUnavailable
+from scorers.sandbox.program import Ending, Language, Outcome, Prepared, Program, SandboxUnavailable
 from scorers.sandbox.runner import run_request
 from scorers.sandbox.runner_pool import WAITING_PER_RUNNER, _Runner
 from scorers.sandbox.service import Served, Service
@@ -78,3 +80,12 @@ def test_what_the_machinery_can_not_do_costs_one_request_and_not_the_process(err
     reply = run_request(Full(error), RunRequest(code="", language="python"))
     assert (reply.status, reply.run_result, reply.compile_result) == ("SandboxError", None, None)
     assert "no room" in (reply.message or "")
+
+
+@pytest.mark.parametrize(("is_crowded", "status"), [(False, "Success"), (True, "SandboxError")])
+def test_a_run_that_others_left_without_processes_is_none(is_crowded: bool, status: str) -> None:
+    outcome = Outcome(ending=Ending.EXITED, exit_code=0, stdout=b"", stderr=b"", seconds=0.1, detail="exit code 0",
+                      is_crowded=is_crowded)
+    prepared = SimpleNamespace(failure=None, run=lambda *_: outcome)
+    sandbox = cast("Any", SimpleNamespace(prepare=lambda _: nullcontext(prepared)))
+    assert run_request(sandbox, RunRequest(code="", language="python")).status == status
