@@ -68,6 +68,11 @@ class Harnessed:
     imports: tuple[str, ...] = ()               # what they import
     constants: bool = False                     # whether `true`, `false` and `null` mean JSON's
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Those that the sandbox has to bring, since the machine's Python may not have them."""
+        return ("pytest",) if any(name.partition(".")[0] in {"pytest", "_pytest"} for name in self.imports) else ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:

@@ -206,7 +206,7 @@ class CodeTests:
 
     def _run_harness(self, source: str, tests: Harnessed, tally: CaseTally, allowance: Allowance) -> None:
         """Cases of Python tests, as many a run as there are; a run ends early at a case that does not end."""
-        with self._sandbox.prepare(harness(("pytest",) if tests.pytest is not None else ())) as prepared:
+        with self._sandbox.prepare(harness(tests.packages)) as prepared:
             if tests.pytest is not None:
                 self._run_pytest(prepared, source, tests, tally, allowance)
                 return

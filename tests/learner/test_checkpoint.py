@@ -119,6 +119,7 @@ def test_a_broken_one_is_named_and_the_one_before_is_used(
     checkpoints, policy = make(tmp_path, (30, 40))
     broken = checkpoints.folder / "step-000040"
     break_it(broken)
+    caplog.clear()
     with caplog.at_level(logging.WARNING):
         assert checkpoints.newest_good() == checkpoints.folder / "step-000030"
     warning, = caplog.messages
@@ -162,6 +163,7 @@ def test_one_of_steps_that_the_journal_does_not_have_is_named_and_the_one_before
         checkpoints.save(policy, progress(version, fence=fence))
     # Life 2 was cut off before step 3, by life 3, which got as far as step 4.
     ledger = Ledger(steps=[{"step": step, "fence": fence} for step, fence in enumerate((1, 1, 2, 3, 3))])
+    caplog.clear()
     with caplog.at_level(logging.WARNING):
         assert checkpoints.newest_good(ledger=ledger) == checkpoints.folder / "step-000002"
     event, why = f"checkpoint_of_other_steps path={checkpoints.folder}", "reason=it holds step"

@@ -128,3 +128,11 @@ def test_a_package_that_the_answer_needs_is_the_answers_own_affair(scorer: CodeT
     score = judged(scorer, "import missing_package\ndef f(x): return x", ONE)
     assert score.value == 0.0
     assert "missing_package" in score.reason
+
+
+@pytest.mark.parametrize("test", [
+    "import pytest\nassert f(1) == pytest.approx(1)", "from pytest import approx\nassert f(1) == approx(1)",
+    "assert f(1) == approx(1)", "import pytest\nwith pytest.raises(ZeroDivisionError):\n    f(0)\nassert f(1) == 1"])
+def test_checks_may_use_pytest_without_being_its_file(scorer: CodeTests, test: str) -> None:
+    assert judged(scorer, "def f(x): return x / x", {"tests": [test]}).value == 1.0
+    assert judged(scorer, "def f(x): return x - 3", {"tests": [test]}).value == 0.0
