@@ -24,7 +24,7 @@ def is_running(pid: int) -> bool:
     """A zombie does not count: in a container nobody may be there to reap it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 

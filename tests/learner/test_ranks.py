@@ -44,7 +44,7 @@ def is_alive(pid: int) -> bool:
     """Whether it runs. A killed child of a dead parent may stay as a zombie where nobody reaps."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 

@@ -52,7 +52,7 @@ def living(pids: list[int]) -> list[int]:
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
                 found.append(pid)
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue
     return found
 
@@ -221,7 +221,7 @@ def members(groups: set[int]) -> list[int]:
         try:
             if int(path.read_text().rpartition(")")[2].split()[2]) in groups:
                 found.append(int(path.parent.name))
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue
     return found
 

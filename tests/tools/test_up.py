@@ -84,7 +84,7 @@ def living(pids: list[int]) -> list[int]:
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
                 found.append(pid)
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue
     return found
 
