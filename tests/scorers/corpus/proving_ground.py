@@ -1,7 +1,8 @@
 """Where the corpus is judged: things planted to be attacked, and worker processes that see what attacks leave behind.
 
-Each worker holds one scorer, as an RQ worker does, and judges its share one after the other, attacks and honest answers
-by turns. It is the one that orphans are given to, so that no process that an attack leaves can hide from it.
+Each worker judges its share one after the other, as an RQ worker does, attacks and honest answers by turns. What shall
+score has more time for a case: the machine may be busy. A worker is the one that orphans are given to, so that no
+process that an attack leaves can hide from it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from tools.process_tree import below
 
 PR_SET_CHILD_SUBREAPER = 36     # linux/prctl.h
 DEADLINE_S, CASE_TIMEOUT_S = 8.0, 1.0
+RIGHT_TIMEOUT_S = 4.0           # a case, of what shall score
 WHOLE_S = 2.0                   # beside the deadline: for an answer to be judged in whole
 END_S = 2.0                     # to be gone, once the scorer is closed
 WRITABLE = ("/", "/tmp", "/var/tmp", "/dev/shm", "/run", "/home", "/root", "/mnt", "/srv", "/opt", str(ROOT))
@@ -143,16 +145,18 @@ def _judge_share(cases: Sequence[Case], walls: str) -> Share:
     """In a worker."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.environ["MILLRACE_PLANTED"] = "a secret"
-    config = CodeConfig(deadline_s=DEADLINE_S, case_timeout_s=CASE_TIMEOUT_S, memory_mb=512)
-    scorer = build_scorer(config, ScorersConfig.model_validate({"sandbox": walls}))
+    wrong, right = [build_scorer(CodeConfig(deadline_s=DEADLINE_S, case_timeout_s=timeout_s, memory_mb=512),
+                                 ScorersConfig.model_validate({"sandbox": walls}))
+                    for timeout_s in (CASE_TIMEOUT_S, RIGHT_TIMEOUT_S)]
     judged: list[Judged] = []
     seen: dict[int, str] = {}
     try:
         for case in cases:
-            judged.append(_judge_case(scorer, case))
+            judged.append(_judge_case(right if case.value else wrong, case))
             seen |= {process.pid: case.name for process in below(os.getpid()) if process.pid not in seen}
     finally:
-        scorer.close()
+        wrong.close()
+        right.close()
     until = time.monotonic() + END_S
     while (left := below(os.getpid())) and time.monotonic() < until:
         time.sleep(0.02)
