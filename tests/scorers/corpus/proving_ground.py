@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from pathlib import Path
 
+from broker.errors import Retryable
 from broker.messages import Score
 from config.scorers import CodeConfig, ScorersConfig
 from scorers.registry import build_scorer
@@ -31,6 +32,7 @@ from tools.process_tree import below
 PR_SET_CHILD_SUBREAPER = 36     # linux/prctl.h
 DEADLINE_S, CASE_TIMEOUT_S = 8.0, 1.0
 RIGHT_TIMEOUT_S = 4.0           # a case, of what shall score
+TRIES = 4
 WHOLE_S = 2.0                   # beside the deadline: for an answer to be judged in whole
 END_S = 2.0                     # to be gone, once the scorer is closed
 WRITABLE = ("/", "/tmp", "/var/tmp", "/dev/shm", "/run", "/home", "/root", "/mnt", "/srv", "/opt", str(ROOT))
@@ -165,9 +167,17 @@ def _judge_share(cases: Sequence[Case], walls: str) -> Share:
 
 
 def _judge_case(scorer: object, case: Case) -> Judged:
-    started = time.monotonic()
-    try:
-        score = scorer.score(case.text, case.info)      # type: ignore[attr-defined]
-    except Exception as error:      # noqa: BLE001 - the test shows it
-        return Judged(case.name, None, time.monotonic() - started, repr(error))
-    return Judged(case.name, score, time.monotonic() - started)
+    """Tries again what a worker tries again: other programs of this user may be in the way."""
+    for attempt in range(TRIES):
+        started = time.monotonic()
+        try:
+            score = scorer.score(case.text, case.info)      # type: ignore[attr-defined]
+        except Retryable as error:
+            why = repr(error)
+            time.sleep(attempt + 0.5)
+        except Exception as error:      # noqa: BLE001 - the test shows it
+            why = repr(error)
+            break
+        else:
+            return Judged(case.name, score, time.monotonic() - started)
+    return Judged(case.name, None, time.monotonic() - started, why)
