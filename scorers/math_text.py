@@ -23,8 +23,8 @@ _REMARK: Final = re.compile(r"\\(?:text(?:normal|bf|it|rm)?|math(?:rm|bf|it)|mbo
 _REMARKS_END: Final = re.compile(r"\}(?:\^[0-9]|\{\^[0-9]\})?\Z")
 _NUMERAL: Final = re.compile(r"[0-9]++|\b(?:or|and)\s+(?:an?\s+)?(?:half|zero|one|two|three|four|five|six|seven|eight|"
                              r"nine|ten|eleven|twelve)\b")
-# Digits that are no value: of a unit (`cm^2`, `m2`) or an index, of a modulus, `3-digit`, `to 2 decimal places`.
 _OTHERWISE: Final = re.compile(r"\bor\b")      # whatever it is that is offered beside the first value
+# Digits that are no value: of a unit (`cm^2`, `m2`) or an index, of a modulus, `3-digit`, `to 2 decimal places`.
 _ASIDE: Final = re.compile(r"(?<=[A-Za-z])[0-9]+|(?<=[A-Za-z{}])[\^_]\{?-?[0-9]+|\bmod(?:ulo)?\s+[0-9]+"
                            r"|(?<![0-9])[0-9]++(?:-[A-Za-z]|\s+(?:decimal|significant))")
 

@@ -21,7 +21,7 @@ from tests.scorers.corpus.attacks_limits import LIMIT_ATTACKS
 from tests.scorers.corpus.attacks_names import NAME_ATTACKS
 from tests.scorers.corpus.attacks_outside import OUTSIDE_ATTACKS
 from tests.scorers.corpus.attacks_texts import NULL_CASES, TEXT_ATTACKS
-from tests.scorers.corpus.proving_ground import DEADLINE_S, WHOLE_S, Judged, judge, planted
+from tests.scorers.corpus.proving_ground import CASE_TIMEOUT_S, DEADLINE_S, WHOLE_S, Judged, judge, planted
 from tests.scorers.corpus.right_code import RIGHT_CASES
 from tests.scorers.corpus.rows import Case
 from tests.scorers.corpus.wrong_code import FRACTIONS, WRONG_CASES
@@ -85,7 +85,8 @@ class Reports:
             with planted(self.folder / walls) as ground:
                 def chosen(cases: list[Case]) -> list[Case]:
                     return [ground.fill(case) for case in cases if case.name in names and is_here(case)]
-                self.reports[walls] = judge(chosen(share.attacks), chosen(share.honest), walls, workers=3)
+                self.reports[walls] = judge(chosen(share.attacks), chosen(share.honest), walls, workers=3,
+                                           right_timeout_s=CASE_TIMEOUT_S * (1 if EVERYTHING else 2 * BUSY))
                 self.damage[walls] = ground.damage()
         return self.reports[walls]
 

@@ -1,8 +1,7 @@
 """Where the corpus is judged: things planted to be attacked, and worker processes that see what attacks leave behind.
 
-Each worker judges its share one after the other, as an RQ worker does, attacks and honest answers by turns. What shall
-score has more time for a case: the machine may be busy. A worker is the one that orphans are given to, so that no
-process that an attack leaves can hide from it.
+Each worker judges its share one after the other, as an RQ worker does, attacks and honest answers by turns. It is
+the one that orphans are given to, so that no process that an attack leaves can hide from it.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from broker.errors import Retryable
 from broker.messages import Score
 from config.scorers import CodeConfig, ScorersConfig
 from scorers.registry import build_scorer
+from scorers.sandbox.program import CROWDED
 from tests.conftest import ROOT
 from tests.scorers.corpus.rows import Case
 from tools.process_tree import below
 
 PR_SET_CHILD_SUBREAPER = 36     # linux/prctl.h
 DEADLINE_S, CASE_TIMEOUT_S = 8.0, 1.0
-RIGHT_TIMEOUT_S = 4.0           # a case, of what shall score
 TRIES = 4
 WHOLE_S = 2.0                   # beside the deadline: for an answer to be judged in whole
 END_S = 2.0                     # to be gone, once the scorer is closed
@@ -129,27 +128,30 @@ class Share:
     left: list[str]             # processes that outlived the scorer, and the case that they were first seen after
 
 
-def judge(attacks: Sequence[Case], honest: Sequence[Case], walls: str, *, workers: int) -> Mapping[str, Judged | str]:
+def judge(attacks: Sequence[Case], honest: Sequence[Case], walls: str, *, workers: int,
+          right_timeout_s: float = CASE_TIMEOUT_S) -> Mapping[str, Judged | str]:
     """Judge all cases. Attacks and honest answers take turns in each worker.
 
+    Args:
+        right_timeout_s: of a case of what shall score.
     Returns:
         By name, what became of each case; "left" names the processes that were left behind, "" where none was.
     """
     turns = [case for case in chain.from_iterable(zip_longest(attacks, honest)) if case is not None]
     shares = [turns[first::workers] for first in range(workers)]
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork")) as pool:
-        reports = list(pool.map(_judge_share, shares, [walls] * workers))
+        reports = list(pool.map(_judge_share, shares, [walls] * workers, [right_timeout_s] * workers))
     found: dict[str, Judged | str] = {judged.name: judged for report in reports for judged in report.judged}
     return found | {"left": "\n".join(chain.from_iterable(report.left for report in reports))}
 
 
-def _judge_share(cases: Sequence[Case], walls: str) -> Share:
+def _judge_share(cases: Sequence[Case], walls: str, right_timeout_s: float) -> Share:
     """In a worker."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.environ["MILLRACE_PLANTED"] = "a secret"
     wrong, right = [build_scorer(CodeConfig(deadline_s=DEADLINE_S, case_timeout_s=timeout_s, memory_mb=512),
                                  ScorersConfig.model_validate({"sandbox": walls}))
-                    for timeout_s in (CASE_TIMEOUT_S, RIGHT_TIMEOUT_S)]
+                    for timeout_s in (CASE_TIMEOUT_S, right_timeout_s)]
     judged: list[Judged] = []
     seen: dict[int, str] = {}
     try:
@@ -167,13 +169,15 @@ def _judge_share(cases: Sequence[Case], walls: str) -> Share:
 
 
 def _judge_case(scorer: object, case: Case) -> Judged:
-    """Tries again what a worker tries again: other programs of this user may be in the way."""
+    """Tries again, as a worker does, what other programs of this user stood in the way of."""
     for attempt in range(TRIES):
         started = time.monotonic()
         try:
             score = scorer.score(case.text, case.info)      # type: ignore[attr-defined]
         except Retryable as error:
             why = repr(error)
+            if CROWDED not in why:
+                break
             time.sleep(attempt + 0.5)
         except Exception as error:      # noqa: BLE001 - the test shows it
             why = repr(error)

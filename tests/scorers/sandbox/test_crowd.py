@@ -36,11 +36,12 @@ time.sleep(3)
 """
 THREADS = """import threading, time
 def f(x):
-    time.sleep(1.5)
-    threads = [threading.Thread(target=int) for _ in range(4)]
-    for thread in threads: thread.start()
-    for thread in threads: thread.join()
-    return x
+    until = time.monotonic() + WAIT_S
+    while True:             # the neighbour comes in this time, whenever that is
+        threads = [threading.Thread(target=time.sleep, args=(0.05,)) for _ in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        if time.monotonic() > until: return x
 if __name__ == "__main__": print(f(input()))
 """
 ROWS = [{"inputs": ["1"], "outputs": ["1"]}, {"tests": ["assert f(1) == 1"]}]
@@ -71,18 +72,17 @@ def beside(neighbour: LocalSandbox, work: Callable[[], Score]) -> Score:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_program_is_not_wrong_where_a_neighbour_took_its_processes(
+def test_a_program_is_not_judged_where_a_neighbour_took_its_processes(
         monkeypatch: pytest.MonkeyPatch, row: dict[str, object]) -> None:
     monkeypatch.setattr(supervision, "PROGRAM", ("-c", SHARED))
     monkeypatch.setattr(launch, "FIRST_UID", UNMAPPED)
     with closing(walled()) as sandbox, closing(walled()) as neighbour:
-        scorer = CodeTests(CodeConfig(), ScorersConfig(), sandbox)
+        scorer = CodeTests(CodeConfig(case_timeout_s=10.0, deadline_s=30.0), ScorersConfig(), sandbox)
 
-        def work() -> Score:
-            return scorer.score(f"```python\n{THREADS}```", {"type": "code", "answer": row})
+        def work(wait_s: float) -> Score:
+            program = THREADS.replace("WAIT_S", str(wait_s))
+            return scorer.score(f"```python\n{program}```", {"type": "code", "answer": row})
 
-        assert work().value == 1.0
-        try:
-            assert beside(neighbour, work).value == 1.0, "the neighbour was too slow to be in its way"
-        except Retryable as error:
-            assert "took the processes" in str(error)       # noqa: PT017 - either is right, and 0 is not
+        assert work(0.3).value == 1.0
+        with pytest.raises(Retryable, match="took the processes"):
+            beside(neighbour, lambda: work(6.0))
