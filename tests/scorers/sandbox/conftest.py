@@ -1,4 +1,4 @@
-"""One local sandbox for each kind of walls that this machine has."""
+"""One local sandbox for each kind of walls that this machine has, and servers with SandboxFusion's API."""
 
 from __future__ import annotations
 
@@ -12,10 +12,18 @@ from scorers.sandbox.choice import tried
 from scorers.sandbox.local import LocalSandbox
 from scorers.sandbox.program import Language, Limits, Outcome, Program, SandboxMissing
 from scorers.sandbox.seccomp import Walls
+from tests.scorers.sandbox.fusion_fakes import FakeServer, fake_servers
 
 LIMITS = Limits(wall_s=15.0, memory_bytes=256 << 20, processes=16, file_bytes=4 << 20, scratch_bytes=8 << 20,
                 output_bytes=6 << 20)
 Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def servers() -> Iterator[list[FakeServer]]:
+    """Three that answer as they are told to."""
+    with fake_servers(3) as three:
+        yield three
 
 
 @pytest.fixture(scope="session", params=[Walls.BUBBLEWRAP, Walls.LANDLOCK])

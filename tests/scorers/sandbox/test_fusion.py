@@ -28,12 +28,6 @@ SHORT = Limits(wall_s=0.4)
 
 
 @pytest.fixture
-def servers() -> Iterator[list[FakeServer]]:
-    with fake_servers(3) as three:
-        yield three
-
-
-@pytest.fixture
 def fusion(servers: list[FakeServer]) -> Iterator[FusionSandbox]:
     sandbox = FusionSandbox([server.url for server in servers], patience_s=5.0, margin_s=0.4)
     yield sandbox

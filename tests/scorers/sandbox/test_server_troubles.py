@@ -17,13 +17,7 @@ from scorers.sandbox.fusion import FusionSandbox
 from scorers.sandbox.program import Language, Program, SandboxUnavailable
 from scorers.sandbox.server_pool import ServerTrouble
 from tests.scorers.sandbox import fusion_fakes as fake
-from tests.scorers.sandbox.fusion_fakes import FakeServer, Reply, Request, fake_servers
-
-
-@pytest.fixture
-def servers() -> Iterator[list[FakeServer]]:
-    with fake_servers(3) as three:
-        yield three
+from tests.scorers.sandbox.fusion_fakes import FakeServer, Reply, Request
 
 
 @pytest.fixture
