@@ -12,13 +12,13 @@ naming the known ones. What is inside an answer (are its tests text?) is the sco
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from broker.errors import BadMessage
 from broker.row_values import UnknownType, hint, listed, shown, to_object
 from broker.verl_rows import of_verl
-from config.scorers import TaskConfig
+from config.scorers import TaskConfig, reads
 
 TASK_OF_TYPE: Final[Mapping[str, str]] = {
     "math": "math", "math_verifiable": "math", "gsm8k": "math", "hendrycks_math": "math", "prime_math": "math",
@@ -58,7 +58,7 @@ LIVEBENCH_TASKS: Final = (
     "web_of_lies_v2", "web_of_lies_v3", "house_traversal", "spatial", "zebra_puzzle",
     "cta", "tablereformat", "tablejoin", "connections", "plot_unscrambling", "typos",
 )
-_ASKED: Final = ("judge", "rubric", "tinyv")            # who is told the question
+_ASKED: Final = frozenset({"judge", "rubric", "tinyv"})     # who is told the question
 _BY_PATH: Final = ("code_context", "oracle_new_content", "oracle_patches", "files")     # objects keyed by file names
 
 
@@ -78,18 +78,24 @@ def route(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig] | None = No
     if not isinstance(row_type, str) or not row_type:
         raise BadMessage(f"verification_info needs a type, one of {listed(TASK_OF_TYPE)}; got {shown(row_type)}")
     task = _task(record.get("task") if record.get("verification_info") is not None else None, row_type, tasks)
-    judge = TASK_OF_TYPE.get(row_type) if tasks is None else tasks[task].scorer.type
+    kind = TASK_OF_TYPE.get(row_type)
+    judge, *others = [kind] if tasks is None else _judges(tasks[task])
     if judge == "custom":
         return task, info
-    if judge is None or TASK_OF_TYPE.get(row_type) != judge:
-        fitting = [known for known, its_task in TASK_OF_TYPE.items() if judge in {None, its_task}]
-        raise BadMessage(f"task {task!r} takes rows of type {listed(fitting)}; got {row_type!r}")
-    if judge == "format":
+    if judge is None or kind is None or not reads(judge, kind):
+        fitting = [known for known, its_kind in TASK_OF_TYPE.items() if judge is None or reads(judge, its_kind)]
+        raise BadMessage(f"task {shown(task)} takes rows of type {listed(fitting)}; got {shown(row_type)}")
+    if kind == "format":
         return task, {**info, "of": _of(info.get("of"), tasks or {})}
-    answer = _answer(info.get("answer"), row_type, judge)
-    if judge in _ASKED and "question" not in answer and (question := _question(record)):
+    answer = _answer(info.get("answer"), row_type, kind)
+    if {judge, *others} & _ASKED and "question" not in answer and (question := _question(record)):
         answer |= to_object({"question": question}, "the prompt")
     return task, {**info, "answer": answer}
+
+
+def _judges(task: TaskConfig) -> list[str | None]:
+    """The types of all that judge a task's rows, its own scorer's first."""
+    return [task.scorer.type, *(part.scorer.type for part in task.also.values())]
 
 
 def _info(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[str, Any]:
@@ -110,11 +116,11 @@ def _task(given: Any, row_type: str, tasks: Mapping[str, TaskConfig] | None) -> 
     task = given or (row_type if row_type in (tasks or {}) else TASK_OF_TYPE.get(row_type))
     if task is None:
         known = dict.fromkeys([*TASK_OF_TYPE, *(tasks or {})])
-        raise UnknownType(f"no scorer for rows of type {row_type!r}{hint(row_type, known)}; known are "
+        raise UnknownType(f"no scorer for rows of type {shown(row_type)}{hint(row_type, known)}; known are "
                           f"{listed(known)}")
     if tasks is not None and task not in tasks:
-        remedy = f"add `scorers.tasks.{task}: {{scorer: {{type: {TASK_OF_TYPE.get(row_type, 'custom')}}}}}`"
-        raise BadMessage(f"no scorer for task {task!r}{hint(task, tasks)}; scorers.tasks has {listed(tasks)}: "
+        remedy = f"add `scorers.tasks.{task[:100]}: {{scorer: {{type: {TASK_OF_TYPE.get(row_type, 'custom')}}}}}`"
+        raise BadMessage(f"no scorer for task {shown(task)}{hint(task, tasks)}; scorers.tasks has {listed(tasks)}: "
                          f"{remedy}")
     return task
 
@@ -150,7 +156,7 @@ def _answer(answer: Any, row_type: str, task: str) -> dict[str, Any]:
                          f"{listed(found) or 'nothing'}")
     if task == "livebench" and found["task"] not in LIVEBENCH_TASKS:
         name = str(found["task"])
-        raise UnknownType(f"LiveBench's task {name!r} is not scored{hint(name, LIVEBENCH_TASKS)}; those that are: "
+        raise UnknownType(f"LiveBench's task {shown(name)} is not scored{hint(name, LIVEBENCH_TASKS)}; those that are: "
                           f"{listed(LIVEBENCH_TASKS)}")
     return found
 
@@ -160,7 +166,7 @@ def _question(record: Mapping[str, Any]) -> str:
     chat = record.get("messages") if record.get("messages") is not None else record.get("prompt")
     if isinstance(chat, str):
         return chat
-    asked = [turn["content"] for turn in (chat if chat is not None else ())
+    asked = [turn["content"] for turn in (chat if isinstance(chat, Iterable) else ())
              if isinstance(turn, Mapping) and turn.get("role") == "user" and isinstance(turn.get("content"), str)]
     return asked[-1] if asked else ""
 
@@ -171,9 +177,9 @@ def _reference(value: Any) -> str:
         if len(value) != 1:
             raise BadMessage(f"no answer: a reference must be one value, got a list of {len(value)}: {shown(value)}")
         return _reference(value[0])
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return str(value)
     text = value.strip() if isinstance(value, str) else ""
+    if (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and math.isfinite(value)):
+        text = str(value)
     if not text:
         raise BadMessage(f"no answer to check against in verification_info: the value is {shown(value)}")
     return text

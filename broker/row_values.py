@@ -17,7 +17,10 @@ import numpy as np
 from broker.errors import BadMessage
 
 _MAX_DEPTH: Final = 100                         # of lists and objects in one another: what travels has to be unpacked
+_MAX_BITS: Final = 14_284                       # of an integer: Python writes 4,300 digits, and no more
 _SHOWN_CHARS: Final = 120                       # of a value in a message
+_LISTED_CHARS: Final = 4000                     # of names in a message
+_NAME_CHARS: Final = 100                        # that a name may have: comparing longer ones takes seconds
 
 
 class UnknownType(BadMessage):
@@ -50,6 +53,8 @@ def _plain(value: Any, name: str, depth: int = 1) -> Any:
         return _text(value, name)
     if isinstance(value, dt.date):          # parquet's; Reasoning360 has the date of a question
         return value.isoformat()
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise BadMessage(f"{name} holds an integer of more than 4,300 digits, which can't be written as JSON")
     if value is None or isinstance(value, bool | int | float):
         return value
     raise BadMessage(f"{name} can't be written as JSON: {type(value).__name__} {shown(value)}")
@@ -67,14 +72,17 @@ def _text(text: Any, name: str) -> str:
 
 def hint(name: str, known: Collection[str]) -> str:
     """What was probably meant, as the end of a message; "" where nothing is near."""
+    if len(name) > _NAME_CHARS:
+        return ""
     near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=1, cutoff=0.5)
     found = [other for other in known if other.lower() in near]
     return f"; did you mean {found[0]}?" if found else ""
 
 
 def listed(names: Any) -> str:
-    """Names for a message."""
-    return ", ".join(map(str, names))
+    """Names for a message, cut where there are too many."""
+    text = ", ".join(map(str, names))
+    return text if len(text) <= _LISTED_CHARS else f"{text[:_LISTED_CHARS]}..."
 
 
 def shown(value: Any) -> str:

@@ -56,6 +56,7 @@ _METRICS: Final = (None, "default", "prime_math", _JUDGED)
 
 # RRM and TinyV have the same names for data sources; RRM's rows have criteria.
 _GRADED, _VERIFIED = "rubric", "tinyv"
+_SETUP: Final = {"tinyv_setup": "mode", "tinyv_weight": "weight"}       # their settings, as a scorer's here
 
 # How a type's answer is made of `reward_model.ground_truth` and `extra_info`, which has the text of the row's prompt
 # under "prompt" where it brings no other; of a type that is not here it is `{"value": ground_truth}`.
@@ -85,6 +86,7 @@ def of_verl(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[
     row_type = _type_of_source(source, extra)
     if row_type == _GRADED:
         row_type = _verifier(source, extra, tasks)
+        _check_setup(model, row_type, tasks)
     answer = _ANSWER_OF[row_type](truth, extra) if row_type in _ANSWER_OF else {"value": truth}
     return {"type": row_type, "answer": answer}
 
@@ -127,6 +129,16 @@ def _verifier(source: str, extra: Mapping[str, Any], tasks: Mapping[str, TaskCon
                          "beside it, in criteria. TinyV's judge needs none, and is a task of its own: "
                          "`scorers.tasks.tinyv: {scorer: {type: tinyv}}`")
     return _VERIFIED
+
+
+def _check_setup(model: Mapping[str, Any], row_type: str, tasks: Mapping[str, TaskConfig]) -> None:
+    """How rule and verifier meet is a setting of the run, there and here; a row that says it has to say the same."""
+    section = tasks[row_type].scorer if row_type in tasks else None
+    for key, ours in _SETUP.items():
+        said, has = model.get(key), getattr(section, ours, None)
+        if said is not None and has is not None and said != has:
+            raise BadMessage(f"reward_model.{key} is {shown(said)}, which a row can't choose: scorers.tasks.{row_type}."
+                             f"scorer.{ours} says it for all rows, and is {has!r}")
 
 
 def _code(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class EndpointConfig(Section):
     """Variable of the scorers' environment that holds the key. Where it is unset, none is sent."""
     max_tokens: int = Field(2048, ge=1)
     """Of one reply, its thinking included."""
-    temperature: float = Field(0.0, ge=0)
+    temperature: float = Field(0.0, ge=0, le=2)
     """Always sent. Above 0 the same answer may be judged differently each time."""
     timeout_s: float = Field(60.0, gt=0)
     """Seconds for one reply, from the moment that its call begins."""

@@ -22,6 +22,9 @@ class ShapeConfig(Section):
     answer: Literal["auto", "box", "block", "tag", "any"] = "auto"
     """What has to stand after the thinking, closed and filled: a box, a fenced block, an `<answer>`, or any text.
     `auto`: what the row's type is scored by."""
+    finish: Literal["required", "optional"] = "required"
+    """Whether the model has to have ended by itself; a completion that was cut off at its longest has not. Of a text
+    alone nobody knows, unless its row says so."""
     language: Language | None = None
     """Script that the text is written in. One letter of another script is wrong; languages of one script can't be told
     apart."""
@@ -38,8 +41,6 @@ class FormatConfig(ShapeConfig):
 
     box: bool | None = None
     """An older word for `answer`: true is `box`, false is `any`."""
-    finish: Literal["required", "optional"] = "required"
-    """Whether the model has to have ended by itself; a completion that was cut off at its longest has not."""
     mode: Literal["gate", "mix", "penalty"] = "gate"
     """`gate`: a wrong shape makes the reward 0. `mix`: the reward is (1 - weight) x score + weight x format.
     `penalty`: a wrong shape takes `weight` off the reward."""

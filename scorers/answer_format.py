@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from broker.messages import FinishReason, Score, ScoreStatus
 from config.rewards import FormatConfig, ShapeConfig
-from scorers.extract import MAX_RESPONSE_CHARS, THINK_CLOSE, THINK_OPEN, response_part
+from scorers.extract import MAX_RESPONSE_CHARS, THINK_CLOSE, THINK_OPEN, Unanswered, closed_part, within
 from scorers.format_language import foreign_script
 from scorers.format_shapes import missing
 
@@ -51,13 +51,12 @@ class AnswerFormat:
 
     def _problem(self, text: str, info: Mapping[str, Any], finish: FinishReason | None) -> str | None:
         config = self._config
-        if isinstance(config, FormatConfig) and config.finish == "required" and finish is FinishReason.LENGTH:
+        if config.finish == "required" and finish is FinishReason.LENGTH:
             return "cut off at its longest, it did not end by itself"
-        if len(text) > MAX_RESPONSE_CHARS:
-            return f"a text of {len(text)} characters; {MAX_RESPONSE_CHARS} is the limit"
-        response = response_part(text)
-        if response is None:
-            return "the thinking was never closed"
+        try:
+            response = closed_part(within(text, MAX_RESPONSE_CHARS, "a text"))
+        except Unanswered as error:
+            return str(error)
         if config.think == "required" and (problem := _thought(text, config.min_think)):
             return problem
         shape = ("box" if config.box else "any") if isinstance(config, FormatConfig) and config.box is not None else (

@@ -17,9 +17,9 @@ from typing import Any, Final
 from broker.errors import BadMessage
 from broker.row_values import shown
 from config.scorers import ChoiceConfig
-from scorers.extract import last_answer, last_box
+from scorers.extract import Unanswered, last_answer, last_box
 from scorers.latex_text import words
-from scorers.short_answer import MAX_ANSWER_CHARS, SelfTest, ShortAnswer, Unanswered, Verdict, stated
+from scorers.short_answer import MAX_ANSWER_CHARS, SelfTest, ShortAnswer, Verdict, stated
 
 RULES: Final = 2        # raise it with any change here, in short_answer, latex_text or extract that can change a score
 _MOST_OPTIONS: Final = 26

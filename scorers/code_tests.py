@@ -16,17 +16,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from broker.messages import Score, ScoreStatus
 from config.scorers import CodeConfig, ScorersConfig
 from scorers.code_harness import Job, Verdict, harness, new_nonce, verdict_of
 from scorers.code_output import difference
-from scorers.code_rows import ALIASES, Harnessed, StdioCase, Suite, suite_of
+from scorers.code_rows import Harnessed, StdioCase, Suite, suite_of
+from scorers.code_source import program_of
 from scorers.code_tally import CaseTally
-from scorers.extract import MAX_RESPONSE_CHARS, last_block, response_part
+from scorers.extract import Unanswered
 from scorers.sandbox.allowance import Allowance
 from scorers.sandbox.program import (
     CROWDED,
@@ -78,6 +78,13 @@ class CodeTests:
             Retryable: the sandbox failed.
             BadMessage: as `check_row`.
         """
+        return self._scored(verification_info, lambda language: program_of(text, language))
+
+    def score_program(self, program: str, verification_info: Mapping[str, Any]) -> Score:
+        """The same of a program by itself, whatever stands in it. Raises as `score`."""
+        return self._scored(verification_info, lambda _: program)
+
+    def _scored(self, verification_info: Mapping[str, Any], answered: Callable[[Language], str]) -> Score:
         started = time.monotonic()
         suite = self._suite_of(verification_info)
         if suite.language not in self._sandbox.languages:
@@ -87,11 +94,10 @@ class CodeTests:
         if (longest := _longest_output(suite)) > most:
             reason = f"a case expects {longest} bytes of output; the sandbox here ({self._sandbox.name}) carries {most}"
             return self._score(started, None, reason, {})
-        source = program_of(text, suite.language)
-        if source.text is None:
-            return self._score(started, 0.0, f"no answer: {source.problem}", {"passed": 0.0})
         try:
-            tally = self._judge(source.text, suite)
+            tally = self._judge(answered(suite.language), suite)
+        except Unanswered as error:
+            return self._score(started, 0.0, f"no answer: {error}", {"passed": 0.0})
         except ProgramTooLarge as error:
             return self._score(started, None, str(error), {})
         value, share, reason = tally.verdict()
@@ -264,26 +270,6 @@ class CodeTests:
 
     def _over_deadline(self) -> str:
         return f"the deadline of {self._config.deadline_s:g} s for all cases is over"
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    text: str | None
-    problem: str = ""
-
-
-def program_of(text: str, language: Language) -> _Source:
-    """The program of a completion: its last closed code block in that language, else the last without one."""
-    response = response_part(text)
-    if response is None:
-        return _Source(None, "the thinking was never closed")
-    if len(response) > MAX_RESPONSE_CHARS:
-        return _Source(None, f"a response of {len(response)} characters; {MAX_RESPONSE_CHARS} is the limit")
-    tags = {alias for alias, named in ALIASES.items() if named is language}
-    block = last_block(response, tags)
-    if block is None:
-        return _Source(None, "no closed code block after the thinking")
-    return _Source(block) if block.strip() else _Source(None, "the code block is empty")
 
 
 def _longest_output(suite: Suite) -> int:

@@ -19,6 +19,7 @@ from rq.timeouts import BaseDeathPenalty
 
 from broker.keys import ROLLOUTS, Keys
 from broker.stats import keys_of
+from broker.work_meter import WorkMeter
 from config.scorers import QUEUES, QueueName
 from scorers.jobs import FUNCTION
 
@@ -42,13 +43,23 @@ class ScoringWorker(SimpleWorker):
 
     Args:
         stop: set by a signal that came before RQ's own handlers were there; they see every later one.
+        meter: told when it waits for a job and when it has one; what RQ does between two jobs is work.
     """
 
     death_penalty_class = _NoAlarm
 
-    def __init__(self, *args: Any, stop: threading.Event, **options: Any) -> None:
+    def __init__(self, *args: Any, stop: threading.Event, meter: WorkMeter | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
         self._stop_before = stop
+        self._meter = meter or WorkMeter()
+
+    def dequeue_job_and_maintain_ttl(self, timeout: int | None, max_idle_time: int | None = None) -> Any:
+        """RQ's own, measured: the one place where it waits."""
+        self._meter.hold(0.0, "rollouts")
+        try:
+            return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
+        finally:
+            self._meter.hold(1.0)
 
     def _install_signal_handlers(self) -> None:
         super()._install_signal_handlers()      # type: ignore[no-untyped-call]

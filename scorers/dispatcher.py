@@ -5,7 +5,8 @@ process of its own beside the workers; any number may run at once, in one consum
 where it is until its hand-over, so a dispatcher's death loses nothing and the generators know nothing of RQ.
 
 A queue's list is kept short, a little more than its workers are about to take, and what comes meanwhile is held back:
-so a job is made when it is wanted, of as many groups as wait by then. Held entries are leased like work.
+so a job is made when it is wanted, of as many groups as wait by then. Held entries are leased like work; those that are
+gone, because nobody waits for them any more, are let go.
 
 What a worker that had to end has handed back is delivered again at once.
 
@@ -16,6 +17,7 @@ its lease begins anew; anything else: the next attempt.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -28,6 +30,8 @@ from broker.joining import Joined
 from broker.keys import ROLLOUTS
 from broker.streams import Consumer, Entry
 from broker.tally import read_stats
+from broker.watchdog import FIRST_S as LONG_WAIT_S
+from config.run import API
 from config.scorers import QueueName
 from scorers.delivery import Delivery
 from scorers.jobs import CONSUMER
@@ -39,6 +43,7 @@ BLOCK_S = 0.25              # for new entries, while nothing is held
 HELD_BLOCK_S = 0.02         # and while something is: a worker may want a job by then
 COUNT = 64
 AHEAD = 2                   # jobs in a queue's list for each of its workers
+REQUESTS = 64               # of the reward server, each one text, that wait for a judge in one job
 JOB_S = 0.25                # of work in a job: RQ's own 8 ms are little beside it, and nobody waits long for the last
 LOOK_EVERY_S = 2.0          # at who serves what
 SAY_EVERY_S = 10.0
@@ -67,6 +72,7 @@ class Dispatcher:
             if time.monotonic() - self._swept > every or self.rollouts.is_handed_back():
                 self._swept = time.monotonic()
                 self.rollouts.renew()
+                self.let_go()
                 self.sweep()
                 self._say_aloud()
             waiting = any(self.held.values())
@@ -86,7 +92,7 @@ class Dispatcher:
         """Make jobs of all that is held, whether or not their queues have room."""
         for queue, entries in self.held.items():
             while entries:
-                self._enqueue(queue, self.config.groups_per_job)
+                self._enqueue(queue, self._most(queue))
 
     def deliver(self) -> None:
         """Make jobs of what is held, as many as the queues have room for."""
@@ -102,9 +108,13 @@ class Dispatcher:
             room = AHEAD * workers - self._jobs_waiting(queue)
             for _ in range(room):
                 if waiting := len(self.held[queue]):
-                    size = job_size(waiting, workers, costs.get(queue), self.config.groups_per_job,
-                                    is_waiting=queue == WAITING)
+                    size = job_size(waiting, workers, costs.get(queue), self._most(queue), is_waiting=queue == WAITING)
                     self._enqueue(queue, size)
+
+    def let_go(self) -> None:
+        """Forget what is held and no longer leased: a job of it would be made for nothing."""
+        self.held = {queue: deque(entry for entry in entries if self.rollouts.holds(entry))
+                     for queue, entries in self.held.items()}
 
     def sweep(self) -> None:
         """Hold entries whose job is gone again, and forget jobs whose entry is gone."""
@@ -120,6 +130,11 @@ class Dispatcher:
             self.hold(again)
         doubtful = [entry_id for entry_id, job in carriers.items() if job not in believed]
         link(lambda _: self.delivery.forget_gone(doubtful))
+
+    def _most(self, queue: QueueName) -> int:
+        """Groups of a job. The reward server's are one text each, and wait for a judge as well together as alone."""
+        most = self.config.groups_per_job
+        return max(most, REQUESTS) if queue == WAITING and self.joined.run.name == API else most
 
     def _enqueue(self, queue: QueueName, size: int) -> None:
         """One job of the first `size` entries that are held for the queue, or of what there is."""
@@ -147,6 +162,7 @@ class Dispatcher:
 
     def _say(self) -> None:
         held = sum(map(len, self.held.values()))
+        self.heartbeat.meter.hold(float(held > 0), "rollouts")
         self.heartbeat.say(f"{held} groups wait for a worker" if held else "waiting for rollouts")
 
     def _say_aloud(self) -> None:
@@ -176,7 +192,8 @@ def job_size(waiting: int, workers: int, seconds_a_group: float | None, most: in
 
 def run_dispatcher(joined: Joined, name: str, stop: threading.Event) -> int:
     """Deliver until stopped. Returns the exit code."""
-    heartbeat = Heartbeat(joined.link, joined.keys, "dispatcher", name)
+    heartbeat = Heartbeat(joined.link, joined.keys, "dispatcher", name,
+                          long_wait_s=math.inf if joined.run.name == API else LONG_WAIT_S)
     try:
         Dispatcher(joined, heartbeat).run(stop)
     finally:

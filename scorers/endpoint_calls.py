@@ -25,7 +25,7 @@ from broker.errors import Permanent, PipelineError, Retryable
 from config.endpoint import EndpointConfig
 from scorers.call_gate import Gate
 from scorers.endpoint_hosts import Host, Hosts
-from scorers.endpoint_wire import Busy, EndpointMisused, HostAway, HostTrouble, Reply, Wire
+from scorers.endpoint_wire import UNENDED, Busy, EndpointMisused, HostAway, HostTrouble, Reply, Wire
 from scorers.reply_cache import Replies
 
 T = TypeVar("T")
@@ -73,9 +73,10 @@ class Calls:
             self._count(MISSES if kept is None else HITS)
             if kept is not None:
                 return kept
-        body = json.dumps({**settings, "messages": list(messages), "stream": False}).encode("ascii")
+        whole = [{part: _whole(text) for part, text in message.items()} for message in messages]
+        body = json.dumps({**settings, "messages": whole, "stream": False}).encode("ascii")
         reply = await self._fail_over(partial(self._wire.complete, body=body))
-        if self._config.cache and reply.text:
+        if self._config.cache and reply.text not in {"", UNENDED}:      # which the server's settings may have made
             await asyncio.to_thread(self._replies.keep, name, _packed(reply))
         return reply
 
@@ -145,6 +146,11 @@ def _verdict(errors: Sequence[PipelineError]) -> PipelineError:
     """Of all servers together: nobody needs to act while one of them may get well."""
     kind = EndpointMisused if all(isinstance(error, Permanent) for error in errors) else EndpointUnavailable
     return kind("; ".join(map(str, errors)))
+
+
+def _whole(text: str) -> str:
+    """The text without halves of surrogate pairs, which are no characters: vLLM refuses a question with one."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _digest(question: Any) -> str:

@@ -29,16 +29,19 @@ from pydantic import SecretStr
 
 from broker.errors import Permanent, Retryable
 from config.logs import MASK
+from scorers.extract import THINK_OPEN
 
 CONNECT_S: Final = 10.0
 KEEP_S: Final = 3.0                     # an idle connection; uvicorn, and so vLLM, closes it after 5
 LIST_S: Final = 10.0                    # for the names of its models
 REPLY_BYTES: Final = 4 << 20
+UNENDED: Final = THINK_OPEN             # instead of a reply, where there were thoughts and then nothing
 SAID_CHARS: Final = 300                 # of what a server says of an error
 _AWAY: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 _THIS_REQUEST: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                                   HTTPStatus.UNPROCESSABLE_ENTITY})
 _BROKEN_OFF: Final = frozenset({"abort", "error"})      # finish reasons of vLLM and SGLang: what came is no reply
+_THOUGHTS: Final = ("reasoning", "reasoning_content")   # vLLM's name, and the one that it and others had before
 _OUT_OF_MONEY: Final = "insufficient_quota"     # OpenAI's code for a 429 that no waiting ends
 
 
@@ -74,7 +77,7 @@ class Busy(Exception):
 class Reply:
     """What the model said."""
 
-    text: str                   # "" where it said nothing, or thought and did not come to an end
+    text: str                   # "" where it said nothing, UNENDED where it only thought
     finish_reason: str | None   # "length": it was cut off
     cached: bool = False        # it said so before
     seconds: float = field(default=0.0, compare=False)      # of the call; none where it said so before
@@ -104,7 +107,8 @@ class Wire:
         found = await self._exchange("POST", url, body, self._timeout_s)
         try:
             choice = found["choices"][0]
-            text, finish_reason = choice["message"]["content"], choice.get("finish_reason")
+            message, finish_reason = choice["message"], choice.get("finish_reason")
+            text = UNENDED if message["content"] in (None, "") and _has_thought(message) else message["content"]
         except (LookupError, TypeError, AttributeError):
             raise HostTrouble(f"{url}: a reply without a message") from None
         if not isinstance(text, str | None) or not isinstance(finish_reason, str | None):
@@ -176,6 +180,11 @@ class Wire:
         return EndpointMisused(what)
 
 
+def _has_thought(message: Mapping[str, Any]) -> bool:
+    """Whether a server that tells thoughts from the reply (vLLM's --reasoning-parser) found some."""
+    return any(isinstance(thoughts := message.get(name), str) and thoughts.strip() for name in _THOUGHTS)
+
+
 @cache
 def _trusted() -> ssl.SSLContext:
     """Whose certificates are believed. To read them takes longer than a call."""
@@ -197,6 +206,8 @@ def _said(data: bytes, key: str) -> tuple[str, str]:
     try:
         error = json.loads(data)
         error = error.get("error", error)
+        if isinstance(error, str):              # as vLLM has it for a wrong key
+            error = {"message": error}
         code, text = str(error.get("code")), str(error.get("message") or text)
     except (ValueError, AttributeError, RecursionError):
         pass

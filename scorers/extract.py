@@ -42,6 +42,30 @@ class Block:
     text: str       # the lines between the fences, as they are but for the opening fence's indentation
 
 
+class Unanswered(Exception):
+    """A completion gives nothing to compare; the message is the reason of its zero."""
+
+
+def answering_part(text: str) -> str:
+    """What follows the thinking, as `response_part`. Raises Unanswered: there is none, or it is too long."""
+    return within(closed_part(text), MAX_RESPONSE_CHARS, "a response")
+
+
+def closed_part(text: str) -> str:
+    """The same, however long it is. Raises Unanswered."""
+    response = response_part(text)
+    if response is None:
+        raise Unanswered("the thinking was never closed")
+    return response
+
+
+def within(text: str, max_chars: int, what: str = "an answer") -> str:
+    """`text`, called `what` in the message. Raises Unanswered where it has more characters."""
+    if len(text) > max_chars:
+        raise Unanswered(f"{what} of {len(text)} characters; {max_chars} is the limit")
+    return text
+
+
 def response_part(text: str) -> str | None:
     """What follows the last closed thinking span, without the marks of the turn's end; all where there is no span.
 

@@ -1,8 +1,10 @@
 """The shape of an answer alone: rows that ask for nothing else.
 
 In: the text of a completion, and a row `{"type": "format", "of": {...}}` around another row's `verification_info`,
-which says what shape is wanted: a box for mathematics, a block in its language for a program. Out: 1 or 0
-(`scorers.answer_format`). A text has no finish reason; `format:` of a task sees it, beside any scorer.
+which says what shape is wanted: a box for mathematics, a block in its language for a program. A row of another type,
+which a task gives to this scorer, is that other row itself. Out: 1 or 0 (`scorers.answer_format`). A text does not say
+how it ended: a row about a recorded one may (`"finish_reason": "length"`), and in a run `format:` of a task sees it,
+beside any scorer.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from broker.errors import BadMessage
-from broker.messages import Score
+from broker.messages import FinishReason, Score
+from broker.row_values import shown
 from config.scorers import FormatTaskConfig
 from scorers.answer_format import VERSION, AnswerFormat
 from scorers.custom import SimpleScorer
@@ -30,12 +33,14 @@ class FormatAnswer(SimpleScorer):
         self._format = AnswerFormat(config)
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
-        """Raises BadMessage where there is no other row's verification_info."""
+        """Raises BadMessage where there is no other row's verification_info, or no such finish reason."""
         self._of(verification_info)
+        self._finish(verification_info)
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
         """1 where the answer looks as its row wants. Raises BadMessage as `check_row`."""
-        return replace(self._format.score(text, self._of(verification_info)), scorer=self.name)
+        found = self._format.score(text, self._of(verification_info), self._finish(verification_info))
+        return replace(found, scorer=self.name)
 
     def self_test(self) -> None:
         """Raises SelfTestFailed unless an unfinished thought and nothing at all are 0."""
@@ -45,8 +50,18 @@ class FormatAnswer(SimpleScorer):
                 raise SelfTestFailed(f"the format scorer gives {score.value} for {text!r}, where 0 is right")
 
     def _of(self, verification_info: Mapping[str, Any]) -> Mapping[str, Any]:
+        if verification_info.get("type", self.name) != self.name:
+            return verification_info
         of = verification_info.get("of")
         if not isinstance(of, Mapping) or not isinstance(of.get("type"), str):
             raise BadMessage("a format row needs `of`, the verification_info of the row whose shape is wanted; got "
                              f"{of!r:.80}")
         return of
+
+    def _finish(self, verification_info: Mapping[str, Any]) -> FinishReason | None:
+        said = verification_info.get("finish_reason") if verification_info.get("type") == self.name else None
+        try:
+            return None if said is None else FinishReason(said)
+        except ValueError:
+            raise BadMessage(f"finish_reason of a format row is one of {', '.join(FinishReason)}; got "
+                             f"{shown(said)}") from None

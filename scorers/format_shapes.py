@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from scorers.code_rows import ALIASES
-from scorers.code_tests import program_of
-from scorers.extract import fenced_blocks, last_answer, last_box
+from scorers.code_source import program_of
+from scorers.extract import Unanswered, fenced_blocks, last_answer, last_box
 from scorers.sandbox.program import Language
 from scorers.swe_answer import patch_of, whole_file
 from scorers.swe_edits import NoEdit, edits_of, solution_of
@@ -71,7 +71,11 @@ def _program(response: str, info: Mapping[str, Any]) -> str | None:
     answer = info.get("answer")
     name = answer.get("language") if isinstance(answer, Mapping) else None
     language = ALIASES.get(str(name or "python").strip().lower(), Language.PYTHON)
-    return program_of(response, language).problem or None
+    try:
+        program_of(response, language)
+    except Unanswered as error:
+        return str(error)
+    return None
 
 
 def _edit(response: str, info: Mapping[str, Any]) -> str | None:

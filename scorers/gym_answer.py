@@ -20,14 +20,14 @@ from typing import Any, Final
 from broker.errors import BadMessage, Permanent
 from broker.messages import Score, ScoreStatus
 from config.scorers import GymConfig, ScorersConfig
-from scorers.extract import MAX_RESPONSE_CHARS, last_answer, last_box, response_part
+from scorers.extract import Unanswered, answering_part, last_answer, last_box
 from scorers.gym_rows import Row, row_of, version
 from scorers.gym_rules import counted, refusal
 from scorers.gym_runs import LibraryUnfit, Said, ask
 from scorers.sandbox.program import Sandbox
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 
-RULES: Final = 1                # raise it with any change here or in what this imports that can change a score
+RULES: Final = 2                # raise it with any change here or in what this imports that can change a score
 
 
 @dataclass(slots=True)
@@ -137,11 +137,10 @@ class GymAnswer:
 
     def _answer(self, text: str) -> tuple[str | None, str]:
         """The answer of a completion, or why there is none."""
-        response = response_part(text)
-        if response is None:
-            return None, "the thinking was never closed"
-        if len(response) > MAX_RESPONSE_CHARS:
-            return None, f"a response of {len(response)} characters; {MAX_RESPONSE_CHARS} is the limit"
+        try:
+            response = answering_part(text)
+        except Unanswered as error:
+            return None, str(error)
         match self._config.part:
             case "answer":
                 found, where = last_answer(response), "<answer>"

@@ -37,7 +37,7 @@ _FUNCTIONS: Final = frozenset((
     "exp", "log", "ln", "sqrt", "Abs", "pi"))
 _OTHERS: Final = frozenset("_NOQS")     # letters that mean more to sympy than a symbol
 _MOVE: Final = re.compile(r"[A-Za-z']{1,4}\d{0,2}'?", re.ASCII)
-_NUMBER: Final = re.compile(r"\d[\d.]*")
+_NUMBER: Final = re.compile(r"[-\u2212]?\d[\d.]*")
 _EMPTY: Final = ('""', "''")    # polynomial_equations wants this where nothing solves the equation
 
 
@@ -118,9 +118,32 @@ def _probability(answer: str, row: Row) -> str | None:
 
 
 def _one_number(answer: str, row: Row) -> str | None:
-    """The library takes the first of several."""
+    """The library takes the first of several, and does not see its sign."""
+    found = _NUMBER.findall(answer)
+    if len(found) != 1:
+        return "it does not have one number"
+    return None if found[0][0].isdigit() or row.gold.strip().startswith("-") else "it is below zero"
+
+
+def _one_fraction(answer: str, row: Row) -> str | None:
+    """The library is content with the beginning of a text in LaTeX."""
     del row
-    return None if len(_NUMBER.findall(answer)) == 1 else "it does not have one number"
+    return None if len(_NUMBER.findall(answer)) == 2 else "it does not have one fraction"
+
+
+def _decimal(answer: str, row: Row) -> str | None:
+    """Twelve digits are asked for, and the library is content with a thousandth: 0 is as good as whatever is small."""
+    try:
+        value, right = float(answer), float(row.gold)
+    except (ValueError, OverflowError):
+        return "it is no number"
+    return None if abs(value - right) <= 1e-3 * abs(right) else "it is another number"
+
+
+def _no_longer(answer: str, row: Row) -> str | None:
+    """The library pays for the right beginning, whatever follows it."""
+    given, right = answer.lower(), row.gold.strip().lower()
+    return "it goes on after the right one" if given != right and given.startswith(right) else None
 
 
 def _moves(answer: str, row: Row) -> str | None:
@@ -142,4 +165,6 @@ def _bare(expression: str) -> str:
 _RULES: Final[Mapping[str, Callable[[str, Row], str | None]]] = {
     "game_of_life_halting": _halting, "countdown": _numbers, "puzzle24": _numbers, "coin_flip": _probability,
     "gsm_symbolic": _one_number, "rubiks_cube": _moves, "propositional_logic": _conclusion,
+    "fraction_simplification": _one_fraction, "decimal_arithmetic": _decimal, "spell_backward": _no_longer,
+    "letter_jumble": _no_longer,
 }

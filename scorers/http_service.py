@@ -15,25 +15,29 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
-from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp
 
 log = logging.getLogger(__name__)
 
 GONE: Final = 499                       # what nobody reads
+BODY_S: Final = 30.0                    # for a body to arrive: the clients of these services wait no longer for a reply
 
 
-async def read_body(request: Request, most_bytes: int) -> bytes | Response:
-    """The request's body, or what is wrong with it: no JSON 415, too large 413."""
+async def read_body(request: Request, most_bytes: int, *, within_s: float = BODY_S) -> bytes | Response:
+    """The request's body, or what is wrong with it: no JSON 415, too large 413, too slow 408."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         return error(415, "the request's content-type has to be application/json", connection="close")
     body = bytearray()
     try:
-        async for piece in request.stream():
-            body += piece
-            if len(body) > most_bytes:
-                return error(413, f"more than {most_bytes >> 20} MiB of request", connection="close")
+        async with asyncio.timeout(within_s):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > most_bytes:
+                    return error(413, f"more than {most_bytes >> 20} MiB of request", connection="close")
+    except TimeoutError:
+        return error(408, f"the request's body had not come within {within_s:g} s", connection="close")
     except ClientDisconnect:
         return Response(status_code=GONE)
     return bytes(body)
@@ -83,7 +87,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def serve_app(app: Starlette, host: str, port: int, **options: Any) -> int:
+def serve_app(app: ASGIApp, host: str, port: int, **options: Any) -> int:
     """Serve until SIGTERM or Ctrl-C, and then what is under way. 0: stopped; 1: it could not start.
 
     Args:

@@ -22,7 +22,7 @@ from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
 from broker.row_values import shown
 from config.scorers import InstructionsConfig, ScorersConfig
-from scorers.extract import MAX_RESPONSE_CHARS, response_part
+from scorers.extract import Unanswered, answering_part
 from scorers.instructions.arguments import Check
 from scorers.instructions.catalogue import checks_of
 from scorers.instructions.texts import squeezed
@@ -58,12 +58,12 @@ class InstructionFollowing:
         """See the module. Raises BadMessage as `check_row`."""
         started = time.monotonic()
         checks = checks_of_row(verification_info)
-        response = response_part(text)
         prompt = None if any(map(_asks_for_a_copy, checks)) else verification_info["answer"].get("prompt")
-        nothing = _why_no_response(response, prompt)
-        if response is None or nothing is not None:
-            faults: dict[str, str | None] = dict.fromkeys(checks, nothing)
-            reason = f"no response: {nothing}"
+        faults: dict[str, str | None]
+        try:
+            response = _response(text, prompt)
+        except Unanswered as error:
+            faults, reason = dict.fromkeys(checks, str(error)), f"no response: {error}"
         else:
             faults = {name: check(response) for name, check in checks.items()}
             reason = _reason(faults)
@@ -138,17 +138,14 @@ def _asks_for_a_copy(instruction: str) -> bool:
     return instruction.startswith(("copy:", "new:copy_"))
 
 
-def _why_no_response(response: str | None, prompt: Any) -> str | None:
-    """Why nothing was answered; None where something was."""
-    if response is None:
-        return "the thinking never ends"
-    if len(response) > MAX_RESPONSE_CHARS:
-        return f"{len(response)} characters, more than {MAX_RESPONSE_CHARS}"
+def _response(text: str, prompt: Any) -> str:
+    """What a completion says. Raises Unanswered where that is nothing."""
+    response = answering_part(text)
     if is_contentless(response):
-        return "nothing is said in it"
+        raise Unanswered("nothing is said in it")
     if isinstance(prompt, str) and prompt.strip() and squeezed(response) == squeezed(prompt):
-        return "it is the prompt again"
-    return None
+        raise Unanswered("it is the prompt again")
+    return response
 
 
 def _reason(faults: Mapping[str, str | None]) -> str:

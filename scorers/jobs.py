@@ -13,8 +13,10 @@ import contextlib
 import logging
 import math
 import threading
+import time
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rq import get_current_job
 
@@ -97,7 +99,7 @@ class Worker:
             return
         self.heartbeat.say(f"scoring group {entry.group_id}", groups=str(self._groups))
         try:
-            scored = self.scorer.score(rollout, self.name)
+            scored = replace(self.scorer.score(rollout, self.name), scored_at=time.time(), attempts=attempts)
         except Permanent as error:
             self.rollouts.bury(entry, reason=str(error), attempts=attempts, traceback=traceback.format_exc())
             return
@@ -106,7 +108,9 @@ class Worker:
         if self.joined.run.name != API and (problem := too_few_scored(scored, least)) is not None:
             self.rollouts.bury(entry, reason=problem, attempts=attempts)
         else:
-            self._groups += self.rollouts.hand_over(entry, SCORED, codec.encode_scored(scored))
+            counted = self.rollouts.hand_over(entry, SCORED, codec.encode_scored(scored))
+            self._groups += counted
+            self.heartbeat.meter.count(groups=counted)
         self.scorer.tally.write(self.joined.link.client, self.joined.keys)
 
     def hand_back(self) -> None:

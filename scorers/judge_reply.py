@@ -25,6 +25,7 @@ from scorers.judge_prompt import Case
 
 MAX_REPLY_CHARS: Final = 100_000
 CUT_OFF: Final = "length"               # the finish reason of a reply that ran out of tokens
+ENDED_BY: Final = "by max_tokens or the end of its context"     # which of the two, a server does not say
 _MAX_LINE_CHARS: Final = 200            # of a line that is a verdict
 _SHOWN_CHARS: Final = 120
 
@@ -76,7 +77,7 @@ def verdict_of(text: str | None, finish_reason: str | None, case: Case) -> Verdi
         case: what the judge was asked about.
     """
     if finish_reason == CUT_OFF:
-        return Verdict(None, f"the judge's reply was cut off by its max_tokens: {_shown(text or '')}")
+        return Verdict(None, f"the judge's reply was cut off {ENDED_BY}: {_shown(text or '')}")
     if not text or not text.strip():
         return Verdict(None, "the judge's reply is empty")
     if len(text) > MAX_REPLY_CHARS:

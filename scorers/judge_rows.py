@@ -1,9 +1,10 @@
 r"""Rows that a judge scores, and the part of a response that it gets to see.
 
 In: a row's `verification_info`, and the text of a completion. Out: reference, question and protocol of the row; the
-answer to judge, or why there is none. Types `judge` and `llm_judge` are asked as the config says, `stem_llm_judge` and
-`math_llm_judge` as Reasoning360 asks about them. A scorer gets no prompt, so a row without a `question` in its answer
-is judged without it; `broker.row_shapes` puts the prompt there where a row has one.
+answer to judge, or why there is none. Types `judge` and `llm_judge`, and the rows of `math` and `tinyv` that a task
+gives to a judge, are asked as the config says, `stem_llm_judge` and `math_llm_judge` as Reasoning360 asks about them. A
+scorer gets no prompt, so a row without a `question` in its answer is judged without it; `broker.row_shapes` puts the
+prompt there where a row has one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from broker.errors import BadMessage
-from scorers.extract import last_answer, last_box, response_part
+from broker.row_shapes import TASK_OF_TYPE
+from config.scorers import reads
+from scorers.extract import Unanswered, closed_part, last_answer, last_box, within
 from scorers.judge_contentless import says_nothing
 from scorers.judge_prompt import Variant
 from scorers.math_text import tidy
@@ -23,7 +26,8 @@ Part = Literal["response", "box", "answer"]
 MATH: Final = "math_llm_judge"          # a rule is asked first
 # The protocol of each type; None: the config's.
 VARIANT_OF_TYPE: Final[Mapping[str, Variant | None]] = {
-    "judge": None, "llm_judge": None, "stem_llm_judge": "stem", MATH: "math",
+    **{row_type: None for row_type, kind in TASK_OF_TYPE.items() if reads("judge", kind)},
+    "stem_llm_judge": "stem", MATH: "math",
 }
 # What is judged of a response where the config does not say it: verifiers are trained on the result alone.
 PART_OF_VARIANT: Final[Mapping[Variant, Part]] = {
@@ -78,14 +82,12 @@ def answer_to_judge(text: str, row: JudgeRow, part: Part, max_chars: int) -> str
     Raises:
         NothingToJudge: there is no answer, or none that says anything; or it is the reference, word for word.
     """
-    response = response_part(text)
-    if response is None:
-        raise NothingToJudge(0.0, "no answer: the thinking was never closed")
-    answer = _part(response, part).strip()
+    try:
+        answer = within(_part(closed_part(text), part).strip(), max_chars)
+    except Unanswered as error:
+        raise NothingToJudge(0.0, str(error)) from None
     if not answer:
         raise NothingToJudge(0.0, "no answer: there is nothing in it")
-    if len(answer) > max_chars:
-        raise NothingToJudge(0.0, f"an answer of {len(answer)} characters; {max_chars} is the limit")
     plain, reference = _plain(answer), _plain(row.reference)
     if plain == reference:
         raise NothingToJudge(1.0, "the answer is the reference, word for word")
@@ -103,7 +105,7 @@ def _part(response: str, part: Part) -> str:
     found = last_box(response) if part == "box" else last_answer(response)
     if found is None:
         what = "closed \\boxed{}" if part == "box" else "closed <answer>"
-        raise NothingToJudge(0.0, f"no answer: no {what} after the thinking")
+        raise Unanswered(f"no answer: no {what} after the thinking")
     return found
 
 

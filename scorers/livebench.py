@@ -18,8 +18,7 @@ from broker.messages import Score
 from broker.row_values import hint, listed, shown
 from config.scorers import LivebenchConfig
 from scorers.custom import SimpleScorer
-from scorers.extract import MAX_RESPONSE_CHARS, response_part
-from scorers.livebench_answer import NoAnswer
+from scorers.extract import MAX_RESPONSE_CHARS, Unanswered, closed_part, within
 from scorers.livebench_data import format_asked, table_join, table_reformat
 from scorers.livebench_rules import (
     MAX_SENTENCES,
@@ -82,14 +81,9 @@ class Livebench(SimpleScorer):
                                      f"({found.reason}), expected {expected}")
 
     def _judged(self, text: str, rule: Rule, question: Question) -> Score:
-        if len(text) > MAX_RESPONSE_CHARS:
-            return self.scored(0.0, f"a response of {len(text)} characters; {MAX_RESPONSE_CHARS} is the limit")
-        response = response_part(text)
-        if response is None:
-            return self.scored(0.0, "no answer: the thinking was never closed")
         try:
-            return self.scored(*rule(response, question))
-        except NoAnswer as error:
+            return self.scored(*rule(closed_part(within(text, MAX_RESPONSE_CHARS, "a response")), question))
+        except Unanswered as error:
             return self.scored(0.0, str(error))
         except BrokenReference as error:
             return self.unscorable(str(error))

@@ -1,6 +1,6 @@
 r"""Where a response to a question of LiveBench says its answer.
 
-In: the part of a completion that answers. Out: the text of its answer, or `NoAnswer` with the reason. The prompts ask
+In: the part of a completion that answers. Out: the text of its answer, or `Unanswered` with the reason. The prompts ask
 for bold words, later ones for `<solution>`; models answer in a box as well. One place counts: a `<solution>` before
 all, else whichever of box and bold comes last. A right answer elsewhere in the text counts for nothing. Every function
 is linear in the length of its text.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from scorers.extract import last_answer, last_block, last_box
+from scorers.extract import Unanswered, last_answer, last_block, last_box, within
 
 MAX_SHORT_CHARS: Final = 2_000          # of an answer that is a word or a list of words
 _BOX: Final = "\\boxed"
@@ -28,10 +28,6 @@ _LEADS: Final = ("here", "below", "sure", "certainly", "of course", "ok", "the c
 _AROUND: Final = " .;:!?'\""
 
 
-class NoAnswer(Exception):
-    """The response gives nothing to compare; the message is the reason of its zero."""
-
-
 class _Bold(NamedTuple):
     start: int
     end: int            # behind the closing asterisks
@@ -42,7 +38,7 @@ def marked(response: str) -> str:
     """The words that the response marks as its answer, without markup and lead (`The answer is`).
 
     Raises:
-        NoAnswer: nothing is marked; the last mark is empty, never closed, or longer than an answer can be.
+        Unanswered: nothing is marked; the last mark is empty, never closed, or longer than an answer can be.
     """
     text = last_answer(response, "solution")
     if text is None:
@@ -65,7 +61,7 @@ def whole(response: str, tags: tuple[str, ...]) -> str:
         response: at most `scorers.extract.MAX_RESPONSE_CHARS`.
         tags: of fenced blocks that hold it, where there are any; one without a tag does as well.
     Raises:
-        NoAnswer: nothing is there.
+        Unanswered: nothing is there.
     """
     text = last_answer(response, "solution")
     inner = response if text is None else text
@@ -77,7 +73,7 @@ def whole(response: str, tags: tuple[str, ...]) -> str:
         if line_break and first.rstrip(" *").endswith(":") and first.lstrip(" *#").lower().startswith(_LEADS):
             inner = rest
     if not inner.strip():
-        raise NoAnswer("no answer: nothing in the response")
+        raise Unanswered("no answer: nothing in the response")
     return inner.strip(" \r\n")        # a tab parts cells, and the first of them may be empty
 
 
@@ -87,13 +83,11 @@ def words_of(text: str) -> str:
 
 
 def _short(text: str) -> str:
-    if len(text) > MAX_SHORT_CHARS:
-        raise NoAnswer(f"an answer of {len(text)} characters; {MAX_SHORT_CHARS} is the limit")
-    text = " ".join(_MARKUP.sub("", text).split()).strip(_AROUND)
+    text = " ".join(_MARKUP.sub("", within(text, MAX_SHORT_CHARS)).split()).strip(_AROUND)
     if (lead := _LEAD.match(text)) is not None and lead.end() < len(text):
         text = text[lead.end():].strip(_AROUND)
     if not text:
-        raise NoAnswer("no answer: what is marked as one is empty")
+        raise Unanswered("no answer: what is marked as one is empty")
     return text
 
 
@@ -102,14 +96,14 @@ def _box_or_bold(response: str) -> str:
     if response.rfind(_BOX) > (-1 if bold is None else bold.start):
         return _box(response)
     if bold is None:
-        raise NoAnswer("no answer: neither bold words nor a <solution> or a box after the thinking")
+        raise Unanswered("no answer: neither bold words nor a <solution> or a box after the thinking")
     return bold.text
 
 
 def _box(response: str) -> str:
     box = last_box(response)
     if box is None:
-        raise NoAnswer("no answer: the last box was never closed")
+        raise Unanswered("no answer: the last box was never closed")
     return box
 
 

@@ -1,6 +1,6 @@
 """How LiveBench's tasks with tables decide: `tablereformat` and `tablejoin`.
 
-In: the part of a completion that answers, and what the row has. Out: a value in [0, 1] and the reason, or `NoAnswer`;
+In: the part of a completion that answers, and what the row has. Out: a value in [0, 1] and the reason, or `Unanswered`;
 `BrokenReference` where the row's own table or mapping can't be read. Nothing that a model wrote is evaluated, and
 nothing is opened. Facts from LiveBench's own graders (github.com/LiveBench/LiveBench, commit b0fb577).
 """
@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from scorers.extract import last_answer, last_block, last_box
+from scorers.extract import Unanswered, last_answer, last_block, last_box
 from scorers.literals import NotALiteral, read_literal
-from scorers.livebench_answer import NoAnswer, whole
+from scorers.livebench_answer import whole
 from scorers.livebench_rules import BrokenReference, Question
 from scorers.livebench_tables import MAX_TABLE_CHARS, READERS, NoTable, difference, read_table
 
@@ -38,7 +38,7 @@ def table_reformat(response: str, question: Question) -> tuple[float, str]:
     """1.0 where the response is the reference's table, in the format that the prompt asks for.
 
     Raises:
-        NoAnswer: it is no such table.
+        Unanswered: it is no such table.
         BrokenReference: nor is the reference.
     """
     name = format_asked(question.prompt or "")
@@ -51,7 +51,7 @@ def table_reformat(response: str, question: Question) -> tuple[float, str]:
     try:
         answer = read_table(whole(response, (name, *_TAGS.get(name, ()))), name)
     except NoTable as error:
-        raise NoAnswer(f"no answer: no table in {name}: {error}") from None
+        raise Unanswered(f"no answer: no table in {name}: {error}") from None
     because = difference(answer, reference)
     return (0.0, because) if because else (1.0, f"the table of {len(reference.rows)} rows is right")
 
@@ -60,7 +60,7 @@ def table_join(response: str, question: Question) -> tuple[float, str]:
     """F1 of the pairs of columns that the answer maps to one another; a column that maps to nothing is no pair.
 
     Raises:
-        NoAnswer: the response is no mapping of names, or an empty one.
+        Unanswered: the response is no mapping of names, or an empty one.
         BrokenReference: nor is the reference.
     """
     reference = _mapping(question.reference)
@@ -68,7 +68,7 @@ def table_join(response: str, question: Question) -> tuple[float, str]:
         raise BrokenReference("the reference is no mapping of columns")
     answer = _mapping(_join(response))
     if not answer:
-        raise NoAnswer('no answer: no mapping {"column of A": "column of B"} after the thinking')
+        raise Unanswered('no answer: no mapping {"column of A": "column of B"} after the thinking')
     right = sum(reference.get(column) == other for column, other in answer.items())
     return (2 * right / (len(answer) + len(reference)),
             f"{right} of {len(answer)} pairs are right, {len(reference)} expected")

@@ -1,6 +1,6 @@
 """How LiveBench's tasks of reasoning and language, and its classes of columns, decide.
 
-In: the part of a completion that answers, and what the row has. Out: a value in [0, 1] and the reason, or `NoAnswer`.
+In: the part of a completion that answers, and what the row has. Out: a value in [0, 1] and the reason, or `Unanswered`.
 The values are those of LiveBench's own graders (github.com/LiveBench/LiveBench, commit b0fb577) for an answer of the
 form that the prompt asks for. Where those can be fooled, by options in a row, by a text that contains the right one, or
 by sentences that resemble nothing, the answer has to be the reference and nothing beside it.
@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from scorers.livebench_answer import NoAnswer, last_line, marked, whole, words_of
+from scorers.extract import Unanswered
+from scorers.livebench_answer import last_line, marked, whole, words_of
 
 MAX_SENTENCES: Final = 200              # of a plot: the distance takes their square
 _SHOWN_CHARS: Final = 80
@@ -99,7 +100,7 @@ def connections(response: str, question: Question) -> tuple[float, str]:
     """The share of the groups of four that are right, in any order; another number of words is no answer."""
     words, expected = ([words_of(word) for word in text.split(",")] for text in (marked(response), question.reference))
     if len(words) != len(expected):
-        raise NoAnswer(f"no answer: {len(words)} items in the list, {len(expected)} asked for")
+        raise Unanswered(f"no answer: {len(words)} items in the list, {len(expected)} asked for")
     groups = _groups(expected)
     right = sum(group in groups for group in set(_groups(words)))
     return right / len(groups), f"{right} of {len(groups)} groups are right"
@@ -113,11 +114,11 @@ def plot_unscrambling(response: str, question: Question) -> tuple[float, str]:
     """
     _, opening, summary = response.rpartition(_PLOT)
     if not opening:
-        raise NoAnswer(f"no answer: no {_PLOT} after the thinking")
+        raise Unanswered(f"no answer: no {_PLOT} after the thinking")
     expected = _sentences(question.reference)
     sentences = _sentences(summary.partition(_PLOT_END)[0].replace("**End of Plot Summary**", ""))
     if not sentences:
-        raise NoAnswer("no answer: the plot summary is empty")
+        raise Unanswered("no answer: the plot summary is empty")
     if len(sentences) >= 2 * len(expected):         # which is as many edits as the reference has sentences
         return 0.0, f"{len(sentences)} sentences, {len(expected)} asked for"
     order = _order(sentences, expected)
@@ -147,7 +148,7 @@ def _all(answer: Sequence[str], reference: Sequence[str]) -> tuple[float, str]:
 
 def _partly(answer: Sequence[str], reference: Sequence[str]) -> tuple[float, str]:
     if len(answer) != len(reference):
-        raise NoAnswer(f"no answer: {len(answer)} items in the list, {len(reference)} asked for")
+        raise Unanswered(f"no answer: {len(answer)} items in the list, {len(reference)} asked for")
     right = sum(found == expected for found, expected in zip(answer, reference, strict=True))
     is_right = right == len(reference)
     return (is_right + right / len(reference)) / 2, _compared(", ".join(answer), ", ".join(reference),

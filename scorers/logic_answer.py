@@ -17,7 +17,7 @@ from broker.messages import Score, ScoreStatus
 from broker.row_values import listed, shown
 from config.scorers import LogicConfig, ScorersConfig
 from scorers.custom import SimpleScorer
-from scorers.extract import MAX_RESPONSE_CHARS, last_answer, response_part
+from scorers.extract import Unanswered, answering_part, last_answer, within
 from scorers.logic_puzzles import Arc, Graph, Ordering, Puzzle, Verdict
 from scorers.logic_zebra import Zebra
 from scorers.scorer import SelfTestFailed
@@ -85,16 +85,12 @@ def puzzle_of(verification_info: Mapping[str, Any]) -> Puzzle:
 
 
 def _verdict(text: str, puzzle: Puzzle) -> Verdict:
-    response = response_part(text)
-    if response is None:
-        return Verdict(0.0, "no answer: the thinking was never closed")
-    if len(response) > MAX_RESPONSE_CHARS:
-        return Verdict(0.0, f"a response of {len(response)} characters; {MAX_RESPONSE_CHARS} is the limit")
-    answer = last_answer(response)
-    if answer is None:
-        return Verdict(0.0, "no answer: no closed <answer> after the thinking")
-    if not answer:
-        return Verdict(0.0, "no answer: the last <answer> is empty")
-    if len(answer) > MAX_ANSWER_CHARS:
-        return Verdict(0.0, f"an answer of {len(answer)} characters; {MAX_ANSWER_CHARS} is the limit")
-    return puzzle.judge(answer)
+    try:
+        answer = last_answer(answering_part(text))
+        if answer is None:
+            return Verdict(0.0, "no answer: no closed <answer> after the thinking")
+        if not answer:
+            return Verdict(0.0, "no answer: the last <answer> is empty")
+        return puzzle.judge(within(answer, MAX_ANSWER_CHARS))
+    except Unanswered as error:
+        return Verdict(0.0, str(error))

@@ -20,10 +20,10 @@ from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
 from config.scorers import MathConfig
 from scorers.child import Child, LimitExceeded, Reply, Request
-from scorers.extract import response_part
+from scorers.extract import Unanswered, closed_part, within
 from scorers.math_equality import LIBRARIES, judge, warm_up
 from scorers.math_text import difference, is_integer, plain_number, tidy
-from scorers.math_variants import MAX_CHARS, VARIANTS, Answer, NoAnswer, Variant
+from scorers.math_variants import MAX_CHARS, VARIANTS, Answer, Variant
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 
 RULES: Final = 4        # raise it with any change here, in scorers.extract or in scorers.math_* that can change a score
@@ -111,7 +111,7 @@ class MathAnswer:
             return None, problem
         try:
             answer = self._answer(text, variant)
-        except NoAnswer as error:
+        except Unanswered as error:
             return 0.0, str(error)
         is_equal, because = self._compare(answer, reference, variant)
         if is_equal:
@@ -119,15 +119,11 @@ class MathAnswer:
         return 0.0, because or f"answer {_shown(answer.text)}, expected {_shown(reference)}"
 
     def _answer(self, text: str, variant: Variant) -> Answer:
-        """What the completion states. Raises NoAnswer."""
-        response = response_part(text)
-        if response is None:
-            raise NoAnswer("no answer: the thinking was never closed")
-        answer = variant.answer(response, self._config)
+        """What the completion states. Raises Unanswered."""
+        answer = variant.answer(closed_part(text), self._config)
         if not answer.text:
-            raise NoAnswer("no answer: the box is empty" if answer.boxed else "no answer: nothing in the text")
-        if len(answer.text) > MAX_CHARS:
-            raise NoAnswer(f"an answer of {len(answer.text)} characters; {MAX_CHARS} is the limit")
+            raise Unanswered("no answer: the box is empty" if answer.boxed else "no answer: nothing in the text")
+        within(answer.text, MAX_CHARS)
         return answer
 
     def _compare(self, answer: Answer, reference: str, variant: Variant) -> tuple[bool, str]:

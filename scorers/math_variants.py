@@ -14,14 +14,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from config.scorers import MathConfig
-from scorers.extract import last_box
+from scorers.extract import Unanswered, last_box
 from scorers.math_text import difference, names_number, normalised, plain_number, tidy
 
 MAX_CHARS: Final = 10_000               # of an answer: math_verify's regular expressions are slow on long texts
-
-
-class NoAnswer(Exception):
-    """The completion gives nothing to compare; the message is the reason of its zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +33,7 @@ class Variant:
     """One kind of row."""
 
     answer: Callable[[str, MathConfig], Answer]
-    """The answer in a response. Raises NoAnswer."""
+    """The answer in a response. Raises Unanswered."""
     rule: Literal["math", "prime"] | None
     """How the child compares; None: `same` does."""
     same: Callable[[str, str, bool], bool] | None = None
@@ -49,7 +45,7 @@ class Variant:
 def _of_math(response: str, config: MathConfig) -> Answer:
     box = last_box(response)
     if box is None and config.require_box:
-        raise NoAnswer("no answer: no closed \\boxed{} after the thinking")
+        raise Unanswered("no answer: no closed \\boxed{} after the thinking")
     return Answer(tidy(response[-MAX_CHARS:] if box is None else box), box is not None)
 
 
@@ -63,15 +59,15 @@ def _of_gsm8k(response: str, config: MathConfig) -> Answer:
     if config.compatible:
         found = _FIRST_NUMBER.search(response)
         if found is None:
-            raise NoAnswer("no answer: no number after `#### `")
+            raise Unanswered("no answer: no number after `#### `")
         return Answer(found[1].replace(",", ""))
     numbers = list(_FINAL_NUMBER.finditer(response))
     if not numbers:
-        raise NoAnswer("no answer: no number after ####")
+        raise Unanswered("no answer: no number after ####")
     if names_number(numbers[-1][2]):
-        raise NoAnswer("no answer: more than one number after the last ####")
+        raise Unanswered("no answer: more than one number after the last ####")
     if multiple := _MULTIPLE.match(numbers[-1][2]):
-        raise NoAnswer(f"no answer: {multiple[0].strip()!r} makes another number of the last after ####")
+        raise Unanswered(f"no answer: {multiple[0].strip()!r} makes another number of the last after ####")
     return Answer(numbers[-1][1].rstrip(".,"))
 
 
@@ -108,7 +104,7 @@ def _of_prime(response: str, config: MathConfig) -> Answer:
         if box is not None:
             text = box
         elif not config.compatible:
-            raise NoAnswer("no answer: the box was never closed")
+            raise Unanswered("no answer: the box was never closed")
         else:
             text = response.rpartition("{")[2]
         return Answer(_last_clause(text) if config.compatible else tidy(text))

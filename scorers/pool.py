@@ -22,7 +22,7 @@ from typing import IO
 
 from broker import processes
 from broker.deaths import LAST_LINES, how_it_ended, record_death
-from broker.joining import Joined, state_of
+from broker.joining import Joined, let_the_learner_go_first, state_of
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +111,7 @@ class Pool:
                     looked = time.monotonic()
                     state = state_of(self._joined.link, self._joined.keys)
                     if state.has_ended:
+                        let_the_learner_go_first(self._joined.link, self._joined.keys, stop)
                         log.info("ended run=%s status=%s reason=%s", self._joined.run.name, state.status,
                                  state.reason or "none")
                         return 1 if state.status == "failed" else 0

@@ -24,6 +24,11 @@ LONGEST_WAIT_S: Final = 30.0        # before a retry
 FAILED_TRIES: Final = "failed_tries"
 
 
+def was_given_up(components: Mapping[str, float]) -> bool:
+    """Whether a score has these components because the machinery failed, of the scorer or of one of those beside it."""
+    return any(name.rpartition(".")[2] == FAILED_TRIES for name in components)
+
+
 def score_with_retries(scorer: Scorer, text: str, verification_info: Mapping[str, Any], config: ScorersConfig,
                        on_failure: Callable[[Retryable], None] = lambda _: None) -> Score:
     """The scorer's score, or unscorable after `retries` more tries, with doubled waits before them.

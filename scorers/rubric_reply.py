@@ -15,7 +15,7 @@ import re
 from typing import Final
 
 from scorers.extract import response_part
-from scorers.judge_reply import CUT_OFF, Verdict, visible
+from scorers.judge_reply import CUT_OFF, ENDED_BY, Verdict, visible
 from scorers.rubric_prompt import RubricCase
 from scorers.totals import OUT_OF, Total, total_of
 
@@ -33,7 +33,7 @@ def verdict_of(text: str | None, finish_reason: str | None, case: RubricCase) ->
         case: what was graded.
     """
     if finish_reason == CUT_OFF:
-        return Verdict(None, "the rubric model's reply was cut off by its max_tokens")
+        return Verdict(None, f"the rubric model's reply was cut off {ENDED_BY}")
     if not text or not text.strip():
         return Verdict(None, "the rubric model's reply is empty")
     response = response_part(text)

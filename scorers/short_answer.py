@@ -16,16 +16,12 @@ from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
 from broker.row_values import listed, shown
 from scorers.custom import SimpleScorer
-from scorers.extract import MAX_RESPONSE_CHARS, response_part
+from scorers.extract import Unanswered, answering_part, within
 from scorers.scorer import SelfTestFailed
 
 MAX_ANSWER_CHARS: Final = 2_000         # no reference of these tasks comes near it
 
 Reference = TypeVar("Reference")
-
-
-class Unanswered(Exception):
-    """The completion gives nothing to compare; the message is the reason of its zero."""
 
 
 class Verdict(NamedTuple):
@@ -93,13 +89,8 @@ class ShortAnswer(SimpleScorer, Generic[Reference]):
         return self.reference(answer, row_type)
 
     def _verdict(self, text: str, reference: Reference) -> Verdict:
-        response = response_part(text)
-        if response is None:
-            return Verdict(0.0, "no answer: the thinking was never closed")
-        if len(response) > MAX_RESPONSE_CHARS:
-            return Verdict(0.0, f"a response of {len(response)} characters; {MAX_RESPONSE_CHARS} is the limit")
         try:
-            return self.judge(response, reference)
+            return self.judge(answering_part(text), reference)
         except Unanswered as error:
             return Verdict(0.0, str(error))
 
@@ -118,6 +109,4 @@ def stated(answer: str | None, place: str) -> str:
         raise Unanswered(f"no answer: no closed {place} after the thinking")
     if not answer.strip():
         raise Unanswered(f"no answer: the last {place} is empty")
-    if len(answer) > MAX_ANSWER_CHARS:
-        raise Unanswered(f"an answer of {len(answer)} characters; {MAX_ANSWER_CHARS} is the limit")
-    return answer
+    return within(answer, MAX_ANSWER_CHARS)

@@ -20,10 +20,9 @@ from typing import Any, Final
 from broker.messages import Score, ScoreStatus
 from config.scorers import CodeConfig, ScorersConfig, SimulationConfig
 from scorers.code_tests import CodeTests
-from scorers.extract import MAX_RESPONSE_CHARS, response_part
+from scorers.extract import Unanswered, answering_part
 from scorers.sandbox.program import Sandbox
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
-from scorers.simulation_answers import NoAnswer
 from scorers.simulation_rows import Finding, Question, Reference, question_of
 from scorers.simulation_values import data_source
 
@@ -65,7 +64,7 @@ class Simulation:
         question = self._question_of(verification_info)
         try:
             finding = _finding(text, question)
-        except NoAnswer as error:
+        except Unanswered as error:
             return self._score(started, 0.0, f"no answer: {error}")
         if question.reference is None or finding.test is None:
             return self._score(started, float(finding.is_right), finding.reason)
@@ -116,7 +115,7 @@ class Simulation:
 
     def _run(self, reference: Reference, test: str) -> Score:
         """Whether the row's program passes a test. Raises Retryable."""
-        return self._programs.score(_fenced(reference.code), _tests_row(reference, test))
+        return self._programs.score_program(reference.code, _tests_row(reference, test))
 
     def _score(self, started: float, value: float | None, reason: str,
                components: Mapping[str, float] | None = None) -> Score:
@@ -126,24 +125,10 @@ class Simulation:
 
 
 def _finding(text: str, question: Question) -> Finding:
-    """What a completion comes to. Raises NoAnswer."""
-    response = response_part(text)
-    if response is None:
-        raise NoAnswer("the thinking was never closed")
-    if len(response) > MAX_RESPONSE_CHARS:
-        raise NoAnswer(f"a response of {len(response)} characters; {MAX_RESPONSE_CHARS} is the limit")
-    return question.finding(response)
+    """What a completion comes to. Raises Unanswered."""
+    return question.finding(answering_part(text))
 
 
 def _tests_row(reference: Reference, test: str) -> dict[str, Any]:
     """A row of the scorer of programs: one test, with what it compares by."""
     return {"type": "code", "answer": {"tests": [test], "setup": data_source() + reference.setup}}
-
-
-def _fenced(code: str) -> str:
-    """A program as the scorer of programs takes it: in a block whose fence is longer than all that it holds."""
-    longest = 2
-    while "~" * (longest + 1) in code:
-        longest += 1
-    fence = "~" * (longest + 1)
-    return f"{fence}python\n{code}\n{fence}"

@@ -1,7 +1,7 @@
 r"""What an answer to a simulation says: a value in JSON, or an assertion about one call.
 
 In: the response part of a completion. Out: data, or the two sides of the assertion, of which `literal` and `arguments`
-take the data; NoAnswer says why there is none. Called in the scorer's process: nothing of the text is run, each
+take the data; Unanswered says why there is none. Called in the scorer's process: nothing of the text is run, each
 function is linear in its length, and a text over MAX_ANSWER_CHARS or a value deeper than MAX_DEPTH is refused, so that
 what follows may recurse.
 """
@@ -16,7 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from scorers.extract import fenced_blocks, last_block, last_box
+from scorers.extract import Unanswered, fenced_blocks, last_block, last_box, within
 
 MAX_ANSWER_CHARS: Final = 20_000    # of a box or a block; on so few Python's parser ends with an error, never badly
 MAX_DEPTH: Final = 50               # of lists and objects in one another
@@ -27,10 +27,6 @@ _DECODER: Final = json.JSONDecoder()
 _UNREADABLE: Final = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)
 
 Predicted = Literal["input", "output"]
-
-
-class NoAnswer(Exception):
-    """The text does not answer; the message says what is missing, for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +41,11 @@ def answered_value(response: str, predicted: Predicted) -> Any:
     """The value that stands under `predicted`, of JSON's types, in the last box or block of JSON.
 
     As `"output": 5` or `{"output": 5}`; an object without that key is itself the value. What is no JSON may be a
-    literal of Python, with its quotes and tuples. Raises NoAnswer.
+    literal of Python, with its quotes and tuples. Raises Unanswered.
     """
-    text = _last_json(response).strip()
+    text = within(_last_json(response).strip(), MAX_ANSWER_CHARS)
     if not text:
-        raise NoAnswer("the last box or block of JSON is empty")
-    if len(text) > MAX_ANSWER_CHARS:
-        raise NoAnswer(f"an answer of {len(text)} characters; {MAX_ANSWER_CHARS} is the limit")
+        raise Unanswered("the last box or block of JSON is empty")
     if (upright := _UPRIGHT.fullmatch(text)) is not None:
         text = upright[1]
     for candidate in (text, _ESCAPED.sub(r"\1", text)):
@@ -61,11 +55,11 @@ def answered_value(response: str, predicted: Predicted) -> Any:
                 value = found.get(predicted, found)
                 _check_depth(value)
                 return value
-    raise NoAnswer(f'neither JSON of the form "{predicted}": ... nor an object: {text[:60]!r}')
+    raise Unanswered(f'neither JSON of the form "{predicted}": ... nor an object: {text[:60]!r}')
 
 
 def read_assertion(response: str, entry: str, own: Collection[str]) -> Assertion:
-    """The one assertion of the last block of Python. Raises NoAnswer.
+    """The one assertion of the last block of Python. Raises Unanswered.
 
     Args:
         response: the text.
@@ -74,39 +68,38 @@ def read_assertion(response: str, entry: str, own: Collection[str]) -> Assertion
     """
     block = last_block(response, ("python", "py", "python3"))
     if block is None or not block.strip():
-        raise NoAnswer("no closed block of Python with an assertion after the thinking")
-    if len(block) > MAX_ANSWER_CHARS:
-        raise NoAnswer(f"an answer of {len(block)} characters; {MAX_ANSWER_CHARS} is the limit")
+        raise Unanswered("no closed block of Python with an assertion after the thinking")
+    within(block, MAX_ANSWER_CHARS)
     try:
         statements = _parsed(block, "exec").body
         foreign = [statement for statement in statements
                    if not isinstance(statement, ast.Assert) and ast.dump(statement) not in own]
     except _UNREADABLE as error:
-        raise NoAnswer(f"the block is no Python: {type(error).__name__}") from None
+        raise Unanswered(f"the block is no Python: {type(error).__name__}") from None
     asserts = [statement for statement in statements if isinstance(statement, ast.Assert)]
     if len(asserts) != 1:
-        raise NoAnswer(f"the block has {len(asserts)} assertions, one is asked for")
+        raise Unanswered(f"the block has {len(asserts)} assertions, one is asked for")
     if foreign:
-        raise NoAnswer("the block has more in it than the assertion and the function as it was given")
+        raise Unanswered("the block has more in it than the assertion and the function as it was given")
     return _assertion(asserts[0], entry)
 
 
 def literal(node: ast.expr) -> Any:
-    """The value of a literal. Raises NoAnswer for anything that would have to be run."""
+    """The value of a literal. Raises Unanswered for anything that would have to be run."""
     try:
         value = ast.literal_eval(node)
     except _UNREADABLE:
-        raise NoAnswer("the assertion holds something else than literals") from None
+        raise Unanswered("the assertion holds something else than literals") from None
     _check_depth(value)
     return value
 
 
 def arguments(call: ast.Call) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and named arguments of a call, all of them literals. Raises NoAnswer."""
+    """Positional and named arguments of a call, all of them literals. Raises Unanswered."""
     named = {}
     for keyword in call.keywords:
         if keyword.arg is None or keyword.arg in named:
-            raise NoAnswer("the assertion's named arguments are not each named once")
+            raise Unanswered("the assertion's named arguments are not each named once")
         named[keyword.arg] = literal(keyword.value)
     return [literal(argument) for argument in call.args], named
 
@@ -124,11 +117,11 @@ def _last_json(response: str) -> str:
     if start >= 0:
         box = _whole_object(response, start) or last_box(response)
         if box is None:
-            raise NoAnswer("the last box was never closed")
+            raise Unanswered("the last box was never closed")
         return box
     bare = [block.text for block in blocks if not block.tag]
     if not bare:
-        raise NoAnswer("no box and no closed block of JSON after the thinking")
+        raise Unanswered("no box and no closed block of JSON after the thinking")
     return bare[-1]
 
 
@@ -201,15 +194,15 @@ def _as_json(value: Any) -> Any:
 
 
 def _assertion(statement: ast.Assert, entry: str) -> Assertion:
-    """Its call and its value, on whichever side they stand. Raises NoAnswer."""
+    """Its call and its value, on whichever side they stand. Raises Unanswered."""
     test = statement.test
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)
             and (statement.msg is None or isinstance(statement.msg, ast.Constant))):
-        raise NoAnswer(f"the assertion is not of the form `assert {entry}(...) == ...`")
+        raise Unanswered(f"the assertion is not of the form `assert {entry}(...) == ...`")
     for call, value in ((test.left, test.comparators[0]), (test.comparators[0], test.left)):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == entry:
             return Assertion(call=call, value=value)
-    raise NoAnswer(f"the assertion does not call {entry}")
+    raise Unanswered(f"the assertion does not call {entry}")
 
 
 def _check_depth(value: Any) -> None:
@@ -217,7 +210,7 @@ def _check_depth(value: Any) -> None:
     while level:
         depth += 1
         if depth > MAX_DEPTH:
-            raise NoAnswer(f"a value of more than {MAX_DEPTH} lists and objects in one another")
+            raise Unanswered(f"a value of more than {MAX_DEPTH} lists and objects in one another")
         inner: list[Any] = []
         for item in level:
             if isinstance(item, dict):

@@ -17,8 +17,8 @@ from typing import Any, Final, Protocol
 
 from broker.errors import BadMessage
 from broker.row_values import shown
+from scorers.extract import Unanswered
 from scorers.simulation_answers import (
-    NoAnswer,
     Predicted,
     answered_value,
     arguments,
@@ -62,7 +62,7 @@ class Question(Protocol):
         ...
 
     def finding(self, response: str) -> Finding:
-        """What an answer comes to. Raises NoAnswer."""
+        """What an answer comes to. Raises Unanswered."""
         ...
 
 
@@ -79,7 +79,7 @@ class CodeIO:
         """See Question."""
         answered = answered_value(response, self.predict)
         if self.predict == "input" and not isinstance(answered, dict):
-            raise NoAnswer("the answered input is no object with the variables' names")
+            raise Unanswered("the answered input is no object with the variables' names")
         if self.reference is None:
             return _compared(answered, self.value, is_json=True)
         call = f"{self.reference.entry}(**{_written(answered)})"
@@ -102,7 +102,7 @@ class CruxEvalOutput:
         """See Question."""
         answered = read_assertion(response, self.entry, self.own)
         if not _is_same_call(answered.call, self.call):
-            raise NoAnswer(f"the assertion is about another call than {_shown_node(self.call)}")
+            raise Unanswered(f"the assertion is about another call than {_shown_node(self.call)}")
         value = literal(answered.value)
         if self.reference is None:
             return _compared(value, self.output, is_json=False)
@@ -124,7 +124,7 @@ class CruxEvalInput:
         """See Question."""
         answered = read_assertion(response, self.entry, self.own)
         if not same(literal(answered.value), self.output, is_json=False):
-            raise NoAnswer(f"the assertion is about another output than {shown(self.output)}")
+            raise Unanswered(f"the assertion is about another output than {shown(self.output)}")
         positional, named = arguments(answered.call)
         call = f"{self.entry}(*{_written(positional)}, **{_written(named)})"
         return Finding(is_right=False, reason=f"with the input {_shown_node(answered.call)}",
@@ -240,7 +240,7 @@ def _given_output(text: Any) -> Any:
     """The value that a row's output, a literal as text, has. Raises BadMessage."""
     try:
         return literal(ast.parse(text.strip(), mode="eval").body)
-    except (NoAnswer, AttributeError, TypeError, SyntaxError, ValueError, RecursionError, MemoryError):
+    except (Unanswered, AttributeError, TypeError, SyntaxError, ValueError, RecursionError, MemoryError):
         raise BadMessage("'output' of a cruxeval row is a literal of Python as text, as in \"'ab'\" or '[1, 2]'; "
                          f"got {shown(text)}") from None
 
@@ -254,7 +254,7 @@ def _is_same_call(call: ast.Call, other: ast.Call) -> bool:
         return False
     try:
         (mine, my_names), (theirs, their_names) = arguments(call), arguments(other)
-    except NoAnswer:
+    except Unanswered:
         return False
     return same(mine, theirs, is_json=False) and same(my_names, their_names, is_json=False)
 
@@ -265,18 +265,18 @@ def _compared(answered: Any, expected: Any, *, is_json: bool) -> Finding:
 
 
 def _written(value: Any) -> str:
-    """An answer's data as an expression. Raises NoAnswer for an integer of more digits than Python writes."""
+    """An answer's data as an expression. Raises Unanswered for an integer of more digits than Python writes."""
     try:
         return repr(value)
     except ValueError as error:
-        raise NoAnswer(f"the answer holds a number that can't be written: {error}") from None
+        raise Unanswered(f"the answer holds a number that can't be written: {error}") from None
 
 
 def _row_text(value: Any) -> str:
     """A row's data as an expression. Raises BadMessage."""
     try:
         return _written(value)
-    except NoAnswer as error:
+    except Unanswered as error:
         raise BadMessage(f"a row whose value can't be written: {error}") from None
 
 

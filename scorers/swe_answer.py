@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from config.scorers import SweConfig
-from scorers.extract import MAX_RESPONSE_CHARS, THINK_CLOSE, THINK_OPEN, fenced_blocks, response_part
+from scorers.extract import THINK_CLOSE, THINK_OPEN, answering_part, fenced_blocks
 from scorers.swe_diff import BadPatch, changes_of
 from scorers.swe_edits import NoEdit, apply_edits, edits_of, solution_of
 from scorers.swe_rows import Edits, Patches, Reference, WholeFile
@@ -20,13 +20,9 @@ DIFF_TAGS: Final = frozenset({"diff", "patch", "udiff"})
 def edited(text: str, reference: Reference, config: SweConfig) -> dict[str, str]:
     """By path, the new content of each file that the answer writes; of a unified diff the change of each file.
 
-    The one file of a `WholeFile` has the path "". Raises NoEdit.
+    The one file of a `WholeFile` has the path "". Raises Unanswered; NoEdit where the answer is no such edit.
     """
-    response = response_part(text)
-    if response is None:
-        raise NoEdit("the thinking was never closed")
-    if len(response) > MAX_RESPONSE_CHARS:
-        raise NoEdit(f"a response of {len(response)} characters; {MAX_RESPONSE_CHARS} is the limit")
+    response = answering_part(text)
     match reference:
         case WholeFile():
             return {"": whole_file(response)}

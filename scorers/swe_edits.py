@@ -24,6 +24,8 @@ from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Final
 
+from scorers.extract import Unanswered
+
 SEARCH: Final = "<<<<<<< SEARCH"
 DIVIDER: Final = "======="
 REPLACE: Final = ">>>>>>> REPLACE"
@@ -32,7 +34,7 @@ MAX_EDITS: Final = 1_000                # of one answer
 MAX_CHARS: Final = 1_000_000            # of all files that an answer writes
 
 
-class NoEdit(Exception):
+class NoEdit(Unanswered):
     """The answer holds no edit that can be made; the message says why."""
 
 

@@ -25,10 +25,10 @@ from typing import Any, Final
 from broker.messages import Score, ScoreStatus
 from config.scorers import ScorersConfig, SweConfig
 from scorers.child import Child, LimitExceeded, Reply, Request
+from scorers.extract import Unanswered
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 from scorers.swe_answer import edited
 from scorers.swe_compare import MAX_DIFF_CHARS, compare
-from scorers.swe_edits import NoEdit
 from scorers.swe_rows import Edits, Patches, Reference, Row, WholeFile, read_row
 from scorers.swe_trial import Trial
 
@@ -90,7 +90,7 @@ class SwePatch:
     def _verdict(self, text: str, row: Row, end: float) -> Score:
         try:
             written = edited(text, row.reference, self._config)
-        except NoEdit as error:
+        except Unanswered as error:
             return self._scored(0.0, f"no edit: {error}", edit=0.0)
         if row.tests is not None:
             value, reason = self._trial.verdict(row, row.tests, written, end)

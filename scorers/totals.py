@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from scorers.extract import MAX_RESPONSE_CHARS, response_part
+from scorers.extract import Unanswered, answering_part
 
 OUT_OF: Final = 10.0
 _SHOWN_CHARS: Final = 80            # of a line in a reason
@@ -61,11 +61,10 @@ def total_of(text: str) -> Total:
     `Total Score`, in any case, is enough of a label; `Final`, `Overall` and `Total` need the ten as well (`7/10`): a
     part of the grading may have a total too. Without any label, the first line has to be a total and nothing else.
     """
-    response = response_part(text)
-    if response is None:
-        return Total(None, "the thinking was never closed")
-    if len(response) > MAX_RESPONSE_CHARS:
-        return Total(None, f"a response of {len(response)} characters; {MAX_RESPONSE_CHARS} is the limit")
+    try:
+        response = answering_part(text)
+    except Unanswered as error:
+        return Total(None, str(error))
     lines = [line for line in response.strip().splitlines() if line.strip()]
     if len(lines) == 1:
         lines = [lines[0].strip(_QUOTES + " ")]         # a reply that is one quotation quotes nobody

@@ -10,6 +10,7 @@ pool starts it again.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -21,6 +22,7 @@ from rq.serializers import JSONSerializer
 from broker.alive import Heartbeat
 from broker.errors import Retryable
 from broker.joining import Joined
+from broker.watchdog import FIRST_S as LONG_WAIT_S
 from config.run import API
 from config.scorers import QueueName
 from scorers import jobs
@@ -54,7 +56,8 @@ def run_worker(joined: Joined, name: str, stop: threading.Event, wanted: Sequenc
     queues = served(joined.run.scorers, wanted)
     kind = RequestScorer if joined.run.name == API else GroupScorer
     scorer = kind(joined.run.scorers, queues, shared=Shared(joined.link, joined.keys))
-    heartbeat = Heartbeat(joined.link, joined.keys, "scorer", name, ttl_s=joined.run.broker.lease_s)
+    heartbeat = Heartbeat(joined.link, joined.keys, "scorer", name, ttl_s=joined.run.broker.lease_s,
+                          long_wait_s=math.inf if joined.run.name == API else LONG_WAIT_S)
     try:
         if not _prove(scorer, name, heartbeat, stop):
             return 0
@@ -108,7 +111,8 @@ def _serve(joined: Joined, worker: jobs.Worker, queues: Sequence[QueueName], sto
     delivery = Delivery(joined.link.client, joined.keys)
     connection = redis.Redis.from_url(joined.link.url)      # RQ's own: it blocks for longer than the link's time-out
     rq_worker = ScoringWorker([delivery.queues[queue] for queue in queues], name=worker.name, connection=connection,
-                              worker_ttl=WORKER_TTL_S, serializer=JSONSerializer, stop=stop)
+                              worker_ttl=WORKER_TTL_S, serializer=JSONSerializer, stop=stop,
+                              meter=worker.heartbeat.meter)
     try:
         rq_worker.work(logging_level="WARNING")
     finally:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from scorers.retries import FAILED_TRIES
+from scorers.retries import was_given_up
 from scorers.row_worker import Result
 from tools.labelled_rows import Labelled
 
@@ -26,7 +26,7 @@ _Z: Final = 1.959963984540054   # of a normal distribution, 95% lie within so ma
 
 def was_judged(result: Result) -> bool:
     """Whether the verifier said something, if only what nobody can use. Else the row, or the machinery, is to blame."""
-    return "fault" not in result and FAILED_TRIES not in result["components"]
+    return "fault" not in result and (result["value"] is not None or not was_given_up(result["components"]))
 
 
 class Share(NamedTuple):

@@ -23,7 +23,7 @@ from rich.progress import track
 
 from config.loading import ConfigError, load_run
 from config.scorers import ScorersConfig
-from scorers.retries import FAILED_TRIES, LONGEST_WAIT_S
+from scorers.retries import LONGEST_WAIT_S, was_given_up
 from scorers.row_worker import Result
 from scorers.scoring import RowProcess, all_tasks
 from tools.judge_agreement import Agreement, was_judged
@@ -121,7 +121,8 @@ def _is_judged(result: Result | None) -> bool:
 
 def _has_failed(result: Result | None) -> bool:
     """Whether another try may help: the machinery is to blame, not the row."""
-    return result is not None and (FAILED_TRIES in result["components"] or result.get("fault") == "machine")
+    return result is not None and (result.get("fault") == "machine" or (
+        result["value"] is None and was_given_up(result["components"])))
 
 
 def _line(row: Labelled, result: Result, agreement: Agreement) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from scorers.combine import pay
 from scorers.row_worker import TEXT_KEY, Result
 from scorers.scoring import RowProcess, all_tasks
 from tools.journal_rows import NoSuchJournal, Steps, ranges
+from tools.judged_lines import asks
 from tools.replay import parse_steps
 from tools.score_comparison import Comparison, Rescored, score_json
 
@@ -133,10 +134,10 @@ class Pool:
         """Equal texts are judged once, as when the group was scored."""
         process = self._idle.get()
         try:
-            judged: dict[str, Result] = {}
-            for completion in group.rollout.completions:
-                if completion.text not in judged:
-                    judged[completion.text] = process.result(self._line(completion.text, group))
+            lines = {completion.text: self._line(completion.text, group) for completion in group.rollout.completions}
+            for line in lines.values() if asks(self._task) else ():
+                process.begin(line)
+            judged = {text: process.result(line) for text, line in lines.items()}
             prompt = group.rollout.prompt
             return [self._rescored(judged[completion.text], completion, prompt)
                     for completion in group.rollout.completions]

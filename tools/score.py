@@ -2,8 +2,9 @@
 
 In: a file or standard input. Out: results on standard output or in a file, written as they come; progress and a summary
 on standard error. A thread reads, as many threads as there are workers each wait for a process that scores
-(`scorers.scoring`), this one writes. Little is held: a few lines a worker, and the results that wait for an earlier
-line. Whatever is wrong with a line is its result; what is wrong with the file ends the command.
+(`scorers.scoring`), one waits for that of all lines that a served model judges (`tools.judged_lines`), this one writes.
+Little is held: a few lines a worker, and the results that wait for an earlier line. Whatever is wrong with a line is
+its result; what is wrong with the file ends the command.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from config.loading import ConfigError
 from config.scorers import ScorersConfig
 from scorers.row_worker import Result, failure
 from scorers.scoring import RowProcess, all_tasks
+from tools.judged_lines import JudgedLines, asks
 
 MAX_LINE_BYTES: Final = 64 << 20        # a longer line is an error, and is not held
 WAITING_RESULTS: Final = 4096           # that an earlier line holds up, before reading waits too
@@ -87,7 +89,9 @@ class Scoring:
 
     def __init__(self, config: ScorersConfig | None, workers: int) -> None:
         self._hint = CUSTOM_HINT if config is None else ""
-        self._processes = [RowProcess(config or all_tasks()) for _ in range(workers)]
+        config = config or all_tasks()
+        self._judged = JudgedLines(config) if any(map(asks, config.tasks.values())) else None
+        self._processes = [RowProcess(config) for _ in range(workers)]
         self._idle: queue.LifoQueue[RowProcess] = queue.LifoQueue()         # the warm one first
         for process in self._processes:
             self._idle.put(process)
@@ -115,6 +119,8 @@ class Scoring:
 
     def close(self, *, is_interrupted: bool) -> None:
         """End the processes, at once where the rest is not wanted."""
+        if self._judged is not None:
+            self._judged.close(is_interrupted=is_interrupted)
         if is_interrupted:
             for process in self._processes:
                 process.stop()
@@ -125,11 +131,17 @@ class Scoring:
     def _read(self, stream: IO[bytes]) -> None:
         try:
             for line in read_lines(stream):
-                self._room.acquire()
-                self._results.put(Numbered(line.number, line.end, self._threads.submit(self._score, line.data)))
+                self._results.put(Numbered(line.number, line.end, self._begun(line.data)))
             self._results.put(None)
         except (OSError, RuntimeError) as error:        # RuntimeError: the threads are shut down, nobody reads this
             self._results.put(error)
+
+    def _begun(self, data: bytes | None) -> Future[Result]:
+        """The result to come; waits while too many lines are held."""
+        if data is not None and self._judged is not None and self._judged.takes(data):
+            return self._judged.submit(data)
+        self._room.acquire()
+        return self._threads.submit(self._score, data)
 
     def _score(self, data: bytes | None) -> Result:
         process = self._idle.get()

@@ -68,8 +68,8 @@ def register(joined: Joined, server: str) -> None:
     """
     link, keys = joined.link, joined.keys
     wanted = to_yaml(joined.run)
-    found: Any = link.client.hget(keys("run"), "config")
-    if found is not None and found.decode() != wanted:
+    link.client.hsetnx(keys("run"), "config", wanted)       # of two that start at once, one
+    if _written(link, keys) != wanted:
         if others := [name for name in _living(link, keys) if name != server]:
             raise OtherServer(f"reward server {others[0]} is up with another configuration: give this "
                               "one the same, or stop that one first")
@@ -81,8 +81,12 @@ def register(joined: Joined, server: str) -> None:
 
 def tend(joined: Joined, server: str) -> None:
     """What a server does now and then: the hash, where Redis has lost it, and requests that nobody waits for."""
-    if not joined.link.client.hexists(joined.keys("run"), "config"):
+    written = _written(joined.link, joined.keys)
+    if written is None:
         register(joined, server)
+    elif written != to_yaml(joined.run):
+        log.error("other_configuration run=%s: somebody else has written it since, and scorers that start now score by "
+                  "that one; end whatever else goes by this name, and start this server again", joined.keys.name)
     if forgotten := discard_old(joined.link, joined.keys):
         log.warning("too_old requests=%d: forgotten", forgotten)
 
@@ -91,6 +95,12 @@ def _has_its_endpoint(scorer: ScorerConfig) -> bool:
     """Whether it asks no served model, or the environment says where that is: a worker proves what it serves."""
     endpoint = getattr(scorer, "endpoint", None)
     return not isinstance(endpoint, EndpointConfig) or bool(endpoint.urls)
+
+
+def _written(link: Link, keys: Keys) -> str | None:
+    """The configuration in the run's hash."""
+    found: Any = link.client.hget(keys("run"), "config")
+    return None if found is None else found.decode()
 
 
 def _living(link: Link, keys: Keys) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,20 +20,24 @@ from config.logs import set_up_logging
 log = logging.getLogger(__name__)
 
 WITHIN_S = 25.0             # the clients of II-Thought wait for 30
+LONGEST_WITHIN_S = 300.0    # of ten minutes, after which a request is swept away
 LINGERS_S = 20.0            # they come back after 2, 4 and 8
 
 
 def serve(words: list[str]) -> int:
     """Serve. 0: stopped; 1: no Redis, or the address is taken; 2: bad arguments or configuration."""
     args, rest = _parser().parse_known_args(words)
-    if not 0 <= args.port < 1 << 16 or args.timeout <= 0:
-        _parser().error("--port is at most 65535, --timeout above 0")
+    if not 0 <= args.port < 1 << 16 or not 0 < args.timeout <= LONGEST_WITHIN_S:
+        _parser().error(f"--port is at most 65535, --timeout above 0 and at most {LONGEST_WITHIN_S:g}")
     set_up_logging("server")
 
     from broker.errors import Permanent, PipelineError
     from scorers.reward_server.api_run import api_run
     try:
         token = _token(args.token_file)
+        if token is not None and args.legacy_client:
+            raise ConfigError("--legacy-client and a token (--token-file, MILLRACE_REWARD_TOKEN): II-Thought's client "
+                              "shows none, and would take each 401 for a score of 0")
         files = [word for file in args.config for word in ("--config", file)]
         run = api_run([*files, *rest], args.runs_dir if redis_url() is None else Path("runs"))
     except (ConfigError, OSError) as error:
@@ -92,9 +97,9 @@ def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
     link = Link(private.url if private else url.get_secret_value(), outage_s=run.broker.outage_s)    # type: ignore[union-attr]
     joined = Joined(run, link, Keys(run.name))
     desk = Desk(joined, lingers_s=LINGERS_S if args.legacy_client else 0.0)
+    heartbeat = Heartbeat(link, joined.keys, ROLE, desk.name, long_wait_s=math.inf)     # who starts meanwhile sees it
     try:
         link(lambda _: register(joined, desk.name))
-        heartbeat = Heartbeat(link, joined.keys, ROLE, desk.name)
         heartbeat.say(f"serving on port {args.port}")
         connections = Connections()
         server = RewardServer(desk, run.scorers.tasks, within_s=args.timeout, token=token,
@@ -105,11 +110,10 @@ def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
                         "--token-file", args.host, args.port)
         log.info("serving host=%s port=%d redis=%s tasks=%s", args.host, args.port, link.address,
                  ",".join(run.scorers.tasks))
-        try:
-            return serve_app(server.app, args.host, args.port, http=connections.protocol(), proxy_headers=False)
-        finally:
-            heartbeat.stop()
+        return serve_app(connections.watched(server.app), args.host, args.port, http=connections.protocol(),
+                         proxy_headers=False)
     finally:
+        heartbeat.stop()
         link.close()
         if private is not None:
             private.stop()

@@ -1,33 +1,51 @@
-"""The connections of a server's clients, so that one can be broken.
+"""The connections of a server's clients, so that one can be broken, and none is held for nothing.
 
-Beside HTTP, and on purpose: a client that takes every status for a score is told nothing by a status.
+Beside HTTP, and on purpose: a client that takes every status for a score is told nothing by a status, and one that
+never ends its request's head can't be told anything.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+HEAD_S: Final = 10.0                # for the head of a request; uvicorn closes what is idle after a reply in five
+HEAD_BYTES: Final = 1 << 20         # of it, with what of the body comes along
 
 Address = tuple[str, int]
 
 
 class Connections:
-    """Those that are open, by the client's address."""
+    """Those that are open, by the client's address. For one event loop."""
 
     def __init__(self) -> None:
-        self._open: dict[Address, asyncio.BaseTransport] = {}
+        self._open: dict[Address, asyncio.Transport] = {}
+        self._deadlines: dict[Address, asyncio.TimerHandle] = {}    # of those at which no request is at work
+        self._heard: dict[Address, int] = {}                        # bytes from these
 
     def drop(self, client: Address) -> None:
         """Break a client's connection, without a word; nothing where it is gone."""
-        transport = self._open.get(client)
-        if isinstance(transport, asyncio.Transport):
+        if (transport := self._open.get(client)) is not None:
             transport.abort()
+
+    def watched(self, app: ASGIApp) -> ASGIApp:
+        """The application, with a deadline for the next request of every connection."""
+        async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+            client = tuple(scope.get("client") or ())[:2]
+            self._end_wait(client)
+            try:
+                await app(scope, receive, send)
+            finally:
+                self._begin_wait(client)
+        return watched
 
     def protocol(self) -> type[asyncio.Protocol]:
         """The protocol of uvicorn, which tells this object of every connection."""
         from uvicorn.protocols.http.auto import AutoHTTPProtocol
         base: Any = AutoHTTPProtocol
-        connections = self._open
+        connections = self
 
         class Protocol(base):   # type: ignore[misc]
             """One connection."""
@@ -35,10 +53,37 @@ class Connections:
             def connection_made(self, transport: asyncio.Transport) -> None:
                 super().connection_made(transport)
                 self._address = tuple(transport.get_extra_info("peername") or ())[:2]
-                connections[self._address] = transport
+                connections._open[self._address] = transport
+                connections._begin_wait(self._address)
+
+            def data_received(self, data: bytes) -> None:
+                if connections._takes(self._address, len(data)):
+                    super().data_received(data)
 
             def connection_lost(self, exc: Exception | None) -> None:
-                connections.pop(self._address, None)
+                connections._open.pop(self._address, None)
+                connections._end_wait(self._address)
                 super().connection_lost(exc)
 
         return Protocol
+
+    def _begin_wait(self, client: Address) -> None:
+        transport = self._open.get(client)
+        if transport is not None and client not in self._deadlines:
+            loop = asyncio.get_running_loop()
+            self._deadlines[client] = loop.call_later(HEAD_S, transport.close)     # after what is still to be sent
+            self._heard[client] = 0
+
+    def _end_wait(self, client: Address) -> None:
+        if (deadline := self._deadlines.pop(client, None)) is not None:
+            deadline.cancel()
+            del self._heard[client]
+
+    def _takes(self, client: Address, number: int) -> bool:
+        """Whether bytes are passed on: no head is as long as these and those before."""
+        if client in self._heard:
+            self._heard[client] += number
+            if self._heard[client] > HEAD_BYTES:
+                self.drop(client)
+                return False
+        return True

@@ -2,8 +2,9 @@
 
 In: questions, as coroutines of one event loop. Out: a verdict each, in the time that its client has. Redis is spoken to
 by two threads, one that writes and one that reads, so the loop never waits for it. While Redis is away questions wait
-with it, and those whose time is up get a verdict that says so. The same question asked again while it is under way is
-scored once. Whoever leaves takes the question along, unless it is a client that comes back (`lingers_s`).
+with it, and those whose time is up get a verdict that says so; what Redis has forgotten is put there again. The same
+question asked again while it is under way is scored once. Whoever leaves takes the question along, unless it is a
+client that comes back (`lingers_s`).
 """
 
 from __future__ import annotations
@@ -14,20 +15,21 @@ import logging
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from redis.exceptions import RedisError
 
-from broker.api_requests import Arrival, Arrivals, admit, discard, rollout_of
+from broker.api_requests import Arrival, Arrivals, admit, discard, missing, rollout_of
 from broker.errors import PipelineError
 from broker.joining import Joined
 from config.logs import mask
 from scorers.delivery import Delivery
 from scorers.registry import queue_of
-from scorers.reward_server.verdicts import Question, Verdict, unavailable, verdict_of
+from scorers.reward_server.verdicts import Question, Verdict, bug, unavailable, verdict_of
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,7 @@ MOST: Final = 1024              # questions under way; one more is refused at on
 RETRY_S: Final = 0.25           # before Redis is asked again
 BLOCK_S: Final = 1.0            # that the reading thread waits for a result, and so for its end
 LOOK_S: Final = 1.0             # for a look at who serves what, before a late question is answered
+CHECK_S: Final = 2.0            # between two looks whether Redis still has what it was given
 
 
 @dataclass(slots=True)
@@ -93,6 +96,9 @@ class Desk:
     async def ask(self, question: Question, within_s: float) -> Verdict:
         """The verdict on a question, or after `within_s` that there is none yet, and why."""
         case = self._cases.get(question.key)
+        if case is not None and _has_failed(case):      # while nobody waited: another try may do better
+            self._drop(case)
+            case = None
         if case is None:
             if len(self._cases) >= self._most:
                 return unavailable(f"{self._most} requests are under way already")
@@ -104,7 +110,10 @@ class Desk:
                 return await asyncio.shield(case.verdict)
         except TimeoutError:
             is_late = True
-            return unavailable(f"not scored within {within_s:g} s: {await self._why_late(question)}")
+            why = await self._why_late(case)
+            if case.verdict.done() and not case.verdict.cancelled():        # meanwhile
+                return case.verdict.result()
+            return unavailable(f"not scored within {within_s:.3g} s: {why}")
         finally:
             case.waiting -= 1
             if is_late and self._lingers_s:
@@ -137,7 +146,15 @@ class Desk:
         except Exception as error:
             log.exception("not_admitted request=%s", case.request_id)
             if not case.verdict.done():
-                case.verdict.set_result(unavailable(f"the server has a bug: {error!r}"))
+                case.verdict.set_result(bug(error))
+
+    def _admit_again(self, request_ids: Sequence[str]) -> None:
+        """Put into Redis again what it has lost: it was emptied, or is a replica that did not hear of it."""
+        lost = [case for case in map(self._by_id.get, request_ids) if case is not None and _is_in(case)]
+        for case in lost:
+            case.admission = asyncio.get_running_loop().create_task(self._let_in(case))
+        if lost:
+            log.warning("redis_forgot requests=%d: asked again", len(lost))
 
     def _drop_unless_asked(self, case: _Case) -> None:
         if not case.waiting:
@@ -165,6 +182,7 @@ class Desk:
         """The reading thread: verdicts to the loop, and their entries out of Redis."""
         arrivals = Arrivals(self._joined.link, self._joined.keys, f"{self.name}-")
         read: list[str] = []
+        check_at = time.monotonic() + CHECK_S
         while not self._stop.is_set():
             try:
                 found = arrivals.read(block_s=BLOCK_S)
@@ -174,6 +192,11 @@ class Desk:
                 read += [arrival.request_id for arrival in found]
                 discard(self._joined.link, self._joined.keys, read)
                 read = []
+                if time.monotonic() > check_at:
+                    given = [case.request_id for case in list(self._by_id.values()) if _is_in(case)]
+                    if lost := missing(self._joined.link, self._joined.keys, given):
+                        loop.call_soon_threadsafe(self._admit_again, lost)          # after the verdicts of above
+                    check_at = time.monotonic() + CHECK_S
             except (RedisError, PipelineError) as error:
                 self._say_trouble(error)
                 self._stop.wait(RETRY_S)
@@ -192,17 +215,35 @@ class Desk:
             log.warning("redis_away at=%s error=%s", self._joined.link.address, error)
         self._trouble = mask(str(error)) or type(error).__name__
 
-    async def _why_late(self, question: Question) -> str:
+    async def _why_late(self, case: _Case) -> str:
         """What a client is told whose time is up."""
         if self._trouble:
             return f"Redis is away: {self._trouble}"
-        queue = queue_of(self._joined.run.scorers, question.task)
-        look = Delivery(self._joined.link.client, self._joined.keys).serving
+        queue = queue_of(self._joined.run.scorers, case.question.task)
+        client: Any = self._joined.link.client
+        keys = self._joined.keys
+
+        def look() -> tuple[int, bytes | None]:
+            return Delivery(client, keys).serving()[queue], client.hget(keys("tries"), f"error:{case.request_id}")
         try:
-            serving = (await asyncio.wait_for(asyncio.to_thread(look), LOOK_S))[queue]
+            serving, failure = await asyncio.wait_for(asyncio.to_thread(look), LOOK_S)
         except (TimeoutError, RedisError) as error:
             return f"Redis does not answer: {error}"
         if not serving:
             return (f"no worker serves the queue {queue}; start some with python -m scorers --run "
                     f"{self._joined.run.name} --queues {queue}")
-        return f"{serving} workers serve the queue {queue}, and {len(self._cases)} requests are under way"
+        if failure:
+            return f"a worker failed at it: {failure.decode(errors='replace').strip().rpartition(chr(10))[2]}"
+        workers = "1 worker serves" if serving == 1 else f"{serving} workers serve"
+        return f"{workers} the queue {queue}, and {len(self._cases)} requests are under way"
+
+
+def _has_failed(case: _Case) -> bool:
+    """Whether it was tried, and can't be scored now."""
+    verdict = case.verdict
+    return verdict.done() and not verdict.cancelled() and verdict.result().status == "unavailable"
+
+
+def _is_in(case: _Case) -> bool:
+    """Whether Redis has been given it, and nothing has come of it yet."""
+    return case.admission is not None and case.admission.done() and not case.verdict.done()

@@ -26,6 +26,7 @@ from scorers.reward_server.wire import (
 
 REFUSALS: Final = {
     401: "The server wants a token, and this request has none or another one.",
+    408: "The body had not come within 30 seconds.",
     413: "The body is larger than 32 MiB.",
     415: "The body is not `application/json`.",
     422: "What was sent can't be scored, now or later; `detail` says why, with the place.",

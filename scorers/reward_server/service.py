@@ -5,9 +5,10 @@ from memory. Whoever reaches the port may have programs run in the scorers' sand
 unless told otherwise, and may want a token.
 
 What it answers when there is no score: what was sent can't be scored, now or later, 422 with a list of faults; not now
-(no worker, no Redis, too many wait, a judge or a sandbox that failed every try, no time left) 503 with `Retry-After`;
-no token 401; too large 413; not `application/json` 415. II-Thought's client takes any of them for a score of 0 and
-tries again only where the connection breaks: for it, a 503 is a connection that breaks (`drop`).
+(no worker, no Redis, too much waits, a judge or a sandbox that failed every try, no time left, a bug) 503 with
+`Retry-After`; no token 401; too slow 408; too large 413; not `application/json` 415. II-Thought's client takes any of
+them for a score of 0 and tries again only where the connection breaks: for it, a 408 or a 503 is a connection that
+breaks (`drop`).
 """
 
 from __future__ import annotations
@@ -17,39 +18,36 @@ import contextlib
 import hmac
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, TypeVar
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import from_json
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from broker.errors import BadMessage
+from config.logs import mask
 from config.scorers import TaskConfig
-from scorers.http_service import error, faults, read_body, unless_gone, unprocessable
+from scorers.http_service import error, read_body, unless_gone, unprocessable
+from scorers.reward_server.bodies import Asked, Bodies
 from scorers.reward_server.desk import Desk
 from scorers.reward_server.openapi import description, page
-from scorers.reward_server.verdicts import (
-    NotServed,
-    Verdict,
-    question_of,
-    reference_of,
-    response_of,
-    unavailable,
-)
-from scorers.reward_server.wire import BatchRequest, LegacyRequest, Ping, RewardRequest
+from scorers.reward_server.verdicts import Question, Verdict, bug
+from scorers.reward_server.wire import BatchRequest, Body, LegacyRequest, Ping, RewardRequest
 
 log = logging.getLogger(__name__)
 
 BODY_BYTES: Final = 32 << 20
+MOST_BYTES: Final = 512 << 20   # of requests under way
+LARGE_BYTES: Final = 1 << 16    # of a body, from where it is read in a thread: below, that takes milliseconds
 RETRY_AFTER_S: Final = 5
 TEND_S: Final = 30.0
 
-_Model = TypeVar("_Model", bound=BaseModel)
+_OURS: Final = frozenset({408, 503})    # statuses that are nobody's score
 _Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -69,7 +67,9 @@ class RewardServer:
                  drop: Callable[[tuple[str, int]], None] | None = None,
                  tend: Callable[[], None] = lambda: None) -> None:
         self._desk = desk
-        self._tasks = tasks
+        self._bodies = Bodies(tasks, has_prompts=drop is not None)
+        self._aside = ThreadPoolExecutor(1, thread_name_prefix="reader")
+        self._bytes = 0                         # of requests that are under way
         self._within_s = within_s
         self._token = None if token is None else f"bearer {token}".encode()
         self._drop = drop
@@ -95,14 +95,15 @@ class RewardServer:
             with contextlib.suppress(asyncio.CancelledError):
                 await tending
             await self._desk.close()
+            self._aside.shutdown(wait=False, cancel_futures=True)
 
     async def _keep_tending(self) -> None:
         while True:
-            await asyncio.sleep(TEND_S)
             try:
                 await asyncio.to_thread(self._tend)
             except Exception as failure:        # noqa: BLE001 - Redis is away, or a bug that must not end a server
-                log.warning("not_tended error=%r", failure)
+                log.warning("not_tended error=%s", mask(repr(failure)))
+            await asyncio.sleep(TEND_S)
 
     async def _ping(self, _request: Request) -> Response:
         return JSONResponse(Ping(message=f"{self._desk.under_way} requests are under way").model_dump())
@@ -114,91 +115,81 @@ class RewardServer:
         return HTMLResponse(self._page)
 
     async def _reward(self, request: Request) -> Response:
-        tree = await _read(request)
-        if not isinstance(tree, Response) and _is_legacy(tree):
-            return await self._answer(request, _checked(LegacyRequest, tree), self._scores)
-        return await self._answer(request, _checked(RewardRequest, tree), self._score)
+        return await self._answer(request, is_batch=False)
 
     async def _batch(self, request: Request) -> Response:
-        return await self._answer(request, _checked(BatchRequest, await _read(request)), self._results)
+        return await self._answer(request, is_batch=True)
 
-    async def _answer(self, request: Request, asked: _Model | Response,
-                      work: Callable[[_Model], Coroutine[None, None, Response]]) -> Response:
-        """What `work` makes of a request, unless something is wrong with it, or its client goes away."""
-        if isinstance(asked, Response):
-            return asked
-        answer = await unless_gone(request, work(asked))
-        if answer.status_code == 503 and self._drop is not None and request.client is not None:
-            log.info("dropped client=%s", request.client.host)
-            self._drop((request.client.host, request.client.port))
-        return answer
-
-    async def _score(self, asked: RewardRequest) -> Response:
-        (verdict,) = await self._verdicts([asked])
-        return _refusal([verdict], [("verification_info",)]) or _as_reply(verdict.as_json())
-
-    async def _scores(self, asked: LegacyRequest) -> Response:
-        """All scores, or none: a list of numbers has no word for one that is missing."""
-        verdicts = await self._verdicts([
-            RewardRequest(llm_output=text, verification_info=reference_of(truth))
-            for text, truth in zip(asked.solutions, asked.ground_truths, strict=True)])
-        refusal = _refusal(verdicts, [("ground_truths", place) for place in range(len(verdicts))])
-        return refusal or _as_reply({"scores": [verdict.value for verdict in verdicts]})
-
-    async def _results(self, asked: BatchRequest) -> Response:
-        verdicts = await self._verdicts(asked.items)
-        if all(verdict.status == "unavailable" for verdict in verdicts):
-            return _not_now(verdicts[0].reason)
-        return _as_reply({"results": [verdict.as_json() for verdict in verdicts]})
-
-    async def _verdicts(self, asked: Sequence[RewardRequest]) -> list[Verdict]:
-        return list(await asyncio.gather(*map(self._verdict, asked)))
-
-    async def _verdict(self, asked: RewardRequest) -> Verdict:
-        text = asked.llm_output if self._drop is None else response_of(asked.llm_output)
+    async def _answer(self, request: Request, *, is_batch: bool) -> Response:
+        """Scores, unless something is wrong with the request, or its client goes away."""
+        body = await read_body(request, BODY_BYTES)
+        if isinstance(body, Response):
+            return body
+        self._bytes += len(body)
         try:
-            question = question_of(text, asked.verification_info, self._tasks)
-        except BadMessage as failure:
-            return Verdict(status="unscorable", value=None, reason=str(failure))
-        except NotServed as failure:
-            return unavailable(str(failure))
-        return await self._desk.ask(question, self._within_s)
+            if self._bytes > MOST_BYTES:
+                return _not_now(f"more than {MOST_BYTES >> 20} MiB of requests are under way")
+            started = time.monotonic()
+            async with asyncio.timeout(self._within_s):
+                asked = await self._read(body, is_batch=is_batch)
+            if isinstance(asked, Response):
+                return asked
+            left_s = self._within_s - (time.monotonic() - started)
+            return await unless_gone(request, self._reply(asked, max(0.0, left_s)))
+        except TimeoutError:
+            return _not_now(f"not read within {self._within_s:g} s: other large requests were before it")
+        finally:
+            self._bytes -= len(body)
+
+    async def _read(self, body: bytes, *, is_batch: bool) -> Asked | Response:
+        read = partial(self._bodies.read, body, is_batch=is_batch)
+        if len(body) <= LARGE_BYTES:
+            return read()
+        return await asyncio.get_running_loop().run_in_executor(self._aside, read)
+
+    async def _reply(self, asked: Asked, within_s: float) -> Response:
+        async def verdict(question: Question | Verdict) -> Verdict:
+            return question if isinstance(question, Verdict) else await self._desk.ask(question, within_s)
+        return _REPLIES[asked.kind](await asyncio.gather(*map(verdict, asked.questions)))
 
     def _guarded(self, handler: _Handler) -> _Handler:
         """The handler, for those who show the token."""
         async def guarded(request: Request) -> Response:
             kind, _, shown = request.headers.get("authorization", "").partition(" ")
-            given = f"{kind.lower()} {shown.strip()}".encode("latin-1")
+            given = f"{kind.lower()} {shown.strip(' ')}".encode("latin-1")      # a token's own bytes may be Latin space
             if self._token is not None and not hmac.compare_digest(given, self._token):
                 return error(401, "this server wants a token: Authorization: Bearer TOKEN",
                              **{"www-authenticate": "Bearer", "connection": "close"})
-            return await handler(request)
+            try:
+                answer = await handler(request)
+            except Exception as failure:
+                log.exception("bug path=%s", request.url.path)
+                answer = _not_now(bug(failure).reason)
+            if answer.status_code in _OURS and self._drop is not None and request.client is not None:
+                log.info("dropped client=%s status=%d", request.client.host, answer.status_code)
+                self._drop((request.client.host, request.client.port))
+            return answer
         return guarded
 
 
-async def _read(request: Request) -> Any:
-    """The request's JSON, or the answer that says what is wrong with it."""
-    body = await read_body(request, BODY_BYTES)
-    if isinstance(body, Response):
-        return body
-    try:
-        return from_json(body)
-    except ValueError as failure:
-        return unprocessable([{"type": "json_invalid", "loc": ["body"], "msg": f"not JSON: {failure}"}])
+def _score(verdicts: Sequence[Verdict]) -> Response:
+    return _refusal(verdicts, [("verification_info",)]) or _as_reply(verdicts[0].as_json())
 
 
-def _checked(model: type[_Model], tree: Any) -> _Model | Response:
-    """The request, or what is wrong with it."""
-    if isinstance(tree, Response):
-        return tree
-    try:
-        return model.model_validate(tree)
-    except ValidationError as found:
-        return faults(found)
+def _scores(verdicts: Sequence[Verdict]) -> Response:
+    """All scores, or none: a list of numbers has no word for one that is missing."""
+    refusal = _refusal(verdicts, [("ground_truths", place) for place in range(len(verdicts))])
+    return refusal or _as_reply({"scores": [verdict.value for verdict in verdicts]})
 
 
-def _is_legacy(tree: Any) -> bool:
-    return isinstance(tree, dict) and bool(tree.keys() & {"solutions", "ground_truths"}) and "llm_output" not in tree
+def _results(verdicts: Sequence[Verdict]) -> Response:
+    if all(verdict.status == "unavailable" for verdict in verdicts):
+        return _not_now(verdicts[0].reason)
+    return _as_reply({"results": [verdict.as_json() for verdict in verdicts]})
+
+
+_REPLIES: Final[Mapping[type[Body], Callable[[Sequence[Verdict]], Response]]] = {
+    RewardRequest: _score, LegacyRequest: _scores, BatchRequest: _results}
 
 
 def _refusal(verdicts: Sequence[Verdict], places: Sequence[tuple[str | int, ...]]) -> Response | None:

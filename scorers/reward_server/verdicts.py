@@ -18,8 +18,10 @@ from broker.api_requests import Result
 from broker.errors import BadMessage, Retryable
 from broker.messages import DeadLetter
 from broker.row_shapes import route
+from broker.row_values import UnknownType
+from config.logs import mask
 from config.scorers import TaskConfig
-from scorers.retries import FAILED_TRIES
+from scorers.retries import was_given_up
 
 # Where the prompt ends in the template of DeepSeek's models; II-Thought's trainer sends prompt and response as one.
 ASSISTANT: Final = "<\uff5cAssistant\uff5c>"
@@ -62,6 +64,11 @@ def unavailable(reason: str) -> Verdict:
     return Verdict(status="unavailable", value=None, reason=reason)
 
 
+def bug(error: Exception) -> Verdict:
+    """It can't be scored by this version, which the operator has to hear of; nothing that was sent is to blame."""
+    return unavailable(f"the server has a bug: {mask(repr(error))}")
+
+
 def question_of(text: str, verification_info: str | Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> Question:
     """A question that one of `tasks` scores.
 
@@ -75,7 +82,7 @@ def question_of(text: str, verification_info: str | Mapping[str, Any], tasks: Ma
     except BadMessage as error:
         try:
             known, _ = route(record)
-        except BadMessage:
+        except UnknownType:         # but maybe to the tasks
             raise error from None
         if known in tasks:
             raise
@@ -112,8 +119,7 @@ def verdict_of(result: Result) -> Verdict:
     if isinstance(result, DeadLetter):
         return unavailable(result.reason)
     score, reward = result.scores[0], result.rewards[0]
-    failed = any(name == FAILED_TRIES or name.endswith(f".{FAILED_TRIES}") for name in score.components)
-    if reward is None and failed:
+    if reward is None and was_given_up(score.components):
         return unavailable(score.reason)
     return Verdict(status="unscorable" if reward is None else "scored", value=reward, reason=score.reason,
                    scorer=score.scorer, version=score.version, seconds=result.seconds, components=score.components)

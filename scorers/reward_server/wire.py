@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, model_validator
 
 
 class Body(BaseModel):
@@ -37,7 +37,7 @@ class LegacyRequest(Body):
 
     solutions: list[str] = Field(min_length=1, max_length=1024)
     """Responses."""
-    ground_truths: list[str | int | float | dict[str, Any]]
+    ground_truths: list[str | StrictInt | StrictFloat | dict[str, Any]]
     """For each one a verification_info, an object or its JSON text, or the answer to a problem of mathematics."""
 
     @model_validator(mode="after")

@@ -11,8 +11,6 @@ bytecode files, but not isolated (-I), since `files` beside the main one are the
 
 from __future__ import annotations
 
-import errno
-import logging
 import math
 import sys
 import tempfile
@@ -20,7 +18,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from scorers.sandbox import toolchain
 from scorers.sandbox.folders import remove_folder
@@ -37,19 +35,17 @@ from scorers.sandbox.program import (
     SandboxMissing,
     SandboxUnavailable,
 )
+from scorers.sandbox.program_files import write_program
 from scorers.sandbox.room import compiler_without_room, require_room
 from scorers.sandbox.seccomp import Walls
 from scorers.sandbox.supervision import Supervisors, unavailable
 from scorers.sandbox.toolchain import MAIN_FILE, STACK_BYTES, Interpreter
-
-log = logging.getLogger(__name__)
 
 ENVIRONMENT = {"PATH": toolchain.PATH, "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 EXTRA_ENVIRONMENT = {Language.JAVASCRIPT: {"OPENSSL_CONF": "/dev/null"}}      # the system's is hidden: node would stop
 INSIDE = {"program": "/program", "build": "/build", "packages": "/packages"}      # as bubblewrap's programs see them
 ASK_VERSION = "import platform; print(platform.python_version())"
 PROBE = Limits(wall_s=10.0)
-IMPOSSIBLE_NAME = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}     # a file as a folder, ...
 
 
 class LocalSandbox:
@@ -276,29 +272,3 @@ class PreparedProgram:
             case Language.JAVASCRIPT:
                 node = toolchain.find_tool(self._language) or "node"
                 return node, f"--max-old-space-size={limits.memory_bytes >> 20}", self._main()
-
-
-def write_program(folder: Path, program: Program) -> None:
-    """Its files, readable by all and writable by none but us.
-
-    Raises:
-        ValueError: a path that leaves the folder, or that no file can have beside the others.
-        OSError: no room.
-    """
-    folder.mkdir()
-    main = MAIN_FILE[program.language]
-    for name, content in {**program.files, main: program.source}.items():
-        relative = PurePosixPath(name)
-        if relative.is_absolute() or ".." in relative.parts or not relative.parts or "\0" in name:
-            raise ValueError(f"a file of a program must lie beside it, not at {name!r}")
-        path = folder / relative
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        except OSError as error:
-            if error.errno in IMPOSSIBLE_NAME:
-                raise ValueError(f"a program can't have the file {name[:80]!r}: {error.strerror}") from error
-            raise
-    for path in [folder, *folder.rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    folder.parent.chmod(0o755)

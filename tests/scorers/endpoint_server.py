@@ -145,6 +145,8 @@ class ScriptedEndpoint:
     async def _answer(self, call: Call, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         if call.body["model"] not in self.models:
             return await self._say(Saying(status=404), writer)
+        if any("\ud800" <= char <= "\udfff" for char in call.prompt):         # as vLLM does, in a tokenizer's words
+            return await self._say(Saying(status=400), writer)
         found = self.script(call)
         saying = Saying(found) if isinstance(found, str) else found
         if saying.is_silent or saying.delay_s:

@@ -13,8 +13,9 @@ import pytest
 from broker.errors import BadMessage, Retryable
 from broker.messages import Score, ScoreStatus
 from config.scorers import CodeConfig, ScorersConfig
-from scorers.code_tests import RULES, CodeTests, program_of
-from scorers.extract import MAX_RESPONSE_CHARS
+from scorers.code_source import program_of
+from scorers.code_tests import RULES, CodeTests
+from scorers.extract import MAX_RESPONSE_CHARS, Unanswered
 from scorers.sandbox.program import Language, Prepared, Program, Sandbox, SandboxUnavailable
 
 MBPP = Path(__file__).resolve().parents[3] / "shared" / "data" / "mbpp.jsonl"
@@ -321,11 +322,13 @@ def test_a_row_is_checked_without_a_sandbox() -> None:
     ("```cpp\na\n```\n```python\nb\n```", Language.CPP, "a"), ("```js\na\n```", Language.JAVASCRIPT, "a"),
     ("```cpp\na\n```", Language.PYTHON, None), ("```python\na\n```<|im_end|>", Language.PYTHON, "a")])
 def test_the_block_of_another_language_is_no_program(text: str, language: Language, expected: str | None) -> None:
-    source = program_of(text, language).text
-    assert (source and source.strip()) == expected
+    if expected is None:
+        with pytest.raises(Unanswered, match="no closed code block"):
+            program_of(text, language)
+    else:
+        assert program_of(text, language).strip() == expected
 
 
 def test_a_response_that_is_too_long_to_search_has_no_program() -> None:
-    source = program_of("```python\na\n```" + "\n```" * (MAX_RESPONSE_CHARS // 4), Language.PYTHON)
-    assert source.text is None
-    assert source.problem.endswith("1000000 is the limit")
+    with pytest.raises(Unanswered, match="1000000 is the limit"):
+        program_of("```python\na\n```" + "\n```" * (MAX_RESPONSE_CHARS // 4), Language.PYTHON)

@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 
 from broker.alive import Heartbeat
+from broker.api_requests import admit, rollout_of
 from broker.connection import Link
 from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import Rollout
 from broker.tally import Tally
+from config.scorers import JudgeConfig, TaskConfig
 from scorers import dispatcher as dispatching
 from scorers.dispatcher import job_size
+from scorers.reward_server.api_run import api_run
 from tests.broker.test_alive import wait_until
-from tests.scorers.station import ScriptedScorer, Station, make_run
+from tests.scorers.station import RIGHT, ScriptedScorer, Station, make_run
 
 
 @pytest.fixture
@@ -202,6 +205,32 @@ def test_what_is_left_of_jobs_whose_entry_was_retired_is_forgotten(station: Stat
         assert scorer.seen == []
         dispatcher.sweep()
     assert station.delivery.carriers() == {}
+
+
+def test_what_is_held_and_wanted_by_nobody_any_more_is_let_go(station: Station) -> None:
+    station.roll_out(*range(5))
+    with station.dispatcher() as dispatcher:
+        dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
+        station.learner.retire(["0", "1", "3"])
+        dispatcher.rollouts.renew()
+        dispatcher.let_go()
+        assert [entry.group_id for entry in dispatcher.held["math"]] == ["2", "4"]
+
+
+def test_requests_of_the_reward_server_wait_for_a_judge_together_and_for_work_alone(link: Link) -> None:
+    judge = TaskConfig(scorer=JudgeConfig())
+    run = api_run([])
+    section = run.scorers.model_copy(update={"tasks": {"judge": judge, "math": TaskConfig()}})
+    station = Station(link, Keys("api"), run.model_copy(update={"scorers": section}))
+    for number in range(10):
+        for task in ("judge", "math"):
+            admit(link, station.keys, rollout_of(f"{task}-{number}", task, RIGHT, {"type": task}))
+    with station.dispatcher() as dispatcher:
+        dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
+        dispatcher.deliver()
+    sizes = {queue: [len(station.entries_of(job)) for job in station.delivery.queues[queue].get_job_ids()]
+             for queue in station.delivery.queues}
+    assert sizes == {"light": [], "math": [1, 1], "code": [], "judge": [10]}
 
 
 def test_a_foreign_entry_ends_with_the_dead_and_does_not_stop_the_dispatcher(station: Station) -> None:

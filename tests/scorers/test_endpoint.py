@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import time
@@ -19,7 +20,7 @@ from config.scorers import ScorersConfig
 from scorers import call_gate, endpoint_calls, endpoint_hosts
 from scorers.call_gate import NoCallFree
 from scorers.endpoint import Endpoint, EndpointMisused, EndpointUnavailable, Reply, RequestRefused
-from scorers.endpoint_wire import REPLY_BYTES, SAID_CHARS
+from scorers.endpoint_wire import REPLY_BYTES, SAID_CHARS, HostAway, Wire
 from tests.redis_servers import free_port
 from tests.scorers.endpoint_server import (
     CUT,
@@ -78,10 +79,10 @@ def nobody() -> str:
 
 def test_what_is_sent_is_the_config_and_the_messages(server: ScriptedEndpoint, build: Build,
                                                     monkeypatch: pytest.MonkeyPatch) -> None:
-    assert said(build(server, max_tokens=7), "half of a pair: \ud83d") == "True"
+    assert said(build(server, max_tokens=7), "half of a pair: \ud83d, a whole one: \ud83d\ude00") == "True"
     (call,) = server.calls
     assert call.body == {"model": "judge", "max_tokens": 7, "temperature": 0.0, "stream": False,
-                         "messages": [{"role": "user", "content": "half of a pair: \ud83d"}]}
+                         "messages": [{"role": "user", "content": "half of a pair: \ufffd, a whole one: \U0001f600"}]}
     assert "authorization" not in call.headers
     monkeypatch.setenv("RUBRIC_API_KEY", "planted")
     said(build(server, key_variable="RUBRIC_API_KEY"))
@@ -109,6 +110,12 @@ def test_what_is_no_address_is_refused_with_the_config(url: str, said_of_it: str
     assert "planted" not in caught.value.errors()[0]["msg"]
 
 
+@pytest.mark.parametrize("temperature", [-0.1, 2.1])
+def test_a_temperature_that_every_server_refuses_is_refused_with_the_config(temperature: float) -> None:
+    with pytest.raises(ValidationError, match="temperature"):
+        EndpointConfig(temperature=temperature)
+
+
 @pytest.mark.parametrize(("saying", "reply"), [
     (Saying("No", "stop"), Reply("No", "stop")),
     (Saying("I thin", "length"), Reply("I thin", "length")),
@@ -122,6 +129,21 @@ def test_a_reply_is_what_the_model_said(server: ScriptedEndpoint, build: Build, 
 
 def body(message: object) -> Saying:
     return Saying(body=json.dumps(message).encode())
+
+
+@pytest.mark.parametrize(("message", "text"), [
+    ({"content": None, "reasoning": "Both are 72."}, "<think>"),            # vLLM, with a --reasoning-parser
+    ({"content": None, "reasoning_content": "Both are 72."}, "<think>"),
+    ({"content": "", "reasoning": "I say</think>True"}, "<think>"),         # a thought is no reply, whatever it quotes
+    ({"content": None, "reasoning": None, "reasoning_content": 1}, ""),
+    ({"content": "True", "reasoning": "Both are 72."}, "True"),
+])
+def test_thoughts_without_a_reply_are_thoughts_without_an_end_and_not_kept(
+        server: ScriptedEndpoint, build: Build, message: dict[str, object], text: str) -> None:
+    server.script = in_turn(body({"choices": [{"message": message, "finish_reason": "stop"}]}))
+    endpoint = build(server, cache=True)
+    assert [said(endpoint), said(endpoint)] == [text, text]
+    assert len(server.calls) == (1 if text == "True" else 2)        # what cut it off may be the server's settings
 
 
 @pytest.mark.parametrize(("saying", "reason"), [
@@ -144,7 +166,7 @@ def body(message: object) -> Saying:
 def test_a_broken_exchange_is_tried_again_by_the_caller_and_never_a_reply(
         server: ScriptedEndpoint, build: Build, saying: Saying, reason: str) -> None:
     server.script = in_turn(saying)
-    endpoint = build(server, timeout_s=0.5)
+    endpoint = build(server, timeout_s=0.5 if "0.5 s" in reason else 1.0 if saying.status == 502 else PATIENCE_S)
     error = error_of(endpoint)
     assert isinstance(error, EndpointUnavailable)
     assert isinstance(error, Retryable)
@@ -159,8 +181,10 @@ def test_where_nobody_answers_is_said_after_the_time_of_a_call(build: Build) -> 
     began = time.monotonic()
     error = error_of(build(url, timeout_s=0.2))
     assert isinstance(error, EndpointUnavailable)
-    assert f"{url}/v1/chat/completions: no connection" in str(error)
+    assert f"{url}/v1/chat/completions: no " in str(error)     # connection; or reply, where the machine is that busy
     assert time.monotonic() - began > 0.2
+    with pytest.raises(HostAway, match=f"{url}/v1/chat/completions: no connection"):
+        asyncio.run(Wire(None, timeout_s=PATIENCE_S).complete(f"{url}/v1", b"{}"))
 
 
 def test_a_server_that_is_about_to_start_is_waited_for(build: Build) -> None:
@@ -200,6 +224,8 @@ def test_a_wrong_key_is_said_without_the_key(server: ScriptedEndpoint, build: Bu
     error = error_of(build(server))
     assert f"{server.url}/chat/completions: HTTP 401 Incorrect API key: ****" in str(error)
     assert "planted" not in str(error)
+    server.script = in_turn(Saying(status=401, body=b'{"error": "Unauthorized"}'))      # vLLM's own words
+    assert str(error_of(build(server))) == f"{server.url}/chat/completions: HTTP 401 Unauthorized"
 
 
 def test_money_that_is_used_up_is_nothing_to_wait_for(server: ScriptedEndpoint, build: Build) -> None:
@@ -233,13 +259,15 @@ def test_the_only_model_is_asked_for_once_and_again_after_a_failure(build: Build
         assert server.listings == 1
 
 
-def test_a_server_that_fails_is_replaced_by_the_next_and_left_alone(server: ScriptedEndpoint, build: Build) -> None:
+def test_a_server_that_fails_is_replaced_by_the_next_and_left_alone(server: ScriptedEndpoint, build: Build,
+                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_hosts, "FIRST_WAIT_S", 60.0)
+    monkeypatch.setattr(endpoint_hosts, "LONGEST_WAIT_S", 60.0)
     with scripted_endpoint(FAILING) as failing, scripted_endpoint(models=["another"]) as other:
         endpoint = build(failing, nobody(), other, server)
         for _ in range(20):
             assert said(endpoint) == "True"
         assert len(failing.calls) == len(other.calls) == 1
-
 
 
 def test_a_server_is_not_in_doubt_for_ever(server: ScriptedEndpoint, build: Build,

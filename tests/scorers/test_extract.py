@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
-from scorers.extract import END_MARKS, Block, fenced_blocks, last_answer, last_block, last_box, response_part
+import scorers
+from scorers.extract import (
+    END_MARKS,
+    MAX_RESPONSE_CHARS,
+    Block,
+    Unanswered,
+    answering_part,
+    closed_part,
+    fenced_blocks,
+    last_answer,
+    last_block,
+    last_box,
+    response_part,
+    within,
+)
 
 
 @pytest.mark.parametrize(("text", "box"), [
@@ -53,6 +68,27 @@ def test_the_marks_of_a_turns_end_are_no_part_of_the_response(mark: str) -> None
     assert response_part(f"5{mark}\n{mark}\n") == "5"
     assert response_part(f"5 {mark} 6") == f"5 {mark} 6"               # one within is text
     assert response_part(f"<think>5{mark}") is None
+
+
+def test_a_completion_that_does_not_answer_says_why() -> None:
+    longest = "x" * MAX_RESPONSE_CHARS
+    assert answering_part(f"<think>{longest}</think>{longest}") == closed_part(longest) == longest
+    assert closed_part(longest + "x") == longest + "x"
+    assert within("12345", 5) == "12345"
+    with pytest.raises(Unanswered, match=r"^a response of 1000001 characters; 1000000 is the limit$"):
+        answering_part(longest + "x")
+    with pytest.raises(Unanswered, match=r"^an answer of 6 characters; 5 is the limit$"):
+        within("123456", 5)
+    for part in (answering_part, closed_part):
+        with pytest.raises(Unanswered, match=r"^the thinking was never closed$"):
+            part("5 <think>")
+
+
+def test_no_scorer_has_words_of_its_own_for_it() -> None:
+    own = {path.name: path.read_text() for path in Path(scorers.__path__[0]).rglob("*.py")}
+    for words in ("thinking was never closed", "characters; {max_chars} is the limit"):
+        assert [name for name, text in own.items() if words in text] == ["extract.py"]
+    assert [name for name, text in own.items() if "{MAX_RESPONSE_CHARS} is the limit" in text] == []
 
 
 @pytest.mark.parametrize(("text", "answer"), [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -12,12 +11,14 @@ from pydantic import ValidationError
 from broker.errors import BadMessage
 from broker.messages import FinishReason
 from broker.row_shapes import TASK_OF_TYPE, route
-from config.scorers import CustomConfig, FormatConfig, FormatTaskConfig, TaskConfig
+from config.scorers import CustomConfig, FormatConfig, FormatTaskConfig, ScorersConfig, TaskConfig
 from scorers.answer_format import AnswerFormat
 from scorers.format_answer import FormatAnswer
 from scorers.format_language import foreign_script
 from scorers.format_shapes import OF_TYPE
+from scorers.row_worker import RowScorer
 from tests.scorers.golden.format_tables import ATTACKS, NULLS, RIGHT, ROWS, WRONG
+from tests.scorers.growth import is_linear
 
 FORMAT = FormatAnswer(FormatTaskConfig())
 II_THOUGHT = FormatConfig(think="required", language="en", mode="mix")
@@ -116,15 +117,17 @@ def test_a_language_is_told_by_its_script() -> None:
     assert {case: is_right for case, is_right in found.items() if (*case, is_right) not in LANGUAGES} == {}
 
 
-def test_no_text_takes_long() -> None:
+@pytest.mark.parametrize(("piece", "tail"), [
+    ("`", ""), ("```a\n", ""), ("\\", ""), ("`a", ""), ("<think>", "</think>"), ("a </think>", "\\boxed{" * 1000)])
+def test_no_text_takes_long(piece: str, tail: str) -> None:
     config = FormatConfig(think="required", min_think=1000, language="zh")
-    for text in ("`" * 400_000, "```a\n" * 50_000, "\\" * 400_000, "`a" * 200_000, "<think>" * 50_000 + "</think>",
-                 "a </think>" * 90_000 + "\\boxed{" * 10_000):
-        started = time.monotonic()
+
+    def work(text: str) -> None:
         assert AnswerFormat(config).score(text, ROWS["math"]).value == 0.0
-        assert AnswerFormat(FormatConfig()).score(text + "(" * 100_000, ROWS["choice"]).value == 0.0
+        assert AnswerFormat(FormatConfig()).score(text + "(" * (len(text) // 4), ROWS["choice"]).value == 0.0
         foreign_script(text, "zh")
-        assert time.monotonic() - started < 2, text[:30]
+
+    assert is_linear(work, lambda count: piece * count + tail, 400_000 // len(piece))
 
 
 @pytest.mark.parametrize("as_text", [False, True])
@@ -155,6 +158,19 @@ def test_a_format_row_may_be_of_a_custom_task() -> None:
              "parity": TaskConfig(scorer=CustomConfig(import_path="parity:Parity"))}
     info = {"type": "format", "of": {"type": "parity", "answer": 1}}
     assert route({"verification_info": info}, tasks) == ("format", info)
+
+
+@pytest.mark.parametrize(("finish", "said", "value"), [
+    ("required", None, 1.0), ("required", "stop", 1.0), ("required", "length", 0.0), ("optional", "length", 1.0)])
+def test_a_format_row_may_say_how_its_text_ended(finish: Any, said: str | None, value: float) -> None:
+    row = {"type": "format", "of": ROWS["math"], "finish_reason": said}
+    scorer = RowScorer(ScorersConfig(tasks={"format": TaskConfig(scorer=FormatTaskConfig(finish=finish))}))
+    assert scorer.result(json.dumps({"llm_output": "\\boxed{5}", "verification_info": row}).encode())["value"] == value
+
+
+def test_an_end_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(BadMessage, match="one of stop, length; got 'eos'"):
+        FORMAT.check_row({"type": "format", "of": ROWS["math"], "finish_reason": "eos"})
 
 
 def test_every_type_with_a_shape_of_its_own_is_a_type_of_rows() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from config.scorers import GradeConfig
 from scorers.grade_answer import GradeAnswer
 from scorers.totals import total_of
 from tests.scorers.golden.grade_tables import ATTACKS, HONEST, REFERENCE, WRONG
+from tests.scorers.growth import is_linear
 
 GRADE = GradeAnswer(GradeConfig())
 
@@ -32,13 +32,17 @@ def test_what_is_no_total_has_none_and_a_reason() -> None:
     assert all(len(total.reason) > 10 for total in found.values())
 
 
-def test_no_text_takes_long() -> None:
-    for text in ("*" * 400_000, "so " * 200_000, "Total Score:\n" * 50_000, "Total Score: " + "1+" * 200_000,
-                 " " * 900_000 + "x", "- " * 200_000, "Total Score" + " awarded" * 50_000 + "x", "(out of 10" * 50_000,
-                 "1" + " " * 900_000 + "1", '"' * 400_000, "Total Score: 1" + "," * 900_000):
-        started = time.monotonic()
-        assert total_of(text).points is None, text[:30]
-        assert time.monotonic() - started < 2, text[:30]
+@pytest.mark.parametrize(("head", "piece", "tail"), [
+    ("", "*", ""), ("", "so ", ""), ("", "Total Score:\n", ""), ("Total Score: ", "1+", ""), ("", " ", "x"),
+    ("", "- ", ""), ("Total Score", " awarded", "x"), ("", "(out of 10", ""), ("1", " ", "1"), ("", '"', ""),
+    ("Total Score: 1", ",", ""),
+])
+def test_no_text_takes_long(head: str, piece: str, tail: str) -> None:
+    def text(count: int) -> str:
+        return f"{head}{piece * count}{tail}"
+
+    assert total_of(text(400_000 // len(piece))).points is None
+    assert is_linear(total_of, text, 400_000 // len(piece))
 
 
 @pytest.mark.parametrize(("text", "gold", "value"), [

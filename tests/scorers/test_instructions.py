@@ -90,7 +90,7 @@ def test_the_prompt_again_is_no_response() -> None:
 
 def test_a_giant_response_scores_0_unread() -> None:
     score = SCORER.score("a" * (MAX_RESPONSE_CHARS + 1), row(("punctuation:no_comma", {})))
-    assert (score.value, score.reason) == (0.0, "no response: 1000001 characters, more than 1000000")
+    assert (score.value, score.reason) == (0.0, "no response: a response of 1000001 characters; 1000000 is the limit")
 
 
 @pytest.mark.parametrize("value", [

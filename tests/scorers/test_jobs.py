@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
 
+from broker import codec
 from broker.connection import Link
 from broker.errors import BrokerUnavailable, UnknownTask
 from broker.keys import ROLLOUTS, Keys
@@ -50,6 +52,18 @@ def test_a_job_that_comes_twice_scores_once(station: Station) -> None:
     station.work(scorer := ScriptedScorer())
     assert scorer.seen == ["0", "1"]
     assert station.ids("scored") == ["0", "1"]
+
+
+def test_a_result_says_when_it_was_there_and_at_which_attempt(station: Station) -> None:
+    before = time.time()
+    entry, = station.roll_out(0)
+    station.deliver()
+    station.work(fail_for("0", ZeroDivisionError("a bug")))
+    station.age(entry)
+    station.sweep()
+    station.work(ScriptedScorer())
+    group = codec.decode_scored(station.entry("0").raw)
+    assert (group.attempts, before < group.scored_at < time.time()) == (2, True)
 
 
 def test_of_two_workers_at_one_group_only_the_first_result_counts(station: Station) -> None:

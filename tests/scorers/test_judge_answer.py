@@ -294,7 +294,7 @@ def test_of_mathematics_a_rule_is_asked_first(build: Build, server: ScriptedEndp
 @pytest.mark.parametrize("info", [
     {}, {"type": "llm_judge"}, {"type": "llm_judge", "answer": {}}, {"type": "llm_judge", "answer": {"value": " "}},
     {"type": "llm_judge", "answer": {"value": True}}, {"type": "llm_judge", "answer": {"value": ["x"]}},
-    {"type": "math", "answer": {"value": "x"}}, {"type": ["judge"], "answer": {"value": "x"}},
+    {"type": "code", "answer": {"value": "x"}}, {"type": ["judge"], "answer": {"value": "x"}},
     {"type": "judge", "answer": {"value": "x", "question": 3}},
 ])
 def test_a_row_that_lacks_something_is_refused(build: Build, info: Mapping[str, Any]) -> None:

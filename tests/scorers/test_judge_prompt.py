@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 
@@ -12,6 +11,7 @@ from scorers.judge_contentless import is_contentless
 from scorers.judge_prompt import PROMPTS, Case, Variant, enclosed, messages_of
 from scorers.judge_reply import verdict_of
 from tests.scorers.golden.judge_injections import CONTENTLESS, INJECTIONS, WITH_CONTENT
+from tests.scorers.growth import is_linear
 
 VARIANTS: tuple[Variant, ...] = ("default", "stem", "math", "tinyv")
 
@@ -107,11 +107,9 @@ def test_what_is_no_special_token_stays_as_it_is(text: str) -> None:
     assert enclosed(text, "0" * 12).splitlines()[1:-1] == text.splitlines()
 
 
-@pytest.mark.parametrize("text", ["<|" * 50_000, "<|a" * 30_000, "<" * 90_000, "[" * 90_000, "|>" * 50_000])
-def test_no_text_takes_long_to_enclose(text: str) -> None:
-    started = time.process_time()
-    prompt_of(Case("?", "72", text))
-    assert time.process_time() - started < 2.0
+@pytest.mark.parametrize("piece", ["<|", "<|a", "<", "[", "|>"])
+def test_no_text_takes_long_to_enclose(piece: str) -> None:
+    assert is_linear(lambda text: prompt_of(Case("?", "72", text)), lambda count: piece * count, 100_000 // len(piece))
 
 
 def test_an_answer_without_content_is_known_as_one_and_no_other_is() -> None:

@@ -5,33 +5,38 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 import yaml
+from redis.exceptions import ResponseError
 from starlette.testclient import TestClient
 
 from broker import codec
-from broker.api_requests import LONGEST_S, admit, discard_old, rollout_of
+from broker.api_requests import LONGEST_S, Arrivals, admit, discard_old, rollout_of
 from broker.connection import Link
+from broker.errors import BadMessage
 from broker.joining import Joined, state_of
 from broker.keys import DEAD, ROLLOUTS, SCORED, Keys
 from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus
 from broker.streams import bury, entries_of, hand_over
 from config.loading import ConfigError, load_run
 from config.logs import mask
+from config.scorers import TaskConfig
 from scorers.http_service import is_loopback
 from scorers.retries import FAILED_TRIES
+from scorers.reward_server import bodies, service
 from scorers.reward_server import desk as desk_module
-from scorers.reward_server import service
-from scorers.reward_server.api_run import ROLE, OtherServer, api_run, register
-from scorers.reward_server.command import serve
+from scorers.reward_server.api_run import ROLE, OtherServer, api_run, register, tend
+from scorers.reward_server.command import LINGERS_S, LONGEST_WITHIN_S, serve
 from scorers.reward_server.desk import Desk
 from scorers.reward_server.service import RewardServer
-from scorers.reward_server.verdicts import Question, Verdict, unavailable, verdict_of
+from scorers.reward_server.verdicts import NotServed, Question, Verdict, question_of, unavailable, verdict_of
 from tests.broker.test_alive import wait_until
 from tests.conftest import ROOT
 from tools.main import main
@@ -81,6 +86,24 @@ def test_a_server_with_a_token_wants_it_for_everything_but_ping() -> None:
     assert client.post("/reward", json=BODY).headers["www-authenticate"] == "Bearer"
 
 
+def test_a_token_may_end_with_any_letter() -> None:
+    client = client_of(FakeDesk(), token="cl\xe9 \xe0")
+    answer = client.post("/reward", json=BODY, headers={b"authorization": "Bearer cl\xe9 \xe0".encode()})
+    assert answer.status_code == 200
+
+
+def test_old_clients_show_no_token_so_none_is_wanted_of_them(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "token").write_text("s3cret")
+    assert serve(["--legacy-client", "--token-file", str(tmp_path / "token")]) == 2
+    monkeypatch.setenv("MILLRACE_REWARD_TOKEN", "s3cret-token")
+    assert serve(["--legacy-client"]) == 2
+    assert "would take each 401 for a score of 0" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        serve(["--timeout", "301"])
+    assert LONGEST_WITHIN_S + LINGERS_S < LONGEST_S, "or it is swept away while its client waits"
+
+
 def test_a_token_comes_from_a_file_or_the_environment_and_never_reaches_a_log(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("MILLRACE_REWARD_TOKEN", "s3cret-token")
@@ -104,6 +127,9 @@ def test_a_token_comes_from_a_file_or_the_environment_and_never_reaches_a_log(
     (b'{"llm_output": "x", "verification_info": "{\\"type\\": \\"\\\\ud800\\"}"}', "application/json", 422),
     (b'{"llm_output": "x", "verification_info": {"type": ' + b"1" * 5000 + b"}}", "application/json", 422),
     (b'{"llm_output": "x", "verification_info": ' + b'{"a":' * 5000 + b"1" + b"}" * 5001, "application/json", 422),
+    (b'{"solutions": ["x"], "ground_truths": [true]}', "application/json", 422),
+    (b'{"llm_output": "x", "verification_info": {"type": "math", "answer": ' + b"1" * 4000 + b"}}", "application/json",
+     200),
     (b"{}", "text/plain", 415),
     (b'{"llm_output": "' + b"x" * 2000 + b'"}', "application/json", 413),
 ])
@@ -111,10 +137,67 @@ def test_no_body_brings_about_a_500(monkeypatch: pytest.MonkeyPatch, content: by
     monkeypatch.setattr(service, "BODY_BYTES", 2000 if status == 413 else 1 << 20)
     answer = client_of(FakeDesk()).post("/reward", content=content, headers={"content-type": kind})
     assert answer.status_code == status
-    detail = answer.json()["detail"]
+    detail = answer.json().get("detail", "")
     assert isinstance(detail, list) == (status == 422)
     if status == 422:
         assert all({"type", "loc", "msg"} <= fault.keys() and fault["loc"][0] == "body" for fault in detail)
+
+
+def test_a_bug_is_its_own_rows_alone_and_no_500(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(text: str, *given: Any) -> Question:
+        if text == "odd":
+            raise OverflowError("int too large")
+        return question_of(text, *given)
+    monkeypatch.setattr(bodies, "question_of", broken)
+    dropped: list[tuple[str, int]] = []
+    client = client_of(FakeDesk(), drop=dropped.append)
+    items = [{**BODY, "llm_output": text} for text in ("even", "odd")]
+    results = client.post("/reward/batch", json={"items": items}).json()["results"]
+    assert [(item["score"], item["status"]) for item in results] == [(1.0, "scored"), (None, "unavailable")]
+    assert dropped == []
+    answer = client.post("/reward", json=items[1])
+    assert (answer.status_code, answer.json()["detail"]) == (
+        503, "the server has a bug: OverflowError('int too large')")
+    monkeypatch.setattr(service, "_as_reply", broken)
+    assert client.post("/reward", json=BODY).status_code == 503, "wherever it is"
+    assert len(dropped) == 2
+
+
+@pytest.mark.parametrize(("info", "error", "said"), [
+    ({"type": "format", "of": {"type": "format"}}, BadMessage, "can't be `of` another one"),
+    ({"type": "format", "of": MATH}, NotServed, "no scorer for rows of task 'format'; it has math"),
+    ({"type": "moods"}, BadMessage, "no scorer for rows of type 'moods'"),
+    ({"type": "math", "answer": {}}, BadMessage, "no answer to check against"),
+])
+def test_what_is_wrong_with_a_row_comes_before_whether_it_is_served(info: dict[str, Any], error: type[Exception],
+                                                                   said: str) -> None:
+    with pytest.raises(error, match=said):
+        question_of("x", info, {"math": TaskConfig()})
+
+
+def test_what_is_under_way_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MOST_BYTES", 300)
+    client = client_of(FakeDesk())
+    large = {**BODY, "llm_output": "x" * 300}
+    assert [client.post("/reward", json=body).status_code for body in (BODY, large, BODY)] == [200, 503, 200]
+
+
+def test_a_large_body_is_read_beside_other_requests_and_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, go_on = bodies.Bodies.read, threading.Event()
+    monkeypatch.setattr(service, "LARGE_BYTES", 300)
+    monkeypatch.setattr(bodies.Bodies, "read", lambda *given, **options: go_on.wait(20) and read(*given, **options))
+    large = {**BODY, "llm_output": "x" * 300}
+
+    async def talk() -> list[int]:
+        server = RewardServer(FakeDesk(), api_run([]).scorers.tasks, within_s=0.3)      # type: ignore[arg-type]
+        transport = httpx.ASGITransport(server.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            stuck = [asyncio.create_task(client.post("/reward", json=large)) for _ in "ab"]
+            await asyncio.sleep(0)
+            found = [await client.get("/ping"), *[await one for one in stuck]]
+            go_on.set()
+            return [answer.status_code for answer in [*found, await client.post("/reward", json=large)]]
+    assert asyncio.run(talk()) == [200, 503, 503, 200]
 
 
 def test_other_methods_and_places_are_refused_in_json() -> None:
@@ -163,12 +246,12 @@ def test_while_redis_is_away_a_request_gets_503_in_its_time_and_ping_answers() -
         assert client.get("/ping").json() == {"status": "ok", "message": "0 requests are under way"}
 
 
-def score_all(link: Link, value: float) -> int:
+def score_all(link: Link, value: float | None, **components: float) -> int:
     """Be a pool: score whatever waits."""
     entries = entries_of(ROLLOUTS, link.client.xrange(KEYS(ROLLOUTS)))
     for entry in entries:
         rollout = codec.decode_rollout(entry.raw)
-        assert hand_over(link, KEYS, entry, SCORED, codec.encode_scored(scored(rollout, value)))
+        assert hand_over(link, KEYS, entry, SCORED, codec.encode_scored(scored(rollout, value, **components)))
     return len(entries)
 
 
@@ -218,15 +301,84 @@ def test_what_stays_for_ten_minutes_is_forgotten_and_younger_requests_are_not(jo
     for number in range(3):
         admit(link, KEYS, rollout_of(f"gone-{number}", "math", "x", MATH))
     client: Any = link.client
-    (entry, *_) = entries_of(ROLLOUTS, client.xrange(KEYS(ROLLOUTS)))
-    bury(link, KEYS, entry, reason="because")
+    (buried, unread, _) = entries_of(ROLLOUTS, client.xrange(KEYS(ROLLOUTS)))
+    bury(link, KEYS, buried, reason="because")
+    hand_over(link, KEYS, unread, SCORED, codec.encode_scored(scored(codec.decode_rollout(unread.raw), 1.0)))
     seconds = client.time()[0]
     assert discard_old(link, KEYS) == 0
     link.client = SimpleNamespaceClient(client, seconds + LONGEST_S + 5)        # type: ignore[assignment]
     assert discard_old(link, KEYS) == 3
     link.client = client
-    sizes = [client.xlen(KEYS(stream)) for stream in (ROLLOUTS, DEAD)] + [client.zcard(KEYS("slots"))]
-    assert sizes == [0, 0, 0]
+    sizes = [client.xlen(KEYS(stream)) for stream in (ROLLOUTS, SCORED, DEAD)] + [client.zcard(KEYS("slots"))]
+    assert sizes == [0, 0, 0, 0]
+
+
+def test_a_client_that_comes_back_is_told_what_came_meanwhile_or_asked_for_anew(joined: Joined, link: Link) -> None:
+    async def come_back() -> list[Verdict]:
+        desk = Desk(joined, lingers_s=20.0)
+        desk.open()
+        found = []
+        for value in (None, 0.5, 1.0):
+            found.append(await desk.ask(question("a"), 0.05))
+            (case,) = desk._cases.values()
+            assert await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 1)
+            await asyncio.to_thread(score_all, link, value, **({} if value else {FAILED_TRIES: 2.0}))
+            await asyncio.wait([case.verdict], timeout=10)
+            found += [await desk.ask(question("a"), 0.05)] if value else []
+        await desk.close()
+        return found
+    late, anew, right, late_too, last = asyncio.run(come_back())
+    assert [verdict.status for verdict in (late, anew, late_too)] == ["unavailable"] * 3
+    assert "not scored within" in anew.reason, "what had failed while nobody waited is no answer"
+    assert (right.value, last.value) == (0.5, 1.0)
+
+
+def test_a_late_answer_says_what_a_worker_failed_at(joined: Joined, link: Link) -> None:
+    async def ask() -> Verdict:
+        desk = Desk(joined)
+        desk.open()
+        link.client.hset(KEYS.alive("scorer", "w"), "queues", "math")
+        link.client.hset(KEYS("tries"), f"error:{desk.name}-1", "Traceback ...\nValueError: no such mood\n")
+        found = await desk.ask(question("a"), 0.3)
+        await desk.close()
+        return found
+    assert asyncio.run(ask()).reason == "not scored within 0.3 s: a worker failed at it: ValueError: no such mood"
+
+
+def test_what_redis_forgets_is_asked_again(joined: Joined, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk_module, "CHECK_S", 0.05)
+
+    async def ask() -> list[Verdict]:
+        desk = Desk(joined)
+        desk.open()
+        asked = [asyncio.create_task(desk.ask(question(text), 20.0)) for text in "ab"]
+        for _ in range(2):
+            assert await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 2)
+            await asyncio.sleep(0.2)
+            assert link.client.xlen(KEYS(ROLLOUTS)) == 2, "once, where nothing is forgotten"
+            link.client.flushall()
+        assert await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 2)
+        await asyncio.to_thread(score_all, link, 0.5)
+        found = [await one for one in asked]
+        await desk.close()
+        return found
+    assert [verdict.value for verdict in asyncio.run(ask())] == [0.5, 0.5]
+
+
+def test_results_of_a_redis_with_an_earlier_clock_are_read(joined: Joined, link: Link) -> None:
+    def put(entry_id: str, request_id: str) -> None:
+        fields: Any = codec.encode_scored(scored(rollout_of(request_id, "math", "x", MATH), 1.0))
+        link.client.xadd(KEYS(SCORED), fields, id=entry_id)
+    arrivals = Arrivals(link, KEYS, "mine-")
+    put("2000-0", "mine-1")
+    assert [arrival.request_id for arrival in arrivals.read(block_s=0.01)] == ["mine-1"]
+    link.client.delete(KEYS(SCORED))
+    link.client.set(KEYS(DEAD), "no stream")            # whatever Redis says while it is not itself
+    with pytest.raises(ResponseError):
+        arrivals.read(block_s=0.01)
+    link.client.delete(KEYS(DEAD))
+    put("1000-0", "mine-2")
+    assert [arrival.request_id for arrival in arrivals.read(block_s=0.01)] == ["mine-2"]
 
 
 class SimpleNamespaceClient(SimpleNamespace):
@@ -265,6 +417,20 @@ def test_servers_share_a_configuration_and_the_run_never_ends(joined: Joined, li
     link.client.delete(KEYS.alive(ROLE, "first"))
     register(other, "third")
     assert yaml.safe_load(link.client.hget(KEYS("run"), "config") or b"")["scorers"]["retries"] == 7
+
+
+def test_a_configuration_that_somebody_else_writes_is_said_aloud_and_left(
+        joined: Joined, link: Link, caplog: pytest.LogCaptureFixture) -> None:
+    register(joined, "first")
+    tend(joined, "first")
+    assert caplog.records == []
+    link.client.hset(KEYS("run"), "config", "name: api")
+    tend(joined, "first")
+    assert "other_configuration run=api" in caplog.text
+    assert link.client.hget(KEYS("run"), "config") == b"name: api"
+    link.client.delete(KEYS("run"))
+    tend(joined, "first")
+    assert state_of(link, KEYS).status == "running"
 
 
 def test_the_reserved_name_is_the_servers_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

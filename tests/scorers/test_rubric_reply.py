@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import time
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -15,6 +14,7 @@ from scorers.rubric_reply import verdict_of
 from tests.scorers.golden.grade_tables import HONEST, REFERENCE
 from tests.scorers.golden.judge_injections import INJECTIONS
 from tests.scorers.golden.rubric_corpus import GRADINGS, NO_GRADES, REPLIES
+from tests.scorers.growth import is_linear
 
 CRITERIA = "1. Finds a way (5 points)\n2. Carries it out (5 points)"
 PLAIN = RubricCase("What is it?", CRITERIA, "It follows from the lemma.")
@@ -38,7 +38,7 @@ def test_a_reply_without_a_grade_is_unscorable_and_says_why() -> None:
     assert [(text[:60], verdict) for text, verdict in zip(NO_GRADES, found, strict=True)
             if verdict.value is not None or "rubric model's" not in verdict.reason] == []
     assert verdict_of(None, "stop", PLAIN).value is None
-    assert "cut off" in verdict_of("Total Score: 7/10", "length", PLAIN).reason
+    assert "cut off by max_tokens or the end of its context" in verdict_of("Total Score: 7/10", "length", PLAIN).reason
 
 
 # What graders make of a prompt that go by what they read, each for a case that deserves nothing.
@@ -130,8 +130,8 @@ def test_a_rule_settles_an_addon_that_is_right_and_a_gate_that_is_not() -> None:
 
 @pytest.mark.parametrize("piece", ["score ", "score 1", "10", "1", "total points ", "\\a", "*", "score\u200b", "."])
 def test_no_solution_takes_long_to_look_through(piece: str) -> None:
-    case = RubricCase("?", CRITERIA, piece * (32_000 // len(piece)))
-    for reply in ("Total Score: 7/10", "7"):
-        started = time.perf_counter()
-        verdict_of(reply, "stop", case)
-        assert time.perf_counter() - started < 1.0
+    def work(text: str) -> None:
+        for reply in ("Total Score: 7/10", "7"):
+            verdict_of(reply, "stop", RubricCase("?", CRITERIA, text))
+
+    assert is_linear(work, lambda count: piece * count, 32_000 // len(piece))

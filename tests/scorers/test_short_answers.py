@@ -110,9 +110,9 @@ def test_a_wrong_answer_scores_0(task: str) -> None:
 @pytest.mark.parametrize("task", SCORERS)
 def test_an_attack_gets_nothing_and_runs_nothing(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    started = time.monotonic()
+    started = time.process_time()
     assert not_worth(task, ATTACKS[task], 0.0) == []
-    assert time.monotonic() - started < 5.0
+    assert time.process_time() - started < 5.0
     assert list(tmp_path.iterdir()) == []
 
 

@@ -63,10 +63,7 @@ def test_an_answer_is_worth_what_it_says(scorer: Simulation, cases: tuple[tuple[
     assert not failed, "\n".join(failed)
 
 
-def test_each_type_of_row_has_answers_enough() -> None:
-    for row_type in ("codeio", "cruxeval"):
-        for cases, least in ((HONEST, 15), (WRONG, 15), (ATTACKS, 10)):
-            assert sum(ROWS[row]["type"] == row_type for row, _ in cases) >= least, row_type
+def test_each_row_has_a_right_answer() -> None:
     assert {row for row, _ in HONEST} == set(ROWS)
 
 

@@ -18,6 +18,7 @@ HOUSES = {"header": ["House", "Name", "Drink"], "rows": [["1", "Eric", "milk"], 
 BIRDS = ["pigeon", "sparrow", "quail"]
 PEOPLE = ["Emma", "Liam", "Wei"]
 GRID = [[1, 1], [0, 0]]
+DIAGONAL = [[0, 0, 3], [0, 3, 0], [3, 0, 0]]
 
 CATEGORIES = {
     "birds": ["hummingbird", "kingfisher", "emu"], "mammals": ["llama", "walrus", "bat", "opossum"],
@@ -70,6 +71,9 @@ HONEST: list[tuple[str, Any, str]] = [
      '{"header": ["Position", "movie genre", "height"], "rows": [[1, "sci-fi", 130], [2, "film", 1.5]]}'),
     ("zebra", {"header": ["Position", "Pet"], "rows": [["1", "cat"], ["2", "cat"], ["3", "dog"]]},
      "{'header': ['Position','Pet'], 'rows': [['1','cat'],['2','cat'],['3','dog']]}"),
+    ("zebra", PAIR, table("[[2,'Polish','carpenter'],[1,'British','plumber']]", "['Position','Nationality','Job']")),
+    ("zebra", PAIR, table("[['plumber','british','1'],['carpenter','polish','2']]",
+                          "['Job','Nationality','Position']")),
     *(("ordering", names, repr(names)) for names in CATEGORIES.values()),
     ("ordering", BIRDS, "['pigeon', 'sparrow', 'quail']"), ("ordering", BIRDS, '["pigeon","sparrow","quail"]'),
     ("ordering", BIRDS, "[pigeon, sparrow, quail]"), ("ordering", BIRDS, "['pigeon',\n 'sparrow',\n 'quail',\n]"),
@@ -83,12 +87,17 @@ HONEST: list[tuple[str, Any, str]] = [
     *(("graph", "fdebme", answer) for answer in (
         "fdebme", "Fdebme", "FDEBME", " fdebme ", "\nfdebme\n", "fdebme.", '"fdebme"', "'fdebme'", "`fdebme`",
         "**fdebme**", "**fdebme.**", "\\text{fdebme}", "\u201cfdebme\u201d", "```\nfdebme\n```")),
-    ("graph", " zorpus\n", "zorpus"), ("graph", "Zorpus", "zorpus"),
+    ("graph", " zorpus\n", "zorpus"), ("graph", "Zorpus", "zorpus"), ("graph", "pass", "pass"), ("graph", "I", "i"),
+    ("graph", "qxj", "\\text{Qxj}"), ("graph", "qxj", "```\nqxj\n```"),
     *(("arc", GRID, answer) for answer in (
         "[[1, 1], [0, 0]]", "[[1,1],[0,0]]", "[[1, 1],\n [0, 0]]", "[\n  [\n    1,\n    1\n  ],\n  [0, 0]\n]",
         "[['1', '1'], ['0', '0']]", "[[1.0, 1.0], [0.0, 0.0]]", "((1, 1), (0, 0))", "[[1, 1], [0, 0],]",
         "```json\n[[1, 1], [0, 0]]\n```", "```[[1, 1], [0, 0]]```")),
     ("arc", [[0]], "[[0]]"), ("arc", [[5], [5]], "[[5], [5]]"), ("arc", "[[1, 2]]", "[[1, 2]]"),
+    ("arc", DIAGONAL, "[[0, 0, 3],\n [0, 3, 0],\n [3, 0, 0]]"), ("arc", DIAGONAL, "[[0,0,3],[0,3,0],[3,0,0]]"),
+    ("arc", DIAGONAL, "```python\n[[0, 0, 3], [0, 3, 0], [3, 0, 0]]\n```"), ("arc", [[9, 8, 7]], "[[9, 8, 7]]"),
+    ("arc", [[1], [2], [3]], "([1], [2], [3])"), ("arc", [[2] * 10] * 10, str([[2] * 10] * 10)),
+    ("arc", [[4, 4], [4, 4]], "`[[4, 4], [4, 4]]`"),
 ]
 
 WRONG: list[tuple[str, Any, str, float]] = [
@@ -116,14 +125,21 @@ WRONG: list[tuple[str, Any, str, float]] = [
         "['pigeon' 'sparrow' 'quail']", "pigeon, sparrow, quail", "[['pigeon', 'sparrow', 'quail']]",
         "{'1': 'pigeon', '2': 'sparrow', '3': 'quail'}", "['pigeon', 'sparrow', None]", "['pigeon', 'sparrow', '']",
         "['pigeon', 'sparrow', 'quail'", "'pigeon', 'sparrow', 'quail']")),
+    ("ordering", PEOPLE, "['Wei', 'Liam', 'Emma']", 0.0),
+    ("ordering", CATEGORIES["fruits"], "[kiwi, dragonfruit]", 0.0),
+    ("ordering", CATEGORIES["vehicles"], "['van', 'hot air balloon', 'golf cart', 'jet']", 0.0),
+    ("ordering", CATEGORIES["gemstones"], "['lapis lazuli', 'jade', 'tanzanite', 'onyx', 'opal']", 0.0),
     *(("graph", "fdebme", answer, 0.0) for answer in (
         "fdebm", "fdebmee", "is fdebme", "fdebme fdebme", "fdebme, zorpus", "not fdebme", "fdebme1", "f d e b m e",
         "[fdebme]", "fdebme?", "zorpus", "\u0192debme", "fd\u0435bme", "fdebme or zorpus", "fdebme\nzorpus", "...")),
+    ("graph", "pass", "pas", 0.0), ("graph", "I", "l", 0.0), ("graph", "qxj", "jxq", 0.0),
+    ("graph", "qxj", "q-x-j", 0.0),
     *(("arc", GRID, answer, 0.0) for answer in (
         "[[1, 1], [0, 1]]", "[[0, 0], [1, 1]]", "[[1, 0], [1, 0]]", "[[1, 1]]", "[[1, 1], [0, 0], [0, 0]]",
         "[[1, 1, 0], [0, 0, 0]]", "[[1, 1], [0]]", "[[1, 1], [0, 0, 0]]", "[1, 1, 0, 0]", "[[[1, 1], [0, 0]]]",
         "[[1 1] [0 0]]", "[[1, 1], [0, 0]", "[[1, 1], [0, None]]", "[[true, true], [false, false]]",
         "[[1.9, 1], [0, 0]]", "[['one', 1], [0, 0]]", "[[1, 1], ...]", "{'0': [1, 1], '1': [0, 0]}", "[[], []]")),
+    ("arc", DIAGONAL, "[[3, 0, 0], [0, 3, 0], [0, 0, 3]]", 0.0),
 ]
 
 

@@ -19,6 +19,9 @@ def main_solution(n, power=1):
     return {"sum": sum(d ** power for d in digits(n)), "root": math.sqrt(abs(n))}
 """
 EVALUATES: Final = "def main_solution(text):\n    return eval(text)"
+MARKS: Final = (                # of a thought, of blocks and of a turn's end: in a row's program they are text
+    'def main_solution(n):\n    """Neither a <think> nor\n~~~~\n```python\n    """\n'
+    '    return "</think>" * abs(n)\n# <|im_end|>')
 F: Final = "def f(text, n):\n    out = []\n    for c in text:\n        out.append(c * n)\n    return out, len(out) > 2"
 
 
@@ -32,6 +35,7 @@ def cruxeval(**answer: Any) -> dict[str, Any]:
 
 ROWS: Final[dict[str, dict[str, Any]]] = {
     "an input": codeio('"input": {"n": 16, "power": 2}', code=SUM, output={"sum": 37, "root": 4.0}),
+    "a program with marks": codeio('"input": {"n": 2}', code=MARKS, output="</think></think>"),
     "an input of an evaluator": codeio('"input": {"text": "3 * 3"}', code=EVALUATES, entry="main_solution"),
     "an input without a program": codeio('"input": {"n": 3}'),
     "a list": codeio('"output": [1, 2]'),
@@ -64,6 +68,7 @@ HONEST: Final[tuple[tuple[str, str], ...]] = (
     ("an input", json_block('{"input": {"power": 2, "n": 16}}')),
     ("an input", json_block('"input": {"n": -16, "power": 2}')),            # feasible; 0 in Reasoning360
     ("an input", r'\boxed{"input": {"n": 1}}' + "\n" + json_block('{"input": {"n": 16, "power": 2}}')),
+    ("a program with marks", json_block('{"input": {"n": -2}}')),
     ("an input of an evaluator", json_block('{"input": {"text": "9"}}')),
     ("an input without a program", json_block('{"input":{"n":3}}')),
     ("an input without a program", json_block('{"n": 3}')),
@@ -104,12 +109,18 @@ HONEST: Final[tuple[tuple[str, str], ...]] = (
      + block("assert f('abc', 1) == (\n    ['a', 'b', 'c'],\n    True,\n)")),
     ("crux output to run", block("assert f('abc', n=1) == (['a', 'b', 'c'], True)")),
     ("crux set", block("assert f([1, 2]) == ({2, 1}, {1.0: 2})")),
+    ("crux set", block("assert f([1, 2])==({1,2},{1:2})")),
+    ("crux input", block("assert f(n=2, text='ab') == (['aa', 'bb'], False)")),
+    ("crux input", block("assert f(['a', 'b'], 2) == (['aa', 'bb'], False)")),
+    ("crux input with gold", block('assert f("""ab""", 2) == (["aa", "bb"], False)')),
+    ("crux output to run", "It is short.\n```py\nassert f('abc', n = 1) == (['a', 'b', 'c'], True)\n```\nThat is all."),
 )
 
 WRONG: Final[tuple[tuple[str, str], ...]] = (
     ("an input", r'\boxed{"input": {"n": 17, "power": 2}}'), ("an input", json_block('{"input": {"n": 16}}')),
     ("an input", json_block('{"input": [16, 2]}')), ("an input", json_block('{"input": {"m": 16, "power": 2}}')),
     ("an input", json_block('{"output": {"sum": 37, "root": 4.0}}')), ("an input", r'\boxed{"input": {"n": 13}}'),
+    ("a program with marks", json_block('{"input": {"n": 3}}')),
     ("an input without a program", json_block('{"input": {"n": -3}}')),
     ("a list", "[1, 2]"), ("a list", '{"output": [1, 2]}'), ("a list", r"\boxed{[1, 2]}"),
     ("a list", r'\boxed{"output": [2, 1]}'), ("a list", r'\boxed{"output": "[1, 2]"}'),
@@ -143,6 +154,7 @@ WRONG: Final[tuple[tuple[str, str], ...]] = (
     ("crux output to run", block("assert f('abc', 1) == (['a', 'b', 'c'], True)")),
     ("crux set", block("assert f([1, 2]) == ({True, 2}, {1: 2})")),
     ("crux set", block("assert f([1, 2]) == ({1, 2}, {True: 2})")),
+    ("crux input", block("assert f('ba', 2) == (['aa', 'bb'], False)")),
 )
 
 ASSERTED: Final = "assert f('ab', 2) == (['aa', 'bb'], False)"

@@ -60,7 +60,11 @@ HONEST: list[tuple[str, dict[str, Any], str]] = [
     ("multihier", {"value": "-0.5"}, "-\\frac{1}{2}"),
     ("multihier", {"value": "0.75"}, "\\approx 0.75"), ("multihier", {"value": "1e-05"}, "0.00001"),
     ("multihier", {"value": "1234.5"}, "1234.55"), ("multihier", {"value": "56.0"}, "\\text{56}"),
-    ("multihier", {"value": "0.145", "percent": True}, "14.5"),
+    ("multihier", {"value": "0.145", "percent": True}, "14.5"), ("multihier", {"value": "0.21053"}, "21.05\\%"),
+    ("multihier", {"value": "0.21053"}, "0.2105"), ("multihier", {"value": "1812.0"}, "1,812"),
+    ("multihier", {"value": "1812.0"}, "\\$1{,}812"), ("multihier", {"value": "-233.5"}, "\u2212233.5"),
+    ("multihier", {"value": "0.33333"}, "\\frac{1}{3}"), ("multihier", {"value": "2500.0"}, "2.5e3"),
+    ("multihier", {"value": "15.46392"}, "15.46 \\text{ years}"),
     ("finqa", {"value": 0.141}, "14.1\\%"), ("finqa", {"value": 0.141}, "0.141"), ("finqa", GROWTH, "14.1"),
     ("finqa", {"value": 0.141}, "14.136\\%"), ("finqa", {"value": 0.141}, "0.14136"),
     ("finqa", {"value": 0.02}, "1.99\\%"),
@@ -68,6 +72,7 @@ HONEST: list[tuple[str, dict[str, Any], str]] = [
     ("finqa", {"value": 380.0}, "380"),
     ("finqa", {"value": 380.0}, "\\$ 380"), ("finqa", {"value": 1.35}, "135\\%"), ("finqa", {"value": -3.5}, "-\\$3.5"),
     ("finqa", {"value": -3.5}, "-3.50"), ("finqa", {"value": 0.5}, ".5"), ("finqa", {"value": 5363.0}, "5,363"),
+    ("finqa", {"value": 0.93}, "93\\%"), ("finqa", {"value": -0.036}, "\\text{-3.6\\%}"),
 ]
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -93,7 +98,12 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("hitab", {"value": "0.387578", "percent": True}, "38.80\\%"), ("hitab", {"value": "12"}, "12.04"),
     ("hitab", {"value": "3.004"}, "3"), ("finqa", {"value": 0.14}, "13.9\\%"),
     ("multihier", {"value": "0.12"}, "12"), ("multihier", {"value": "12"}, "0.12"),
-    ("multihier", {"value": "3.5"}, "3.6"),
+    ("multihier", {"value": "3.5"}, "3.6"), ("multihier", {"value": "0.21053"}, "21.05"),
+    ("multihier", {"value": "0.21053"}, "-0.21053"), ("multihier", {"value": "0.21053"}, "0.22"),
+    ("multihier", {"value": "1812.0"}, "1813"), ("multihier", {"value": "1812.0"}, "1,821"),
+    ("multihier", {"value": "1812.0"}, "1812 \\text{ million}"), ("multihier", {"value": "-233.5"}, "233.5"),
+    ("multihier", {"value": "-233.5"}, "-233.9"), ("multihier", {"value": "15.46392"}, "15.6"),
+    ("multihier", {"value": "0.33333"}, "3"), ("multihier", {"value": "12"}, "twelve"),
     ("multihier", {"value": "1234.5"}, "1234.8"), ("multihier", {"value": "0.75"}, "4/3"),
     ("multihier", {"value": "5.5"}, "1\\frac{1}{2}"), ("multihier", {"value": "2"}, "2 pi"),
     ("hitab", {"value": "1" * 40}, "1" * 39 + "2"),
@@ -102,6 +112,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("finqa", {"value": 0.02}, "2.4\\%"), ("finqa", {"value": 380.0}, "381"), ("finqa", {"value": 380.0}, "38000"),
     ("finqa", {"value": 380.0}, "380\\%"), ("finqa", {"value": -3.5}, "3.5"), ("finqa", {"value": 0}, "0.0001"),
     ("finqa", {"value": 3.5}, "three and a half"), ("finqa", {"value": 3.5}, "3.5 billion"),
+    ("finqa", {"value": 0.93}, "93"), ("finqa", {"value": 0.93}, "-93\\%"), ("finqa", {"value": 0.93}, "0.093"),
+    ("finqa", {"value": -0.036}, "3.6\\%"), ("finqa", {"value": 2.88}, "2.98"), ("finqa", {"value": 2.88}, "288"),
 ]
 
 ATTACKS: list[tuple[str, dict[str, Any], str, str]] = [
@@ -130,6 +142,16 @@ ATTACKS: list[tuple[str, dict[str, Any], str, str]] = [
     ("hitab", {"value": "5"}, "\\boxed{" + "\\text" * 390 + "{5}}", "is made of commands"),
     ("hitab", {"value": "5"}, "\\boxed{" + "{" * 900 + "5}", "opens more than it closes"),
     ("hitab", SHARE, "\\boxed{0.548|54.8|54.8\\%}", "gives every form of one answer"),
+    ("multihier", {"value": "3.68932"}, "\\boxed{3.6 or 3.68932}", "offers two numbers"),
+    ("multihier", {"value": "3.68932"}, "\\boxed{[3.6, 3.68932]}", "answers with a list"),
+    ("multihier", {"value": "3.68932"}, "\\boxed{eval('3.68932')}", "is evaluated"),
+    ("multihier", {"value": "3.68932"}, "\\boxed{3.68932} or \\boxed{4}", "takes its answer back"),
+    ("multihier", {"value": "3.68932"}, "<think>\\boxed{3.68932}", "answers before it has thought"),
+    ("multihier", {"value": "0"}, "\\boxed{1e-99999999}", "is nothing as a float"),
+    ("multihier", {"value": "-0.05"}, "\\boxed{\\pm 0.05}", "has both signs"),
+    ("finqa", {"value": 3.5}, "\\boxed{3.5|3.5}", "answers twice"),
+    ("finqa", {"value": 3.5}, "\\boxed{float('3.5')}", "is evaluated"),
+    ("finqa", {"value": 3.5}, "\\boxed{3.5 or -3.5}", "offers both signs"),
 ]
 
 # Two ways to give one reference.

@@ -1,0 +1,98 @@
+"""From the body of a request to questions for the desk, for `scorers.reward_server.service`.
+
+In: bytes, and what is served. Out: what is asked, with a question for each response, or in its place a verdict that
+nobody has to be asked for; or the 422 that says what is wrong with the body. Nothing here waits, and a body of 32 MiB
+takes seconds: the service reads large ones in a thread, so that others and `/ping` are answered meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+from starlette.responses import Response
+
+from broker.errors import BadMessage
+from config.scorers import TaskConfig
+from scorers.http_service import faults, unprocessable
+from scorers.reward_server.verdicts import (
+    NotServed,
+    Question,
+    Verdict,
+    bug,
+    question_of,
+    reference_of,
+    response_of,
+    unavailable,
+)
+from scorers.reward_server.wire import BatchRequest, LegacyRequest, RewardRequest
+
+log = logging.getLogger(__name__)
+
+Request = RewardRequest | BatchRequest | LegacyRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asks."""
+
+    kind: type[Request]
+    questions: Sequence[Question | Verdict]     # one for each response, in order
+
+
+class Bodies:
+    """Reads them.
+
+    Args:
+        tasks: that are served.
+        has_prompts: whether a response may have its prompt before it, as II-Thought's trainer sends it.
+    """
+
+    def __init__(self, tasks: Mapping[str, TaskConfig], *, has_prompts: bool) -> None:
+        self._tasks = tasks
+        self._has_prompts = has_prompts
+
+    def read(self, body: bytes, *, is_batch: bool) -> Asked | Response:
+        """What is asked, or what is wrong with the body."""
+        try:
+            tree = from_json(body)
+        except ValueError as failure:
+            return unprocessable([{"type": "json_invalid", "loc": ["body"], "msg": f"not JSON: {failure}"}])
+        kind = BatchRequest if is_batch else LegacyRequest if _is_legacy(tree) else RewardRequest
+        try:
+            request = kind.model_validate(tree)
+        except ValidationError as found:
+            return faults(found)
+        return Asked(kind, [self._question(item) for item in _items(request)])
+
+    def _question(self, item: RewardRequest) -> Question | Verdict:
+        """The question that a response and its row are. What goes wrong with one is no other's fault."""
+        text = response_of(item.llm_output) if self._has_prompts else item.llm_output
+        try:
+            return question_of(text, item.verification_info, self._tasks)
+        except BadMessage as failure:
+            return Verdict(status="unscorable", value=None, reason=str(failure))
+        except NotServed as failure:
+            return unavailable(str(failure))
+        except Exception as failure:
+            log.exception("not_read")
+            return bug(failure)
+
+
+def _items(request: Request) -> Sequence[RewardRequest]:
+    match request:
+        case RewardRequest():
+            return [request]
+        case BatchRequest():
+            return request.items
+        case LegacyRequest():
+            return [RewardRequest(llm_output=text, verification_info=reference_of(truth))
+                    for text, truth in zip(request.solutions, request.ground_truths, strict=True)]
+
+
+def _is_legacy(tree: Any) -> bool:
+    return isinstance(tree, dict) and bool(tree.keys() & {"solutions", "ground_truths"}) and "llm_output" not in tree

@@ -1,0 +1,32 @@
+"""How the time of a piece of text work grows: a bound that a busy machine does not break."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+LOOKS = 3               # at most; the machine has other things to do
+QUICK_S = 0.05          # of processor time: nothing that is quadratic in a text is done so soon
+LINEAR = 9.0            # 4 would be exact, 16 is quadratic
+
+
+def is_linear(work: Callable[[str], object], text: Callable[[int], str], size: int) -> bool:
+    """Whether a text takes no more than LINEAR times as much processor time as one of a quarter of its size.
+
+    Args:
+        work: what is measured.
+        text: of so many pieces.
+        size: pieces of the larger one, in which quadratic time would be seconds.
+    """
+    small, large = text(size // 4), text(size)
+    for _ in range(LOOKS):
+        before, after = _seconds(work, small), _seconds(work, large)
+        if after < QUICK_S or after < LINEAR * before:
+            return True
+    return False
+
+
+def _seconds(work: Callable[[str], object], text: str) -> float:
+    started = time.thread_time()
+    work(text)
+    return time.thread_time() - started
