@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from redis.exceptions import RedisError
 
 from broker import codec
 from broker.connection import Link, Wait
@@ -59,6 +60,13 @@ def discard(link: Link, keys: Keys, request_ids: Sequence[str]) -> None:
         link.script("discard", keys.scripts(), *request_ids, wait=Wait.FOR_NOTHING)
 
 
+def missing(link: Link, keys: Keys, request_ids: Sequence[str]) -> list[str]:
+    """Those of requests that were let in of which Redis knows nothing any more. Raises RedisError."""
+    client: Any = link.client
+    places = client.hmget(keys("where"), request_ids) if request_ids else []
+    return [request_id for request_id, place in zip(request_ids, places, strict=True) if place is None]
+
+
 def discard_old(link: Link, keys: Keys) -> int:
     """Forget every request that has not moved for LONGEST_S, and letters of that age. Returns how many requests."""
     client: Any = link.client
@@ -87,8 +95,15 @@ class Arrivals:
         self._names = {keys(stream).encode(): stream for stream in (SCORED, DEAD)}
 
     def read(self, *, block_s: float) -> list[Arrival]:
-        """What has come since the last call, after at most `block_s`. Raises RedisError."""
-        reply = self._client.xread(self._positions, count=64, block=max(1, int(block_s * 1000)))
+        """What has come since the last call, after at most `block_s`. Raises RedisError.
+
+        After an error it reads from the start, where there is little: another Redis may count from an earlier clock.
+        """
+        try:
+            reply = self._client.xread(self._positions, count=64, block=max(1, int(block_s * 1000)))
+        except RedisError:
+            self._positions = dict.fromkeys(self._positions, b"0-0")
+            raise
         return list(self._mine(reply))
 
     def _mine(self, reply: Any) -> Iterable[Arrival]:

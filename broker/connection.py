@@ -176,9 +176,7 @@ class Link:
     def _evaluate(self, client: redis.Redis, name: str, keys: list[str], args: tuple[Any, ...], *,
                   guarded: bool) -> Any:
         if name not in self._scripts:
-            folder = resources.files("broker") / "lua"
-            parts = ["keys", *(["guard"] if guarded else []), name]
-            self._scripts[name] = "\n".join((folder / f"{part}.lua").read_text() for part in parts)
+            self._scripts[name] = script_text(*(["guard"] if guarded else []), name)
         text = self._scripts[name]
         script = client.register_script(text)
         try:
@@ -189,6 +187,12 @@ class Link:
     def close(self) -> None:
         """Close the connections."""
         self.client.close()
+
+
+def script_text(*parts: str) -> str:
+    """These files of lua/, behind the one that opens every script."""
+    folder = resources.files("broker") / "lua"
+    return "\n".join((folder / f"{part}.lua").read_text() for part in ("keys", *parts))
 
 
 def _passing(error: ResponseError) -> str | None:

@@ -17,6 +17,7 @@ from broker import embedded
 from broker.connection import Link
 from broker.errors import PipelineError
 from broker.keys import Keys
+from broker.stats import keys_of
 from config.loading import ConfigError, from_yaml, redis_url
 from config.run import Run
 
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.3
 SAY_EVERY_S = 10.0
+LEARNER_GONE_S = 30.0           # twice what a heartbeat outlives its process by
 FIRST_OUTAGE_S = 300.0          # before the run's own broker.outage_s is known
 FINISHED = "finished"
 ENDED = frozenset({FINISHED, "stopped", "failed"})
@@ -106,6 +108,20 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
 def state_of(link: Link, keys: Keys) -> RunState:
     """What the run's hash says now."""
     return RunState(*_read(link, keys, "status", "reason"))
+
+
+def let_the_learner_go_first(link: Link, keys: Keys, stop: threading.Event) -> None:
+    """Wait until the learner of a run that has ended is gone, for LEARNER_GONE_S at most or until `stop` is set.
+
+    Where the first process that ends takes all others with it (`docker compose up --exit-code-from learner`), nobody
+    shall end while the learner still writes its model.
+    """
+    deadline = time.monotonic() + LEARNER_GONE_S
+    while not stop.is_set() and link(lambda client: keys_of(client, keys.alive("learner", ""))):
+        if time.monotonic() > deadline:
+            log.warning("ending, though a learner of the ended run is there after %.0f s", LEARNER_GONE_S)
+            return
+        stop.wait(POLL_S)
 
 
 def forget(link: Link, keys: Keys) -> None:

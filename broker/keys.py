@@ -7,6 +7,9 @@ letters quote them, and the dispatcher reads what a group costs.
 What workers share who ask a served model: `calls:ENDPOINT`, its calls under way, `pace:ENDPOINT`, when the next one is
 due, and `claims:ENDPOINT`, who wants more of them (`scorers.shared_limits`); `replies:PERIOD:DIGIT`, what it has said
 (`scorers.reply_cache`). All of them expire.
+
+Weights for generators that do not see the learner's folder: `weights:VERSION:CHUNK`, `weights_chunks` and
+`weights_wanted` (`broker.weight_chunks`). They expire, too.
 """
 
 from __future__ import annotations

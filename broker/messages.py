@@ -3,7 +3,8 @@
 `Prompt` (stream `prompts`) -> `Rollout` (stream `rollouts`) -> `ScoredGroup` (stream `scored`) -> the learner's
 journal. `DeadLetter` (stream `dead`) from anywhere. `Announcement` (stream `weights`) from the learner to every
 generator. Each is frozen and keyword-only; `broker.codec` turns them into stream fields and back. SCHEMA_VERSION
-changes with them.
+changes with them, but for what only tells people when and how often: a reader of the same schema may not know it, and
+a writer may leave it out.
 """
 
 # T tokens of one completion, P tokens of its prompt.
@@ -104,6 +105,8 @@ class Rollout:
     completions: tuple[Completion, ...]     # prompt.n of them
     generator: str                          # who sampled it
     seconds: float                          # from lease to result
+    sampled_at: float = 0.0                 # Unix seconds of the result; 0: not said
+    attempts: int = 0                       # times that sampling began, the last one included; 0: not said
 
     @property
     def min_version(self) -> int:
@@ -152,6 +155,8 @@ class ScoredGroup:
     rewards: tuple[float | None, ...]       # what the advantage is computed from; None where unscorable
     worker: str                             # who scored it
     seconds: float                          # from the start of the work to the result
+    scored_at: float = 0.0                  # Unix seconds of the result; 0: not said
+    attempts: int = 0                       # times that scoring began, the last one included; 0: not said
 
     def __post_init__(self) -> None:
         if not len(self.rollout.completions) == len(self.scores) == len(self.rewards):

@@ -169,7 +169,7 @@ class Consumer:
             "take_over", self.keys.scripts(), self.stream, self.name, int(self.lease_s * 1000), self._cursor, count))
         entries = entries_of(self.stream, [(entry_id, dict(zip(flat[::2], flat[1::2], strict=True)))
                                            for entry_id, flat in found])
-        return [entry for entry in entries if not self._holds(entry)]
+        return [entry for entry in entries if not self.holds(entry)]
 
     def begin(self, entry: Entry) -> int:
         """Count an attempt. Returns how many there were, this one included; 0: the entry is another worker's by now."""
@@ -217,6 +217,11 @@ class Consumer:
         with self._lock:
             self._held.setdefault(entry.entry_id, 0)
 
+    def holds(self, entry: Entry) -> bool:
+        """Whether its lease is renewed."""
+        with self._lock:
+            return entry.entry_id in self._held
+
     def release(self, entry: Entry) -> None:
         """Stop renewing the lease of `entry`."""
         with self._lock:
@@ -259,10 +264,6 @@ class Consumer:
         with self._lock:
             for lost in set(held) - mine:
                 self._held.pop(lost, None)
-
-    def _holds(self, entry: Entry) -> bool:
-        with self._lock:
-            return entry.entry_id in self._held
 
     def _forget(self, name: str, *, silent_s: float = 0.0) -> None:
         self.link.script("forget", self.keys.scripts(), self.stream, name, int(silent_s * 1000))

@@ -51,7 +51,7 @@ def rollout_tree(rollout: Rollout, put: Put) -> dict[str, Any]:
                     "finish_reason": str(completion.finish_reason), "text": completion.text}
                    for completion in rollout.completions]
     return {"prompt": prompt_tree(rollout.prompt, put), "completions": completions, "generator": rollout.generator,
-            "seconds": rollout.seconds}
+            "seconds": rollout.seconds, **_said(sampled_at=rollout.sampled_at, attempts=rollout.attempts)}
 
 
 def rollout_of(tree: dict[str, Any]) -> Rollout:
@@ -67,13 +67,15 @@ def rollout_of(tree: dict[str, Any]) -> Rollout:
     if len(completions) != prompt.n:
         raise ValueError(f"{len(completions)} completions of {prompt.n}")
     return Rollout(prompt=prompt, completions=completions, generator=_is(tree["generator"], str),
-                   seconds=_number(tree["seconds"]))
+                   seconds=_number(tree["seconds"]), sampled_at=_number(tree.get("sampled_at", 0.0)),
+                   attempts=_is(tree.get("attempts", 0), int))
 
 
 def scored_tree(group: ScoredGroup, put: Put) -> dict[str, Any]:
     """The tree of a scored group, with that of its rollout."""
     return {"rollout": rollout_tree(group.rollout, put), "scores": [_score_tree(score) for score in group.scores],
-            "rewards": list(group.rewards), "worker": group.worker, "seconds": group.seconds}
+            "rewards": list(group.rewards), "worker": group.worker, "seconds": group.seconds,
+            **_said(scored_at=group.scored_at, attempts=group.attempts)}
 
 
 def _score_tree(score: Score) -> dict[str, Any]:
@@ -90,7 +92,13 @@ def scored_of(tree: dict[str, Any]) -> ScoredGroup:
                    for item in tree["scores"])
     rewards = tuple(_number_or_none(reward) for reward in tree["rewards"])
     return ScoredGroup(rollout=rollout_of(tree["rollout"]), scores=scores, rewards=rewards,
-                       worker=_is(tree["worker"], str), seconds=_number(tree["seconds"]))
+                       worker=_is(tree["worker"], str), seconds=_number(tree["seconds"]),
+                       scored_at=_number(tree.get("scored_at", 0.0)), attempts=_is(tree.get("attempts", 0), int))
+
+
+def _said(**times: float) -> dict[str, float]:
+    """What is known of when and how often; what is not said takes no room."""
+    return {name: value for name, value in times.items() if value}
 
 
 def _from_bytes(raw: Any, dtype: str) -> NDArray[Any]:

@@ -19,6 +19,12 @@ from config.run import Run
 _IN_ADDRESS: Final = re.compile(r"//[^/\s]*@")        # a name and a password
 Path = tuple[str, ...]          # keys from the top down
 
+# Sections of TinyV's and RRM's trainer that are near nothing here, and what their keys are called.
+_VERIFIER: Final = "of the scorer of `scorers.tasks.tinyv` or `scorers.tasks.rubric`"
+_FOREIGN: Final[Mapping[str, Mapping[str, str]]] = {
+    "reward_model": {"tinyv_setup": f"`mode` {_VERIFIER}", "tinyv_weight": f"`weight` {_VERIFIER}"},
+}
+
 
 def explain(item: Mapping[str, Any], merged: Mapping[str, Any], origin: Mapping[Path, str]) -> str:
     """One line on one of pydantic's errors.
@@ -47,6 +53,10 @@ def explain(item: Mapping[str, Any], merged: Mapping[str, Any], origin: Mapping[
 
 def nearest(path: Path, merged: Mapping[str, Any]) -> str:
     """What may have been meant by the unknown key `path`; empty where nothing is near."""
+    section = _at(merged, path)
+    if isinstance(section, dict) and (ours := [f"{key} is {here}" for key, here in _FOREIGN.get(
+            ".".join(path), {}).items() if key in section]):
+        return f"; here {', '.join(ours)}"
     keys = {".".join(key) for key, _ in _all_keys(Run, path)}
     wanted = ".".join(path)
     if wanted in keys:              # of another member of a union

@@ -75,6 +75,9 @@ class FilesystemTransport(Section):
     type: Literal["filesystem"] = "filesystem"
     directory: Path | None = None
     """Versions lie in DIRECTORY/NAME of the run; unset: in `weights` of the run's folder."""
+    redis_max_bytes: int = Field(1_000_000_000, ge=0)
+    """Largest file of weights that a generator on a machine without that folder is given through Redis, which has to
+    hold it beside the groups. 0: none."""
 
 
 class CheckpointConfig(Section):

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 from pydantic import Field, SecretStr, ValidationError
@@ -22,6 +22,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from config.endpoint import EndpointConfig
 from config.explanations import explain
 from config.judge_names import VARIANT_OF_TASK, endpoint_settings
+from config.layers import Leaf, Tree, leaves_of, put
 from config.run import Run
 
 log = logging.getLogger(__name__)
@@ -31,16 +32,6 @@ ENV_PREFIX = "MILLRACE_"
 SECRETS = {"REDIS_URL": ("broker", "url"), "HF_TOKEN": ("model", "hf_token")}
 REWARD_VARIABLE = "MILLRACE_REWARD_TOKEN"       # what clients of the reward server show; no key of a configuration
 _FORMATTED = frozenset({"math", "code", "swe", "judge"})        # scorers beside which II-Thought looks at the format
-
-Tree = dict[str, Any]
-
-
-class Leaf(NamedTuple):
-    """One value, as one layer says it."""
-
-    path: tuple[str, ...]
-    value: Any
-    where: str              # it was written, for messages
 
 
 class Environment(BaseSettings):
@@ -97,25 +88,25 @@ def load_run(argv: Sequence[str], *, below: Tree | None = None, above: Tree | No
             name = word.partition("=")[2] or (rest.pop(0) if rest else "")
             if not name:
                 raise ConfigError("--config needs a file")
-            files.append(list(_leaves(name, read_yaml(Path(name)))))
+            files.append(list(leaves_of(name, read_yaml(Path(name)))))
         elif "=" in word and not word.startswith("-"):
             words += _from_word(word)
         else:
             raise ConfigError(f"{word!r} is neither --config FILE nor key=value")
     if not files and below is None:
         raise ConfigError("no configuration: give --config FILE")
-    files.insert(0, list(_leaves("the defaults of this program", below or {})))
+    files.insert(0, list(leaves_of("the defaults of this program", below or {})))
     settings = _from_environment()
     settings = _from_aliases([*chain(*files), *settings, *words]) + settings
     for leaf in chain(*files, settings, words):
         _refuse_secret(leaf)
-    own = list(_leaves("this program", above or {}))
+    own = list(leaves_of("this program", above or {}))
     return _resolve([*files, settings + _secrets(), words, own], may_be_reserved=bool(own))
 
 
 def build_run(layers: Sequence[tuple[str, Tree]]) -> Run:
     """Merge `layers`, each named by where it was written, later ones over earlier ones, and check the whole."""
-    return _resolve([list(_leaves(where, tree)) for where, tree in layers])
+    return _resolve([list(leaves_of(where, tree)) for where, tree in layers])
 
 
 def read_yaml(path: Path) -> Tree:
@@ -140,7 +131,7 @@ def to_yaml(run: Run, *, mask: bool = False) -> str:
 
 def from_yaml(text: str | bytes, where: str = "the run's own configuration") -> Run:
     """The run that another process resolved and wrote to `where`, with this process's own secrets."""
-    return _resolve([list(_leaves(where, _mapping(text, where))), _secrets()], may_be_reserved=True)
+    return _resolve([list(leaves_of(where, _mapping(text, where))), _secrets()], may_be_reserved=True)
 
 
 def redis_url() -> SecretStr | None:
@@ -206,8 +197,8 @@ def _resolve(layers: Sequence[Sequence[Leaf]], *, may_be_reserved: bool = False)
     merged: Tree = {}
     origin: dict[tuple[str, ...], str] = {}
     for layer in layers:
-        for leaf in sorted(layer, key=lambda leaf: leaf.path[-1] != "type"):      # see `_put`: the choice comes first
-            _put(merged, leaf.path, leaf.value)
+        for leaf in sorted(layer, key=lambda leaf: leaf.path[-1] != "type"):      # see `put`: the choice comes first
+            put(merged, leaf.path, leaf.value)
             for end in range(1, len(leaf.path)):         # a value that has become a section
                 origin.pop(leaf.path[:end], None)
             origin[leaf.path] = leaf.where
@@ -223,7 +214,7 @@ def _from_word(word: str) -> Iterator[Leaf]:
         value = yaml.load(text, Loader=_UniqueKeyLoader) if text.strip() else None     # noqa: S506 - a SafeLoader
     except yaml.YAMLError:
         value = text
-    return _leaves("the command line", value, tuple(key.split(".")))
+    return leaves_of("the command line", value, tuple(key.split(".")))
 
 
 def _from_aliases(said: Sequence[Leaf]) -> list[Leaf]:
@@ -264,7 +255,7 @@ def _from_environment() -> list[Leaf]:
         if text[0] in "[{" or text == "null":
             with suppress(yaml.YAMLError):
                 value = yaml.safe_load(text)
-        leaves += _leaves(f"the environment ({variable})", value, path)
+        leaves += leaves_of(f"the environment ({variable})", value, path)
     return leaves
 
 
@@ -279,23 +270,3 @@ def _refuse_secret(leaf: Leaf) -> None:
         if leaf.path[:2] == path and leaf.value:
             raise ConfigError(f"{'.'.join(path)} in {leaf.where}: a secret comes from the environment's {variable} and "
                               "from nowhere else")
-
-
-def _leaves(where: str, tree: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
-    if isinstance(tree, dict) and (tree or not path):
-        for key, value in tree.items():
-            yield from _leaves(where, value, (*path, str(key)))
-    else:
-        yield Leaf(path, tree, where)
-
-
-def _put(tree: Tree, path: tuple[str, ...], value: Any) -> None:
-    for key in path[:-1]:
-        inner = tree.get(key)
-        if not isinstance(inner, dict):
-            inner = tree[key] = {}
-        tree = inner
-    # A union's members have different keys: choosing another one drops what was said of the first.
-    if path[-1] == "type" and tree.get("type", value) != value:
-        tree.clear()
-    tree[path[-1]] = value

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -57,6 +58,7 @@ __all__ = [
     "TableConfig",
     "TaskConfig",
     "TinyvConfig",
+    "reads",
 ]
 
 ScorerConfig = Annotated[
@@ -64,6 +66,17 @@ ScorerConfig = Annotated[
     | ChoiceConfig | SearchConfig | JudgeConfig | LivebenchConfig | GradeConfig | GymConfig
     | RubricConfig | TinyvConfig | FormatTaskConfig | CustomConfig,
     Field(discriminator="type")]
+
+
+# Whose rows a scorer reads beside those of its own type: they have a reference that is text, and maybe a question.
+_READS: Final[Mapping[str, frozenset[str]]] = {"judge": frozenset({"math", "tinyv"}),
+                                               "tinyv": frozenset({"math", "judge"})}
+_READ_ALL: Final = frozenset({"custom", "format"})
+
+
+def reads(kind: str, of: str) -> bool:
+    """Whether a scorer of type `kind` can judge the rows of one of type `of`."""
+    return kind == of or kind in _READ_ALL or of in _READS.get(kind, ())
 
 
 # What scorers and those who ask them say beside a value: a part of that name would stand for it.
@@ -74,7 +87,8 @@ class PartConfig(Section):
     """Another scorer of the same answers, beside the task's own."""
 
     scorer: ScorerConfig
-    """What judges them, by the same rows."""
+    """What judges them, by the same rows, which it has to read: one of the same type does, `judge` and `tinyv` those of
+    `math` and each other's, `format` and `custom` all."""
     weight: float = Field(0.0, ge=0, lt=1)
     """Its share of the content. What the weights leave is the share of the task's own scorer."""
     gate: float | None = Field(None, gt=0, le=1)
@@ -100,6 +114,16 @@ class TaskConfig(Section):
         taken = {self.scorer.type, "format", *_COMPONENTS, *PenaltiesConfig.model_fields}
         if names := sorted(taken & self.also.keys()):
             raise ValueError(f"a part needs a name of its own among the components: {', '.join(names)} is taken")
+        return self
+
+    @model_validator(mode="after")
+    def _one_row_for_all(self) -> TaskConfig:
+        own = self.scorer.type
+        for name, part in self.also.items():
+            if not reads(part.scorer.type, own):
+                fitting = dict.fromkeys([own, *(kind for kind in _READS if reads(kind, own)), *sorted(_READ_ALL)])
+                raise ValueError(f"`also.{name}` is of type {part.scorer.type} and can't read the rows of the task's "
+                                 f"own scorer, which is of type {own}: beside it can stand {', '.join(fitting)}")
         return self
 
 

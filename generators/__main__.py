@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
 
     from broker.alive import Heartbeat
     from broker.errors import BrokerUnavailable, PipelineError
-    from broker.joining import join
+    from broker.joining import join, let_the_learner_go_first
     from broker.leases import hand_back_within
     from broker.processes import stop_on_signals
 
@@ -57,6 +57,8 @@ def main(argv: list[str] | None = None) -> int:
             generator = Generator(joined, build_engine(joined.run), name, stop)
             hand_back.append(generator.prompts.hand_back)
             state = asyncio.run(generator.run(heartbeat))
+            if state.has_ended:
+                let_the_learner_go_first(joined.link, joined.keys, stop)
         finally:
             heartbeat.stop()
     except PipelineError as error:

@@ -49,9 +49,11 @@ class Chat:
                                           clean_up_tokenization_spaces=False))
 
 
-def load_chat(model: ModelConfig) -> Chat:
+def load_chat(model: ModelConfig, *, is_offline: bool = False) -> Chat:
     """Load tokenizer and stop tokens: those of `generation_config.json` and the tokenizer's own end of sequence.
 
+    Args:
+        is_offline: look into a folder and the cache, and ask no hub.
     Raises:
         RunFailed: there is no tokenizer, or no token that could end a completion.
     """
@@ -60,10 +62,11 @@ def load_chat(model: ModelConfig) -> Chat:
     token = model.hf_token.get_secret_value() if model.hf_token else None
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            model.path, revision=model.revision, token=token, trust_remote_code=model.trust_remote_code)
+            model.path, revision=model.revision, token=token, trust_remote_code=model.trust_remote_code,
+            local_files_only=is_offline)
     except (OSError, ValueError) as error:
         raise RunFailed(f"model.path={model.path}: its tokenizer can't be loaded: {error}") from error
-    stop_token_ids = _generation_stops(model, token)
+    stop_token_ids = _generation_stops(model, token, is_offline=is_offline)
     if isinstance(tokenizer.eos_token_id, int):
         stop_token_ids |= {tokenizer.eos_token_id}
     if not stop_token_ids:
@@ -72,12 +75,13 @@ def load_chat(model: ModelConfig) -> Chat:
     return Chat(tokenizer, stop_token_ids)
 
 
-def _generation_stops(model: ModelConfig, token: str | None) -> frozenset[int]:
+def _generation_stops(model: ModelConfig, token: str | None, *, is_offline: bool) -> frozenset[int]:
     """The ids under `eos_token_id` in the model's generation_config.json, which may be one, several or absent."""
     from transformers import GenerationConfig
 
     try:
-        generation = GenerationConfig.from_pretrained(model.path, revision=model.revision or "main", token=token)
+        generation = GenerationConfig.from_pretrained(model.path, revision=model.revision or "main", token=token,
+                                                      local_files_only=is_offline)
     except OSError:      # the file is optional
         return frozenset()
     ids = generation.eos_token_id

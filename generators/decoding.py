@@ -2,19 +2,32 @@
 
 In: a run, and its groups as the journal keeps them, without text. Out: text. Used by the tools that show, export and
 rescore what was trained on. Whichever engine sampled, its own way of making text is used, so both agree to the letter.
-A tokenizer that can't be loaded is a `RunFailed`. transformers imports torch with its tokenizers where torch is
-installed, and does without it elsewhere.
+A tokenizer that can't be loaded is a `RunFailed`; so is one that a hub does not give in time. transformers imports
+torch with its tokenizers where torch is installed, and does without it elsewhere.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from broker.errors import RunFailed
 from broker.messages import Completion, FinishReason, Prompt, ScoredGroup
 from config.generators import FakeEngine
-from config.run import Run
+from config.run import ModelConfig, Run
 from generators import fake_engine
+
+if TYPE_CHECKING:
+    from generators.chat import Chat
+
+log = logging.getLogger(__name__)
+
+HUB_S = 60.0                # for a tokenizer that is neither in a folder nor in the cache: a few megabytes
 
 TextOf = Callable[[Sequence[int], Sequence[int], FinishReason], str]
 
@@ -45,10 +58,38 @@ def open_decoder(run: Run) -> Decoder:
     """What decodes the completions of `run`.
 
     Raises:
-        RunFailed: its model's tokenizer can't be loaded.
+        RunFailed: its model's tokenizer can't be loaded, or is not here and the hub does not give it in time.
     """
     if isinstance(run.generators.engine, FakeEngine):
         return Decoder(lambda _prompt_ids, token_ids, finish_reason: fake_engine.text_of(token_ids, finish_reason))
     from generators.chat import load_chat
 
-    return Decoder(load_chat(run.model).text)
+    try:
+        return Decoder(load_chat(run.model, is_offline=True).text)
+    except RunFailed:
+        if Path(run.model.path).is_dir():
+            raise
+    log.warning("waiting at_most_s=%.0f for=the hub: the tokenizer of model.path=%s is not on this machine", HUB_S,
+                run.model.path)
+    return Decoder(_from_hub(run.model).text)
+
+
+def _from_hub(model: ModelConfig) -> Chat:
+    """In a thread that may be left behind: its library tries for many minutes, and nothing else ends it."""
+    from generators.chat import load_chat
+
+    loaded: Future[Chat] = Future()
+
+    def load() -> None:
+        try:
+            loaded.set_result(load_chat(model))
+        except BaseException as error:      # noqa: BLE001 - any: whoever waits has to hear of it
+            loaded.set_exception(error)
+
+    threading.Thread(target=load, name="hub", daemon=True).start()
+    try:
+        return loaded.result(HUB_S)
+    except TimeoutError:
+        raise RunFailed(f"model.path={model.path}: its tokenizer is in no folder here and not in the cache, and the "
+                        f"hub has not given it in {HUB_S:.0f} s. Where there is a network: hf download {model.path} "
+                        "--exclude '*.safetensors' '*.bin'") from None

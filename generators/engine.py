@@ -7,11 +7,14 @@ to do the second. A version is recorded with every token, so nobody has to guess
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Protocol, assert_never
 
+from broker.errors import RunFailed
 from broker.messages import Completion, Prompt
 from config.generators import FakeEngine, HfEngine, VllmEngine
+from config.places import lacks_model
 from config.run import Run
 
 NO_VERSION = -1      # an engine that has not been given weights yet
@@ -43,8 +46,17 @@ class Engine(Protocol):
 
 
 def build_engine(run: Run) -> Engine:
-    """The engine that the run's config names; its library is imported here and nowhere else."""
+    """The engine that the run's config names; its library is imported here and nowhere else.
+
+    Raises:
+        RunFailed: the model is a folder that this machine does not have.
+    """
     config = run.generators.engine
+    if lacks_model(run.model) and not isinstance(config, FakeEngine):
+        what = "its config, tokenizer and weights" if isinstance(config, VllmEngine) else "its config and tokenizer"
+        raise RunFailed(f"model.path={run.model.path}: there is no folder {Path(run.model.path).absolute()} on "
+                        f"{socket.gethostname()}. A generator reads {what} there: copy the folder from the learner's "
+                        "machine, or start where that path leads to one")
     match config:
         case HfEngine():
             from generators.hf_engine import HfEngineRunner

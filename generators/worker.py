@@ -25,7 +25,9 @@ from broker.keys import PROMPTS, ROLLOUTS
 from broker.leases import Renewer
 from broker.messages import Prompt, Rollout
 from broker.streams import Consumer, Entry
+from broker.work_meter import WorkMeter
 from generators.engine import NO_VERSION, Engine
+from generators.relayed import RelayedWeights
 from generators.turnstile import Turnstile
 from generators.weights import WeightFollower
 
@@ -53,9 +55,13 @@ class Generator:
         self.name = name
         self.stop = stop
         self.prompts = Consumer(joined.link, joined.keys, PROMPTS, name, lease_s=joined.run.broker.lease_s)
-        self.follower = WeightFollower(joined.link, joined.keys, engine)
+        self._relayed = RelayedWeights(joined.link, joined.keys, name,
+                                       most_bytes=joined.run.learner.weights.redis_max_bytes)
+        self.follower = WeightFollower(joined.link, joined.keys, engine, self._relayed)
         self.turnstile = Turnstile()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._meter = WorkMeter()                   # of the heartbeat, once it is there
+        self._began: dict[str, float] = {}          # groups that are being sampled -> Unix seconds of the beginning
         self._groups = 0
         self._tokens = 0
 
@@ -64,6 +70,7 @@ class Generator:
         state = await asyncio.to_thread(state_of, self.link, self.keys)
         if state.has_ended:
             return state                                # before minutes of starting an engine
+        self._meter = heartbeat.meter
         renewer = Renewer([self.prompts])
         heartbeat.say("starting the engine")
         await self.engine.start()
@@ -78,6 +85,7 @@ class Generator:
             await asyncio.gather(following, return_exceptions=True)
             renewer.stop()
             await self.engine.close()
+            self._relayed.close()
 
     async def _work(self, following: asyncio.Task[None], heartbeat: Heartbeat) -> RunState:
         looked = 0.0
@@ -93,13 +101,16 @@ class Generator:
                     break
             room = most - len(self._tasks)
             if room <= 0 or self.engine.version == NO_VERSION:
-                heartbeat.say("sampling" if room <= 0 else "waiting for the first weights", **self._facts())
+                self._measure()
+                heartbeat.say("sampling" if room <= 0 else self.follower.state, **self._facts())
                 await self._wait_for_any(following)
                 continue
             entries = await asyncio.to_thread(self.prompts.lease, room, block_s=0.05 if self._tasks else BLOCK_S)
             for entry in entries:
                 task = asyncio.create_task(self._one(entry))
+                task.add_done_callback(lambda _: self._measure())
                 self._tasks.add(task)
+            self._measure()
             heartbeat.say("sampling" if self._tasks else "waiting for prompts", **self._facts())
             await self._reap()
         return state
@@ -159,7 +170,7 @@ class Generator:
                                     most=self.run_config.broker.max_attempts, what="generators began this prompt")
             return
         try:
-            rollout = await self._sample(prompt)
+            rollout = await self._sample(prompt, attempts)
         except Permanent as error:
             await asyncio.to_thread(self.prompts.bury, entry, reason=str(error), attempts=attempts,
                                     traceback=traceback.format_exc())
@@ -176,6 +187,7 @@ class Generator:
         counted = await asyncio.to_thread(self.prompts.hand_over, entry, ROLLOUTS, codec.encode_rollout(rollout))
         self._groups += counted
         self._tokens += rollout.num_tokens * counted
+        self._meter.count(groups=counted, tokens=rollout.num_tokens * counted)
         log.debug("sampled group=%s n=%d tokens=%d versions=%d-%d counted=%s took_s=%.2f", prompt.group_id, prompt.n,
                   rollout.num_tokens, rollout.min_version, rollout.max_version, counted, rollout.seconds)
 
@@ -185,12 +197,24 @@ class Generator:
         with contextlib.suppress(PipelineError):        # Redis is away: the letter says a little less
             await asyncio.to_thread(self.prompts.note_failure, entry, text)
 
-    async def _sample(self, prompt: Prompt) -> Rollout:
+    async def _sample(self, prompt: Prompt, attempts: int) -> Rollout:
         started = time.monotonic()
-        await self.follower.at_least(prompt.floor)      # before its first token: the floor rule
-        completions = await self.engine.sample(prompt)
-        return Rollout(prompt=prompt, completions=completions, generator=self.name, seconds=time.monotonic() - started)
+        self._began[prompt.group_id] = time.time()
+        try:
+            await self.follower.at_least(prompt.floor)      # before its first token: the floor rule
+            completions = await self.engine.sample(prompt)
+        finally:
+            self._began.pop(prompt.group_id, None)
+        return Rollout(prompt=prompt, completions=completions, generator=self.name, seconds=time.monotonic() - started,
+                       sampled_at=time.time(), attempts=attempts)
+
+    def _measure(self) -> None:
+        """How much of its room is taken."""
+        taken = sum(not task.done() for task in self._tasks) / self.run_config.generators.groups_in_flight
+        self._meter.hold(taken, "weights" if self.engine.version == NO_VERSION else "prompts")
 
     def _facts(self) -> dict[str, str]:
+        # A lease says who has a group and not since when: each renewal begins it anew.
+        began = " ".join(f"{group_id}@{at:.3f}" for group_id, at in self._began.items())
         return {"version": str(self.engine.version), "in_flight": str(len(self._tasks)), "groups": str(self._groups),
-                "tokens": str(self._tokens)}
+                "tokens": str(self._tokens), "began": began}

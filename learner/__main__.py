@@ -65,6 +65,11 @@ def _start(run: Run, words: Sequence[str]) -> int:
 
     if _is_finished(run):
         return 0
+    try:
+        _check_places(run)
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
     ranks = launch_or_join(run, words, tell=partial(tell_death, run))
     if isinstance(ranks, int):
         return ranks
@@ -74,6 +79,15 @@ def _start(run: Run, words: Sequence[str]) -> int:
         log.exception("ended rank=%d", ranks.rank)
         say_last(error)
         return 1
+
+
+def _check_places(run: Run) -> None:
+    """Before torch is imported. Who waits for a run that has begun has to hear it from the session; see there."""
+    from learner.ledger import ledgers
+    from learner.places import check_places
+
+    if os.environ.get("RANK", "0") == "0" and not ledgers(run.folder / "journal"):
+        check_places(run)
 
 
 def _is_finished(run: Run) -> bool:

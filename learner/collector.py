@@ -19,6 +19,7 @@ from broker.group_ids import order_of
 from broker.keys import PROMPTS, ROLLOUTS
 from broker.messages import ScoredGroup
 from broker.stats import keys_of
+from broker.work_meter import WorkMeter
 from config.run import Run
 from learner.evaluation import Round
 from learner.intake import Intake
@@ -36,12 +37,14 @@ class Collector:
     Args:
         tend: called about every second while waiting; raises what ends the run (a failed feeder, a lost fence).
         say: told what it waits for, for the heartbeat.
+        meter: told when it waits, and for what kind of thing.
     """
 
     def __init__(self, run: Run, intake: Intake, stop: threading.Event, *, tend: Callable[[], None],
-                 say: Callable[[str], None]) -> None:
+                 say: Callable[[str], None], meter: WorkMeter | None = None) -> None:
         self.run = run
         self.intake = intake
+        self.meter = meter or WorkMeter()
         self.late_wait_s = 0.0                  # time spent with enough groups that may not be taken yet
         self.late = 0                           # groups trained beyond max_lag, as learner.late_groups=train allows
         self.breaches = 0                       # and without its leave: must stay 0
@@ -84,8 +87,11 @@ class Collector:
             enough = len(chosen) == self.run.learner.groups_per_step or self._is_the_rest(chosen)
             if self.wanted != PAUSE and enough and (not chosen or self._rest_can_make_it(version, chosen)):
                 self._say(f"training step {version + 1}")
+                self.meter.hold(1.0)
                 return self._checked_lag(version, chosen) or None
             started = time.monotonic()
+            self.meter.hold(0.0, "operator" if self.wanted == PAUSE else "late" if enough else "groups",
+                            kept=len(self.intake.held))
             self.intake.read(block_s=0.5)
             if enough and self.wanted != PAUSE:
                 self.late_wait_s += time.monotonic() - started
@@ -119,7 +125,8 @@ class Collector:
         while not self._stop.is_set():
             current = self.intake.rounds.open.get(version)
             if current is None or current.has_ended:
-                return
+                break
+            self.meter.hold(0.0, "operator" if self.wanted == PAUSE else "round", kept=len(self.intake.held))
             self.intake.read(block_s=0.2)
             self.look_after()
             if self.overdue(current) and self.wanted != PAUSE:      # who paused may have stopped the generators, too
@@ -135,6 +142,7 @@ class Collector:
             if time.monotonic() - said > SAY_EVERY_S:
                 log.info("waiting %s", what)
                 said = time.monotonic()
+        self.meter.hold(1.0)
 
     def ask_again(self, current: Round, ask: Callable[[int], None]) -> None:
         """What is missing of a round, and in no stream any more, is issued again; its deadline begins anew."""

@@ -6,10 +6,7 @@ audit and the metrics count by it. Used by `learner.intake`.
 
 from __future__ import annotations
 
-from broker import codec
-from broker.errors import BadMessage
-from broker.keys import PROMPTS, ROLLOUTS
-from broker.messages import DeadLetter, ScoredGroup
+from broker.messages import ScoredGroup
 from config.learner import LearnerConfig
 from learner.advantages import has_variance
 
@@ -50,15 +47,3 @@ def why_late(group: ScoredGroup, learner: LearnerConfig, version: int) -> str | 
         return None
     return (f"late: sampled by version {group.rollout.min_version}, {lag} before {version}; learner.max_lag="
             f"{learner.max_lag}")
-
-
-def tokens_of(letter: DeadLetter) -> int:
-    """Sampled tokens that are thrown away with a dead group; 0 before it was sampled, and where they can't be read."""
-    if letter.stage == PROMPTS:
-        return 0
-    try:
-        if letter.stage == ROLLOUTS:
-            return codec.decode_rollout_payload(letter.original).num_tokens
-        return codec.decode_scored_payload(letter.original).rollout.num_tokens
-    except BadMessage:
-        return 0

@@ -24,9 +24,10 @@ from broker.ownership import Ownership
 from broker.streams import Entry, bury, entries_by_stream, entries_of
 from config.run import Run
 from learner.evaluation import Rounds, version_of
-from learner.filters import tokens_of, why_empty, why_impossible, why_late
+from learner.filters import why_empty, why_impossible, why_late
 from learner.journal import Journal
 from learner.ledger import DROPPED, Outcome
+from learner.thrown_away import dropped, given_up
 from learner.working_time import WorkingTime
 
 log = logging.getLogger(__name__)
@@ -170,8 +171,7 @@ class Intake:
                 and (reason := why_late(group, self.run.learner, self.version))}
         for group_id in late:
             del self.held[group_id]
-        self.settle({group_id: Outcome(DROPPED, reason, group.rollout.num_tokens)
-                     for group_id, (group, reason) in late.items()})
+        self.settle({group_id: dropped(group, reason) for group_id, (group, reason) in late.items()})
 
     def take_arrivals(self) -> tuple[float | None, dict[str, int]]:
         """Mean reward of the groups that came back since the last call, dropped ones included, and what was dropped."""
@@ -238,7 +238,7 @@ class Intake:
             return
         log.error("group_died group=%s stage=%s attempts=%d reason=%s", letter.group_id, letter.stage, letter.attempts,
                   letter.reason)
-        ends[letter.group_id] = Outcome(DEAD, letter.reason, tokens_of(letter))
+        ends[letter.group_id] = given_up(entry)
         self._dead_in_a_row += 1
         self._last_death = letter.reason
 
@@ -264,7 +264,7 @@ class Intake:
         if reason := why_empty(group, self.run.learner):
             self._empty_in_a_row += 1
             self._last_reason = reason
-            ends[group.group_id] = Outcome(DROPPED, reason, group.rollout.num_tokens)
+            ends[group.group_id] = dropped(group, reason)
         else:
             self._empty_in_a_row = 0
             self.held[group.group_id] = group

@@ -7,9 +7,10 @@ A failed write ends the learner before anything is acknowledged, so the groups a
 Files, in `runs/NAME/journal/`, those of each life of the learner named by its fence and created exclusively:
     ledger-FENCE.log         records; each is length, CRC-32 (u32 little-endian both) and msgpack
     payload-FENCE-NNN.bin    segments: for each step, in msgpack, the groups as they were scored, in order
-Records are numbered within their life (`n`), which shows a missing or a doubled one. The first says which ledger came
-before and how far it counts: an older learner that wakes up writes behind that mark, to no effect. A life touches its
-own files only. `notes.jsonl` beside them is what operators did, and decides nothing.
+Records are numbered within their life (`n`), which shows a missing or a doubled one, and dated for people (`at`, Unix
+seconds). The first says which ledger came before and how far it counts: an older learner that wakes up writes behind
+that mark, to no effect. A life touches its own files only. `notes.jsonl` beside them is what operators did, and decides
+nothing.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ log = logging.getLogger(__name__)
 DEFAULTS = JournalConfig()
 
 
+class FenceTaken(RunFailed):
+    """Another life has a ledger of this fence."""
+
+
 class Journal:
     """This life's own files, and the ledger of all lives.
 
@@ -46,6 +51,7 @@ class Journal:
         facts: what else the life's first record says: how it is configured, where it began.
         config: how large a payload file gets, and when it goes.
     Raises:
+        FenceTaken: another life has that fence.
         RunFailed: the files can't be created or written.
         JournalError: an older life's ledger is damaged.
     """
@@ -94,15 +100,16 @@ class Journal:
         except OSError as error:
             raise self._failed(error, len(payload)) from error
         self._write([{"kind": "step", "step": step, "ids": [group.group_id for group in groups],
-                      "tokens": sum(group.rollout.num_tokens for group in groups), "at": time.time(),
-                      "weights": weights, "fence": self.fence, "file": file, "offset": offset, "length": len(payload),
+                      "tokens": sum(group.rollout.num_tokens for group in groups), "weights": weights,
+                      "fence": self.fence, "file": file, "offset": offset, "length": len(payload),
                       "crc32": zlib.crc32(payload)}])
 
     def end(self, ends: Mapping[str, Outcome]) -> None:
         """Write down groups that ended without training; one write and fsync for all. Raises as `append` does."""
         self.check_fence()
         self._write([{"kind": "end", "id": group_id, "outcome": outcome.kind, "reason": outcome.detail,
-                      "tokens": outcome.tokens} for group_id, outcome in ends.items()])
+                      "tokens": outcome.tokens, **({"facts": outcome.facts} if outcome.facts else {})}
+                     for group_id, outcome in ends.items()])
         self.check_fence()          # what stands behind a newer life's beginning is void: nothing may follow from it
 
     def retry(self, group_id: str, number: int) -> None:
@@ -155,6 +162,8 @@ class Journal:
             make_folder(self.folder)
             stream = path.open("xb", buffering=0)
             sync(self.folder)
+        except FileExistsError:
+            raise FenceTaken(f"{path} is another life's") from None
         except OSError as error:
             raise RunFailed(f"{path} can't be created: {error.strerror}") from error
         return stream
@@ -173,7 +182,8 @@ class Journal:
     def _write(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Append records by one write, and take them in when they are on the disk."""
         self._refuse_after_failure()
-        numbered = [{"kind": record["kind"], "n": number, **record}
+        at = time.time()
+        numbered = [{"kind": record["kind"], "n": number, "at": at, **record}
                     for number, record in enumerate(records, start=self._number)]
         data = b"".join(map(framed, numbered))
         try:

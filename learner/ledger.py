@@ -8,11 +8,12 @@ line of `Ledger.problems`; a record that a kill cut short at the end counts for 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from broker.group_ids import retried
 from learner.payloads import JournalError, PayloadGone, read_payload, read_step, segments
 from learner.records import Broken, Whole, first_record, scan
 
@@ -32,6 +33,8 @@ class Outcome:
     kind: str           # trained | dropped | dead
     detail: str         # the step, or the reason
     tokens: int = 0     # sampled ones that were thrown away with it; 0 where nobody knows, and for a trained one
+    # What else is written down of it, for people (`learner.thrown_away`). Not read back into memory: `Ledger.followed`.
+    facts: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(slots=True)
@@ -50,9 +53,13 @@ class Ledger:
     fence: int = 0                                          # the highest of any life
     previous: str | None = None                             # file of the newest life that has records
     end: int = 0                                            # bytes of it that stand
+    follow: str = ""                                        # a group of which all records are wanted
+    followed: list[Mapping[str, Any]] = field(default_factory=list)     # those records, the oldest first
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Take one record in."""
+        if self.follow and self.follow in _named_by(record):
+            self.followed.append(record)
         match record["kind"]:
             case "life":
                 self.lives.append(record)
@@ -85,18 +92,32 @@ class Ledger:
         self.outcomes[group_id] = outcome
 
 
-def read_ledger(folder: Path, *, before: int | None = None, strict: bool = True) -> Ledger:
+def _named_by(record: Mapping[str, Any]) -> Sequence[str]:
+    """The groups that a record tells of; a retry's is the dead one and the new one."""
+    match record["kind"]:
+        case "step" | "evaluation":
+            return list(record.get("ids", ()))
+        case "retry":
+            number = record["number"]
+            before = retried(record["id"], number - 1) if number > 1 else record["id"]
+            return before, retried(record["id"], number)
+        case _:
+            return (record.get("id", ""),)
+
+
+def read_ledger(folder: Path, *, before: int | None = None, strict: bool = True, follow: str = "") -> Ledger:
     """Everything that stands in the ledgers of `folder`, oldest life first.
 
     Args:
         folder: the journal's; one that is not there is an empty ledger.
         before: only lives with a lower fence.
         strict: raise at the first problem. Otherwise read on, as far as that goes, and list them.
+        follow: a group of which all records are kept, in `Ledger.followed`.
     Raises:
         JournalError: a record is damaged, missing, out of order or there twice, or a whole life is gone. The message
             names the file and the record.
     """
-    return _Reader(folder, before=before, strict=strict).read()
+    return _Reader(folder, before=before, strict=strict, follow=follow).read()
 
 
 def ledgers(folder: Path) -> list[Path]:
@@ -112,12 +133,12 @@ def fence_of(path: Path) -> int:
 class _Reader:
     """One reading of a journal."""
 
-    def __init__(self, folder: Path, *, before: int | None, strict: bool) -> None:
+    def __init__(self, folder: Path, *, before: int | None, strict: bool, follow: str) -> None:
         self._segments = segments(folder)       # looked for first: a life creates its ledger before them
         self._lives = [path for path in ledgers(folder) if before is None or fence_of(path) < before]
         self._before = before
         self._strict = strict
-        self._ledger = Ledger(fence=max(map(fence_of, self._lives), default=0))
+        self._ledger = Ledger(fence=max(map(fence_of, self._lives), default=0), follow=follow)
 
     def read(self) -> Ledger:
         """The ledger of the lives that follow from each other."""

@@ -21,7 +21,7 @@ from broker.row_shapes import TASK_OF_TYPE, route
 from config.data import DatasetSource, ProceduralSource, SourceConfig
 from config.run import Run
 
-VERL = ("data_source", "reward_model", "extra_info")     # columns; the first two make rows of verl
+VERL = ("data_source", "reward_model", "extra_info", "criteria")     # columns; the first two make rows of verl
 FIELD = re.compile(r"\{(\w+)\}")       # of a prompt_template
 
 

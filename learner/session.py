@@ -12,9 +12,9 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from broker.alive import Heartbeat
 from broker.connection import Link
@@ -34,11 +34,12 @@ from learner.evaluation import Rounds
 from learner.feeder import Feeder
 from learner.history import History, NameTaken, check_start, first_row_of, has_begun, locked, look, refuse_living
 from learner.intake import Intake
-from learner.journal import Journal
+from learner.journal import FenceTaken, Journal
 from learner.ledger import Ledger
 from learner.metrics import Metrics
 from learner.prompts import PromptSource, open_source
 from learner.recovery import Recovery
+from learner.relay import Relay
 from learner.replay import Interrupted, catch_up
 from learner.retries import Retries
 from learner.status import Status, check_redis, read_status
@@ -71,6 +72,7 @@ class Session:
         self.history = History(Ledger())
         self._lock = contextlib.ExitStack()
         self._journal: Journal | None = None        # of this life, once it has claimed the run
+        self._relay: Relay | None = None
 
     def open(self) -> None:
         """Take the run's folder and look what is there.
@@ -111,6 +113,7 @@ class Session:
             train, held_out = self._sources(tokenizer)
             ledger = self._journal = self._begin_life(train)
             heartbeat.say("training the journal's steps since the last checkpoint")
+            heartbeat.meter.hold(1.0)
             metrics = Metrics(self.run, advise=self._advise)
             metrics.recall(ledger.ledger.evaluations)
             start = self._start(policy, ledger, train, metrics, stop)
@@ -209,15 +212,23 @@ class Session:
         if not self.history.has_begun and isinstance(run.learner.resume, Path):
             start = str(run.learner.resume.absolute())
             first_row = first_row_of(run.learner.resume, train.fingerprint)
-        folder = run.folder / "journal"
-        fence = self.ownership.claim(self.history.ledger.fence)
-        if self.history.has_begun:          # Redis may have been started anew since, and nobody saw it
-            self.ownership.rewrite_append_only_file()
-        ledger = Journal(folder, fence, run=run.name, config=run.learner.journal,
-                         facts={"config": to_yaml(run), "fingerprint": train.fingerprint, "first_row": first_row,
-                                "start": start})
+        ledger = self._claim({"config": to_yaml(run), "fingerprint": train.fingerprint, "first_row": first_row,
+                              "start": start})
         replace_text(run.folder / "config.yaml", to_yaml(run))
         return ledger
+
+    def _claim(self, facts: Mapping[str, Any]) -> Journal:
+        """Take the run over, by a fence that no other life has: Redis may have given it before, and forgotten that."""
+        fence = self.history.ledger.fence
+        while True:
+            fence = self.ownership.claim(fence)
+            if self.history.has_begun:          # Redis may have been started anew since, and nobody saw it
+                self.ownership.rewrite_append_only_file()
+            try:
+                return Journal(self.run.folder / "journal", fence, run=self.run.name, config=self.run.learner.journal,
+                               facts=facts)
+            except FenceTaken as error:
+                log.warning("claimed again run=%s fence=%d reason=%s", self.run.name, fence, error)
 
     def _start(self, policy: Policy, ledger: Journal, train: PromptSource, metrics: Metrics,
                stop: threading.Event) -> Progress | None:
@@ -247,11 +258,15 @@ class Session:
         feeder = Feeder(run, self.ownership, train, held_out, first_row=start.first_row, known=ledger.has,
                         mean_bytes=intake.mean_bytes, wants_round=intake.rounds.wants)
         tending = Tending(policy, feeder, Retries(ledger, feeder), lambda: asked(self.link, self.keys))
-        collector = Collector(run, intake, stop, tend=tending, say=heartbeat.say)
+        collector = Collector(run, intake, stop, tend=tending, say=heartbeat.say, meter=heartbeat.meter)
         tending.collector = collector
         recovery = Recovery(run, intake, feeder, tell=self.status.begin)
-        return Trainer(run, policy, ledger=ledger, intake=intake, collector=collector, feeder=feeder,
-                       recovery=recovery, checkpoints=self.checkpoints, metrics=metrics, start=start)
+        trainer = Trainer(run, policy, ledger=ledger, intake=intake, collector=collector, feeder=feeder,
+                          recovery=recovery, checkpoints=self.checkpoints, metrics=metrics, start=start)
+        self._relay = Relay(run, self.link, self.keys, fence=lambda: self.ownership.fence, mean_bytes=intake.mean_bytes)
+        trainer.publisher.offer = self._relay.offer
+        self._relay.start()
+        return trainer
 
     def _advise(self, text: str) -> None:
         if self._journal is not None:
@@ -274,6 +289,8 @@ class Session:
         Nothing here may hide how the run ended: not a disk that is full, nor a picture that can't be drawn.
         """
         trainer.feeder.stop()
+        if self._relay is not None:
+            self._relay.stop()
         trainer.journal.close()
         try:
             trainer.metrics.close()

@@ -28,6 +28,7 @@ from learner.intake import Intake
 from learner.journal import Journal
 from learner.metrics import Clock, Metrics, batch_facts, reward_mean
 from learner.recovery import Recovery
+from learner.staleness import ages_of
 from learner.weights import Publisher
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class Trainer:
     def _step(self, groups: list[ScoredGroup]) -> None:
         """One optimizer step on `groups`."""
         self._clock.lap("wait")
+        ages = ages_of(groups, now=time.time())
         learner = self.run_config.learner
         advantages = [group_advantages(group.rewards, learner.advantage.scale) for group in groups]
         batch = pack(groups, advantages, tokens_per_row=learner.tokens_per_row, truncated=learner.filters.truncated,
@@ -91,7 +93,8 @@ class Trainer:
         self.version = self.intake.version = self.version + 1
         self._clock.lap("train")
         self._surviving(lambda: self._commit(groups))
-        self._report(groups, batch, stepped)
+        self.collector.meter.count(steps=1, groups=len(groups), **ages)
+        self._report(groups, batch, stepped, ages)
         self._surviving(self._after_step)
 
     def _commit(self, groups: list[ScoredGroup]) -> None:
@@ -213,7 +216,8 @@ class Trainer:
             self.ownership.retire(current.ids)
             self.intake.rounds.close(current.version)
 
-    def _report(self, groups: list[ScoredGroup], batch: Batch, stepped: dict[str, float]) -> None:
+    def _report(self, groups: list[ScoredGroup], batch: Batch, stepped: dict[str, float],
+                ages: dict[str, float]) -> None:
         """One line for the step that was just committed."""
         seconds = self._clock.take()
         arrived, dropped = self.intake.take_arrivals()
@@ -225,6 +229,7 @@ class Trainer:
             "dropped": sum(dropped.values()), "dropped_by_reason": dropped,
             "late_wait_seconds": round(self.collector.late_wait_s, 3), "lag_breaches": self.collector.breaches,
             "late_groups": self.collector.late,
+            **{name: round(total / len(groups), 3) for name, total in ages.items()},
             "queues": self.intake.depths(), "at": time.time(), "seconds": sum(seconds.values()),
             **{f"seconds_{name}": round(value, 4) for name, value in seconds.items()}})
         every = self.run_config.learner.samples_every

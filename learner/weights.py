@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from config.run import Run
 
 log = logging.getLogger(__name__)
 
+FILE = "model.safetensors"  # of a version, in its folder
 KEEP = 2                    # versions on disk: the newest, and the one that a generator may be reading
 
 
@@ -37,10 +39,15 @@ def published(run: Run) -> Path:
 
 
 class Publisher:
-    """Writes and announces versions; removes those that nobody can need."""
+    """Writes and announces versions; removes those that nobody can need.
+
+    Attributes:
+        offer: is told of each version that was announced. It must not wait.
+    """
 
     def __init__(self, run: Run, ownership: Ownership) -> None:
         self._ownership = ownership
+        self.offer: Callable[[Announcement], None] = lambda _: None
         self.folder = published(run)
         self.checksum = ""              # of the version published last
         self._last: Announcement | None = None
@@ -53,14 +60,14 @@ class Publisher:
         shutil.rmtree(aside, ignore_errors=True)
         shutil.rmtree(final, ignore_errors=True)
         aside.mkdir()
-        file = aside / "model.safetensors"
+        file = aside / FILE
         policy.save_weights(file)
         self.checksum = file_checksum(file)
         size = file.stat().st_size
         aside.rename(final)
         self._last = Announcement(version=version, path=str(final), checksum=self.checksum, size_bytes=size,
                                   announced_at=time.time())
-        self._ownership.announce(self._last)
+        self._announce(self._last)
         self._remove_old(version)
 
     def publish_again(self, policy: SavesWeights, version: int) -> None:
@@ -68,7 +75,11 @@ class Publisher:
         if self._last is None or self._last.version != version:
             self.publish(policy, version)
         else:
-            self._ownership.announce(self._last)
+            self._announce(self._last)
+
+    def _announce(self, announcement: Announcement) -> None:
+        self._ownership.announce(announcement)
+        self.offer(announcement)
 
     def _remove_old(self, version: int) -> None:
         """A generator reads the newest announcement only, and begins again with a newer one if its file is gone."""

@@ -84,6 +84,18 @@ def test_the_bytes_of_schema_1_are_these_and_are_read_as_what_was_written(name: 
     assert plain(decode(pinned)) == plain(message)
 
 
+def test_when_and_how_often_are_keys_of_their_own_that_a_reader_of_schema_1_may_pass_over() -> None:
+    """The golden files have none of them: whoever wrote those did not say, and is read all the same."""
+    rollout = dataclasses.replace(a_rollout(), sampled_at=1_700_000_003.5, attempts=2)
+    group = dataclasses.replace(a_scored_group(rollout), scored_at=1_700_000_004.5, attempts=1)
+    tree = msgpack.unpackb(codec.encode_scored_payload(group))
+    assert [tree.pop(name) for name in ("scored_at", "attempts")] == [1_700_000_004.5, 1]
+    assert [tree["rollout"].pop(name) for name in ("sampled_at", "attempts")] == [1_700_000_003.5, 2]
+    assert msgpack.packb(tree) == codec.encode_scored_payload(a_scored_group())
+    silent = codec.decode_scored_payload(msgpack.packb(tree))
+    assert (silent.scored_at, silent.attempts, silent.rollout.sampled_at, silent.rollout.attempts) == (0, 0, 0, 0)
+
+
 def test_a_reason_that_quotes_half_of_a_surrogate_pair_travels_without_it() -> None:
     said = "answered \ud800, expected \u00e9"
     score = Score(status=ScoreStatus.SCORED, value=0.0, reason=said, scorer="a", version="1")
@@ -158,10 +170,10 @@ def scored_groups(draw: st.DrawFn) -> ScoredGroup:
         token_ids=np.array(draw(st.lists(IDS, min_size=1, max_size=5)), np.int32),
         verification_info=draw(st.dictionaries(NAMES, JSON, max_size=3)))
     rollout = Rollout(prompt=prompt, completions=tuple(draw(completions()) for _ in range(n)), generator=draw(NAMES),
-                      seconds=draw(NUMBERS))
+                      seconds=draw(NUMBERS), sampled_at=draw(NUMBERS), attempts=draw(st.just(0) | COUNTS))
     return ScoredGroup(rollout=rollout, scores=tuple(draw(SCORES) for _ in range(n)),
                        rewards=tuple(draw(st.none() | NUMBERS) for _ in range(n)), worker=draw(NAMES),
-                       seconds=draw(NUMBERS))
+                       seconds=draw(NUMBERS), scored_at=draw(NUMBERS), attempts=draw(st.just(0) | COUNTS))
 
 
 @settings(max_examples=60, deadline=None)
@@ -276,6 +288,8 @@ DAMAGE: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("rewards", 0), float("inf"), "expected a finite number, got inf"),
     (("rewards", 0), "nan", "expected a finite number, got 'nan'"),
     (("worker",), 1, "expected str, got int"),
+    (("scored_at",), "now", "expected a finite number, got 'now'"),
+    (("rollout", "attempts"), 1.5, "expected int, got float"),
 ]
 
 

@@ -12,7 +12,7 @@ import pytest
 from broker import joining
 from broker.connection import Link
 from broker.errors import BrokerUnavailable
-from broker.joining import NoRun, RunState, find_redis, join, state_of
+from broker.joining import NoRun, RunState, find_redis, join, let_the_learner_go_first, state_of
 from broker.keys import Keys
 from config.loading import to_yaml
 from config.run import Run
@@ -119,3 +119,27 @@ def test_a_run_has_ended_when_its_status_says_so(link: Link, keys: Keys, status:
         say(link, keys, status=status)
     assert state_of(link, keys) == RunState(status, "")
     assert state_of(link, keys).has_ended is has_ended
+
+
+def test_who_ends_with_the_run_lets_its_learner_go_first(link: Link, keys: Keys) -> None:
+    link.client.hset(keys.alive("learner", "here-1"), "state", "writing the model")
+    waiting = threading.Thread(target=let_the_learner_go_first, args=(link, keys, threading.Event()))
+    waiting.start()
+    waiting.join(0.1)
+    assert waiting.is_alive()
+    link.client.delete(keys.alive("learner", "here-1"))
+    waiting.join(10)
+    assert not waiting.is_alive()
+
+
+@pytest.mark.parametrize(("is_told", "patience_s", "says"), [(True, 60.0, ""), (False, 0.05, "ending, though")])
+def test_nobody_waits_for_ever_for_a_learner_to_go(
+        *, is_told: bool, patience_s: float, says: str, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(joining, "LEARNER_GONE_S", patience_s)
+    link.client.hset(keys.alive("learner", "here-1"), "state", "stuck")
+    stop = threading.Event()
+    if is_told:
+        stop.set()
+    let_the_learner_go_first(link, keys, stop)
+    assert says in caplog.text

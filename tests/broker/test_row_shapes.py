@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -102,6 +103,7 @@ def test_a_logic_row_of_verl_is_routed_by_its_data_source(source: str, row_type:
 @pytest.mark.parametrize(("truth", "value"), [
     ("142.0", "142.0"), ("9.6\n", "9.6"), (["2"], "2"), ([["2"]], "2"), (np.array(["2"], object), "2"), (42, "42"),
     (0.5, "0.5"), (np.float64(0.25), "0.25"), (np.int64(-3), "-3"), (0, "0"),
+    pytest.param(10 ** 4000, "1" + "0" * 4000, id="long"),
 ])
 def test_references_of_odd_kinds_become_text(truth: Any, value: str) -> None:
     assert route(verl("AIME", truth))[1]["answer"] == {"value": value}
@@ -212,6 +214,22 @@ def test_in_a_run_with_one_verifier_rows_are_for_that_one() -> None:
         route(plain, rubric)
 
 
+@pytest.mark.parametrize(("key", "said", "ours"), [
+    ("tinyv_setup", "tinyv_only", r"scorers\.tasks\.tinyv\.scorer\.mode says it for all rows, and is 'mixed'"),
+    ("tinyv_weight", 1.0, r"scorers\.tasks\.tinyv\.scorer\.weight says it for all rows, and is 0\.5"),
+])
+def test_a_row_that_chooses_its_own_mode_is_refused_with_the_setting_that_does(key: str, said: Any, ours: str) -> None:
+    tasks = {"tinyv": TaskConfig(scorer=TinyvConfig(mode="mixed", weight=0.5)), "math": TaskConfig()}
+    row = verl("polaris_tinyv", "42")
+    plain = route(row, tasks)
+    for same in ({key: None}, {"tinyv_setup": "mixed"}, {"tinyv_weight": 0.5}):
+        assert route(row | {"reward_model": row["reward_model"] | same}, tasks) == plain
+    chosen = {"reward_model": row["reward_model"] | {key: said}}
+    with pytest.raises(BadMessage, match=rf"reward_model\.{key} is {said!r}, which a row can't choose: {ours}"):
+        route(row | chosen, tasks)
+    assert route(row | chosen | {"data_source": "AIME"}, tasks)[0] == "math"        # it is about TinyV's rows alone
+
+
 def test_a_rubric_model_is_told_the_prompt_where_a_row_has_no_question_and_needs_no_reference() -> None:
     info = {"type": "rubric", "answer": {"criteria": CRITERIA}}
     for own in ({}, {"value": 42.0}):
@@ -227,7 +245,8 @@ def test_a_judge_is_told_the_last_thing_that_the_user_asks() -> None:
     asked = {"type": "llm_judge", "answer": {"value": "Paris", "question": "And of France?"}}
     for chats in ({"messages": chat}, {"prompt": np.array(chat, object)}, {"prompt": "And of France?"}):
         assert route({"verification_info": info, **chats}) == ("judge", asked)
-    assert route({"verification_info": info}) == ("judge", info)
+    for nothing in ({}, {"messages": 1}, {"prompt": {"role": "user"}}, {"messages": [None, "user", {"role": "user"}]}):
+        assert route({"verification_info": info, **nothing}) == ("judge", info)
     assert route({"verification_info": asked, "prompt": "Another one?"}) == ("judge", asked)
 
 
@@ -255,6 +274,11 @@ def test_a_judge_is_told_the_last_thing_that_the_user_asks() -> None:
     ({"verification_info": {"type": "math", "answer": {"value": "1"}, "when": dt.timedelta(1)}},
      "can't be written as JSON: timedelta"),
     ({"verification_info": {"type": "math", "answer": {"value": "\ud800"}}}, "text that is no Unicode"),
+    ({"verification_info": {"type": "math", "answer": {"value": 10 ** 4300}}}, "an integer of more than 4,300 digits"),
+    ({"verification_info": {"type": "arc", "answer": {"value": [[-10 ** 5000]]}}}, "of more than 4,300 digits"),
+    ({"verification_info": {"type": "livebench", "answer": {"value": "1", "task": 10 ** 5000}}}, "than 4,300 digits"),
+    (verl("AIME", 10 ** 5000), "reward_model holds an integer of more than 4,300 digits"),
+    (verl("AIME", "1", index=10 ** 5000), "extra_info holds an integer of more than 4,300 digits"),
     ({"verification_info": {"type": "math", "answer": {1: "1"}}}, "the key 1 is no text"),
     ({"data_source": "AIME"}, "reward_model must be an object, got NoneType"),
     ({"data_source": "AIME", "reward_model": {"style": "rule"}}, "reward_model has no ground_truth, only style"),
@@ -337,6 +361,19 @@ def test_a_value_that_python_can_not_write_is_shown_by_its_type() -> None:
     assert shown(nested) == "list too large to be shown"
     assert shown(10 ** 5_000) == "int too large to be shown"
     assert shown("a" * 200) == f"'{'a' * 119}..."
+
+
+@pytest.mark.parametrize("row", [
+    {"type": "mathematics" * 100_000}, {"type": "math", "task": "x"}, {"type": "swe", "answer": {"k" * 1_000_000: 1}},
+    {"type": "swe", "answer": {f"k{number}": 1 for number in range(100_000)}},
+    {"type": "livebench", "answer": {"value": "1", "task": "typos" * 100_000}},
+], ids=["type", "task", "key", "keys", "livebench"])
+def test_what_is_said_of_a_huge_name_is_short_and_soon_said(row: dict[str, Any]) -> None:
+    started = time.process_time()
+    with pytest.raises(BadMessage) as found:
+        route({"verification_info": row, "task": "y" * 1_000_000 if "task" in row else None}, {})
+    assert len(str(found.value)) < 6000
+    assert time.process_time() - started < 2.0, "the nearest known name of a million characters takes minutes"
 
 
 def test_a_missing_task_is_named_with_the_scorer_that_it_wants() -> None:

@@ -153,6 +153,9 @@ def test_the_same_type_said_again_drops_nothing(load: Load) -> None:
     ("generators.engine.max_num_seqs", "; generators.engine.type is 'hf', and that kind has no such key"),
     ("generators.engine.hf.batch_groups", ""),
     ("scorers.groups_per_jobs", "; did you mean scorers.groups_per_job?"),
+    ("reward_model.tinyv_setup", "; here tinyv_setup is `mode` of the scorer of `scorers.tasks.tinyv` or `scorers."),
+    ("reward_model.tinyv_weight", "; here tinyv_weight is `weight` of the scorer of `scorers.tasks.tinyv` or "),
+    ("reward_model.enable", ""),
     ("zzzzzz", ""),
 ])
 def test_an_unknown_key_is_named_with_its_place_and_the_nearest_right_one(load: Load, key: str, hint: str) -> None:

@@ -27,7 +27,7 @@ def random_model(*, seed: int, tied: bool = True) -> Qwen2ForCausalLM:
     torch.manual_seed(seed)
     config = Qwen2Config(
         vocab_size=len(VOCABULARY), hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=1, max_position_embeddings=512, tie_word_embeddings=tied, initializer_range=0.15,
+        num_key_value_heads=1, max_position_embeddings=4096, tie_word_embeddings=tied, initializer_range=0.15,
         eos_token_id=STOP_ID, pad_token_id=STOP_ID, bos_token_id=None, dtype="float32")
     model: Qwen2ForCausalLM = Qwen2ForCausalLM(config).eval()
     return model
@@ -53,10 +53,10 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_folder(tmp_path_factory.mktemp("tiny_model"), tied=True)
 
 
-def make_run(model: Path, engine: EngineConfig, *, max_tokens: int = 32) -> Run:
-    """The run of a tiny model."""
+def make_run(model: Path, engine: EngineConfig, *, max_tokens: int = 32, context: int = 96) -> Run:
+    """The run of a tiny model. `context`: tokens of a prompt and its completion."""
     return Run(name="engines", model=ModelConfig(path=str(model), dtype="float32"),
-               data=DataConfig(train=ProceduralSource(), max_prompt_tokens=64),
+               data=DataConfig(train=ProceduralSource(), max_prompt_tokens=context - max_tokens),
                sampling=SamplingConfig(max_tokens=max_tokens), generators=GeneratorsConfig(engine=engine))
 
 

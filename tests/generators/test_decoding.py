@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from benchmarks.groups import demo_engine, demo_prompts, demo_run, scored
 from broker.errors import RunFailed
 from broker.messages import FinishReason, Rollout
 from config.generators import FakeEngine
+from config.run import ModelConfig
+from generators import chat, decoding
+from generators.chat import Chat
 from generators.decoding import open_decoder
 from generators.fake_engine import FakeEngineRunner
 from tests.generators.conftest import make_prompt, make_run
@@ -54,3 +58,29 @@ def test_the_fake_engines_answers_do_too_also_where_a_character_is_cut(tmp_path:
 def test_a_tokenizer_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match=f"{tmp_path}/none.*tokenizer"):
         open_decoder(demo_run(tmp_path, model={"path": str(tmp_path / "none")}))
+
+
+class SilentHub:
+    """Loads as transformers does where the cache is empty and the hub takes connections and says nothing."""
+
+    def __init__(self) -> None:
+        self.closes = threading.Event()
+
+    def load_chat(self, model: ModelConfig, *, is_offline: bool = False) -> Chat:
+        if not is_offline:
+            self.closes.wait(30)
+        raise RunFailed(f"{model.path}: couldn't find it in the cached files")
+
+
+def test_a_tokenizer_that_the_hub_does_not_give_in_time_is_named_with_how_to_bring_it(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    hub = SilentHub()
+    monkeypatch.setattr(chat, "load_chat", hub.load_chat)
+    monkeypatch.setattr(decoding, "HUB_S", 0.05)
+    with pytest.raises(RunFailed, match=r"model.path=nobody/nothing: .* in 0 s.*: hf download nobody/nothing "):
+        open_decoder(demo_run(tmp_path, model={"path": "nobody/nothing"}))
+    assert "for=the hub: the tokenizer of model.path=nobody/nothing is not on this machine" in caplog.text
+    hub.closes.set()
+    monkeypatch.setattr(decoding, "HUB_S", 5.0)
+    with pytest.raises(RunFailed, match="couldn't find it"):        # what the hub says in time is passed on
+        open_decoder(demo_run(tmp_path, model={"path": "nobody/nothing"}))

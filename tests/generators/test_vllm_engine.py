@@ -3,28 +3,57 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, Qwen2Tokenizer
 
 from broker.errors import BadMessage, RunFailed
 from broker.messages import Completion, FinishReason, Prompt, Span
+from config.endpoint import EndpointConfig
 from config.generators import VllmEngine
+from config.scorers import JudgeConfig, RubricConfig
 from generators import hf_model, vllm_engine
 from generators.engine import NO_VERSION
 from generators.liveness import EngineDied, Lifeline
 from generators.vllm_engine import VllmEngineRunner
-from tests.generators.conftest import STOP_ID, make_prompt, make_run, random_model, reference_logprobs, save_weights
+from scorers import scoring
+from scorers.endpoint import Endpoint, EndpointMisused
+from tests.generators import judging
+from tests.generators.conftest import (
+    STOP,
+    STOP_ID,
+    VOCABULARY,
+    make_prompt,
+    make_run,
+    random_model,
+    reference_logprobs,
+    save_weights,
+)
+from tests.generators.judging import GRADED, JUDGED, Judging, answers
+from tests.generators.vllm_server import KEY, MODEL, ModelServer, parrot, serving
+
+if TYPE_CHECKING:
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning"),              # vLLM leaves its own open
+    pytest.mark.filterwarnings("ignore:max_tokens is deprecated:DeprecationWarning"),   # for what not all servers know
+]
 
 CONFIG = VllmEngine(kv_cache_mb=64, max_num_seqs=64, enforce_eager=True, start_timeout_s=280)
 MAX_TOKENS = 300
+CONTEXT = 4096        # tokens of prompt and completion: room for what a judge is asked
 TOLERANCE = 1e-3      # nats, fp32
 
 Group = tuple[Completion, ...]
@@ -34,11 +63,17 @@ class Served:
     """The session's engine on its own event loop, and where the next version comes from."""
 
     def __init__(self, model: Path, folder: Path) -> None:
-        self.engine = VllmEngineRunner(make_run(model, CONFIG, max_tokens=MAX_TOKENS), CONFIG)
+        self.engine = VllmEngineRunner(make_run(model, CONFIG, max_tokens=MAX_TOKENS, context=CONTEXT), CONFIG)
         self.loop = asyncio.Runner()
         self.folder = folder
         self.version = NO_VERSION
         self.loop.run(self.engine.start())
+
+    @property
+    def vllm(self) -> AsyncLLM:
+        """The engine's own."""
+        assert self.engine._parts is not None
+        return self.engine._parts.engine
 
     def file(self, model: PreTrainedModel) -> Path:
         """A file with the next version."""
@@ -48,6 +83,11 @@ class Served:
     def load(self, model: PreTrainedModel) -> None:
         """Give the engine a new version."""
         self.loop.run(self.engine.load_weights(self.file(model), self.version))
+
+    async def put(self, model: PreTrainedModel) -> int:
+        """The same, while the loop runs; its version."""
+        await self.engine.load_weights(self.file(model), self.version)
+        return self.version
 
     def sample(self, *prompts: Prompt) -> list[Group]:
         """Sample side by side."""
@@ -229,7 +269,7 @@ def test_an_update_that_fails_is_harmless_only_if_no_worker_can_have_begun(
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("tokens", "message"), [
-    ([16] * 65, "group 5: 65 tokens of prompt and max_tokens=300 are more than 364"),     # vLLM would cut the answer
+    ([16] * 3797, "group 5: 3797 tokens of prompt and max_tokens=300 are more than 4096"),   # vLLM would cut it short
     ([16, 257], "group 5: its prompt has token ids outside the model's 257"),             # vLLM would sample on
     ([], "group 5: vLLM refuses its prompt: .* cannot be empty"),
 ])
@@ -247,6 +287,104 @@ def test_sampling_without_weights_is_refused(tiny_model: Path) -> None:
     engine = VllmEngineRunner(make_run(tiny_model, CONFIG), CONFIG)
     with pytest.raises(RuntimeError, match="load_weights"):
         asyncio.run(engine.sample(make_prompt("1+2=")))
+
+
+@pytest.fixture
+def asking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What those who ask a judge set, and the process that asks it."""
+    monkeypatch.setenv("LLM_JUDGE_API_KEY", KEY)
+    monkeypatch.setenv("LLM_JUDGE_MAX_TOKENS", str(judging.MAX_TOKENS))
+    yield
+    while scoring._judging:
+        scoring._judging.popitem()[1].close()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("asking")
+def test_whatever_a_judge_on_vllm_babbles_no_score_is_invented(served: Served, tiny_model: Path) -> None:
+    texts = answers(JUDGED, CONTEXT)
+
+    async def body() -> None:
+        async with serving(served.vllm, tiny_model) as server:
+            judge = Judging(server, served.put)
+            assert await judge.values(random_model(seed=0), JUDGED, texts) == [None] * 10
+            assert await judge.values(random_model(seed=1), JUDGED, texts) == [None] * 10
+            assert await judge.values(parrot("True"), JUDGED, texts) == [1.0] * 5 + [None] * 5
+            assert await judge.values(parrot("False"), JUDGED, texts) == [0.0] * 6 + [None] * 4
+            for said, value in (("</think>No", 0.0), ("No idea", None), ("", None), ("\u00ff", None)):
+                assert await judge.values(parrot(said), JUDGED, texts[:1]) == [value]
+            for model, reason in ((random_model(seed=0), "'four' against 4 gave None (the judge's reply was cut off"),
+                                  (parrot("No idea"), "does not end with a verdict: 'No idea'"),
+                                  (parrot("True"), "'five' against 4 gave 1.0"),
+                                  (parrot("False"), "'four' against 4 gave 0.0")):
+                assert reason in await judge.refusal(model, JudgeConfig)
+            too_many = await judge.refusal(parrot("True"), JudgeConfig, max_tokens=CONTEXT + 1)
+            assert "HTTP 400 max_tokens=4097 cannot be greater than max_model_len=4096" in too_many
+
+    served.loop.run(body())
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("asking")
+def test_whatever_a_rubric_model_on_vllm_babbles_no_grade_is_invented(served: Served, tiny_model: Path) -> None:
+    texts = answers(GRADED, CONTEXT)
+
+    async def body() -> None:
+        async with serving(served.vllm, tiny_model) as server:
+            grader = Judging(server, served.put)
+            assert await grader.values(random_model(seed=0), GRADED, texts) == [None] * 10
+            assert await grader.values(parrot("7/10"), GRADED, texts) == [0.7] * 5 + [None] * 5
+            for said in ("No idea", "", "\u00ff", "True"):
+                assert await grader.values(parrot(said), GRADED, texts[:1]) == [None]
+            for model, reason in ((random_model(seed=0), "2 + 2 = 4 gave None (the rubric model's reply was cut off"),
+                                  (parrot("7/10"), "(the rubric model says: total 7 of 10), 2 + 2 = 5 gave 0.7")):
+                assert reason in await grader.refusal(model, RubricConfig)
+
+    served.loop.run(body())
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("asking")
+def test_thoughts_that_vllm_tells_from_the_reply_are_none(served: Served, tiny_model: Path, tmp_path: Path) -> None:
+    thinking = {name: len(VOCABULARY) + i for i, name in enumerate(("<think>", "</think>"))}
+    Qwen2Tokenizer(vocab=VOCABULARY | thinking, merges=[], eos_token=STOP, pad_token=STOP, unk_token=STOP,
+                   additional_special_tokens=[*thinking]).save_pretrained(tmp_path)
+    shutil.copy(tiny_model / "config.json", tmp_path)
+
+    async def body() -> None:
+        async with serving(served.vllm, tmp_path, reasoning_parser="deepseek_r1") as server:
+            judge = Judging(server, served.put)
+            texts = ["It is as everybody knows."]
+            assert await judge.values(parrot("</think>No"), JUDGED, texts) == [0.0]
+            assert await judge.values(parrot("True"), JUDGED, texts) == [None]
+            assert "thinking never ended" in await judge.refusal(parrot("True"), JudgeConfig)
+
+    served.loop.run(body())
+
+
+@pytest.mark.timeout(300)
+def test_many_questions_at_once_are_answered_and_a_wrong_name_or_key_is_told(
+        served: Served, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served.load(parrot("False"))
+
+    def ask(server: ModelServer, key: str, **options: Any) -> list[Any]:
+        monkeypatch.setenv("LLM_JUDGE_API_KEY", key)
+        endpoint = Endpoint(EndpointConfig(urls=(server.url,), **options))
+        with closing(endpoint):
+            asked = [endpoint.ask([{"role": "user", "content": f"Is {i} prime?"}]) for i in range(64)]
+            return [one.exception() or one.result().text for one in asked]
+
+    async def body() -> None:
+        async with serving(served.vllm, tiny_model) as server:
+            assert await asyncio.to_thread(ask, server, KEY) == ["False"] * 64
+            for key, options, reason in ((KEY, {"model": "gpt"}, r"HTTP 404 The model `gpt` does not exist"),
+                                         ("wrong", {"model": MODEL}, "HTTP 401 Unauthorized"),
+                                         ("wrong", {}, "/models: HTTP 401 Unauthorized")):
+                errors = await asyncio.to_thread(ask, server, key, **options)
+                assert {type(error) for error in errors} == {EndpointMisused}
+                assert all(re.search(reason, str(error)) for error in errors)
+
+    served.loop.run(body())
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has memory of its own to fill")

@@ -134,15 +134,15 @@ async def looked_again(follower: WeightFollower, times: int = 2) -> None:
     """Return when the follower has read the announcements `times` more."""
     seen = asyncio.Semaphore(0)
     loop = asyncio.get_running_loop()
-    newest = follower._newest
+    announced = follower._announced
 
-    def counted() -> Announcement | None:
+    def counted() -> list[Announcement]:
         try:
-            return newest()
+            return announced()
         finally:
             loop.call_soon_threadsafe(seen.release)
 
-    follower._newest = counted                          # type: ignore[method-assign]
+    follower._announced = counted                       # type: ignore[method-assign]
     for _ in range(times):
         await asyncio.wait_for(seen.acquire(), 10)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -83,6 +84,11 @@ class Floor(Board):
     def pending(self) -> list[Any]:
         """Leases on prompts, as XPENDING tells of them."""
         return list(self.link.client.xpending_range(self.keys(PROMPTS), GROUP, "-", "+", 100))
+
+    def sampling(self, name: str) -> dict[str, float]:
+        """Groups that a generator says to be sampling, with the Unix seconds since when."""
+        began = self.hash(f"alive:generator:{name}").get("began", "").split()
+        return {group_id: float(at) for group_id, at in (word.split("@") for word in began)}
 
     def rollout(self, group_id: str) -> Rollout:
         """What was handed over."""
@@ -184,6 +190,8 @@ def test_several_groups_are_in_flight_and_no_more_than_asked_for(floor: Floor) -
             await until(lambda: len(engine.began) == 4, task)
             await asyncio.sleep(0.2)
             assert len(engine.began) == len(floor.pending()) == 4, "generators.groups_in_flight"
+            await until(lambda: floor.sampling("g").keys() == {"0", "1", "2", "3"}, task)
+            assert all(0 <= time.time() - at < 15 for at in floor.sampling("g").values())
             gate.set()
             await until(lambda: len(floor.ids(ROLLOUTS)) == 6, task)
 
@@ -254,7 +262,9 @@ def test_what_may_succeed_later_is_tried_again_by_anyone_until_the_attempts_are_
                              "last error: broker.errors.Retryable: the engine is busy")
     assert (letter.attempts, "in fail" in letter.traceback) == (2, True)
     assert floor.hash("tries") == {}
-    assert floor.rollout("1").generator == "g2"
+    rollout = floor.rollout("1")
+    assert (rollout.generator, rollout.attempts) == ("g2", 2)
+    assert 0 < rollout.prompt.issued_at < rollout.sampled_at - rollout.seconds < rollout.sampled_at <= time.time()
 
 
 def test_a_lease_is_renewed_while_its_group_is_sampled_and_nobody_steals_it(floor: Floor) -> None:

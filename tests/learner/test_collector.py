@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from broker import codec
+from broker.control import PAUSE
 from broker.errors import Fenced
 from broker.keys import PROMPTS, SCORED
 from broker.ownership import Ownership
@@ -147,6 +148,9 @@ def test_a_step_takes_the_oldest_floors_first_and_frees_their_slots_when_committ
     assert take(chain, 1) is None                                       # 0 must train now, or never
     assert "2 of 2 groups (older groups must come first, for max_lag)" in said[-1]
     assert chain.collector.late_wait_s > 0
+    sums = chain.collector.meter.read()
+    assert sums["wait_late_s"] > 0
+    assert sums["kept_s"] == pytest.approx(2 * sums["wait_late_s"], rel=0.5), "two groups waited with it"
     chain.stop.clear()
     chain.score("0")
     chain.read()
@@ -241,6 +245,26 @@ def test_a_wait_names_the_role_that_has_work_and_nobody_alive(
         chain.collector.wait_for_round(0, lambda version: None)
     assert said[-1].endswith(says)
     assert ("is alive" in said[-1]) is bool(says)
+
+
+@pytest.mark.parametrize("waits_for", ["groups", "operator", "round"])
+def test_its_meter_tells_work_from_waiting_and_what_for(chain: Chain, waits_for: str) -> None:
+    chain.collector.wanted = PAUSE if waits_for == "operator" else ""
+    stop_at_the_first_wait(chain)
+    if waits_for == "round":
+        chain.issue_eval(0, 1)
+        chain.collector.wait_for_round(0, lambda version: None)
+        assert chain.collector.meter.idle_s == 0, "whoever waited for a round goes on"
+    else:
+        assert take(chain, 0) is None
+    sums = chain.collector.meter.read()
+    assert {name for name in sums if name.startswith("wait_")} == {f"wait_{waits_for}_s"}
+    for group_id in chain.issue(2):
+        chain.score(group_id)
+    chain.stop.clear()
+    chain.collector.wanted = ""
+    assert take(chain, 0) is not None
+    assert chain.collector.meter.idle_s == 0
 
 
 def test_who_is_alive_is_asked_now_and_then(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:

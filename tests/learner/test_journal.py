@@ -105,7 +105,7 @@ def test_nothing_of_an_older_life_is_ever_changed(lives: Lives) -> None:
 
 def test_two_lives_of_one_fence_are_refused(lives: Lives) -> None:
     lives.write()
-    with pytest.raises(RunFailed, match=r"ledger-000001\.log can't be created: File exists"):
+    with pytest.raises(RunFailed, match=r"ledger-000001\.log is another life's"):
         lives.open()
 
 

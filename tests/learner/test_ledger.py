@@ -6,6 +6,7 @@ import logging
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,22 @@ Harm = Callable[[Path], object]
 def test_a_journal_that_was_never_written_is_empty(tmp_path: Path) -> None:
     ledger = read_ledger(tmp_path / "journal")
     assert (ledger.fence, ledger.outcomes, ledger.lives, ledger.problems) == (0, {}, [], [])
+
+
+@pytest.mark.parametrize(("group_id", "kinds"), [
+    ("0", ["step"]), ("17", ["end", "retry"]), ("17-r1", ["retry", "end", "retry"]), ("17-r2", ["retry"]),
+    ("eval-0-1", ["evaluation"]), ("9", []), ("", [])])
+def test_all_records_of_one_group_are_kept_where_it_is_followed(lives: Lives, group_id: str, kinds: list[str]) -> None:
+    before = time.time()
+    journal = lives.write()
+    journal.end({"17": Outcome(DEAD, "deadline")})
+    journal.retry("17", 1)
+    journal.end({"17-r1": Outcome(DEAD, "deadline")})
+    journal.retry("17", 2)
+    journal.evaluation(1, {"ids": ["eval-0-0", "eval-0-1"]})
+    followed = read_ledger(lives.folder, follow=group_id).followed
+    assert [record["kind"] for record in followed] == kinds
+    assert all(before <= record["at"] <= time.time() for record in followed)
 
 
 def test_everything_that_was_written_is_read(lives: Lives) -> None:

@@ -47,6 +47,33 @@ def test_a_finished_run_whose_folder_has_lost_its_status_is_done_for_every_rank_
     assert (found["status"], int(found["version"])) == ("finished", 1)
 
 
+@pytest.mark.parametrize(("setting", "says"), [
+    ("model.path=./tiny", "model.path=./tiny: there is no such folder"),
+    ("data.train={type: dataset, path: rows.jsonl}", "data.train.path=rows.jsonl: there is no such file"),
+    ("learner.resume=aut", "learner.resume=aut: must be auto, never, or a checkpoint's folder"),
+])
+def test_a_place_that_is_not_there_is_named_before_anything_starts(
+        setting: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(entry, "set_up_logging", lambda *_: None)       # this process's log is pytest's
+    config = tmp_path / "run.yaml"
+    config.write_text(to_yaml(make_run(tmp_path / "runs")))
+    assert entry.main(["--config", str(config), setting]) == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_has_begun_is_not_refused_before_those_who_wait_for_it_can_hear_why(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(tmp_path, model={"path": "./tiny"})
+    Journal(run.folder / "journal", 1, run=run.name, facts={"start": None}).close()
+    monkeypatch.setattr(entry, "set_up_logging", lambda *_: None)
+    monkeypatch.setattr(entry, "_lead", lambda run, _: 7 if run.model.path == "./tiny" else 1)
+    config = tmp_path / "run.yaml"
+    config.write_text(to_yaml(run))
+    assert entry.main(["--config", str(config)]) == 7
+
+
 def test_a_rank_that_raises_leaves_its_launcher_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_run: Run, _ranks: Ranks) -> int:
         raise ValueError("no such row")

@@ -15,7 +15,16 @@ import pytest
 from broker.codec import decode_prompt, encode_prompt
 from config.data import DatasetSource
 from config.run import Run
-from config.scorers import CodeConfig, CustomConfig, JudgeConfig, MathConfig, ScorersConfig, SweConfig, TaskConfig
+from config.scorers import (
+    CodeConfig,
+    CustomConfig,
+    JudgeConfig,
+    MathConfig,
+    RubricConfig,
+    ScorersConfig,
+    SweConfig,
+    TaskConfig,
+)
 from learner.prompts import open_source
 from learner.rows import Row, RowError, load_rows
 from tests.learner.chain import make_run
@@ -24,7 +33,7 @@ from tests.learner.test_prompts import OneTokenACharacter
 CHAT = [{"role": "user", "content": "2 + 3?"}]
 TASKS = {"math": TaskConfig(), "hard": TaskConfig(scorer=MathConfig(deadline_s=60.0)),
          "code": TaskConfig(scorer=CodeConfig()), "swe": TaskConfig(scorer=SweConfig()),
-         "judge": TaskConfig(scorer=JudgeConfig()),
+         "judge": TaskConfig(scorer=JudgeConfig()), "rubric": TaskConfig(scorer=RubricConfig()),
          "parity": TaskConfig(scorer=CustomConfig(import_path="parity:Parity"))}
 
 
@@ -91,6 +100,13 @@ def test_a_row_for_a_judge_takes_its_question_along(run: Run, tmp_path: Path) ->
     (verls,) = read(run, tmp_path, verl("stem_web", "five"))
     answers = [row.verification_info["answer"] for row in (mapped, given, verls)]
     assert answers == [{"value": "five", "question": "2 + 3?"}] * 3
+
+
+def test_a_row_for_a_rubric_model_brings_its_criteria_beside_it_or_in_extra_info(run: Run, tmp_path: Path) -> None:
+    rows = read(run, tmp_path, verl("polaris_tinyv", "5") | {"criteria": "States 5"},
+                verl("polaris_tinyv", "5", criteria="States 5"))
+    assert [(row.task, row.verification_info["answer"]) for row in rows] == [
+        ("rubric", {"value": "5", "question": "2 + 3?", "criteria": "States 5"})] * 2
 
 
 def test_a_row_with_both_shapes_is_read_by_its_verification_info(run: Run, tmp_path: Path) -> None:

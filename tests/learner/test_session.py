@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from broker import weight_chunks
 from broker.connection import Link
 from broker.errors import BrokerUnavailable, Fenced, RunFailed
 from broker.keys import Keys
@@ -20,6 +21,7 @@ from broker.ownership import Ownership
 from config.learner import LearnerConfig
 from config.loading import to_yaml
 from config.run import Run
+from learner import relay
 from learner.batching import Batch
 from learner.checkpoint import Checkpoints, Progress
 from learner.journal import Journal
@@ -85,6 +87,23 @@ def test_a_checkpoint_of_steps_that_the_journal_does_not_have_is_not_gone_on_fro
     assert int(read_status(run.folder)["version"]) == 0
 
 
+def test_a_generator_that_asks_is_given_the_weights_through_redis_for_as_long_as_the_learner_lives(
+        run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "LOOK_S", 0.02)
+    stop, codes = threading.Event(), []
+    learner = threading.Thread(target=lambda: codes.append(train(Session(run, link), stop)))
+    learner.start()
+    deadline = time.monotonic() + 20
+    while weight_chunks.read_manifest(link.client, keys) is None and time.monotonic() < deadline:
+        weight_chunks.ask(link.client, keys, "g", held=-1, count=time.monotonic_ns())
+        time.sleep(0.02)
+    assert link.client.get(weight_chunks.chunk_key(keys, 0, 0)) == b"weights 0"
+    stop.set()
+    learner.join(20)
+    assert codes == [0]
+    assert not list(link.client.scan_iter(match="*weights:*"))
+
+
 class SignalAt(FilePolicy):
     """Does so many steps, and then a signal comes."""
 
@@ -118,6 +137,17 @@ def test_a_signal_while_the_journals_steps_are_trained_again_does_not_wait_for_a
     assert train(Session(run, link), policy.stop, policy) == 0
     assert told(link, keys, "version") == "4"
     assert [path.name for path in (run.folder / "checkpoints").iterdir()] == ["step-000004"]
+
+
+def test_a_fence_that_redis_gives_twice_is_claimed_anew(run: Run, link: Link, keys: Keys) -> None:
+    session = Session(run, link)
+    session.open()                              # it has seen an empty journal ...
+    Journal(run.folder / "journal", 1, run="test",          # ... when another life claims, and Redis forgets that
+            facts={"config": to_yaml(run), "first_row": 0, "start": None}).close()
+    journal = session._claim({"config": to_yaml(run), "first_row": 0, "start": None})
+    assert journal.fence == session.ownership.fence == 2
+    assert journal.ledger.previous == "ledger-000001.log", "what that life wrote counts"
+    journal.close()
 
 
 @pytest.mark.parametrize("harm", ["ledger", "configuration"])
@@ -205,10 +235,11 @@ def test_a_policy_that_can_not_be_loaded_fails_the_run_with_the_reason_and_leave
     Session(run, link).open()
 
 
-def test_a_model_that_is_not_there_ends_the_program_with_the_reason_in_both_places(
+def test_a_folder_without_a_model_ends_the_program_with_the_reason_in_both_places(
         tmp_path: Path, redis_url: str, link: Link, keys: Keys) -> None:
-    config = tmp_path / "run.yaml"
-    config.write_text("name: test\nmodel: {path: /nowhere}\ndata: {train: {type: procedural}}\n"
+    config, model = tmp_path / "run.yaml", tmp_path / "empty"
+    model.mkdir()                       # the path is there, and passes the look that everything begins with
+    config.write_text(f"name: test\nmodel: {{path: {model}}}\ndata: {{train: {{type: procedural}}}}\n"
                       f"learner: {{device: cpu}}\nruns_dir: {tmp_path}\n")
     command = [sys.executable, "-m", "learner", "--config", str(config)]
     ended = subprocess.run(command, env=os.environ | {"REDIS_URL": redis_url}, cwd=ROOT, capture_output=True, text=True,
@@ -218,7 +249,7 @@ def test_a_model_that_is_not_there_ends_the_program_with_the_reason_in_both_plac
     status = read_status(tmp_path / "test")
     assert (status["status"], status["begun"]) == (told(link, keys, "status"), told(link, keys, "begun")) == (
         "failed", "no")
-    assert "model.path=/nowhere" in status["reason"]
+    assert f"model.path={model}" in status["reason"]
     assert told(link, keys, "reason") == status["reason"]
 
 

@@ -1,0 +1,101 @@
+"""How much of its time a process works: sums that only grow, so that two looks at them give rates.
+
+In: what the process has in hand now, and what it waits for with the rest of its room. Out: fields of its heartbeat. The
+difference of `busy_s` over that of `up_s` is the share of the time between two looks that it worked; both are seconds
+of this process's own clock, so no two machines need to agree on one. A process that is started again begins at 0.
+
+    up_s       seconds since it was ready to work
+    busy_s     of these, those that it worked; of a process that works on several things at once, room that was taken
+    idle_s     seconds that it has had nothing in hand and waited for the same; 0 while it works
+    wait_X_s   the others of `up_s`, by what it waited for
+    kept_s     of each group that it held meanwhile without working on it, and of all together
+    groups ... what it has done, as `count` was told
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+# What a meter may hold; whoever reads a heartbeat takes these for numbers.
+SUMS = ("up_s", "busy_s", "idle_s", "kept_s")
+WAITS = ("prompts", "weights", "rollouts", "groups", "late", "round", "operator")
+UNITS = ("groups", "tokens", "steps", "age_prompts_s", "age_sampling_s", "age_rollouts_s", "age_scoring_s",
+         "age_scored_s")
+COUNTERS = frozenset((*SUMS, *(f"wait_{what}_s" for what in WAITS), *UNITS))
+
+
+def as_fields(sums: Mapping[str, float]) -> dict[str, str]:
+    """Sums as text; seconds to the millisecond."""
+    return {name: f"{value:.3f}" if name.endswith("_s") else f"{value:.0f}" for name, value in sums.items()}
+
+
+class WorkMeter:
+    """One process's. Any thread may call it.
+
+    Args:
+        clock: seconds that never jump.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._share = self._kept = 0.0
+        self._waits_for = ""
+        self._sums: dict[str, float] = {}       # empty until the first `hold`: it has not been ready yet
+        self._units: dict[str, float] = {}
+        self._counted = self._idle_since = clock()
+
+    def hold(self, share: float, waits_for: str = "", *, kept: int = 0) -> None:
+        """From now on it works with `share` of its room, from 0 to 1, and the rest waits for one of WAITS.
+
+        Args:
+            kept: groups that wait with it, for others to be there too.
+        """
+        with self._lock:
+            self._count_time()
+            if not self._sums or waits_for != self._waits_for:
+                self._idle_since = self._counted
+            self._share, self._waits_for, self._kept = share, waits_for, kept
+            self._sums.setdefault("up_s", 0.0)
+
+    def count(self, **units: float) -> None:
+        """So much more of UNITS is done."""
+        with self._lock:
+            for name, number in units.items():
+                self._units[name] = self._units.get(name, 0.0) + number
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has begun to work, or to wait for work."""
+        with self._lock:
+            return bool(self._sums)
+
+    @property
+    def idle_s(self) -> float:
+        """As above; before it is ready, the seconds since its start."""
+        with self._lock:
+            return 0.0 if self._share > 0 else self._clock() - self._idle_since
+
+    def read(self) -> Mapping[str, float]:
+        """The sums now; empty before it was ready."""
+        with self._lock:
+            self._count_time()
+            if not self._sums:
+                return {}
+            idle_s = 0.0 if self._share > 0 else self._counted - self._idle_since
+            return {"busy_s": 0.0, **self._sums, "idle_s": idle_s, **self._units}
+
+    def _count_time(self) -> None:
+        now = self._clock()
+        passed, self._counted = now - self._counted, now
+        if not self._sums:
+            return
+        parts = {"up_s": 1.0, "busy_s": self._share, "kept_s": self._kept,
+                 f"wait_{self._waits_for}_s": 1 - self._share}
+        for name, share in parts.items():
+            if share > 0 and name != "wait__s":
+                self._sums[name] = self._sums.get(name, 0.0) + share * passed
+        if self._share > 0:
+            self._idle_since = now

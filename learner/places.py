@@ -1,0 +1,49 @@
+"""Whether the files and folders that a configuration names are here: a mistyped one is answered before anything starts.
+
+In: a resolved run, in the `millrace up`, `chaos` or `python -m learner` that starts it on this machine. Out: nothing,
+or a `ConfigError` with the key. Not part of loading: a process that joins from another machine, or reads an old run's
+configuration, needs no such file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from config.data import DatasetSource
+from config.loading import ConfigError
+from config.places import is_path, lacks_model
+from config.run import Run
+from learner.status import read_status
+
+FILES = frozenset({".jsonl", ".json", ".parquet", ".csv"})
+
+
+def check_places(run: Run) -> None:
+    """See that what `run` needs from this machine's disk is there.
+
+    Raises:
+        ConfigError: something is not; a line for each key.
+    """
+    if missing := list(_missing(run)):
+        raise ConfigError("\n".join(missing))
+
+
+def _missing(run: Run) -> Iterator[str]:
+    resume = run.learner.resume
+    if lacks_model(run.model):
+        yield f"model.path={run.model.path}: there is no such folder, and no name on the hub is so"
+    for key, source in (("train", run.data.train), ("held_out", run.data.held_out)):
+        if not isinstance(source, DatasetSource):
+            continue
+        is_file = Path(source.path).suffix in FILES
+        if (is_file or is_path(source.path)) and not Path(source.path).exists():
+            yield f"data.{key}.path={source.path}: there is no such file{'' if is_file else ' or folder'}"
+    if isinstance(resume, Path) and not resume.is_dir() and not _has_begun(run):
+        yield f"learner.resume={resume}: must be auto, never, or a checkpoint's folder that is there"
+
+
+def _has_begun(run: Run) -> bool:
+    """Whether this run goes on: it needs the checkpoint that it began from no more."""
+    found = read_status(run.folder)
+    return found.get("begun") != "no" and found.get("status", "") not in {"", "finished"}
