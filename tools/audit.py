@@ -120,7 +120,8 @@ def _look_once(link: Link, keys: Keys, folder: Path) -> tuple[Audit, Ledger]:
 
 
 def _check(folder: Path, ledger: Ledger) -> Payloads:
-    return check_payloads(folder, ledger.steps, covered=lambda: covered_by_checkpoints(folder.parent / "checkpoints"))
+    return check_payloads(folder, ledger.steps,
+                          covered=lambda: covered_by_checkpoints(folder.parent / "checkpoints", ledger))
 
 
 def _beside(result: Audit) -> Iterator[str]:

@@ -13,9 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from learner.checkpoint import MANIFEST, version_of
+import yaml
+
+from config.learner import CheckpointConfig
+from learner.checkpoint import version_of, what_is_wrong
+from learner.ledger import Ledger
 
 CHUNK_BYTES = 1 << 20
+LOOKS = 5                   # at checkpoints that a running learner replaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +64,33 @@ def check_payloads(folder: Path, steps: Iterable[Mapping[str, Any]], *, covered:
     return Payloads(whole=whole, removed=removed, damaged=tuple(damaged))
 
 
-def covered_by_checkpoints(folder: Path) -> int:
-    """The version of the oldest checkpoint in `folder`: recovery never goes back beyond it. 0 where there is none."""
-    whole = (path.parent for path in folder.glob(f"step-*/{MANIFEST}"))
-    return min((version_of(path) for path in whole if path.name.removeprefix("step-").isdigit()), default=0)
+def covered_by_checkpoints(folder: Path, ledger: Ledger) -> int:
+    """Steps below which recovery needs no payload, as the learner counts them: those of the oldest kept checkpoint.
+
+    0 where fewer are there than the run keeps: the run's beginning stands in for a broken one then, and from there
+    every payload is needed. Of lives that kept different numbers the smallest counts, since any of them may have
+    removed what is gone.
+    """
+    keep = min({_keep_of(config) for config in {life.get("config") for life in ledger.lives}},
+               default=CheckpointConfig().keep)
+    for _ in range(LOOKS):
+        there = _checkpoints(folder)
+        whole = [version_of(path) for path in there if what_is_wrong(path, sizes_only=True) is None]
+        if len(whole) >= keep:
+            return min(whole)
+        if _checkpoints(folder) == there:           # else one of them was replaced while we looked
+            break
+    return 0
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("step-*") if path.name.removeprefix("step-").isdigit())
+
+
+def _keep_of(config: str | None) -> int:
+    """`learner.checkpoint.keep` of a life, from its configuration in YAML."""
+    section = yaml.safe_load(config or "") or {}
+    return int(section.get("learner", {}).get("checkpoint", {}).get("keep", CheckpointConfig().keep))
 
 
 def _is_whole(stream: BinaryIO, record: Mapping[str, Any]) -> bool:

@@ -165,7 +165,7 @@ def progress_line(view: View, running: int) -> str:
         parts.append(f"pass_rate={view.pass_rates[-1][1]:.3f}")
     parts += [f"prompts={found.prompts}", f"rollouts={found.rollouts}", f"scored={found.scored}", f"dead={found.dead}",
               f"generators={found.alive('generator')}", f"scorers={found.alive('scorer')}",
-              f"bottleneck={found.bottleneck!r}"]
+              f"verdict={view.verdict!r}"]
     for counter in ("unscorable", "over_limit", "retries"):
         if number := sum(getattr(stats, counter) for stats in found.scorers):
             parts.append(f"{counter}={number}")
@@ -185,7 +185,7 @@ def panel(name: str, view: View, running: int, seconds: float) -> RenderableType
         return Panel(Text(f"starting: {running} processes are up, the learner has not begun", "dim"), title=title,
                      subtitle=clock, border_style="dim")
     parts: list[RenderableType] = [_headline(view, found), Text(), _streams(found),
-                                   Text(found.bottleneck, "yellow"), Text(), _processes(found)]
+                                   Text(view.verdict, "yellow"), Text(), _processes(found)]
     if len(found.scorers) > 1 or any(_troubles(stats) or stats.cache_hit_rate is not None for stats in found.scorers):
         parts += [Text(), _scorers(view, found)]
     if view.age_s > STALE_S:

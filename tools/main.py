@@ -56,7 +56,7 @@ def _up(words: Sequence[str]) -> int:
     from config.loading import load_run
     given = ["--config", args.config, *args.values]
     run = load_run(given)                       # a typo is answered before anything else is imported
-    from tools.places import check_places
+    from learner.places import check_places
     check_places(run)
     from tools.up import up
     return up(run, given, dry_run=args.dry_run, plain=args.plain)
@@ -79,7 +79,7 @@ def _chaos(words: Sequence[str]) -> int:
     from config.loading import load_run
     given = ["--config", args.config, *args.values]
     run = load_run(given)
-    from tools.places import check_places
+    from learner.places import check_places
     check_places(run)
     from tools.chaos import chaos
     from tools.chaos_monkey import Orders
@@ -135,6 +135,21 @@ def _dead(words: Sequence[str]) -> int:
     return dead(words)
 
 
+def _trace(words: Sequence[str]) -> int:
+    from tools.group_trace import main as trace
+    return trace(words)
+
+
+def _top(words: Sequence[str]) -> int:
+    from tools.top import main as top
+    return top(words)
+
+
+def _metrics(words: Sequence[str]) -> int:
+    from tools.metrics_server import main as metrics
+    return metrics(words)
+
+
 def _score(words: Sequence[str]) -> int:
     parser = _parser("score", "FILE [--config CONFIG [key=value ...]]")
     parser.epilog = ("A line of FILE is a JSON object with the response in `llm_output`, beside `verification_info` or "
@@ -170,6 +185,11 @@ def _judge_check(words: Sequence[str]) -> int:
     return judge_check(words)
 
 
+def _doctor(words: Sequence[str]) -> int:
+    from tools.doctor import main as doctor
+    return doctor(words)
+
+
 def _control(verb: str) -> Callable[[Sequence[str]], int]:
     def call(words: Sequence[str]) -> int:
         parser = _parser(verb, "RUN")
@@ -188,13 +208,17 @@ def _control(verb: str) -> Callable[[Sequence[str]], int]:
 
 VERBS: Mapping[str, tuple[str, Callable[[Sequence[str]], int]]] = {
     "up": ("run a configuration on this machine, start to end", _up),
+    "doctor": ("look what is in the way of a run here, and say what to do about it", _doctor),
     "chaos": ("run a configuration while its processes and its Redis are killed, and audit it", _chaos),
     "drain": ("let nothing new in, train what is out, checkpoint and end", _control("drain")),
     "pause": ("let nothing new in and train nothing, until `resume`", _control("pause")),
     "resume": ("go on after `pause`, or after a `drain` that is not over", _control("resume")),
+    "top": ("watch a run: who works, who waits for whom, what holds it up", _top),
+    "metrics": ("serve a run's numbers to Prometheus", _metrics),
     "runs": ("list the runs that are here", _runs),
     "rm": ("remove a run: its folder and its keys in Redis", _rm),
     "redis-cli": ("open a run's Redis, or ask it something", _redis_cli),
+    "trace": ("follow one group: where it was when, who worked on it, what became of it", _trace),
     "score": ("score a file of responses, without a run", _score),
     "judge-check": ("measure how far a judge agrees with labels that are known", _judge_check),
     "journal": ("list, show or export what a run trained on", _journal),

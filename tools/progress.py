@@ -21,6 +21,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from broker.stats import Snapshot, snapshot
+from broker.verdict import over as verdict_over
 from learner.metrics_file import is_step
 from tools.log_tail import LogTail
 
@@ -33,6 +34,7 @@ class View:
     """A run as it was seen last."""
 
     snapshot: Snapshot | None = None        # None before the first answer of Redis
+    verdict: str = ""                       # what holds the run up
     seen_at: float = 0.0                    # monotonic seconds of it
     rates: dict[tuple[str, str], float] = field(default_factory=dict)   # completions/s lately, by queue and scorer
     last_step: dict[str, Any] = field(default_factory=dict)
@@ -75,6 +77,7 @@ class Progress:
                 self.view.snapshot, self.view.seen_at = found, time.monotonic()
                 self._looks.append((self.view.seen_at, found))
                 self.view.rates = rates(self._looks)
+                self.view.verdict = verdict_over([look for _, look in self._looks])[0].text
 
     def _count(self, line: dict[str, Any]) -> None:
         if is_step(line):

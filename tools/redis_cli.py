@@ -31,8 +31,8 @@ def redis_cli(name: str, runs_dir: Path, args: Sequence[str]) -> int:
         options, password = options_of(url)
         before = signal.signal(signal.SIGINT, lambda _number, _frame: None)     # Ctrl-C is for its prompt
         try:
-            return subprocess.run([program, *options, *args], check=False,
-                                  env={**os.environ, "REDISCLI_AUTH": password}).returncode
+            own = {"REDISCLI_AUTH": password} if password else {}       # an empty one is sent, and refused
+            return subprocess.run([program, *options, *args], check=False, env={**os.environ, **own}).returncode
         finally:
             signal.signal(signal.SIGINT, before)
 

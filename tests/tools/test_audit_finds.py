@@ -12,6 +12,7 @@ import pytest
 from broker import codec
 from broker.group_ids import retried
 from config.loading import to_yaml
+from learner.checkpoint import MANIFEST
 from learner.journal import Journal
 from learner.ledger import DEAD, DROPPED, Ledger, Outcome, read_ledger
 from learner.records import FRAME, Whole, scan
@@ -20,7 +21,7 @@ from tests.tools.laid_out import lay_out, look, train
 from tools import audit as audit_module
 from tools.audit import as_text
 from tools.audit_notes import NAME, read_notes, write_note
-from tools.audit_payloads import CHUNK_BYTES, check_payloads
+from tools.audit_payloads import CHUNK_BYTES, check_payloads, covered_by_checkpoints
 from tools.audit_sums import Evaluation
 
 
@@ -138,21 +139,42 @@ def test_a_flipped_byte_of_a_payload_is_named_by_its_step_unless_asked_not_to_lo
     assert look(chain, is_quick=True).is_clean
 
 
-def test_a_payload_that_a_checkpoint_covers_may_be_gone_and_another_one_may_not(chain: Chain) -> None:
+def save_checkpoint(checkpoints: Path, version: int) -> Path:
+    """One that is whole."""
+    folder = checkpoints / f"step-{version:06d}"
+    folder.mkdir(parents=True)
+    (folder / "part").write_bytes(b"weights")
+    (folder / MANIFEST).write_text(json.dumps({"files": {"part": {"size": 7, "sha256": "?"}}}))
+    return folder
+
+
+def test_a_payload_that_the_kept_checkpoints_cover_may_be_gone_and_another_one_may_not(chain: Chain) -> None:
     lay_out(chain)
     train(chain.journal, 1, "7")
     (chain.journal.folder / chain.journal.ledger.steps[0]["file"]).unlink()
-    result = look(chain)
-    assert result.payloads is not None
-    assert [line.split(":")[0] for line in result.payloads.damaged] == ["step 0", "step 1"]
-    checkpoint = chain.run.folder / "checkpoints" / "step-000001"
-    checkpoint.mkdir(parents=True)
-    (checkpoint / "manifest.json").write_text("{}")
-    result = look(chain)
-    assert result.payloads is not None
-    assert (result.payloads.whole, result.payloads.removed) == (0, 1)
-    assert result.payloads.damaged == (
-        f"step 1: {chain.journal.ledger.steps[1]['file']} is gone, and no checkpoint covers that step",)
+    checkpoints = chain.run.folder / "checkpoints"
+    gone = f"{chain.journal.ledger.steps[1]['file']} is gone, and no checkpoint covers that step"
+
+    def needed() -> tuple[int, list[str]]:
+        payloads = look(chain).payloads
+        assert payloads is not None
+        assert (payloads.whole, [line for line in payloads.damaged if gone not in line]) == (0, [])
+        return payloads.removed, [line.split(":")[0] for line in payloads.damaged]
+    assert needed() == (0, ["step 0", "step 1"])
+    save_checkpoint(checkpoints, 1)
+    assert needed() == (0, ["step 0", "step 1"]), "where it is broken, recovery begins with the run: two are kept"
+    newer = save_checkpoint(checkpoints, 2)
+    assert needed() == (1, ["step 1"])
+    (newer / "part").write_bytes(b"cut")
+    assert needed() == (0, ["step 0", "step 1"]), "one that is cut counts for none"
+
+
+def test_a_lone_checkpoint_covers_where_a_life_kept_but_one(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, 4)
+    one, two = (f"learner: {{checkpoint: {{keep: {keep}}}}}" for keep in (1, 2))
+    for lives, covered in (([one], 4), ([one, two], 4), ([two, one], 4), ([two], 0), ([None], 0), ([], 0)):
+        ledger = Ledger(lives=[{"fence": fence, "config": config} for fence, config in enumerate(lives, 1)])
+        assert covered_by_checkpoints(tmp_path, ledger) == covered, lives
 
 
 def test_a_payload_longer_than_a_read_is_checked_whole_and_a_short_file_is_damage(tmp_path: Path) -> None:

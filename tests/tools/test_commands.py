@@ -13,10 +13,10 @@ import pytest
 from config.loading import ConfigError, load_run
 from config.run import Run
 from learner.journal import Journal
+from learner.places import check_places
 from tests.tools.laid_out import train
 from tools.commands import commands
 from tools.main import main
-from tools.places import check_places
 from tools.redis_cli import options_of
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +112,8 @@ def test_an_unfinished_run_goes_on_under_its_name(
     (["redis-cli", "--runs-dir", "{folder}", "nobody", "ping"], 1, "no Redis is known for run 'nobody'"),
     (["replay", "nobody", "--runs-dir", "{folder}"], 1, "no journal in {folder}/nobody: give --runs-dir"),
     (["rescore", "nobody", "--scorer", "math", "--runs-dir", "{folder}"], 1, "no run 'nobody'"),
+    (["trace", "nobody", "17", "--runs-dir", "{folder}"], 1, "run nobody: no journal in {folder}/nobody/journal;"),
+    (["trace", "nobody", "first"], 2, "'first' is no group: 17 is one"),
     (["judge-check", "{folder}/none.jsonl"], 2, "none.jsonl: No such file"),
     (["runs", "--runs-dir", "{folder}/none"], 1, "there is no folder {folder}/none"),
     (["--help"], 0, "redis-cli"),

@@ -25,7 +25,8 @@ MIDWAY = Snapshot(status="running", reason="", version=3, steps=12, prompts=10, 
 def midway(silent_s: float = 0.0) -> View:
     return View(snapshot=MIDWAY, seen_at=time.monotonic() - silent_s, rewards=[0.25, 0.5],
                 pass_rates=[(0, 0.1), (2, 0.6)],
-                last_step={"step": 2, "reward_mean": 0.5, "lag_mean": 0.75, "lag_max": 2})
+                last_step={"step": 2, "reward_mean": 0.5, "lag_mean": 0.75, "lag_max": 2},
+                verdict="bottleneck: generators (1), 97% busy")
 
 
 def drawn(view: View) -> str:
@@ -48,7 +49,7 @@ def test_the_console_shows_the_learner_and_every_alarm(role: str, text: str, sho
 def test_the_progress_line_says_who_waits_for_whom() -> None:
     assert progress_line(midway(), 3) == (
         "step=3/12 reward=0.500 lag=0.75/2 pass_rate=0.600 prompts=10 rollouts=4 scored=2 dead=1 "
-        "generators=1 scorers=1 bottleneck='the learner waits for the generators (10 of 16 groups are to be sampled)'")
+        "generators=1 scorers=1 verdict='bottleneck: generators (1), 97% busy'")
     assert progress_line(midway(silent_s=20), 3).endswith("redis_silent_s=20")
     assert progress_line(View(), 3) == "starting processes=3"
 
@@ -56,7 +57,7 @@ def test_the_progress_line_says_who_waits_for_whom() -> None:
 def test_the_table_shows_the_run() -> None:
     table = drawn(midway())
     for part in ("demo", "step 3/12", "reward 0.500", "held-out 0.10 → 0.60", "lag 0.8 mean, 2 max", "1:12",
-                 "prompts  10", "the learner waits for the generators", "12 s: 3 of 16 groups"):
+                 "prompts  10", "bottleneck: generators (1), 97% busy", "12 s: 3 of 16 groups"):
         assert part in table, part
     assert "Redis has not answered" not in table
     assert "Redis has not answered for 20 s" in drawn(midway(silent_s=20))

@@ -267,8 +267,16 @@ class FakeProcess(RowProcess):
             raise KeyboardInterrupt
         if text in {"row", "machine"}:
             return failure(f"the {text} is to blame", fault=text)
-        return {"status": "scored", "value": 1.0, "reason": "", "components": {}, "seconds": 0.0, "scorer": "judge",
-                "version": "1"}
+        scored = {"status": "scored", "value": 1.0, "reason": "", "components": {}, "seconds": 0.0, "scorer": "judge",
+                  "version": "1"}
+        match text:
+            case "part":            # one of `also` that counts
+                return scored | {"status": "unscorable", "value": None, "reason": "a part was not scored",
+                                 "components": {"second.failed_tries": 1.0}}
+            case "aside":           # one that does not
+                return scored | {"components": {"second.failed_tries": 1.0}}
+            case _:
+                return scored
 
 
 @pytest.fixture
@@ -286,6 +294,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeProcess]:
     (["machine", "YES", "row"], (0, 1, {"the machine is to blame": 1, "the row is to blame": 1}, 6)),   # 3 retries
     (["machine"] * 20, (1, 0, {"the machine is to blame": 16, "not asked": 4}, 16)),
     (["machine"], (1, 0, {"the machine is to blame": 1}, 1)),
+    (["part", "YES", "aside"], (0, 2, {"a part was not scored": 1}, 6)),
 ])
 def test_what_failed_is_asked_again_unless_everything_fails(
         texts: Sequence[str], wanted: tuple[int, int, Mapping[str, int], int], tmp_path: Path, fake: type[FakeProcess],
