@@ -1,0 +1,118 @@
+"""The compose files: what the public schema says of them, and what no container may do."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from config.loading import load_run
+from tests.conftest import ROOT
+
+FILES = sorted(ROOT.glob("compose*.yaml"))
+# Of the Compose Specification, Apache-2.0: github.com/compose-spec/compose-spec at 170098ba (2026-06-23).
+SCHEMA = json.loads((Path(__file__).parent / "compose-spec.json").read_text(encoding="utf-8"))
+VARIABLE = re.compile(r"(?<!\$)\$\{(?P<name>\w+)(?:(?P<kind>:-|:\?)(?P<rest>[^}]*))?\}")
+
+
+def interpolated(file: Path, variables: Mapping[str, str] | None = None) -> Any:
+    """A compose file as `compose config` has it, for the forms of variables that ours use."""
+    known = variables or {}
+
+    def value(found: re.Match[str]) -> str:
+        if known.get(found["name"]):
+            return known[found["name"]]
+        if found["kind"] == ":?":
+            raise KeyError(found["rest"])
+        return found["rest"] or ""
+
+    return yaml.safe_load(VARIABLE.sub(value, file.read_text(encoding="utf-8")).replace("$$", "$"))
+
+
+STACK = interpolated(ROOT / "compose.yaml")
+OURS = {name: service for name, service in STACK["services"].items() if name != "prometheus"}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_a_compose_file_is_one_by_the_public_schema(file: Path) -> None:
+    jsonschema.Draft7Validator(SCHEMA).validate(interpolated(file, {"REDIS_PASSWORD": "mine"}))
+
+
+def test_the_demo_needs_no_profile_and_extras_have_one() -> None:
+    plain = {name for name, service in STACK["services"].items() if "profiles" not in service}
+    assert plain == {"redis", "learner", "generator", "scorer", "scorer-code", "sandbox"}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_container_can_not_write_outside_its_volumes_nor_gain_rights(name: str) -> None:
+    service = OURS[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["mem_limit"]
+    assert service["pids_limit"]
+    assert "user" not in service, "the images say who runs"
+
+
+def test_the_sandbox_reaches_nobody_but_who_asks_it() -> None:
+    assert OURS["sandbox"]["networks"] == ["walls"]
+    assert STACK["networks"]["walls"] == {"internal": True}
+    assert "environment" not in OURS["sandbox"], "no password, no token"
+    assert {name for name, service in OURS.items() if "walls" in service["networks"]} == {
+        "sandbox", "scorer-code", "scorer-api"}
+
+
+@pytest.mark.parametrize("name", [name for name in OURS if name not in {"api", "judge", "metrics"}])
+def test_whoever_works_in_a_run_has_a_health_check_and_starts_again(name: str) -> None:
+    assert OURS[name]["healthcheck"]["test"]
+    assert OURS[name]["restart"] == "on-failure:10"
+
+
+def test_nothing_waits_for_the_order_of_starts() -> None:
+    assert not any("depends_on" in service for service in STACK["services"].values())
+
+
+def test_what_is_published_is_published_on_loopback() -> None:
+    ports = [port for service in STACK["services"].values() for port in service.get("ports", ())]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_redis_is_published_with_a_password_of_ones_own_alone() -> None:
+    with pytest.raises(KeyError, match="set REDIS_PASSWORD"):
+        interpolated(ROOT / "compose.redis-port.yaml")
+
+
+def test_every_variable_is_in_the_example_with_its_default() -> None:
+    used = {found["name"]: found["rest"] or "" for file in FILES      # compose.yaml, the last, has its own defaults
+            for found in VARIABLE.finditer(file.read_text(encoding="utf-8")) if found["kind"] == ":-"}
+    shown = dict(re.findall(r"^#?(\w+)=(\S*)", (ROOT / ".env.example").read_text(encoding="utf-8"), re.MULTILINE))
+    assert {name: value for name, value in shown.items() if name in used} == used
+
+
+@pytest.mark.parametrize("engine", ["hf", "vllm"])
+def test_what_compose_tells_the_learner_is_a_run(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell, flag, line = OURS["learner"]["command"]
+    assert (shell, flag) == ("sh", "-c")
+    words = line.removesuffix(" $LEARNER_ARGS").split()[4:]
+    words = [word.replace("engine-hf", f"engine-{engine}") for word in words]
+    monkeypatch.chdir(ROOT)
+    run = load_run(words)
+    assert run.generators.engine.type == engine
+    assert str(run.runs_dir) == "/runs"
+    assert set(run.scorers.tasks) == {"math", "code"}
+
+
+@pytest.mark.parametrize("lock", ["scorers", "learner"])
+def test_an_image_installs_a_part_of_the_lock(lock: str) -> None:
+    whole, part = (set(re.findall(r"^\S+==\S+", (ROOT / "requirements" / f"{name}.txt").read_text(), re.MULTILINE))
+                   for name in ("cpu", lock))
+    assert part < whole
+    assert ("torch==" in "".join(part)) == (lock == "learner")
+    assert not any(pin.startswith("vllm") for pin in part)
