@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench prove-lag prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol lock resolve clean
+.PHONY: help setup demo test check fix bench prove-lag prove-bottleneck prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose lock resolve clean
 
 # What is installed stays what it is: the GPU environment is not replaced by a plain `make test`.
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
@@ -68,9 +68,17 @@ prove-chaos-demo: $(INSTALLED)    ## the demo with a kill every 40 s beside the 
 prove-lag: $(INSTALLED)    ## is every token's lag bounded? a generator twenty times slower, one that stands still for a minute; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.lag --write $(ARGS)
 
+prove-bottleneck: $(INSTALLED)    ## does `millrace top` name what holds a run up, and what one more of it gives? four made situations; the table goes to benchmarks/RESULTS.md
+	@$(PYTHON_IN_VENV) -m benchmarks.bottleneck --write $(ARGS)
+
 prove-protocol: $(INSTALLED)    ## 200,000 random actions of the protocol on Redis 6.2 and 7, and each of its rules taken out; goes on where it was interrupted
 	@scripts/redis7.sh
 	@$(PYTHON_IN_VENV) -m benchmarks.protocol --write $(ARGS)
+
+COMPOSE ?= docker compose
+CONTAINERS ?= docker
+prove-compose: $(INSTALLED)    ## the demo in containers: scaled, killed, taken down and up (COMPOSE="docker compose", CONTAINERS=docker); as root
+	@$(PYTHON_IN_VENV) -m benchmarks.compose --compose "$(COMPOSE)" --engine $(CONTAINERS) --write $(ARGS)
 
 lock: $(INSTALLED)     ## write requirements/*.txt anew from pyproject.toml
 	@scripts/lock.sh write

@@ -88,7 +88,7 @@ class ResumedRun:
         self._config = self._logs / "config.yaml"
         self._config.write_text(to_yaml(run), encoding="utf-8")
         self._environment = {**os.environ, "REDIS_URL": redis_url, "OMP_NUM_THREADS": "1"}
-        self._others: list[subprocess.Popen[bytes]] = []
+        self._others: dict[str, subprocess.Popen[bytes]] = {}
         self._start_s = 6.0                             # from a life's command to its first step, as last measured
 
     def prove(self) -> Result:
@@ -107,12 +107,20 @@ class ResumedRun:
     def _roles(self) -> Iterator[None]:
         """A generator and a scorer, meanwhile."""
         try:
-            for role, words in (("generators", ()), ("scorers", ("--workers", "1"))):
-                self._others.append(self._spawn(role, [sys.executable, "-m", role, "--run", self.run.name, *words]))
+            self._keep_roles()
             yield
         finally:
-            for process in self._others:
+            for process in self._others.values():
                 processes.stop(process, GRACE_S)
+
+    def _keep_roles(self) -> None:
+        """Start them, and again when they have ended: a rank that loses another one may say that the run has failed."""
+        for role, words in (("generators", ()), ("scorers", ("--workers", "1"))):
+            process = self._others.get(role)
+            if process is None or processes.has_ended(process):
+                if process is not None:
+                    processes.stop(process, 0.0)
+                self._others[role] = self._spawn(role, [sys.executable, "-m", role, "--run", self.run.name, *words])
 
     def _die(self, number: int, place: str) -> None:
         """One life of the learner, and its death."""
@@ -168,8 +176,13 @@ class ResumedRun:
         """A last life, that nobody disturbs."""
         learner = self._learner(0, {})
         try:
-            if not processes.wait(learner, PATIENCE_S + 2 * self.run.learner.steps):
-                raise RunFellShort(f"the last life did not come to its end: {self._log_of('learner-0')}")
+            deadline = time.monotonic() + PATIENCE_S + 2 * self.run.learner.steps
+            while not processes.has_ended(learner):
+                if time.monotonic() > deadline:
+                    raise RunFellShort(f"the last life did not come to its end: {self._log_of('learner-0')}")
+                if self._steps() < self.run.learner.steps:
+                    self._keep_roles()
+                time.sleep(POLL_S)
         finally:
             code = processes.stop(learner, GRACE_S)
         if code != 0:
@@ -210,6 +223,7 @@ class ResumedRun:
         while not condition() and not processes.has_ended(learner):
             if time.monotonic() > deadline:
                 raise RunFellShort(f"a life did not get on within {PATIENCE_S:.0f} s: {self._log_of('learner')}")
+            self._keep_roles()
             time.sleep(POLL_S)
 
     def _steps(self) -> int:

@@ -93,7 +93,7 @@ class Invariants:
             fence: of the learner that gave it; 0 for the other roles.
         """
         if command in GUARDED and 0 < fence < before.fence:     # 0: one that ends before its claim tells an empty Redis
-            assert before.dumps == now.dumps, f"14: {command} of fence {fence} did something"
+            assert before.contents == now.contents, f"14: {command} of fence {fence} did something"
         self.read_ledger()
         self._transition(before, now, command)
         self._places(now)

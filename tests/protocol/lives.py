@@ -27,6 +27,7 @@ import redis
 
 import learner.curves
 from broker.connection import Link
+from broker.work_meter import WorkMeter
 from config.run import Run
 from learner import history, intake, session
 from learner.batching import Batch
@@ -231,7 +232,8 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
     defaults: Any = intake.Intake.__init__.__kwdefaults__
     monkeypatch.setitem(defaults, "clock", clock.monotonic)
     monkeypatch.setattr(os, "fsync", disk.fsync)
-    monkeypatch.setattr(session, "Heartbeat", lambda *_, **__: SimpleNamespace(say=lambda *_: None, stop=lambda: None))
+    monkeypatch.setattr(session, "Heartbeat", lambda *_, **__: SimpleNamespace(
+        say=lambda *_: None, stop=lambda: None, meter=WorkMeter()))
     monkeypatch.setattr(session, "open_source", lambda run, *_, shuffle: PromptSource(
         run, ROWS, "f", OneToken(), shuffle=False))    # type: ignore[arg-type]
     monkeypatch.setattr(session, "locked", lambda _: contextlib.nullcontext())      # it may be on another machine

@@ -21,8 +21,30 @@ COMMANDS_BACK = 60
 
 # One look at everything: the keys as they are dumped, and what of them the invariants need.
 _LOOK = """
-local dumps, streams = {}, {}
-for i, key in ipairs(KEYS) do dumps[i] = redis.call('DUMP', key) or '' end
+local function named(flat)
+  local found = {}
+  for i = 1, #flat, 2 do found[flat[i]] = flat[i + 1] end
+  return found
+end
+local dumps, hashes, heads, streams = {}, {}, {}, {}
+for i, key in ipairs(KEYS) do
+  dumps[i] = redis.call('DUMP', key) or ''
+  local kind = redis.call('TYPE', key).ok
+  hashes[i] = kind == 'hash' and redis.call('HGETALL', key)
+  if kind == 'stream' then
+    local head = {named(redis.call('XINFO', 'STREAM', key))['last-generated-id'], redis.call('XLEN', key)}
+    for _, flat in ipairs(redis.call('XINFO', 'GROUPS', key)) do
+      local group = named(flat)
+      head[#head + 1] = {group.name, group.consumers, group['last-delivered-id']}
+      for _, held in ipairs(redis.call('XPENDING', key, group.name, '-', '+', 1000)) do
+        head[#head + 1] = {held[1], held[2], held[4]}
+      end
+    end
+    heads[i] = head
+  else
+    heads[i] = false
+  end
+end
 for i = 1, 4 do
   local entries = {}
   for _, found in ipairs(redis.call('XRANGE', KEYS[i], '-', '+')) do
@@ -37,7 +59,7 @@ for i = 1, 4 do
 end
 local weights = {}
 for _, found in ipairs(redis.call('XREVRANGE', KEYS[9], '+', '-', 'COUNT', 1)) do weights = found[2] end
-return cmsgpack.pack({dumps, streams, redis.call('ZRANGE', KEYS[5], 0, -1, 'WITHSCORES'),
+return cmsgpack.pack({dumps, hashes, heads, streams, redis.call('ZRANGE', KEYS[5], 0, -1, 'WITHSCORES'),
                       redis.call('HGETALL', KEYS[6]), redis.call('HGETALL', KEYS[7]),
                       redis.call('HMGET', KEYS[8], 'fence', 'version'), weights})
 """
@@ -63,7 +85,8 @@ class Place:
 class State:
     """What Redis holds of the run."""
 
-    dumps: tuple[bytes, ...]
+    dumps: tuple[bytes, ...]                # what brings it back
+    contents: tuple[Any, ...]               # to compare: a read may change a hash's dump, and time does a stream's
     streams: dict[str, list[Place]]
     slots: dict[str, int]                   # id -> floor
     where: dict[str, str]                   # id -> STREAM ENTRY
@@ -119,12 +142,16 @@ class History:
     def look(self) -> bool:
         """Look whether anything has changed, and remember it."""
         reply = self._look(keys=self._keys, args=[])
-        dumps, streams, slots, where, cursor, (fence, version), weights = msgpack.unpackb(reply, raw=True)
-        if self._states and self.now.dumps == tuple(dumps):
+        (dumps, hashes, heads, streams, slots, where, cursor, (fence, version),
+         weights) = msgpack.unpackb(reply, raw=True)
+        contents = (streams, *(head or (sorted(_pairs(fields)) if fields else dump)
+                               for dump, fields, head in zip(dumps, hashes, heads, strict=True)))
+        if self._states and self.now.contents == contents:
             return False
         self._length += 1
         self._states.append(State(
-            dumps=tuple(dumps), slots={group.decode(): int(floor) for group, floor in _pairs(slots)},
+            dumps=tuple(dumps), contents=contents,
+            slots={group.decode(): int(floor) for group, floor in _pairs(slots)},
             streams={stream: [Place(entry.decode(), group.decode(), int(floor)) for entry, group, floor in entries]
                      for stream, entries in zip(WORK_STREAMS, streams, strict=True)},
             where=_text(where), cursor=_text(cursor), weights=_text(weights), fence=int(fence or 0),

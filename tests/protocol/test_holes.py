@@ -239,14 +239,14 @@ def test_with_full_memory_what_is_there_can_leave(begin: Begin, script: str) -> 
     elif script != "hand_over":
         work_until(crew, script)
     world.fill_memory(True)
-    state = world.now.dumps
+    state = world.now.contents
     if script == "hand_over":
         worker = crew.workers["prompts", "a"]
         worker.lease(1)
         worker.finish(0)
     else:
         life.loop.advance()
-    assert world.now.dumps != state, f"{script} was refused"
+    assert world.now.contents != state, f"{script} was refused"
     crew.come_to_an_end()
 
 

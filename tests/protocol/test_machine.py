@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -78,6 +79,27 @@ def test_each_action_of_a_worker_has_something_to_act_on(world: World) -> None:
     crew.come_to_an_end()
 
 
+def test_what_is_only_read_or_renewed_is_no_command_that_a_rewind_counts(world: World) -> None:
+    client: Any = world.client
+    run, prompts = world.keys("run"), world.keys("prompts")
+    client.hset(run, "config", "x" * 100)           # a hash table, whose order moves while it is read and grows
+    for number in range(5):
+        client.hset(run, f"field{number}", "")
+    client.xgroup_create(prompts, "workers", mkstream=True)
+    client.xreadgroup("workers", "a", {prompts: ">"})
+    world.history.look()
+    length, contents = len(world.history), world.now.contents
+    for _ in range(3):
+        client.hget(run, "nothing")
+        time.sleep(0.002)
+        client.xreadgroup("workers", "a", {prompts: ">"})
+        world.history.look()
+    assert (len(world.history), world.now.contents) == (length, contents)
+    client.xadd(prompts, {"group": "7", "floor": "0"})
+    client.xreadgroup("workers", "a", {prompts: ">"})
+    assert world.history.look()
+
+
 def test_a_redis_that_goes_back_finds_no_stream_that_is_full_for_ever(world: World) -> None:
     crew = Crew(world)
     world.begin()
@@ -123,6 +145,19 @@ def test_the_bounds_hold_between_two_lives_unless_they_became_smaller(
     assert world.invariants.bounds == held_to
     world.newest().until_it_waits()
     assert world.invariants.bounds == bounds
+
+
+def test_a_learner_that_claims_after_one_that_began_later_may_issue_what_its_settings_allow(world: World) -> None:
+    world.begin().until_it_waits()
+    world.newest().kill()
+    world.bounds = Bounds(3, 2)
+    earlier, later = world.begin(), world.begin()
+    while not later.fence:
+        later.loop.advance()
+    earlier.until_it_waits()
+    assert earlier.fence > later.fence
+    assert len(world.now.slots) == Bounds(3, 2).budget
+    assert world.broken is None
 
 
 def test_smaller_bounds_hold_anew_once_what_came_back_of_the_larger_ones_is_brought_down(world: World) -> None:

@@ -75,7 +75,7 @@ class World:
         before = self.now
         self.history.look()
         try:
-            if self.lives and self.lives[-1].has_recovered:
+            if any(life.has_recovered for life in self.living):     # also one that began before another that it fenced
                 self._hold_to_bounds()
             self.invariants.check(before, self.now, command=command, fence=fence)
         except AssertionError as error:         # the learner's own code may hold it up
