@@ -1,0 +1,305 @@
+"""Commands of README, CONTRIBUTING, SECURITY and docs/*.md: each is one, with options and values that there are.
+
+Every command of a fenced block is *parsed*, by the program's own parser and by the configuration's; files that it names
+have to exist. That is less than to run it. `test_what_is_cheap_is_run` runs those of a small finished run for real, and
+`ELSEWHERE` names the file that runs each other verb of `millrace`. What needs a GPU or several machines says "not yet
+run" where it stands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from broker.connection import check_url
+from config.loading import ConfigError, load_run
+from tests.conftest import ROOT
+from tests.docs.pages import Line, fences, lines, mentions, strays
+from tests.docs.small_run import make_small_run
+from tools.main import VERBS, main
+
+RAN_HERE = frozenset({"runs", "audit", "journal", "trace", "redis-cli", "top"})
+CONTROLS = {"pause": "pause", "drain": "drain", "resume": ""}      # and what the learner is asked for
+ELSEWHERE = {
+    "up": "tests/e2e/test_demo.py", "chaos": "tests/e2e/test_chaos_command.py", "doctor": "tests/tools/test_doctor.py",
+    "metrics": "tests/tools/test_metrics.py", "rm": "tests/tools/test_remove.py", "score": "tests/tools/test_score.py",
+    "judge-check": "tests/tools/test_judge_check.py", "replay": "tests/tools/test_replay.py",
+    "rescore": "tests/tools/test_rescore.py", "dead": "tests/tools/test_dead.py"}
+# Files that a command names and a user has: their own.
+THEIRS = frozenset({"run.yaml", "token.txt", "my_recipe.yaml", "my_scorer.py", "my_rows.jsonl", "rows.jsonl", ".env"})
+PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*(\.[a-z]+)?")            # CONFIG, RUN, FILE.jsonl
+NOT_YET = frozenset({"evaluate"})                               # README says so of it
+NEEDS_GPU = re.compile(r"\dgpu|\.gpu\.|GPU=")
+ADDRESS = re.compile(r"PASSWORD@HOST|@redis\.example")          # somebody else's machine
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+TARGETS = frozenset(re.findall(r"^([a-z-]+):", MAKEFILE, flags=re.MULTILINE))
+SETTINGS = frozenset({"ARGS", "COMPOSE", "CONTAINERS", "ENGINE", "GPU", "JOBS", "SEED"})
+COMPOSE_FILES = ("compose.yaml", "compose.gpu.yaml", "compose.redis-port.yaml")
+COMPOSE_OPTIONS: dict[str, set[str]] = {
+    "up": {"--build", "-d", "--exit-code-from", "--scale"}, "down": {"-v"}, "logs": {"-f"}, "exec": set(), "ps": set(),
+    "stop": set(), "start": set(), "pull": set(), "build": set()}
+
+
+class Parsed(Exception):
+    """A parser has taken all words."""
+
+    def __init__(self, found: argparse.Namespace) -> None:
+        super().__init__()
+        self.found = found
+
+
+@contextlib.contextmanager
+def stopped_after_parsing() -> Iterator[None]:
+    """Programs go no further than their parser; that of `millrace` itself only finds the verb."""
+    def wrap(method: Callable[..., Any], programs: Callable[[str], bool]) -> Callable[..., Any]:
+        def parse(self: argparse.ArgumentParser, *given: Any, **named: Any) -> Any:
+            found = method(self, *given, **named)
+            if programs(self.prog):
+                raise Parsed(found[0] if isinstance(found, tuple) else found)
+            return found
+        return parse
+
+    kind = argparse.ArgumentParser
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("parse_args", "parse_intermixed_args"):
+            patch.setattr(kind, name, wrap(getattr(kind, name), lambda program: program != "millrace"))
+        patch.setattr(kind, "parse_known_args",
+                      wrap(kind.parse_known_args, lambda program: program.endswith("scorers serve")))
+        yield
+
+
+def parsed(program: Callable[[list[str]], Any], words: list[str]) -> argparse.Namespace:
+    with pytest.raises(Parsed) as parser, stopped_after_parsing():
+        program(words)
+    return parser.value.found
+
+
+def is_there(name: str) -> bool:
+    return (ROOT / name).exists() or name in THEIRS or PLACEHOLDER.fullmatch(name) is not None
+
+
+def check_configuration(file: str | None, values: list[str]) -> None:
+    """The file is one, and the values are settings over it: where it is a placeholder, over the demo's."""
+    if file is not None:
+        assert is_there(file), file
+    real = ROOT / (file or "")
+    base = real if real.is_file() else ROOT / "config" / "recipes" / "demo_cpu.yaml"
+    given = [value for value in values if not value.startswith("scorers.tasks.")]       # of tasks that a user has
+    load_run(["--config", str(base), *given])
+
+
+def check_millrace(words: list[str]) -> None:
+    found = vars(parsed(main, words))
+    verb = words[0]
+    config = found.get("file") or found.get("config") if verb in {"up", "doctor", "chaos"} else found.get("config")
+    if verb in {"up", "doctor", "chaos"} or found.get("values"):
+        check_configuration(config, list(found.get("values") or []))
+    if verb in {"score", "judge-check"}:
+        assert is_there(found["file"])
+
+
+def check_python(words: list[str]) -> None:
+    assert words[0] == "-m"
+    name, *rest = words[1:]
+    if name == "learner":
+        files = [rest[place + 1] for place, word in enumerate(rest) if word == "--config"]
+        assert all(map(is_there, files)), files
+        values = [word for word in rest if not word.startswith("--") and word not in files]
+        check_configuration(files[0], values)
+    elif name == "broker.health":
+        assert rest[0] in importlib.import_module("broker.health").PARTS
+        assert len(rest) == 2
+    else:
+        assert name in {"generators", "scorers"}, name
+        parsed(importlib.import_module(f"{name}.__main__").main, rest)
+
+
+def check_make(words: list[str]) -> None:
+    targets = [word for word in words if "=" not in word]
+    settings = dict(word.split("=", 1) for word in words if "=" in word)
+    assert set(targets) <= TARGETS, targets
+    assert settings.keys() <= SETTINGS, settings
+    if targets == ["demo"] and "ARGS" in settings:
+        check_configuration("config/recipes/demo_cpu.yaml", settings["ARGS"].split())
+
+
+def check_docker(words: list[str]) -> None:
+    assert words.pop(0) == "compose"
+    stack = [yaml.safe_load((ROOT / file).read_text(encoding="utf-8")) for file in COMPOSE_FILES]
+    services = {name: service for file in reversed(stack) for name, service in file["services"].items()}
+    while words[0].startswith("-"):
+        option, value = words.pop(0), words.pop(0)
+        known = COMPOSE_FILES if option == "-f" else [name for one in services.values() for name in
+                                                      one.get("profiles", ())]
+        assert option in {"-f", "--profile"}
+        assert value in known, value
+    verb = words.pop(0)
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        assert option in COMPOSE_OPTIONS[verb], option
+        if option == "--scale":
+            name, _, number = words.pop(0).partition("=")
+            assert name in services
+            assert number.isdecimal()
+        elif option == "--exit-code-from":
+            assert words.pop(0) in services
+    if verb == "exec":
+        assert words.pop(0) in services
+        check_words(words)
+    else:
+        assert set(words) <= services.keys(), words
+
+
+def check_others(words: list[str]) -> None:
+    """Words of the shell around ours."""
+    program, *rest = words
+    if program == "cp":
+        sources = [word for word in rest[:-1] if not word.startswith("-")]
+        assert all(map(is_there, sources)) or sources == ["runs/demo"], sources      # test_a_copy_of_a_folder ...
+    elif program == "echo":
+        variable = rest[0].partition("=")[0]
+        assert f"#{variable}=" in (ROOT / ".env.example").read_text(encoding="utf-8")
+        assert rest[1:] == [">>", ".env"]
+    elif program == "export":
+        name, _, value = rest[0].partition("=")
+        assert name == "REDIS_URL"
+        check_url(value)
+    elif program == "mkdir" and "&&" in rest:
+        check_words(rest[rest.index("&&") + 1:])
+
+
+CHECKS: dict[str, Callable[[list[str]], None]] = {
+    "millrace": check_millrace, "python": check_python, "make": check_make, "docker": check_docker}
+
+
+def check_words(words: list[str]) -> None:
+    if words[0] in CHECKS:
+        CHECKS[words[0]](words[1:])
+    else:
+        check_others(words)
+
+
+@pytest.mark.parametrize("line", lines(), ids=str)
+def test_every_command_is_taken_by_its_own_parser_and_names_what_there_is(
+        line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Parsed, not run."""
+    monkeypatch.chdir(ROOT)
+    for name, value in line.variables.items():
+        assert name == "REDIS_URL" or name.startswith("MILLRACE_"), name
+        monkeypatch.setenv(name, value.replace("HOST", "127.0.0.1"))
+    if line.words[0] == "curl":
+        assert line.page.name == "reward_server.md", "tests/scorers/test_reward_server.py types those of that page"
+        return
+    check_words(line.words)
+
+
+def test_a_block_of_commands_holds_nothing_else() -> None:
+    assert [str(line) for line in strays()] == []
+    assert len(lines()) > 100
+
+
+@pytest.mark.parametrize("words", [
+    ["millrace", "adit", "demo"], ["millrace", "audit", "demo", "--quik"], ["millrace", "up", "config/none.yaml"],
+    ["millrace", "up", "config/recipes/demo_cpu.yaml", "learner.stepz=3"], ["millrace", "dead", "lst", "demo"],
+    ["python", "-m", "scorers", "--run", "demo", "--queues", "maths"], ["python", "-m", "scorer", "--run", "demo"],
+    ["python", "-m", "learner", "--config", "config/none.yaml"], ["make", "prove-nothing"], ["make", "demo", "SED=1"],
+    ["make", "demo", "ARGS=learner.stepz=3"], ["docker", "compose", "up", "scorers"],
+    ["docker", "compose", "--profile", "apis", "up"], ["docker", "compose", "up", "--scale", "scorers=2"],
+    ["docker", "compose", "exec", "scorer", "millrace", "tops", "demo"], ["echo", "RUNS=first", ">>", ".env"],
+    ["python", "-m", "broker.health", "scorers", "demo"]], ids=" ".join)
+def test_a_command_that_is_none_is_seen(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    with pytest.raises((AssertionError, ConfigError, SystemExit, KeyError, pytest.fail.Exception)):
+        check_words(words)
+
+
+@pytest.mark.parametrize("line", mentions("millrace"), ids=str)
+def test_every_verb_in_the_text_is_one(line: Line) -> None:
+    verbs = line.command.split()[1].split("|")
+    assert all(verb in VERBS.keys() | NOT_YET or verb.startswith("--") or PLACEHOLDER.fullmatch(verb) for verb in verbs)
+
+
+@pytest.mark.parametrize("line", mentions("make"), ids=str)
+def test_every_target_in_the_text_is_one(line: Line) -> None:
+    assert line.command.split()[1] in TARGETS | {"prove-…"}
+
+
+def test_what_needs_a_gpu_or_another_machine_says_that_it_was_not_yet_run() -> None:
+    unmarked = [str(line) for line in lines()
+                if (NEEDS_GPU.search(line.command) or ADDRESS.search(line.text)) and "not yet run" not in
+                line.text]
+    assert unmarked == []
+
+
+def test_every_verb_is_on_a_page_and_is_run_by_a_test() -> None:
+    assert {line.words[1] for line in lines() if line.words[0] == "millrace"} == VERBS.keys()
+    assert RAN_HERE | CONTROLS.keys() | ELSEWHERE.keys() == VERBS.keys()
+    for verb, file in ELSEWHERE.items():
+        assert re.search(rf"\b{verb}\b", (ROOT / file).read_text(encoding="utf-8")), (verb, file)
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A working folder with a finished run `demo` and one that goes on, each on a private Redis that is running."""
+    folder = tmp_path_factory.mktemp("pages")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        patch.delenv("REDIS_URL", raising=False)
+        with make_small_run(folder / "runs", "demo"), make_small_run(folder / "runs", "going", is_finished=False):
+            yield folder
+
+
+def cheap() -> list[list[str]]:
+    """What the pages ask of a run that is there, by the run's name; each once."""
+    found: dict[tuple[str, ...], None] = {}
+    for line in lines():
+        if line.words[0] == "millrace" and line.words[1] in RAN_HERE and line.page.name != "redis-cli.md":
+            found[tuple("demo" if word in {"RUN", "first"} else word for word in line.words[1:])] = None
+    return [list(words) for words in found]
+
+
+@pytest.mark.parametrize("words", [*cheap(), ["dead", "list", "demo"]], ids=" ".join)
+def test_what_is_cheap_is_run(words: list[str], small_run: Path, monkeypatch: pytest.MonkeyPatch,
+                              capfd: pytest.CaptureFixture[str]) -> None:
+    """For real, on a finished run: it is answered, and the code is 0."""
+    monkeypatch.chdir(small_run)
+    monkeypatch.setenv("XDG_STATE_HOME", str(small_run / "state"))
+    assert main(words) == 0, capfd.readouterr().err
+    assert capfd.readouterr().out
+
+
+@pytest.mark.parametrize(("verb", "wanted"), CONTROLS.items())
+def test_what_an_operator_asks_for_is_asked_of_the_learner(
+        verb: str, wanted: str, small_run: Path, monkeypatch: pytest.MonkeyPatch,
+        capfd: pytest.CaptureFixture[str]) -> None:
+    """For real, on a run that goes on and has no learner now."""
+    monkeypatch.chdir(small_run)
+    monkeypatch.setenv("XDG_STATE_HOME", str(small_run / "state"))
+    assert main([verb, "going"]) == 0
+    assert "no learner of it is alive: the next one will do it" in capfd.readouterr().out
+    assert main(["redis-cli", "going", "HGET", "rl:{going}:run", "wanted"]) == 0
+    assert capfd.readouterr().out.strip() == wanted
+
+
+def test_a_copy_of_a_folder_is_a_whole_run(small_run: Path, monkeypatch: pytest.MonkeyPatch,
+                                           capsys: pytest.CaptureFixture[str]) -> None:
+    """The lines of docs/operations.md that make a copy and audit it, in their order."""
+    page = ROOT / "docs" / "operations.md"
+    (block,) = [block for _, block in fences(page) if any("cp -a" in line for line in block)]
+    monkeypatch.chdir(small_run)
+    monkeypatch.setenv("XDG_STATE_HOME", str(small_run / "elsewhere"))       # as on another machine
+    for words in (Line(page, line).words for line in block):
+        if words[0] == "millrace":
+            assert main(words[1:]) == 0, capsys.readouterr().err
+        else:
+            subprocess.run(words, check=True)
+    assert re.search(r"lost\s+0\b", capsys.readouterr().out)

@@ -1,0 +1,78 @@
+"""Names that the pages say of this code: keys of the configuration, metrics, keys in Redis."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator, Sequence
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import pytest
+from pydantic import BaseModel
+
+from broker.keys import Keys
+from config.run import Run
+from tests.conftest import ROOT
+from tests.docs.pages import CODE, FENCE, PAGES
+from tools.metric_table import METRICS
+
+SECTIONS = "learner|generators|scorers|sampling|broker|data|evaluation|model"
+KEY = re.compile(rf"(?<![\w./-])(?:{SECTIONS})(?:\.[a-z_*][\w*]*)+")
+OTHER_KEYS = frozenset({"top.md"})      # whose `scorers.queue` is a key of --json: tests/tools/test_top.py
+SERVED = {metric.name for metric in METRICS}
+
+
+def sections(kind: Any) -> Iterator[type[BaseModel]]:
+    """The sections that a field of this type may hold, those of a mapping too."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
+    elif get_origin(kind) in {Annotated, Union, UnionType, dict}:
+        for inner in get_args(kind):
+            yield from sections(inner)
+
+
+def is_key(path: Sequence[str], of: type[BaseModel] = Run) -> bool:
+    """Whether a configuration has such a key. `*` is any name, and at the end all that is there."""
+    first, *rest = path
+    if first == "*" and not rest:
+        return True
+    if (field := of.model_fields.get(first)) is None:
+        return False
+    if rest and get_origin(field.annotation) is dict:       # tasks by their names
+        rest = rest[1:]
+    return not rest or any(is_key(rest, section) for section in sections(field.annotation))
+
+
+def is_module(name: str) -> bool:
+    """Whether it is a module of this project, or something in one."""
+    package, *rest = name.split(".")
+    return (ROOT / package / rest[0]).exists() or importlib.util.find_spec(f"{package}.{rest[0]}") is not None
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in OTHER_KEYS], ids=lambda page: page.name)
+def test_every_key_of_the_configuration_on_a_page_is_one(page: Any) -> None:
+    text = page.read_text(encoding="utf-8")
+    said = {key for code in CODE.findall(FENCE.sub("", text)) for key in KEY.findall(code)}
+    assert sorted(key for key in said if not is_key(key.split(".")) and not is_module(key)) == []
+
+
+@pytest.mark.parametrize(("key", "there"), [
+    ("learner.max_lag", True), ("learner.max_lags", False), ("learner.optimizer.*", True), ("learner.lr", False),
+    ("generators.engine.kv_cache_mb", True), ("scorers.tasks.math.scorer.require_box", True),
+    ("scorers.tasks.*.scorer.endpoint.urls", True), ("scorers.tasks.*.scorer.urls", False), ("sampling.*", True)])
+def test_a_key_that_is_none_is_seen(key: str, there: bool) -> None:
+    assert is_key(key.split(".")) is there
+
+
+def test_every_metric_of_an_alert_is_served() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"millrace_\w+", text))
+    assert len(named) > 10
+    assert named <= SERVED
+
+
+def test_every_key_of_a_run_in_redis_is_on_the_page_of_the_architecture() -> None:
+    _, _, table = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("\n## The keys\n")
+    table = table.partition("\n## ")[0]
+    assert [key for key in Keys("x").scripts() if f"`{key.removeprefix('rl:{x}:')}`" not in table] == []
