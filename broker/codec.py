@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from broker.errors import BadMessage
 from broker.messages import SCHEMA_VERSION, Announcement, DeadLetter, Prompt, Rollout, ScoredGroup
-from broker.trees import IDS, LOGPROBS, Put, prompt_of, prompt_tree, rollout_of, rollout_tree, scored_of, scored_tree
+from broker.trees import prompt_of, prompt_tree, rollout_of, rollout_tree, scored_of, scored_tree
 
 Fields = dict[str, str | bytes]
 Raw = Mapping[bytes, bytes]          # as redis-py hands an entry's fields out
-Get = Callable[[Any, str], bytes]    # what stands for an array of that type in a tree, to the array's bytes
 T = TypeVar("T")
 
 
@@ -44,34 +43,6 @@ def encode_scored(group: ScoredGroup) -> Fields:
 def encode_scored_payload(group: ScoredGroup) -> bytes:
     """The payload alone."""
     return _pack(scored_tree(group, _array))
-
-
-def silent_tree(group: ScoredGroup, put: Put) -> dict[str, Any]:
-    """What msgpack can hold of a group whose arrays lie elsewhere, and whose text nobody needs: the journal's form.
-
-    Args:
-        put: stores an array of that type, and returns what stands for it here.
-    """
-    tree = scored_tree(group, put)
-    for completion in tree["rollout"]["completions"]:
-        completion["text"] = ""
-    return tree
-
-
-def group_of(tree: Any, get: Get) -> ScoredGroup:
-    """The inverse of `silent_tree`; its completions have no text. Raises BadMessage.
-
-    Args:
-        get: the bytes of the array of that type that something stands for; asked in the order in which `put` was.
-    """
-    def build() -> ScoredGroup:
-        for completion in tree["rollout"]["completions"]:
-            completion["token_ids"] = get(completion["token_ids"], IDS)
-            completion["logprobs"] = get(completion["logprobs"], LOGPROBS)
-        prompt = tree["rollout"]["prompt"]
-        prompt["token_ids"] = get(prompt["token_ids"], IDS)
-        return scored_of(tree)
-    return _checked(build)
 
 
 def encode_dead(letter: DeadLetter, *, floor: int) -> Fields:
@@ -140,6 +111,15 @@ def decode_announcement(raw: Raw) -> Announcement:
         raise BadMessage(f"announcement: {error}") from error
 
 
+def checked(build: Callable[[], T]) -> T:
+    """What `build` makes, or a BadMessage that says why it can't."""
+    try:
+        return build()
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError,
+            msgpack.exceptions.UnpackException) as error:
+        raise BadMessage(f"payload: {type(error).__name__}: {error}") from error
+
+
 def text(raw: Raw, field: str, default: str | None = None) -> str:
     """A header field as text. Raises BadMessage where it is missing and has no default."""
     value = raw.get(field.encode())
@@ -184,16 +164,7 @@ def _decode(raw: Raw, build: Any) -> Any:
     payload = raw.get(b"payload")
     if payload is None:
         raise BadMessage("field 'payload' is missing")
-    return _checked(lambda: build(msgpack.unpackb(payload, raw=False)))
-
-
-def _checked(build: Callable[[], T]) -> T:
-    """What `build` makes, or a BadMessage that says why it can't."""
-    try:
-        return build()
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError,
-            msgpack.exceptions.UnpackException) as error:
-        raise BadMessage(f"payload: {type(error).__name__}: {error}") from error
+    return checked(lambda: build(msgpack.unpackb(payload, raw=False)))
 
 
 def _array(values: NDArray[Any], dtype: str) -> bytes:

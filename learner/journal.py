@@ -20,6 +20,7 @@ import os
 import time
 import zlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,7 +29,7 @@ from broker.messages import ScoredGroup
 from config.learner import JournalConfig
 from learner.disk import make_folder, sync, write_all
 from learner.ledger import Ledger, Outcome, fence_of, ledgers, read_ledger
-from learner.payloads import MIB, Advantages, PayloadWriter, encode_step, segments
+from learner.payloads import MIB, Advantages, PayloadWriter, StepEncoder, segments
 from learner.records import framed
 from learner.retention import removable
 
@@ -64,6 +65,8 @@ class Journal:
         self._failure: str | None = None
         self._number = 0
         self._log = self._create_ledger()
+        self._encoder = StepEncoder()
+        self._beside = ThreadPoolExecutor(1, "checksum")
         self._payloads = PayloadWriter(folder, fence, segment_mb=config.segment_mb)
         try:
             self.ledger: Ledger = read_ledger(folder, before=fence)
@@ -94,7 +97,8 @@ class Journal:
             raise ValueError(f"step {step} can't follow step {self.ledger.steps[-1]['step']}")
         self.check_fence()
         self._refuse_after_failure()
-        payload = encode_step(step, groups, advantages)
+        payload = self._encoder.encode(step, groups, advantages)
+        checksum = self._beside.submit(zlib.crc32, payload)         # while the disk is at work
         try:
             file, offset = self._payloads.append(payload)
         except OSError as error:
@@ -102,7 +106,7 @@ class Journal:
         self._write([{"kind": "step", "step": step, "ids": [group.group_id for group in groups],
                       "tokens": sum(group.rollout.num_tokens for group in groups), "weights": weights,
                       "fence": self.fence, "file": file, "offset": offset, "length": len(payload),
-                      "crc32": zlib.crc32(payload)}])
+                      "crc32": checksum.result()}])
 
     def end(self, ends: Mapping[str, Outcome]) -> None:
         """Write down groups that ended without training; one write and fsync for all. Raises as `append` does."""
@@ -153,6 +157,7 @@ class Journal:
 
     def close(self) -> None:
         """Close the files."""
+        self._beside.shutdown()
         self._log.close()
         self._payloads.close()
 

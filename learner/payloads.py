@@ -24,15 +24,16 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.codec import group_of, silent_tree
 from broker.errors import BadMessage, Permanent
-from broker.messages import SCHEMA_VERSION, ScoredGroup
+from broker.messages import ScoredGroup
 from broker.trees import IDS, LOGPROBS
+from learner.columns import columns_of, group_of
 from learner.disk import sync, write_all
 
 log = logging.getLogger(__name__)
 
 MIB = 1 << 20
+PAYLOAD_SCHEMA = 2         # 1 had the groups as the wire has them
 _HEAD_BYTES = struct.Struct("<I")
 _NAME = re.compile(r"payload-(\d+)-(\d+)\.bin")
 
@@ -62,29 +63,40 @@ def segments(folder: Path) -> list[Segment]:
     return sorted(Segment(int(match[1]), int(match[2]), path) for match, path in found if match)
 
 
-def encode_step(step: int, groups: Sequence[ScoredGroup], advantages: Advantages) -> memoryview:
-    """The payload of one step, the groups in the order that they are trained in.
+class StepEncoder:
+    """Payloads of steps, made in one buffer that it keeps: fresh memory for two megabytes costs more than the copy."""
 
-    The length of a msgpack map (u32), the map, all token ids (i32), all log-probabilities (f32); little-endian, one
-    behind the other. Where the wire's form has an array, the map has its length. So each array is copied once: for a
-    step of two megabytes, the wire's bytes within bytes would take as long as the disk does.
-    """
-    columns: dict[str, list[NDArray[Any]]] = {IDS: [], LOGPROBS: []}
+    def __init__(self) -> None:
+        self._buffer = np.empty(0, np.uint8)
 
-    def put(values: NDArray[Any], dtype: str) -> int:
-        columns[dtype].append(values)
-        return len(values)
-    tree = {"schema": SCHEMA_VERSION, "step": step, "groups": [silent_tree(group, put) for group in groups],
-            "advantages": [list(row) for row in advantages]}
-    sizes = {dtype: sum(map(len, arrays)) * np.dtype(dtype).itemsize for dtype, arrays in columns.items()}
-    head = msgpack.packb({**tree, "ids_bytes": sizes[IDS]})
-    position = _HEAD_BYTES.size + len(head)
-    payload = np.empty(position + sum(sizes.values()), np.uint8)
-    payload[:position] = np.frombuffer(_HEAD_BYTES.pack(len(head)) + head, np.uint8)
-    for dtype, arrays in columns.items():
-        np.concatenate(arrays, out=payload[position:position + sizes[dtype]].view(dtype))
-        position += sizes[dtype]
-    return payload.data
+    def encode(self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages) -> memoryview:
+        """The payload of one step, the groups in the order that they are trained in; it stands until the next call.
+
+        The length of a msgpack map (u32), the map, all token ids (i32), all log-probabilities (f32); little-endian,
+        one behind the other. Where a group has an array, the map has its length. So each array is copied once: for a
+        step of two megabytes, the wire's bytes within bytes would take as long as the disk does.
+        """
+        arrays: dict[str, list[NDArray[Any]]] = {IDS: [], LOGPROBS: []}
+
+        def put(values: Sequence[NDArray[Any]], dtype: str) -> list[int]:
+            arrays[dtype] += values
+            return list(map(len, values))
+        tree = {"schema": PAYLOAD_SCHEMA, "step": step, "groups": [columns_of(group, put) for group in groups],
+                "advantages": [list(row) for row in advantages]}
+        sizes = {dtype: sum(map(len, own)) * np.dtype(dtype).itemsize for dtype, own in arrays.items()}
+        head = msgpack.packb({**tree, "ids_bytes": sizes[IDS]})
+        position = _HEAD_BYTES.size + len(head)
+        payload = self._room(position + sum(sizes.values()))
+        payload[:position] = np.frombuffer(_HEAD_BYTES.pack(len(head)) + head, np.uint8)
+        for dtype, own in arrays.items():
+            np.concatenate(own, out=payload[position:position + sizes[dtype]].view(dtype))
+            position += sizes[dtype]
+        return payload.data
+
+    def _room(self, size: int) -> NDArray[np.uint8]:
+        if len(self._buffer) < size:
+            self._buffer = np.empty(size, np.uint8)
+        return self._buffer[:size]
 
 
 def read_step(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup], list[list[float | None]]]:
@@ -103,8 +115,8 @@ def read_step(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup
     payload = read_payload(folder, record)
     ids_at = _HEAD_BYTES.size + _HEAD_BYTES.unpack_from(payload)[0]
     tree = msgpack.unpackb(payload[_HEAD_BYTES.size:ids_at])
-    if tree["schema"] != SCHEMA_VERSION:
-        raise JournalError(f"{where} has schema version {tree['schema']}, this program reads {SCHEMA_VERSION}")
+    if tree["schema"] != PAYLOAD_SCHEMA:
+        raise JournalError(f"{where} has schema version {tree['schema']}, this program reads {PAYLOAD_SCHEMA}")
     positions = {IDS: ids_at, LOGPROBS: ids_at + tree["ids_bytes"]}
 
     def get(count: int, dtype: str) -> bytes:

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from broker import codec
 from broker.errors import BadMessage
@@ -183,29 +182,6 @@ def test_any_group_survives_every_stage_of_its_way(group: ScoredGroup) -> None:
     assert plain(codec.decode_prompt(raw_of(prompt_fields(prompt)))) == plain(prompt)
     assert plain(codec.decode_rollout(raw_of(codec.encode_rollout(rollout)))) == plain(rollout)
     assert plain(codec.decode_scored(raw_of(codec.encode_scored(group)))) == plain(group)
-    assert plain(through_the_journal(group)) == plain(without_text(group))
-
-
-def through_the_journal(group: ScoredGroup) -> ScoredGroup:
-    """Its arrays in one list, the rest by way of msgpack."""
-    arrays: list[bytes] = []
-
-    def put(values: NDArray[Any], dtype: str) -> int:
-        arrays.append(values.astype(dtype).tobytes())
-        return len(values)
-
-    tree = msgpack.unpackb(msgpack.packb(codec.silent_tree(group, put)))
-    return codec.group_of(tree, lambda count, dtype: arrays.pop(0))
-
-
-def without_text(group: ScoredGroup) -> ScoredGroup:
-    completions = tuple(dataclasses.replace(said, text="") for said in group.rollout.completions)
-    return dataclasses.replace(group, rollout=dataclasses.replace(group.rollout, completions=completions))
-
-
-def test_a_tree_of_the_journal_that_means_nothing_is_a_bad_message() -> None:
-    with pytest.raises(BadMessage, match="payload: KeyError: 'rollout'"):
-        codec.group_of({}, lambda count, dtype: b"")
 
 
 def test_the_floor_of_a_prompt_is_the_scripts() -> None:

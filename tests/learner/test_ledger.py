@@ -287,10 +287,10 @@ def test_a_payload_that_is_not_what_was_written_is_never_handed_out(
 
 
 def test_a_payload_of_another_schema_names_both(lives: Lives, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("learner.payloads.SCHEMA_VERSION", 7)
+    monkeypatch.setattr("learner.payloads.PAYLOAD_SCHEMA", 7)
     lives.write()
     monkeypatch.undo()
-    with pytest.raises(JournalError, match="step 0 has schema version 7, this program reads 1"):
+    with pytest.raises(JournalError, match="step 0 has schema version 7, this program reads 2"):
         read_step(lives.folder, read_ledger(lives.folder).steps[0])
 
 
