@@ -98,16 +98,17 @@ def launch(command: Sequence[str], ranks: int, *, tell: Callable[[Ended], None] 
     Returns:
         0 when all have ended with 0, else the code of the first that did not (128 + N where signal N ended it).
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    kept = socket.socket()      # bound until the ranks have ended: nobody else is given its port before rank 0 listens
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)          # as torch's store does, so that it may
+    kept.bind(("127.0.0.1", 0))
+    port = kept.getsockname()[1]
     shared = {
         "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
         "GLOO_SOCKET_IFNAME": "lo",         # all on this machine: no name to resolve, nothing open to the network
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // ranks))),
     }
     children: list[subprocess.Popen[bytes]] = []
-    with _signals_to(children), contextlib.ExitStack() as pipes:
+    with kept, _signals_to(children), contextlib.ExitStack() as pipes:
         readers = []
         for rank in range(ranks):
             reader, writer = os.pipe()

@@ -60,6 +60,15 @@ def test_each_rank_is_told_its_place(tmp_path: Path) -> None:
     assert said == [["0", "2", "127.0.0.1"], ["1", "2", "127.0.0.1"]]
 
 
+def test_the_port_of_the_ranks_is_theirs_alone_and_rank_0_may_listen_on_it(tmp_path: Path) -> None:
+    def taken(reuse: bool) -> str:
+        return ("import socket; taken = socket.socket(); "
+                f"taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, {int(reuse)}); "
+                "taken.bind(('127.0.0.1', int(os.environ['MASTER_PORT']))); taken.listen()")
+    assert launch(program(tmp_path, rank_0=taken(True)), 2) == 0, "as torch's store does"
+    assert launch(program(tmp_path, rank_0=taken(False)), 2) == 1, "as anybody else"
+
+
 @pytest.mark.parametrize(("ending", "code"), [("raise SystemExit(7)", 7), ("os.kill(os.getpid(), 9)", 128 + 9)])
 def test_a_rank_that_dies_ends_the_others_and_gives_its_code(tmp_path: Path, ending: str, code: int) -> None:
     begun = time.monotonic()
