@@ -5,8 +5,8 @@ The keys of the protocol are described in lua/keys.lua. Beside them there are `a
 letters quote them, and the dispatcher reads what a group costs.
 
 What workers share who ask a served model: `calls:ENDPOINT`, its calls under way, `pace:ENDPOINT`, when the next one is
-due, and `claims:ENDPOINT`, who wants more of them (`scorers.shared_limits`); `replies:PERIOD:DIGIT`, what it has said
-(`scorers.reply_cache`). All of them expire.
+due, `claims:ENDPOINT`, who wants more of them, and `longest:ENDPOINT`, who of these has wanted it for longest
+(`scorers.shared_limits`); `replies:PERIOD:DIGIT`, what it has said (`scorers.reply_cache`). All of them expire.
 
 Weights for generators that do not see the learner's folder: `weights:VERSION:CHUNK`, `weights_chunks` and
 `weights_wanted` (`broker.weight_chunks`). They expire, too.

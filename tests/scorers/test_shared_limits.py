@@ -124,20 +124,36 @@ def test_another_endpoint_and_another_run_have_their_own_limits(shared: Shared) 
     assert exchange(SharedLimits(Shared(shared.link, Keys("other"))), terms(1), [], ["d"]).begun == ["d"]
 
 
-def test_while_several_want_more_none_gets_more_than_its_share(shared: Shared) -> None:
+def test_while_two_want_more_each_has_its_third_and_who_waits_for_longest_two(shared: Shared) -> None:
     limits = SharedLimits(shared)
 
     def begun(who: str, held: int, ended: Sequence[str], wanted: Sequence[str]) -> list[str]:
-        return list(exchange(limits, terms(4), ended, wanted, who=who, held=held).begun)
-    assert begun("a", 0, [], ["a1", "a2", "a3", "a4", "a5"]) == ["a1", "a2", "a3", "a4"]
-    assert begun("b", 0, [], ["b1", "b2", "b3"]) == []
-    assert begun("a", 3, ["a1"], ["a5"]) == [], "it has more than its half"
-    assert begun("b", 0, [], ["b1", "b2", "b3"]) == ["b1"]
-    assert begun("a", 2, ["a2"], ["a5"]) == []
+        return list(exchange(limits, terms(6), ended, wanted, who=who, held=held).begun)
+    assert begun("a", 0, [], ["a1", "a2", "a3", "a4", "a5"]) == ["a1", "a2", "a3", "a4", "a5"], "and wants no more"
+    assert begun("b", 0, [], ["b1", "b2", "b3", "b4", "b5", "b6"]) == ["b1"]
+    assert begun("a", 4, ["a1"], ["a6", "a7", "a8"]) == [], "it has its third"
     assert begun("b", 1, [], ["b2", "b3"]) == ["b2"]
-    assert begun("a", 1, ["a3"], ["a5", "a6"]) == ["a5"]
-    assert begun("b", 0, ["b1", "b2"], ["b3"]) == ["b3"], "and now it has all that it wants"
-    assert begun("a", 2, [], ["a6", "a7"]) == ["a6"], "so that the others may have the rest"
+    assert begun("a", 1, ["a2", "a3", "a4"], ["a6", "a7", "a8"]) == ["a6"]
+    assert begun("b", 2, [], ["b3", "b4", "b5", "b6"]) == ["b3", "b4"], "four of six"
+    assert begun("a", 1, ["a5"], ["a7", "a8"]) == ["a7"]
+    assert begun("b", 3, ["b1"], ["b5"]) == ["b5"], "and now it has all that it wants"
+    assert begun("a", 2, [], ["a8", "a9"]) == [], "nothing is free"
+    assert begun("b", 1, ["b2", "b3", "b4"], ["b6", "b7"]) == ["b6"], "the other one is first now"
+    assert begun("a", 2, [], ["a8", "a9", "a10"]) == ["a8", "a9"]
+    assert begun("b", 2, [], []) == []
+    assert begun("a", 3, ["a6"], ["a10", "a11"]) == ["a10"]
+    assert begun("a", 3, ["a7"], ["a11", "a12"]) == ["a11"], "no other wants any"
+
+
+def test_who_wants_more_and_dies_stands_in_nobodys_way(shared: Shared) -> None:
+    limits = SharedLimits(shared)
+    agreed = terms(4)
+    assert len(exchange(limits, agreed, [], ["a1", "a2", "a3", "a4", "a5"], who="a", held=0).begun) == 4
+    assert exchange(limits, agreed, [], ["b1"], who="b", held=0).begun == []
+    exchange(limits, agreed, ["a1", "a2", "a3", "a4"], [], who="c", held=0)         # their leases run out
+    assert len(exchange(limits, agreed, [], ["b1", "b2", "b3", "b4"], who="b", held=0).begun) == 2, "its third"
+    time.sleep(0.51)
+    assert exchange(limits, agreed, [], ["b3", "b4"], who="b", held=2).begun == ["b3", "b4"]
 
 
 def test_full_memory_stops_no_call_and_costs_no_reply(shared: Shared) -> None:
