@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Resolve the dependencies of pyproject.toml.
-#   scripts/lock.sh write    requirements/cpu.txt and requirements/gpu.txt, for Python 3.11 (`make lock`)
+#   scripts/lock.sh write    requirements/*.txt, for Python 3.11 (`make lock`)
 #   scripts/lock.sh check    both extras for Python 3.11 and 3.12, writing nothing (`make resolve`)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,8 +8,10 @@ cd "$(dirname "$0")/.."
 source scripts/pip_settings.sh
 read_pip_settings .venv/bin/python
 
-resolve() { # EXTRA PYTHON FLAGS...
-    .venv/bin/uv pip compile pyproject.toml --quiet --extra "$1" --extra dev --python-version "$2" \
+resolve() { # EXTRAS PYTHON FLAGS...
+    local extras=() extra
+    for extra in $1; do extras+=(--extra "$extra"); done
+    .venv/bin/uv pip compile pyproject.toml --quiet "${extras[@]}" --python-version "$2" \
         --python-platform x86_64-manylinux_2_28 --no-annotate --custom-compile-command "make lock" \
         "${index_flags[@]}" "${@:3}"
 }
@@ -21,17 +23,26 @@ write() {
         cpu_torch=("${wheel_flags[@]}")          # ... or from where pip's settings say
     fi
     # The tag of the local build is left out: setup.sh chooses where torch comes from, and a mirror may not have the tag.
-    resolve cpu 3.11 "${cpu_torch[@]}" | sed 's/^\(torch==[0-9.]*\)+cpu$/\1/' >requirements/cpu.txt.new
-    resolve gpu 3.11 >requirements/gpu.txt.new
+    resolve "cpu dev" 3.11 "${cpu_torch[@]}" | without_tag >requirements/cpu.txt.new
+    resolve "gpu dev" 3.11 >requirements/gpu.txt.new
     mv requirements/cpu.txt.new requirements/cpu.txt
     mv requirements/gpu.txt.new requirements/gpu.txt
+    # What the containers' images hold: the same versions, without what a role does not need.
+    resolve "" 3.11 --constraint requirements/cpu.txt >requirements/scorers.txt.new
+    resolve model 3.11 --constraint requirements/cpu.txt "${cpu_torch[@]}" | without_tag >requirements/learner.txt.new
+    mv requirements/scorers.txt.new requirements/scorers.txt
+    mv requirements/learner.txt.new requirements/learner.txt
+}
+
+without_tag() {
+    sed 's/^\(torch==[0-9.]*\)+cpu$/\1/'
 }
 
 check() {
     local extra python locked
     for python in 3.11 3.12; do
         for extra in cpu gpu; do
-            locked=$(resolve "$extra" "$python")
+            locked=$(resolve "$extra dev" "$python")
             printf 'extra %s, Python %s: %d packages\n' "$extra" "$python" "$(grep -c '==' <<<"$locked")"
         done
     done
