@@ -35,6 +35,7 @@ from tests.conftest import ROOT
 from tools.main import main
 
 PAGE = ROOT / "docs" / "scorers.md"
+README = ROOT / "README.md"
 EXAMPLE = ROOT / "examples" / "scorer"
 
 
@@ -44,8 +45,8 @@ class Block(NamedTuple):
     text: str
 
 
-def blocks() -> list[Block]:
-    text = PAGE.read_text(encoding="utf-8")
+def blocks(page: Path = PAGE) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
     found = re.findall(r"^```(\w+) ?([\w.]*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     return [Block(*block) for block in found]
 
@@ -83,6 +84,16 @@ def test_the_ten_lines_are_ten_and_score_as_the_page_says(tmp_path: Path) -> Non
     assert without_times(done.stdout + done.stderr) == without_times("\n".join(output))
     values = [json.loads(line)["value"] for line in (tmp_path / "scores.jsonl").read_text().splitlines()]
     assert values == [1.0, 0.0]
+
+
+def test_readme_shows_the_same_ten_lines_and_the_beginning_of_the_same_rows() -> None:
+    page = {block.name: block for block in blocks() if block.name}
+    shown = {block.name: block for block in blocks(README) if block.name}
+    assert list(shown) == list(page)
+    for name in ("my_scorer.py", "run.yaml"):
+        assert shown[name] == page[name]
+    (row,), first = shown["rows.jsonl"].text.splitlines(), json.loads(page["rows.jsonl"].text.splitlines()[0])
+    assert json.loads(row) == {name: value for name, value in first.items() if name != "llm_output"}
 
 
 @pytest.mark.parametrize("line", lines_without_a_file(), ids=range(len(lines_without_a_file())))
