@@ -40,7 +40,7 @@ def test_a_link_that_leads_nowhere_is_seen(text: str, said: list[str], tmp_path:
     assert list(broken(tmp_path / "page.md")) == said
 
 
-@pytest.mark.parametrize("name", ["architecture", "operations"])
+@pytest.mark.parametrize("name", ["architecture", "operations", "failure_modes", "security"])
 def test_readme_names_the_page_under_more(name: str) -> None:
     _, _, more = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## More\n")
     assert f"(docs/{name}.md)" in more

@@ -14,6 +14,7 @@ import importlib
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ ELSEWHERE = {
     "judge-check": "tests/tools/test_judge_check.py", "replay": "tests/tools/test_replay.py",
     "rescore": "tests/tools/test_rescore.py", "dead": "tests/tools/test_dead.py"}
 # Files that a command names and a user has: their own.
-THEIRS = frozenset({"run.yaml", "token.txt", "my_recipe.yaml", "my_scorer.py", "my_rows.jsonl", "rows.jsonl", ".env"})
+THEIRS = frozenset({"run.yaml", "token.txt", "my_recipe.yaml", "my_scorer.py", "my_rows.jsonl", "rows.jsonl", ".env",
+                    "labelled.jsonl"})
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*(\.[a-z]+)?")            # CONFIG, RUN, FILE.jsonl
 NOT_YET = frozenset({"evaluate"})                               # README says so of it
 NEEDS_GPU = re.compile(r"\dgpu|\.gpu\.|GPU=")
@@ -132,10 +134,15 @@ def check_make(words: list[str]) -> None:
         check_configuration("config/recipes/demo_cpu.yaml", settings["ARGS"].split())
 
 
+@cache
+def compose_services() -> dict[str, Any]:
+    stack = [yaml.safe_load((ROOT / file).read_text(encoding="utf-8")) for file in COMPOSE_FILES]
+    return {name: service for file in reversed(stack) for name, service in file["services"].items()}
+
+
 def check_docker(words: list[str]) -> None:
     assert words.pop(0) == "compose"
-    stack = [yaml.safe_load((ROOT / file).read_text(encoding="utf-8")) for file in COMPOSE_FILES]
-    services = {name: service for file in reversed(stack) for name, service in file["services"].items()}
+    services = compose_services()
     while words[0].startswith("-"):
         option, value = words.pop(0), words.pop(0)
         known = COMPOSE_FILES if option == "-f" else [name for one in services.values() for name in

@@ -20,6 +20,7 @@ from tools.metric_table import METRICS
 SECTIONS = "learner|generators|scorers|sampling|broker|data|evaluation|model"
 KEY = re.compile(rf"(?<![\w./-])(?:{SECTIONS})(?:\.[a-z_*][\w*]*)+")
 OTHER_KEYS = frozenset({"top.md"})      # whose `scorers.queue` is a key of --json: tests/tools/test_top.py
+PACKAGES = ("broker", "config", "generators", "learner", "scorers", "tools")
 SERVED = {metric.name for metric in METRICS}
 
 
@@ -76,3 +77,26 @@ def test_every_key_of_a_run_in_redis_is_on_the_page_of_the_architecture() -> Non
     _, _, table = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("\n## The keys\n")
     table = table.partition("\n## ")[0]
     assert [key for key in Keys("x").scripts() if f"`{key.removeprefix('rl:{x}:')}`" not in table] == []
+
+
+def shown_messages() -> Iterator[str]:
+    """What stands in the first column of docs/failure_modes.md between backticks, and is no name alone."""
+    text = (ROOT / "docs" / "failure_modes.md").read_text(encoding="utf-8")
+    for row in re.findall(r"^\| (.*?) \| ", text, flags=re.MULTILINE):
+        yield from (code for code in CODE.findall(row) if " " in code.strip() and not code.startswith("millrace "))
+
+
+def sources() -> str:
+    """All that this code may say, with texts that go over several lines in one."""
+    files = [path for name in PACKAGES for path in sorted((ROOT / name).rglob("*.py"))]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    return re.sub(r"[\"']\s*\n\s*f?[\"']", "", text)
+
+
+def test_every_message_of_the_page_of_failures_is_one_of_ours() -> None:
+    """Each part of it, between the marks for what changes, stands in the code as it stands there."""
+    code = sources()
+    found = list(dict.fromkeys(shown_messages()))
+    assert len(found) > 50
+    wrong = [(message, part) for message in found for part in message.split("…") if part.strip() and part not in code]
+    assert wrong == []
