@@ -11,6 +11,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
+from broker import keys
 from broker.keys import Keys
 from config.run import Run
 from tests.conftest import ROOT
@@ -76,7 +77,10 @@ def test_every_metric_of_an_alert_is_served() -> None:
 def test_every_key_of_a_run_in_redis_is_on_the_page_of_the_architecture() -> None:
     _, _, table = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("\n## The keys\n")
     table = table.partition("\n## ")[0]
-    assert [key for key in Keys("x").scripts() if f"`{key.removeprefix('rl:{x}:')}`" not in table] == []
+    others = re.findall(r"`([a-z]+(?:_[a-z]+|:[A-Z:-]+))`", keys.__doc__ or "")
+    assert len(others) > 5
+    names = [*(key.removeprefix("rl:{x}:") for key in Keys("x").scripts()), "scorers", *others]
+    assert [name for name in names if f"`{name}`" not in table] == []
 
 
 def shown_messages() -> Iterator[str]:
