@@ -53,6 +53,15 @@ class Stack:
             raise RuntimeError(f"compose {' '.join(words)} ended with {done.returncode}:\n{done.stdout[-2000:]}")
         return done.stdout
 
+    def down(self) -> None:
+        """Nothing of it is left, its volumes neither. Not every compose thinks of containers that `--scale` added."""
+        added = [container for service in ("scorer", "generator")
+                 for container in self.containers(service, all_of_them=True)
+                 if self.inspect(container)["Config"]["Labels"].get("com.docker.compose.container-number") != "1"]
+        if added:
+            self._ask("rm", "--force", *added)
+        self.compose("down", "--volumes")
+
     def containers(self, service: str, *, all_of_them: bool = False) -> list[str]:
         """Ids of the running containers of a service; of those that have ended, too, if asked."""
         words = ["ps", "--no-trunc", "--quiet", "--filter", f"label=com.docker.compose.project={self._project}",
@@ -71,6 +80,15 @@ class Stack:
         """Run a command inside."""
         return subprocess.run([self._engine, "exec", container, *words], check=False, capture_output=True, text=True,
                               timeout=timeout_s)
+
+    def log(self, container: str) -> str:
+        """All that it said, each line behind its time."""
+        return subprocess.run([self._engine, "logs", "--timestamps", container], check=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=ASK_S).stdout
+
+    def addresses(self, container: str) -> list[str]:
+        """Its numbers, one for each of its networks."""
+        return [network["IPAddress"] for network in self.inspect(container)["NetworkSettings"]["Networks"].values()]
 
     def size_bytes(self, image: str) -> int:
         """Of an image with all its layers."""
@@ -113,10 +131,6 @@ def wait_for(what: str, at_most_s: float, condition: Callable[[], Any]) -> Any:
     return answer
 
 
-def started_at(state: Mapping[str, Any]) -> float:
-    """Unix seconds of a container's start; engines write more digits than Python reads."""
-    text = str(state["StartedAt"])
-    whole, _, rest = text.partition(".")
-    zone = rest.lstrip("0123456789").strip() or "Z"
-    fraction = rest[:len(rest) - len(rest.lstrip("0123456789"))][:6]
-    return datetime.fromisoformat(f"{whole}.{fraction or '0'}{'+00:00' if zone == 'Z' else zone}").timestamp()
+def moment(text: str) -> float:
+    """Unix seconds of a time as engines write it; digits below a microsecond are left out."""
+    return datetime.fromisoformat(text).timestamp()

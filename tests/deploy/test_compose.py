@@ -12,6 +12,8 @@ import jsonschema
 import pytest
 import yaml
 
+from benchmarks.compose import SLEEPY
+from config.generators import FakeEngine
 from config.loading import load_run
 from tests.conftest import ROOT
 
@@ -96,17 +98,54 @@ def test_every_variable_is_in_the_example_with_its_default() -> None:
     assert {name: value for name, value in shown.items() if name in used} == used
 
 
+def learner_words(stack: Any) -> list[str]:
+    """What compose tells the learner, without LEARNER_ARGS."""
+    shell, flag, line = stack["services"]["learner"]["command"]
+    assert (shell, flag) == ("sh", "-c")
+    return line.removesuffix(" $LEARNER_ARGS").split()[4:]
+
+
 @pytest.mark.parametrize("engine", ["hf", "vllm"])
 def test_what_compose_tells_the_learner_is_a_run(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    shell, flag, line = OURS["learner"]["command"]
-    assert (shell, flag) == ("sh", "-c")
-    words = line.removesuffix(" $LEARNER_ARGS").split()[4:]
-    words = [word.replace("engine-hf", f"engine-{engine}") for word in words]
     monkeypatch.chdir(ROOT)
-    run = load_run(words)
+    run = load_run(learner_words(interpolated(ROOT / "compose.yaml", {"ENGINE": engine})))
     assert run.generators.engine.type == engine
     assert str(run.runs_dir) == "/runs"
     assert set(run.scorers.tasks) == {"math", "code"}
+
+
+@pytest.mark.parametrize("file", ["compose.yaml", "compose.gpu.yaml"])
+def test_the_scorer_that_a_recipe_names_is_the_runs(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    run = load_run(learner_words(interpolated(ROOT / file, {"RECIPE": "benchmarks/compose_own/sleepy.yaml"})))
+    assert run.scorers.tasks["math"].scorer.type == "custom"
+    assert run.scorers.tasks["code"].scorer.type == "code"
+
+
+def test_what_the_proof_of_scaling_tells_the_learner_is_a_run_of_the_fake_engine(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    words = learner_words(interpolated(ROOT / "compose.yaml", {"RECIPE": "benchmarks/compose_own/sleepy.yaml"}))
+    run = load_run(words + SLEEPY["LEARNER_ARGS"].split())
+    assert run.generators.engine == FakeEngine(answers=("one", "other"))
+
+
+def stages() -> dict[str, list[str]]:
+    """The lines of each target of the Dockerfile that has our code."""
+    text = (ROOT / "deploy/docker/Dockerfile").read_text(encoding="utf-8")
+    parts = [part.strip().splitlines() for part in re.split(r"^FROM ", text, flags=re.MULTILINE)[1:]]
+    return {first.split()[-1]: lines for first, *lines in parts if "COPY . ." in lines}
+
+
+def test_no_other_container_has_the_sandboxs_user() -> None:
+    users = {name: lines[-1] for name, lines in stages().items()}
+    assert users.pop("sandbox") == "USER 61064:61064"
+    assert set(users.values()) == {"USER 1000:1000"}, "RLIMIT_NPROC counts what a user has in all containers"
+
+
+def test_our_code_is_compiled_in_every_image_that_has_it() -> None:
+    for lines in stages().values():
+        assert lines[lines.index("COPY . .") + 1] == "RUN python -m compileall -q ."
 
 
 @pytest.mark.parametrize("lock", ["scorers", "learner"])
