@@ -240,6 +240,14 @@ def test_every_target_in_the_text_is_one(line: Line) -> None:
     assert line.command.split()[1] in TARGETS | {"prove-…"}
 
 
+@pytest.mark.parametrize("line", [line for line in (*mentions("python"), *mentions("millrace"))
+                                  if " --" in line.text and "…" not in line.text], ids=str)
+def test_every_program_in_the_text_takes_its_options(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parsed, not run."""
+    monkeypatch.chdir(ROOT)
+    check_words([word for word in line.words if word not in {"[key=value", "...]"}])
+
+
 def test_what_needs_a_gpu_or_another_machine_says_that_it_was_not_yet_run() -> None:
     unmarked = [str(line) for line in lines()
                 if (NEEDS_GPU.search(line.command) or ADDRESS.search(line.text)) and "not yet run" not in
