@@ -161,6 +161,20 @@ def scaling(stack: Stack) -> Iterator[Held]:
                f"{two:.2f} and {four:.2f} groups/s: {four / two:.2f}", four / two >= SCALING and is_same)
 
 
+def extras(stack: Stack) -> Iterator[Held]:
+    """The reward server with its scorers and the sandbox, asked over the port that it has on this machine; metrics."""
+    stack.down()
+    port = asks.free_port()
+    stack.variables |= {"RUN": "api", "API_PORT": str(port)}
+    stack.compose("--profile", "api", "--profile", "ops", "up", "-d", "--no-build", "redis", "sandbox", "api",
+                  "scorer-api", "metrics")
+    for what, body, score in asks.REQUESTS:
+        said = wait_for(f"a score of {what}", START_S, partial(asks.reward, port, body))
+        yield Held(f"`--profile api` scores {what}", f"{said['score']}: {said['reason']}", said["score"] == score)
+    said = wait_for("metrics", START_S, partial(asks.metrics, stack))
+    yield Held("`--profile ops` serves what Prometheus reads", said, is_held=True)
+
+
 def walls(stack: Stack) -> Iterator[Held]:
     """What a container can't do."""
     (sandbox,) = stack.containers("sandbox")
@@ -225,7 +239,8 @@ def told(name: str, part: Callable[[Stack], Iterator[Held]], stack: Stack) -> It
 
 
 PARTS: dict[str, Callable[[Stack], Iterator[Held]]] = {
-    "images": images, "demo": demo, "operated": operated, "resumed": resumed, "scaling": scaling}
+    "images": images, "demo": demo, "operated": operated, "resumed": resumed, "scaling": scaling,
+    "extras": extras}
 
 if __name__ == "__main__":
     sys.exit(main())

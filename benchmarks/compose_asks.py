@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import httpx
 
 from benchmarks.compose_stack import Stack, moment
 
@@ -27,6 +30,14 @@ for host in sys.argv[1:]:
             continue
         sys.exit(f"{host}:{port} can be reached")
 """
+_CASES = {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "3\n"]}
+REQUESTS = tuple(               # what is asked, with which body, and its score
+    (what, {"llm_output": answer, "verification_info": {"type": kind, "answer": reference}}, score)
+    for what, answer, kind, reference, score in (
+        ("a right answer", "\\boxed{1/2}", "math", {"value": "0.5"}, 1.0),
+        ("a right program", "```python\nprint(int(input()) + 1)\n```", "code", _CASES, 1.0),
+        ("a wrong program", "```python\nprint(int(input()))\n```", "code", _CASES, 0.0)))
+SCRAPE = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:9090/metrics', timeout=10).read().decode())"
 
 
 def _tool(stack: Stack, *words: str) -> str:
@@ -98,6 +109,30 @@ def rate(stack: Stack) -> float:
     before, began = scored(stack), time.monotonic()
     time.sleep(WINDOW_S)
     return (scored(stack) - before) / (time.monotonic() - began)
+
+
+def free_port() -> int:
+    """Of this machine's loopback."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+def reward(port: int, body: Mapping[str, Any]) -> Any:
+    """The reward server's answer, once it has one; nothing while nobody scores for it."""
+    try:
+        answer = httpx.post(f"http://127.0.0.1:{port}/reward", json=body, timeout=60.0)
+    except httpx.TransportError:
+        return None
+    return answer.json() if answer.status_code == httpx.codes.OK else None
+
+
+def metrics(stack: Stack) -> str | None:
+    """How many numbers `metrics` serves, once it sees Redis."""
+    if not (found := stack.containers("metrics")):
+        return None
+    lines = stack.execute(found[0], "python", "-c", SCRAPE).stdout.splitlines()
+    return f"{sum(line.startswith('millrace_') for line in lines)} numbers" if "millrace_up 1.0" in lines else None
 
 
 def version(stack: Stack) -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ASK_S = 120.0
-POLL_S = 0.5
+POLL_S = 2.0            # asking an engine costs it a good part of a second of processor time
 
 
 class NotInTime(Exception):
@@ -54,12 +54,10 @@ class Stack:
         return done.stdout
 
     def down(self) -> None:
-        """Nothing of it is left, its volumes neither. Not every compose thinks of containers that `--scale` added."""
-        added = [container for service in ("scorer", "generator")
-                 for container in self.containers(service, all_of_them=True)
-                 if self.inspect(container)["Config"]["Labels"].get("com.docker.compose.container-number") != "1"]
-        if added:
-            self._ask("rm", "--force", *added)
+        """Nothing of it is left, its volumes neither. Not every compose thinks of what `--scale` or a profile added."""
+        left = self._ask("ps", "--all", "--quiet", "--filter", f"label=com.docker.compose.project={self._project}")
+        if left:
+            self._ask("rm", "--force", *left.split())
         self.compose("down", "--volumes")
 
     def containers(self, service: str, *, all_of_them: bool = False) -> list[str]:
@@ -102,9 +100,9 @@ class Stack:
         """SIGKILL from outside. Returns the seconds until the engine has started the container again."""
         before = self.state(container)
         os.kill(int(before["Pid"]), signal.SIGKILL)
-        began = time.monotonic()
-        wait_for(f"the restart of {container[:12]}", 120.0, lambda: self._is_new(container, before))
-        return time.monotonic() - began
+        killed_at = time.time()
+        now = wait_for(f"the restart of {container[:12]}", 120.0, lambda: self._again(container, before))
+        return moment(now["StartedAt"]) - killed_at
 
     def redis(self, *words: str) -> str:
         """One command of redis-cli, inside the container of Redis."""
@@ -112,9 +110,9 @@ class Stack:
         done = self.execute(container, "sh", "-c", 'REDISCLI_AUTH=$REDIS_PASSWORD exec redis-cli "$@"', "sh", *words)
         return done.stdout.strip()
 
-    def _is_new(self, container: str, before: Any) -> bool:
+    def _again(self, container: str, before: Any) -> Any:
         now = self.state(container)
-        return bool(now["Running"]) and now["Pid"] != before["Pid"]
+        return now if now["Running"] and now["Pid"] != before["Pid"] else None
 
     def _ask(self, *words: str) -> str:
         return subprocess.run([self._engine, *words], check=True, capture_output=True, text=True,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from importlib import util
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from config.loading import load_run, to_yaml
 from config.run import API, Run
 from config.scorers import ScorerConfig
 from scorers.delivery import Delivery
+from scorers.gym_rows import LIBRARY as GYM_LIBRARY
 from scorers.scoring import all_tasks
 
 log = logging.getLogger(__name__)
@@ -45,7 +47,7 @@ def api_run(words: Sequence[str], runs_dir: Path = Path("runs")) -> Run:
     """The run `api`.
 
     Args:
-        words: `--config FILE` and `key=value`; without a file, every scorer of this version is in it.
+        words: `--config FILE` and `key=value`; without a file, every scorer of this version that can work is in it.
         runs_dir: where its private Redis lies, if it has one.
     Raises:
         ConfigError: a file that can't be read, an unknown key, a wrong value.
@@ -55,7 +57,7 @@ def api_run(words: Sequence[str], runs_dir: Path = Path("runs")) -> Run:
     if not any(word.startswith("--config") for word in words):
         below["scorers"]["tasks"] = {
             name: {"scorer": task.scorer.model_dump(mode="json") | (_MATH if task.scorer.type == "math" else {})}
-            for name, task in all_tasks().tasks.items() if _has_its_endpoint(task.scorer)}
+            for name, task in all_tasks().tasks.items() if _can_work(task.scorer)}
     return load_run(words, below=below, above={"name": API, "runs_dir": str(runs_dir)})
 
 
@@ -91,10 +93,14 @@ def tend(joined: Joined, server: str) -> None:
         log.warning("too_old requests=%d: forgotten", forgotten)
 
 
-def _has_its_endpoint(scorer: ScorerConfig) -> bool:
-    """Whether it asks no served model, or the environment says where that is: a worker proves what it serves."""
+def _can_work(scorer: ScorerConfig) -> bool:
+    """Whether what it needs is there, as far as we know: a worker proves all that it serves, and serves nothing if not.
+
+    A judge needs the address of its model, and reasoning-gym's rows that library, which not every scorer has.
+    """
     endpoint = getattr(scorer, "endpoint", None)
-    return not isinstance(endpoint, EndpointConfig) or bool(endpoint.urls)
+    has_library = scorer.type != "gym" or util.find_spec(GYM_LIBRARY) is not None
+    return has_library and (not isinstance(endpoint, EndpointConfig) or bool(endpoint.urls))
 
 
 def _written(link: Link, keys: Keys) -> str | None:

@@ -449,3 +449,13 @@ def test_the_reserved_name_is_the_servers_alone(tmp_path: Path, capsys: pytest.C
                                                 ("0.0.0.0", False), ("example.org", False)])
 def test_what_only_this_machine_reaches(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
+
+
+@pytest.mark.parametrize("has_library", [True, False])
+def test_what_needs_a_library_is_served_where_that_is_installed(has_library: bool,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: object() if has_library else None)
+    tasks = api_run([]).scorers.tasks
+    assert ("gym" in tasks) == has_library
+    assert {"math", "code", "instructions"} <= set(tasks)
+    assert not {"judge", "rubric", "tinyv"} & set(tasks), "no address in the environment of the tests"
