@@ -1,9 +1,11 @@
 """The journal: bytes a token, what writing a step costs beside the bare disk, and a long one from end to end.
 
-A step is written through `Journal.append` (encode, checksum, payload, fsync, record, fsync), and the same bytes by one
-write and one fsync to a file beside it. A journal of many groups is written, read and audited in a process of its own,
-whose peak memory is measured; its Redis is a run's private one. The demo is run, and says itself what part of its steps
-the journal is. Each number is beside its bar or its limit. In temporary folders, which are removed.
+A step is written through `Journal.append` (encode, checksum, payload, fsync, record, fsync) of groups that have arrived
+before, as they do while a learner waits; what it costs to make one ready then stands beside decoding it. The same bytes
+are written by one write and one fsync to a file beside the journal. A journal of many groups is written, read and
+audited in a process of its own, whose peak memory is measured; its Redis is a run's private one. The demo is run, and
+says itself what part of its steps the journal is. Each number is beside its bar or its limit. In temporary folders,
+which are removed.
 """
 
 from __future__ import annotations
@@ -25,13 +27,14 @@ from benchmarks.comparison import Comparison, Turn, take_turns, timed
 from benchmarks.demo_seeds import run_seed
 from benchmarks.groups import demo_run, made_up_rollout, scored
 from benchmarks.results import ROOT
-from broker import addresses, embedded
+from broker import addresses, codec, embedded
 from broker.connection import Link
 from broker.keys import Keys
 from broker.messages import ScoredGroup
 from learner.journal import Journal
 from learner.ledger import read_ledger, read_step
 from learner.metrics_file import read_metrics
+from learner.payloads import StepEncoder
 from learner.records import framed
 from tools.audit import audit
 
@@ -65,6 +68,7 @@ def measure(size: Size) -> list[Comparison]:
     what = f"{size.groups} groups of {size.completions} x {size.tokens:,} tokens"
     with tempfile.TemporaryDirectory() as folder:
         written, bare, payload_bytes = _write_steps(Path(folder), step, size.rounds)
+    prepared, decoded = _arrivals(step, size.rounds)
     tokens = sum(group.rollout.num_tokens for group in step)
     seconds, peak_mb = _long_journal(size)
     long = f"{size.long_steps * size.long_groups:,} groups written, read and audited"
@@ -73,6 +77,9 @@ def measure(size: Size) -> list[Comparison]:
                    other=[8.0], less_is_better=True),
         Comparison(what=f"write a step of {what}", unit="ms", less_is_better=True, beside=BARE,
                    ours=[turn.seconds * 1000 for turn in written], other=[turn.seconds * 1000 for turn in bare]),
+        Comparison(what="make these groups ready, as each arrives", unit="ms", less_is_better=True,
+                   ours=[turn.seconds * 1000 for turn in prepared], beside="to decode them from their entries",
+                   other=[turn.seconds * 1000 for turn in decoded]),
         Comparison(what=long, unit="s", ours=[seconds], beside="bar", other=[BAR_S], less_is_better=True),
         Comparison(what=f"{long}: peak memory", unit="MB", ours=[peak_mb], beside="bar", other=[BAR_MB],
                    less_is_better=True)]
@@ -112,10 +119,30 @@ def _write_steps(folder: Path, groups: Sequence[ScoredGroup], rounds: int) -> tu
         os.fsync(bare.fileno())
         return count
 
+    def turn() -> Turn:
+        for group in groups:
+            journal.prepare(group)
+        return timed(append)
+
     with (folder / "bare").open("xb", buffering=0) as bare:
-        turns = take_turns(lambda _: timed(append), lambda _: timed(write), rounds=rounds)
+        turns = take_turns(lambda _: turn(), lambda _: timed(write), rounds=rounds)
     journal.close()
     return *turns, len(payload)
+
+
+def _arrivals(groups: Sequence[ScoredGroup], rounds: int) -> tuple[list[Turn], list[Turn]]:
+    """The turns of making groups ready for their step, and of decoding them before."""
+    encoder = StepEncoder()
+    payloads = [codec.encode_scored_payload(group) for group in groups]
+
+    def prepare() -> int:
+        for group in groups:
+            encoder.prepare(group)
+        return len(groups)
+
+    def decode() -> int:
+        return len([codec.decode_scored_payload(payload) for payload in payloads])
+    return take_turns(lambda _: timed(prepare), lambda _: timed(decode), rounds=rounds)
 
 
 def _long_journal(size: Size) -> tuple[float, float]:

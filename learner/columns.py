@@ -7,43 +7,50 @@ them took longer than a fast disk takes for the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any
 
+import msgpack
+import numpy as np
 from numpy.typing import NDArray
 
 from broker.codec import checked
 from broker.messages import Completion, ScoredGroup
 from broker.trees import IDS, LOGPROBS, prompt_tree, scored_of
 
-Put = Callable[[Sequence[NDArray[Any]], str], list[int]]       # takes arrays of that type in; their lengths
-Get = Callable[[int, str], bytes]                              # the next array of that type, so many numbers
+Get = Callable[[int, str], bytes]       # the next array of that type, so many numbers
 SCORE = ("status", "value", "reason", "scorer", "version", "seconds", "components")
 _score = attrgetter(*SCORE)
 
 
-def columns_of(group: ScoredGroup, put: Put) -> dict[str, Any]:
-    """The group's columns. `put` is given the completions' arrays in order, then the prompt's."""
+def token_ids_of(group: ScoredGroup) -> list[NDArray[np.int32]]:
+    """The arrays of ids in the order in which `group_of` asks for them, the prompt's last."""
+    return [*(completion.token_ids for completion in group.rollout.completions), group.rollout.prompt.token_ids]
+
+
+def pack_columns(group: ScoredGroup) -> bytes:
+    """The group's columns, in msgpack."""
     rollout = group.rollout
     said = rollout.completions
-    tokens = put([completion.token_ids for completion in said], IDS)
-    put([completion.logprobs for completion in said], LOGPROBS)
-    return {"tokens": tokens, "spans": [_versions(completion) for completion in said],
-            "finish_reasons": [completion.finish_reason for completion in said],
-            "scores": list(zip(*map(_score, group.scores), strict=True)), "rewards": group.rewards,
-            "prompt": prompt_tree(rollout.prompt, lambda ids, dtype: put([ids], dtype)[0]),
-            "sampling": [rollout.generator, rollout.seconds, rollout.sampled_at, rollout.attempts],
-            "scoring": [group.worker, group.seconds, group.scored_at, group.attempts]}
+    packed: bytes = msgpack.packb({
+        "tokens": [len(completion.token_ids) for completion in said],
+        "spans": [_versions(completion) for completion in said],
+        "finish_reasons": [completion.finish_reason for completion in said],
+        "scores": list(zip(*map(_score, group.scores), strict=True)), "rewards": group.rewards,
+        "prompt": prompt_tree(rollout.prompt, lambda ids, _: len(ids)),
+        "sampling": [rollout.generator, rollout.seconds, rollout.sampled_at, rollout.attempts],
+        "scoring": [group.worker, group.seconds, group.scored_at, group.attempts]})
+    return packed
 
 
-def group_of(columns: Any, get: Get) -> ScoredGroup:
-    """The inverse of `columns_of`; every completion's text is "". Raises BadMessage.
+def group_of(packed: bytes, get: Get) -> ScoredGroup:
+    """The inverse of `pack_columns`; every completion's text is "". Raises BadMessage.
 
     Args:
-        get: asked in the order in which `put` was.
+        get: asked for the arrays of each type in their order.
     """
-    return checked(lambda: scored_of(_tree_of(columns, get)))
+    return checked(lambda: scored_of(_tree_of(msgpack.unpackb(packed), get)))
 
 
 def _versions(completion: Completion) -> list[int]:

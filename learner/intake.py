@@ -268,6 +268,7 @@ class Intake:
         else:
             self._empty_in_a_row = 0
             self.held[group.group_id] = group
+            self.journal.prepare(group)
 
     def _refuse_endless(self) -> None:
         most = self.run.learner.filters.max_empty_groups

@@ -82,6 +82,10 @@ class Journal:
         """Whether the group has an outcome."""
         return group_id in self.ledger.outcomes
 
+    def prepare(self, group: ScoredGroup) -> None:
+        """Do of `append` what can be done when a group arrives, before its step is whole. Nothing is written."""
+        self._encoder.prepare(group)
+
     def append(self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages, *, weights: str) -> None:
         """Make step `step` stand: payload, fsync, record, fsync. From here on it can be replayed.
 
@@ -107,6 +111,7 @@ class Journal:
                       "tokens": sum(group.rollout.num_tokens for group in groups), "weights": weights,
                       "fence": self.fence, "file": file, "offset": offset, "length": len(payload),
                       "crc32": checksum.result()}])
+        self._encoder.forget(group.group_id for group in groups)
 
     def end(self, ends: Mapping[str, Outcome]) -> None:
         """Write down groups that ended without training; one write and fsync for all. Raises as `append` does."""
@@ -114,6 +119,7 @@ class Journal:
         self._write([{"kind": "end", "id": group_id, "outcome": outcome.kind, "reason": outcome.detail,
                       "tokens": outcome.tokens, **({"facts": outcome.facts} if outcome.facts else {})}
                      for group_id, outcome in ends.items()])
+        self._encoder.forget(ends)
         self.check_fence()          # what stands behind a newer life's beginning is void: nothing may follow from it
 
     def retry(self, group_id: str, number: int) -> None:

@@ -15,7 +15,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from broker.errors import BadMessage, Permanent
 from broker.messages import ScoredGroup
 from broker.trees import IDS, LOGPROBS
-from learner.columns import columns_of, group_of
+from learner.columns import group_of, pack_columns, token_ids_of
 from learner.disk import sync, write_all
 
 log = logging.getLogger(__name__)
@@ -68,23 +68,32 @@ class StepEncoder:
 
     def __init__(self) -> None:
         self._buffer = np.empty(0, np.uint8)
+        self._maps: dict[str, tuple[ScoredGroup, bytes]] = {}      # of groups that wait for their step, by id
+
+    def prepare(self, group: ScoredGroup) -> None:
+        """Make the map of a group that has arrived: for a step of them that takes as long as a fast disk does."""
+        self._maps[group.group_id] = (group, pack_columns(group))
+
+    def forget(self, group_ids: Iterable[str]) -> None:
+        """Let go of groups that have ended."""
+        for group_id in group_ids:
+            self._maps.pop(group_id, None)
 
     def encode(self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages) -> memoryview:
         """The payload of one step, the groups in the order that they are trained in; it stands until the next call.
 
         The length of a msgpack map (u32), the map, all token ids (i32), all log-probabilities (f32); little-endian,
-        one behind the other. Where a group has an array, the map has its length. So each array is copied once: for a
-        step of two megabytes, the wire's bytes within bytes would take as long as the disk does.
+        one behind the other. In the map each group is msgpack of its own, and has the length of an array where that
+        belongs. So each array is copied once: for a step of two megabytes, the wire's bytes within bytes would take as
+        long as the disk does.
         """
-        arrays: dict[str, list[NDArray[Any]]] = {IDS: [], LOGPROBS: []}
-
-        def put(values: Sequence[NDArray[Any]], dtype: str) -> list[int]:
-            arrays[dtype] += values
-            return list(map(len, values))
-        tree = {"schema": PAYLOAD_SCHEMA, "step": step, "groups": [columns_of(group, put) for group in groups],
-                "advantages": [list(row) for row in advantages]}
+        arrays: dict[str, list[NDArray[Any]]] = {
+            IDS: [array for group in groups for array in token_ids_of(group)],
+            LOGPROBS: [completion.logprobs for group in groups for completion in group.rollout.completions]}
         sizes = {dtype: sum(map(len, own)) * np.dtype(dtype).itemsize for dtype, own in arrays.items()}
-        head = msgpack.packb({**tree, "ids_bytes": sizes[IDS]})
+        head = msgpack.packb({"schema": PAYLOAD_SCHEMA, "step": step, "ids_bytes": sizes[IDS],
+                              "groups": [self._known_map(group) for group in groups],
+                              "advantages": [list(row) for row in advantages]})
         position = _HEAD_BYTES.size + len(head)
         payload = self._room(position + sum(sizes.values()))
         payload[:position] = np.frombuffer(_HEAD_BYTES.pack(len(head)) + head, np.uint8)
@@ -92,6 +101,10 @@ class StepEncoder:
             np.concatenate(own, out=payload[position:position + sizes[dtype]].view(dtype))
             position += sizes[dtype]
         return payload.data
+
+    def _known_map(self, group: ScoredGroup) -> bytes:
+        prepared, known = self._maps.get(group.group_id, (None, b""))
+        return known if prepared is group else pack_columns(group)      # it may have come again, with other scores
 
     def _room(self, size: int) -> NDArray[np.uint8]:
         if len(self._buffer) < size:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgpack
 import pytest
 from hypothesis import given
-from numpy.typing import NDArray
 
 from broker.errors import BadMessage
 from broker.messages import ScoredGroup
-from learner.columns import columns_of, group_of
+from broker.trees import IDS, LOGPROBS
+from learner.columns import group_of, pack_columns, token_ids_of
 from tests.broker.test_codec import plain, scored_groups
 
 Columns = dict[str, Any]
@@ -21,12 +21,10 @@ Columns = dict[str, Any]
 
 def taken_apart(group: ScoredGroup) -> tuple[Columns, dict[str, list[bytes]]]:
     """Its columns by way of msgpack, and its arrays in one list a type."""
-    arrays: dict[str, list[bytes]] = {}
-
-    def put(values: Sequence[NDArray[Any]], dtype: str) -> list[int]:
-        arrays.setdefault(dtype, []).extend(array.astype(dtype).tobytes() for array in values)
-        return [len(array) for array in values]
-    columns: Columns = msgpack.unpackb(msgpack.packb(columns_of(group, put)))
+    logprobs = [completion.logprobs for completion in group.rollout.completions]
+    arrays = {dtype: [array.astype(dtype).tobytes() for array in own]
+              for dtype, own in ((IDS, token_ids_of(group)), (LOGPROBS, logprobs))}
+    columns: Columns = msgpack.unpackb(pack_columns(group))
     return columns, arrays
 
 
@@ -35,7 +33,7 @@ def put_together(columns: Any, arrays: dict[str, list[bytes]]) -> ScoredGroup:
         array = arrays[dtype].pop(0)
         assert len(array) == 4 * count
         return array
-    return group_of(columns, get)
+    return group_of(msgpack.packb(columns), get)
 
 
 @given(group=scored_groups())
@@ -83,4 +81,4 @@ def test_columns_that_mean_nothing_are_a_bad_message(harm: Callable[[Columns], N
 
 def test_what_is_no_group_is_a_bad_message() -> None:
     with pytest.raises(BadMessage, match="payload: KeyError: 'tokens'"):
-        group_of({}, lambda count, dtype: b"")
+        group_of(msgpack.packb({}), lambda count, dtype: b"")

@@ -69,7 +69,7 @@ def test_a_payload_is_a_map_and_two_arrays(lives: Lives) -> None:
     end = 4 + int.from_bytes(payload[:4], "little")
     tree = msgpack.unpackb(payload[4:end])
     assert (tree["schema"], tree["step"], tree["advantages"]) == (2, 0, [[0.5, -0.5], [0.5, -0.5]])
-    assert [group["tokens"] for group in tree["groups"]] == [[2, 2], [2, 2]]
+    assert [msgpack.unpackb(group)["tokens"] for group in tree["groups"]] == [[2, 2], [2, 2]]
     assert tree["ids_bytes"] == 4 * 2 * (2 + 2 + 2)                     # of two groups, two completions and a prompt
     assert np.frombuffer(payload[end:end + tree["ids_bytes"]], "<i4").tolist() == [7, 9, 7, 9, 1, 2] * 2
     assert np.frombuffer(payload[end + tree["ids_bytes"]:], "<f4").tolist() == [-0.5, -0.25] * 4
