@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from config.endpoint import EndpointConfig, base_url
 from config.rewards import FormatConfig, PenaltiesConfig
@@ -83,6 +83,12 @@ def reads(kind: str, of: str) -> bool:
 _COMPONENTS = frozenset({"bad_row", "cells", "edit", "failed_tries", "over_limit", "rule", "stated", "verifier"})
 
 
+def _without_password(url: str) -> str:
+    if "@" in url:
+        raise ValueError("no password in a sandbox's address: it travels with the run's configuration")
+    return url
+
+
 class PartConfig(Section):
     """Another scorer of the same answers, beside the task's own."""
 
@@ -145,7 +151,7 @@ class ScorersConfig(Section):
     sandbox: Literal["auto", "bubblewrap", "landlock", "fusion", "unsafe"] = "auto"
     """Where programs run. `auto`: at `sandbox_urls` where there are any, else in what this machine allows. `unsafe`:
     unprotected."""
-    sandbox_urls: tuple[str, ...] = ()
+    sandbox_urls: tuple[Annotated[str, AfterValidator(_without_password)], ...] = ()
     """Servers that speak SandboxFusion's API, for `fusion`."""
     retries: int = Field(3, ge=0)
     """Tries after a broken infrastructure before a completion is called unscorable."""

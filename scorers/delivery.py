@@ -5,6 +5,7 @@ The stream is the truth and a job is only its delivery, so a lost or doubled job
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import time
@@ -14,6 +15,7 @@ from typing import Any
 
 import redis
 from rq import Queue, SimpleWorker
+from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.timeouts import BaseDeathPenalty
 
@@ -23,7 +25,10 @@ from broker.work_meter import WorkMeter
 from config.scorers import QUEUES, QueueName
 from scorers.jobs import FUNCTION
 
+log = logging.getLogger(__name__)
+
 FAILURE_TTL_S = 300
+CALLBACKS = ("success", "failure", "stopped")        # functions beside its own that a job may name
 NO_TIMEOUT = -1
 GROUP_CHARS = 80            # of a group's id in a job's: a foreign entry's may be anything
 
@@ -60,6 +65,14 @@ class ScoringWorker(SimpleWorker):
             return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
         finally:
             self._meter.hold(1.0)
+
+    def execute_job(self, job: Job, queue: Queue) -> None:
+        """RQ's own, for what this project enqueues: RQ would run any function of this environment that a job names."""
+        if job.func_name == FUNCTION and not any(getattr(job, f"_{when}_callback_name") for when in CALLBACKS):
+            super().execute_job(job, queue)
+            return
+        log.error("job_refused job=%s function=%s: it is none of this project's", job.id, job.func_name)
+        job.delete()
 
     def _install_signal_handlers(self) -> None:
         super()._install_signal_handlers()      # type: ignore[no-untyped-call]

@@ -73,7 +73,7 @@ def test_every_benchmark_runs_and_its_numbers_are_positive() -> None:
     rows = [line.strip("| ").split(" | ") for line in shown.stdout.splitlines()
             if re.match(r"\| (?!what|--)", line) and not line.startswith("|---")]
     pool = 3 if (SHARED / "data").is_dir() else 1
-    assert len(rows) == 1 + 3 + 4 + 1 + pool + 1 + 3 + 2 + 2 + 1        # the hand-over of a smoke has one size of group
+    assert len(rows) == 1 + 3 + 5 + 1 + pool + 1 + 3 + 2 + 2 + 1        # the hand-over of a smoke has one size of group
     for what, _, ours, _, other, ratio in rows:
         assert all(float(number.split(" ")[0].replace(",", "")) > 0 for number in (ours, other, ratio)), what
     assert re.search(r"Commit \w+.*cores of .*Python 3", shown.stdout)

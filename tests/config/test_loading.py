@@ -102,6 +102,12 @@ def test_a_password_in_the_address_of_a_sandbox_is_refused_and_not_shown(load: L
     assert "planted" not in said
 
 
+def test_nor_does_one_get_into_a_runs_configuration_by_the_command_line(load: Load) -> None:
+    said = message_of(load, "scorers.sandbox_urls=[http://user:planted@one:8080]")
+    assert "no password in a sandbox's address" in said
+    assert "planted" not in said
+
+
 @pytest.mark.parametrize(("words", "text", "environment"), [
     ([], BASE + "  optimizer: {lr: 1e-6}\n", {}),
     ([], BASE, {"MILLRACE_LEARNER__OPTIMIZER__LR": "1e-6"}),

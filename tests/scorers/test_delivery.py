@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import threading
 import zlib
+from pathlib import Path
 from typing import Any
 
 import pytest
+from rq import Callback
 from rq.job import JOB_ID_PATTERN
 
 from broker.alive import Heartbeat
 from broker.connection import Link
 from broker.keys import Keys
+from scorers.jobs import FUNCTION
 from tests.broker.test_alive import wait_until
 from tests.scorers.station import ScriptedScorer, Station, make_run
 
@@ -56,6 +59,23 @@ def test_a_job_that_is_done_leaves_nothing_in_redis(station: Station) -> None:
             if key.startswith((b"rq:job:", b"rq:results:", b"rq:execution", b"rq:wip:", b"rq:queue:", b"rq:finished:"))]
     assert left == []
     assert station.delivery.carriers() == {}
+
+
+@pytest.mark.parametrize("words", [
+    {"f": "os.mkdir"},
+    {"f": FUNCTION, "on_success": Callback("os.mkdir")},
+    {"f": FUNCTION, "on_failure": Callback("os.mkdir")},
+])
+def test_a_job_of_another_function_is_refused_and_forgotten(
+        station: Station, words: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Who can write to Redis can put one on a queue."""
+    folder = tmp_path / "made"
+    job = station.delivery.queues["math"].enqueue(words.pop("f"), str(folder), **words)
+    station.work(ScriptedScorer())
+    assert not folder.exists()
+    assert f"job_refused job={job.id} function=" in caplog.text
+    assert not station.link.client.exists(f"rq:job:{job.id}")
+    assert station.queued_entries() == []
 
 
 def test_a_signal_that_came_before_rqs_own_handlers_is_heeded(station: Station) -> None:
