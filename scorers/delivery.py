@@ -15,6 +15,7 @@ from typing import Any
 
 import redis
 from rq import Queue, SimpleWorker
+from rq.exceptions import DeserializationError
 from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.timeouts import BaseDeathPenalty
@@ -68,10 +69,15 @@ class ScoringWorker(SimpleWorker):
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         """RQ's own, for what this project enqueues: RQ would run any function of this environment that a job names."""
-        if job.func_name == FUNCTION and not any(getattr(job, f"_{when}_callback_name") for when in CALLBACKS):
+        try:
+            functions = [job.func_name, *filter(None, (getattr(job, f"_{when}_callback_name") for when in CALLBACKS))]
+        except DeserializationError:            # written by another serializer, a pickle for instance
+            functions = ["?"]
+        if functions == [FUNCTION]:
             super().execute_job(job, queue)
             return
-        log.error("job_refused job=%s function=%s: it is none of this project's", job.id, job.func_name)
+        log.error("job_refused job=%s functions=%s: it is none of this project's", job.id,
+                  ",".join(map(str, functions)))
         job.delete()
 
     def _install_signal_handlers(self) -> None:

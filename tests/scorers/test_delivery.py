@@ -73,9 +73,20 @@ def test_a_job_of_another_function_is_refused_and_forgotten(
     job = station.delivery.queues["math"].enqueue(words.pop("f"), str(folder), **words)
     station.work(ScriptedScorer())
     assert not folder.exists()
-    assert f"job_refused job={job.id} function=" in caplog.text
+    assert f"job_refused job={job.id} functions=" in caplog.text
     assert not station.link.client.exists(f"rq:job:{job.id}")
     assert station.queued_entries() == []
+
+
+def test_a_job_that_is_no_json_is_refused_and_the_next_one_is_done(
+        station: Station, caplog: pytest.LogCaptureFixture) -> None:
+    job = station.delivery.queues["math"].enqueue(FUNCTION, ["1-0"])
+    station.link.client.hset(f"rq:job:{job.id}", "data", b"\x80\x04N.")
+    station.roll_out(0)
+    station.deliver()
+    station.work(scorer := ScriptedScorer())
+    assert f"job_refused job={job.id} functions=?" in caplog.text
+    assert scorer.seen == ["0"]
 
 
 def test_a_signal_that_came_before_rqs_own_handlers_is_heeded(station: Station) -> None:
