@@ -2,7 +2,8 @@
 
 In: the run and how many workers. Out: an exit code. A child that ends is started again, whoever ended it; one that
 fails again and again, each time within a minute, ends the pool. Its last words are in the log just above the pool's,
-and in Redis for a day, for the letter of the group that it died of.
+and in Redis for a day, for the letter of the group that it died of. The first worker has a start of the others
+(`scorers.first_worker`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import IO
 from broker import processes
 from broker.deaths import LAST_LINES, how_it_ended, record_death
 from broker.joining import Joined, let_the_learner_go_first, state_of
+from scorers.first_worker import FirstWorker
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +67,7 @@ class _Echo(threading.Thread):
 @dataclass(slots=True)
 class _Child:
     part: str
+    follows: bool = False       # started when the first worker is ready
     process: subprocess.Popen[bytes] | None = None
     echo: _Echo | None = None
     started: float = 0.0        # monotonic seconds
@@ -92,8 +95,10 @@ class Pool:
         """
         self._joined = joined
         self._arguments = arguments
-        self._children = [_Child("dispatcher"), *(_Child("worker") for _ in range(workers or
-                                                                                  joined.run.scorers.workers))]
+        self._first = FirstWorker()
+        count = workers or joined.run.scorers.workers
+        self._children = [_Child("worker"), _Child("dispatcher"),
+                          *(_Child("worker", follows=True) for _ in range(count - 1))]
 
     def run(self, stop: threading.Event) -> int:
         """Watch the children until the run ends or `stop` is set.
@@ -137,13 +142,17 @@ class Pool:
                 log.error("giving_up part=%s code=%d: it failed %d times in a row; why is in its last lines above",
                           child.part, code, child.failures)
                 return BAD_CONFIG if code == BAD_CONFIG else 1
-        if now >= child.not_before:
-            child.started = now
-            child.process = processes.spawn([sys.executable, "-m", "scorers", *self._arguments, "--part", child.part],
-                                            stderr=subprocess.PIPE)
-            assert child.process.stderr is not None          # noqa: S101 - for mypy
-            child.echo = _Echo(child.process.stderr)
+        if now >= child.not_before and (not child.follows or self._first.may_be_followed()):
+            self._start(child, now)
         return None
+
+    def _start(self, child: _Child, now: float) -> None:
+        command = [sys.executable, "-m", "scorers", *self._arguments, "--part", child.part]
+        is_first = child.part == "worker" and not child.follows
+        child.started = now
+        child.process = self._first.spawn(command) if is_first else processes.spawn(command, stderr=subprocess.PIPE)
+        assert child.process.stderr is not None          # noqa: S101 - for mypy
+        child.echo = _Echo(child.process.stderr)
 
     def _end(self) -> None:
         """SIGTERM to all, once: a second one would cut short the job that a worker is at."""
@@ -155,3 +164,4 @@ class Pool:
         for process in running:
             processes.wait(process, deadline - time.monotonic())
             processes.stop(process, 0)
+        self._first.close()

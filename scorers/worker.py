@@ -27,6 +27,7 @@ from config.run import API
 from config.scorers import QueueName
 from scorers import jobs
 from scorers.delivery import Delivery, ScoringWorker
+from scorers.first_worker import say_ready
 from scorers.group import GroupScorer
 from scorers.registry import served
 from scorers.reward_server.request_scorer import RequestScorer
@@ -62,6 +63,7 @@ def run_worker(joined: Joined, name: str, stop: threading.Event, wanted: Sequenc
         if not _prove(scorer, name, heartbeat, stop):
             return 0
         log.info("self_test passed worker=%s queues=%s", name, ",".join(queues))
+        say_ready()
         heartbeat.say("waiting for rollouts", queues=",".join(queues))
         worker = jobs.Worker(joined, scorer, name, heartbeat, stop)
         threading.Thread(target=_cut_short, args=(worker,), name="grace", daemon=True).start()

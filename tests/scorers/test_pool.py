@@ -5,10 +5,12 @@ Where only the watching matters, the children are a shell script in the interpre
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from broker.connection import Link
 from broker.keys import Keys
 from broker.processes import stop
 from broker.stats import snapshot
-from scorers import pool
+from scorers import first_worker, pool
 from scorers.__main__ import main
 from tests.broker.test_alive import wait_until
 from tests.broker.test_processes import is_running, wait_until_gone
@@ -29,6 +31,7 @@ part=${@: -1}
 echo $$ >> %s/$part
 %s
 trap 'echo TERM >> %s/signals; sleep 0.2; exit 0' TERM
+[ -z "$SCORER_READY" ] || eval "exec $SCORER_READY>&-"
 while :; do sleep 0.02; done
 """
 
@@ -104,6 +107,50 @@ def test_a_child_that_is_killed_is_started_again(station: Station, tmp_path: Pat
     killing.join()
     assert (len(children.pids("dispatcher")), len(children.pids("worker"))) == (2, 3)
     assert not any(map(is_running, children.all()))
+
+
+@pytest.mark.parametrize("because", ["ready", "killed", "slow"])
+def test_the_first_worker_has_a_start(station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                      because: str) -> None:
+    children = with_children(tmp_path, monkeypatch, does=f"[ $part = dispatcher ] || until [ -e {tmp_path}/go ]; do "
+                                                         "sleep 0.02; done")
+    monkeypatch.setattr(first_worker, "ALONE_S", 2.0 if because == "slow" else 60.0)
+    told = threading.Event()
+    alone: list[int] = []
+
+    def follow() -> None:
+        assert wait_until(lambda: children.pids("dispatcher") and children.pids("worker"))
+        time.sleep(0.5)                 # 25 looks of the pool
+        alone.extend(children.pids("worker"))
+        if because == "ready":
+            (tmp_path / "go").touch()
+        elif because == "killed":
+            os.kill(alone[0], signal.SIGKILL)
+        wait_until(lambda: len(children.pids("worker")) == (3 if because == "killed" else 2))
+        told.set()
+
+    following = threading.Thread(target=follow)
+    following.start()
+    assert pool.Pool(station.joined, []).run(told) == 0
+    following.join()
+    assert len(alone) == 1
+    assert len(children.pids("worker")) == (3 if because == "killed" else 2)
+    assert not any(map(is_running, children.all()))
+
+
+def test_a_real_worker_says_when_it_is_ready(station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_worker, "ALONE_S", math.inf)
+    monkeypatch.setenv("REDIS_URL", station.link.url)
+    first = first_worker.FirstWorker()
+    process = first.spawn([sys.executable, "-m", "scorers", "--run", "test", "--part", "worker"])
+    try:
+        assert wait_until(first.may_be_followed, timeout_s=60)
+        assert process.poll() is None, "its end would have been taken for it"
+    finally:
+        first.close()
+        stop(process, 0)
+        said = process.communicate()[1].decode()
+    assert "self_test passed" in said
 
 
 def test_the_end_is_one_signal_to_each_child_and_time_to_finish(station: Station, tmp_path: Path,
