@@ -10,10 +10,15 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import re
+import select
+import shlex
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +29,15 @@ POLL_S = 2.0            # asking an engine costs it a good part of a second of p
 
 class NotInTime(Exception):
     """What was waited for did not come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One bar."""
+
+    bar: str
+    measured: str
+    is_held: bool
 
 
 class Stack:
@@ -46,12 +60,43 @@ class Stack:
 
     def compose(self, *words: str, timeout_s: float = 900.0) -> str:
         """`docker compose WORDS`. Raises RuntimeError with its last lines where it fails."""
-        environment = os.environ | {"COMPOSE_PROJECT_NAME": self._project} | self.variables
-        done = subprocess.run([*self._compose, *words], cwd=self._root, env=environment, check=False, text=True,
+        done = subprocess.run([*self._compose, *words], cwd=self._root, env=self._environment(), check=False, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s)
         if done.returncode:
             raise RuntimeError(f"compose {' '.join(words)} ended with {done.returncode}:\n{done.stdout[-2000:]}")
         return done.stdout
+
+    def types(self, line: str, *, timeout_s: float = 900.0) -> str:
+        """A line of a page, in whose place of `docker compose` stands ours. Raises as `compose`."""
+        return self.compose(*shlex.split(line.removeprefix("docker compose ")), timeout_s=timeout_s)
+
+    def watches(self, line: str, pattern: str, at_most_s: float) -> str:
+        """A line of a page that goes on, typed at a terminal until it has said `pattern`; what matched. NotInTime."""
+        ours, theirs = pty.openpty()
+        words = [*self._compose, *shlex.split(line.removeprefix("docker compose "))]
+        process = subprocess.Popen(words, cwd=self._root, env=self._environment(), stdin=theirs, stdout=theirs,
+                                   stderr=theirs, start_new_session=True)
+        os.close(theirs)
+        said = ""
+        deadline = time.monotonic() + at_most_s
+        try:
+            while (found := re.search(pattern, said)) is None:
+                if time.monotonic() > deadline:
+                    raise NotInTime(f"{pattern} of `{line}` did not come within {at_most_s:.0f} s")
+                if select.select([ours], [], [], POLL_S)[0]:
+                    said += os.read(ours, 1 << 16).decode(errors="replace")
+        except OSError as error:            # a terminal whose last program has ended
+            raise NotInTime(f"`{line}` ended, and had said: {said[-300:]}") from error
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            os.close(ours)
+        return found[0].strip()[:60]
+
+    def volumes(self) -> list[str]:
+        """Of this project."""
+        return self._ask("volume", "ls", "--quiet", "--filter",
+                         f"label=com.docker.compose.project={self._project}").split()
 
     def down(self) -> None:
         """Nothing of it is left, its volumes neither. Not every compose thinks of what `--scale` or a profile added."""
@@ -109,6 +154,9 @@ class Stack:
         (container,) = self.containers("redis")
         done = self.execute(container, "sh", "-c", 'REDISCLI_AUTH=$REDIS_PASSWORD exec redis-cli "$@"', "sh", *words)
         return done.stdout.strip()
+
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {"COMPOSE_PROJECT_NAME": self._project} | self.variables
 
     def _again(self, container: str, before: Any) -> Any:
         now = self.state(container)

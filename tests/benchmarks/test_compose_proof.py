@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from benchmarks import compose_asks as asks
-from benchmarks.compose import Held, as_table, told
-from benchmarks.compose_stack import NotInTime, Stack, moment
+from benchmarks.compose import as_table, told
+from benchmarks.compose_stack import Held, NotInTime, Stack, moment
 
 
 class FakeStack:

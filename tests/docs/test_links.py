@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.pages import anchors, links
 from tests.conftest import ROOT
-from tests.docs.pages import anchors, links
 
 PAGES = sorted([*ROOT.glob("*.md"), *(path for folder in ("docs", "benchmarks", "examples", "deploy", "config")
                                       for path in (ROOT / folder).rglob("*.md"))])

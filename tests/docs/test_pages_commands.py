@@ -1,14 +1,15 @@
 """Commands of README, CONTRIBUTING, SECURITY and docs/*.md: each is one, with options and values that there are.
 
-Every command of a fenced block is *parsed*, by the program's own parser and by the configuration's; files that it names
-have to exist. That is less than to run it. `test_what_is_cheap_is_run` runs those of a small finished run for real, and
-`ELSEWHERE` names the file that runs each other verb of `millrace`. What needs a GPU or several machines says "not yet
-run" where it stands.
+Here every command of a fenced block is *parsed*, by the program's own parser and by the configuration's; files that it
+names have to exist. `test_what_is_cheap_is_run` runs those of a small finished run for real. `make prove-pages` types all
+as they stand, but those that are the part `pages` of `make prove-compose` or of the tests that
+`benchmarks.pages.ELSEWHERE` names. What needs a GPU or several machines says "not yet run" where it stands.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import importlib
 import re
@@ -21,16 +22,16 @@ from typing import Any
 import pytest
 import yaml
 
+from benchmarks.pages import ELSEWHERE, NOT_YET_RUN, REDIS_PAGE, Line, fences, lines, mentions, same, strays, wanted
 from broker.connection import check_url
 from config.loading import ConfigError, load_run
 from tests.conftest import ROOT
-from tests.docs.pages import Line, fences, lines, mentions, strays
 from tests.docs.small_run import make_small_run
 from tools.main import VERBS, main
 
 RAN_HERE = frozenset({"runs", "audit", "journal", "trace", "redis-cli", "top"})
 CONTROLS = {"pause": "pause", "drain": "drain", "resume": ""}      # and what the learner is asked for
-ELSEWHERE = {
+VERBS_TESTS = {
     "up": "tests/e2e/test_demo.py", "chaos": "tests/e2e/test_chaos_command.py", "doctor": "tests/tools/test_doctor.py",
     "metrics": "tests/tools/test_metrics.py", "rm": "tests/tools/test_remove.py", "score": "tests/tools/test_score.py",
     "judge-check": "tests/tools/test_judge_check.py", "replay": "tests/tools/test_replay.py",
@@ -250,16 +251,35 @@ def test_every_program_in_the_text_takes_its_options(line: Line, monkeypatch: py
 
 def test_what_needs_a_gpu_or_another_machine_says_that_it_was_not_yet_run() -> None:
     unmarked = [str(line) for line in lines()
-                if (NEEDS_GPU.search(line.command) or ADDRESS.search(line.text)) and "not yet run" not in
+                if (NEEDS_GPU.search(line.command) or ADDRESS.search(line.text)) and NOT_YET_RUN not in
                 line.text]
     assert unmarked == []
 
 
 def test_every_verb_is_on_a_page_and_is_run_by_a_test() -> None:
     assert {line.words[1] for line in lines() if line.words[0] == "millrace"} == VERBS.keys()
-    assert RAN_HERE | CONTROLS.keys() | ELSEWHERE.keys() == VERBS.keys()
-    for verb, file in ELSEWHERE.items():
+    assert RAN_HERE | CONTROLS.keys() | VERBS_TESTS.keys() == VERBS.keys()
+    for verb, file in VERBS_TESTS.items():
         assert re.search(rf"\b{verb}\b", (ROOT / file).read_text(encoding="utf-8")), (verb, file)
+
+
+def typed_in(name: str) -> set[str]:
+    """Commands in the source of a proof."""
+    tree = ast.parse((ROOT / "benchmarks" / name).read_text(encoding="utf-8"))
+    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return {same(value) for value in constants if isinstance(value, str)}
+
+
+def test_every_command_is_typed_by_somebody() -> None:
+    typed, composed = typed_in("typed_pages.py"), typed_in("compose_pages.py")
+    left = [str(line) for line in wanted() if line.words[0] != "curl" and same(line.command) not in typed]
+    assert left == [], "`make prove-pages` does not type them"
+    left = [str(line) for line in lines() if line.words[0] == "docker" and NOT_YET_RUN not in line.text
+            and same(line.command) not in composed]
+    assert left == [], "`make prove-compose` does not type them"
+    assert all((ROOT / file).is_file() for _, file in ELSEWHERE)
+    page = (ROOT / "tests" / "tools" / "test_redis_cli_page.py").read_text(encoding="utf-8")
+    assert f'"{REDIS_PAGE}"' in page
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
+from benchmarks.pages import CODE, FENCE, PAGES
 from broker import keys
 from broker.keys import Keys
 from config.run import Run
 from tests.conftest import ROOT
-from tests.docs.pages import CODE, FENCE, PAGES
 from tools.metric_table import METRICS
 
 SECTIONS = "learner|generators|scorers|sampling|broker|data|evaluation|model"

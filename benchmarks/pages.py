@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.conftest import ROOT
+from benchmarks.results import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAMS = frozenset({"millrace", "python", "make", "docker", "curl", "cp", "mkdir", "echo", "export", "git", "cd"})
@@ -16,6 +16,17 @@ PROMPT = "$ "
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=")
+
+
+RUNS = frozenset({"RUN", "first", "demo"})                  # names of a run: one command, whichever it names
+NOT_YET_RUN = "not yet run"                                 # says a line that needs a GPU or several machines
+ELSEWHERE = (                                               # who runs a command that `benchmarks.typed_pages` does not
+    (r"make test", ".ci/run"),
+    (r"millrace chaos \S+ --minutes \d+", "tests/e2e/test_chaos_command.py"),
+    (r"millrace dead (show|retry|purge) RUN .+", "tests/tools/test_dead.py"),
+    (r"millrace judge-check \S+ --task judge", "tests/tools/test_judge_check.py"),
+    (r"docker compose .+", "benchmarks/compose_pages.py"))
+REDIS_PAGE = "redis-cli.md"                                 # each of its commands: tests/tools/test_redis_cli_page.py
 
 
 class Line(NamedTuple):
@@ -77,6 +88,17 @@ def lines() -> list[Line]:
                 [line for line in block if is_command(line)]
             found += [Line(page, line) for line in typed]
     return list({str(line): line for line in found}.values())
+
+
+def same(command: str) -> str:
+    """The command, whatever the run is called and wherever the environment lies."""
+    return " ".join("RUN" if word in RUNS else word for word in command.replace(".venv/bin/", "").split())
+
+
+def wanted() -> list[Line]:
+    """Commands that `benchmarks.typed_pages` has to type: all but those that are run elsewhere, or not yet."""
+    return [line for line in lines() if line.page.name != REDIS_PAGE and NOT_YET_RUN not in line.text
+            and not any(re.fullmatch(pattern, same(line.command)) for pattern, _ in ELSEWHERE)]
 
 
 def strays() -> list[Line]:
