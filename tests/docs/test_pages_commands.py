@@ -1,8 +1,8 @@
 """Commands of README, CONTRIBUTING, SECURITY and docs/*.md: each is one, with options and values that there are.
 
 Here every command of a fenced block is *parsed*, by the program's own parser and by the configuration's; files that it
-names have to exist. `test_what_is_cheap_is_run` runs those of a small finished run for real. `make prove-pages` types all
-as they stand, but those that are the part `pages` of `make prove-compose` or of the tests that
+names have to exist. `test_what_is_cheap_is_run` runs those of a small finished run for real. `make prove-pages` types
+all as they stand, but those that are the part `pages` of `make prove-compose` or of the tests that
 `benchmarks.pages.ELSEWHERE` names. What needs a GPU or several machines says "not yet run" where it stands.
 """
 
