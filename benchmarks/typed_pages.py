@@ -277,6 +277,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--acts", default=",".join(ACTS), help=f"of {','.join(ACTS)}; default: all")
     parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
     args = parser.parse_args(argv)
+    signal.signal(signal.SIGINT, signal.default_int_handler)        # behind `&` it is ignored, here and in who is started
     commit = results.commit()
     lines = [*results.heading("Every command of the pages, typed"), "| what a person does | commands | seconds |",
              "|---|---|---|"]
