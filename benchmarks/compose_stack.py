@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import re
-import select
 import shlex
 import signal
 import subprocess
@@ -22,6 +19,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from benchmarks.terminal import NotSaid, watch
 
 ASK_S = 120.0
 POLL_S = 2.0            # asking an engine costs it a good part of a second of processor time
@@ -72,26 +71,12 @@ class Stack:
 
     def watches(self, line: str, pattern: str, at_most_s: float) -> str:
         """A line of a page that goes on, typed at a terminal until it has said `pattern`; what matched. NotInTime."""
-        ours, theirs = pty.openpty()
         words = [*self._compose, *shlex.split(line.removeprefix("docker compose "))]
-        process = subprocess.Popen(words, cwd=self._root, env=self._environment(), stdin=theirs, stdout=theirs,
-                                   stderr=theirs, start_new_session=True)
-        os.close(theirs)
-        said = ""
-        deadline = time.monotonic() + at_most_s
         try:
-            while (found := re.search(pattern, said)) is None:
-                if time.monotonic() > deadline:
-                    raise NotInTime(f"{pattern} of `{line}` did not come within {at_most_s:.0f} s")
-                if select.select([ours], [], [], POLL_S)[0]:
-                    said += os.read(ours, 1 << 16).decode(errors="replace")
-        except OSError as error:            # a terminal whose last program has ended
-            raise NotInTime(f"`{line}` ended, and had said: {said[-300:]}") from error
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            os.close(ours)
-        return found[0].strip()[:60]
+            found, _ = watch(words, pattern, cwd=self._root, env=self._environment(), at_most_s=at_most_s)
+        except NotSaid as error:
+            raise NotInTime(f"`{line}`: {error}") from None
+        return found.strip()[:60]
 
     def volumes(self) -> list[str]:
         """Of this project."""

@@ -11,112 +11,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
-import re
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from benchmarks import results
-from benchmarks.pages import Line, same, wanted
-from broker import processes
-
-WAIT_S = 300.0
-GRACE_S = 60.0
-POLL_S = 0.2
-LAST_CHARS = 400
-
-
-class Failed(Exception):
-    """A command did not do what its page says."""
-
-
-class Desk:
-    """A fresh clone, and somebody who types there."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "millrace"
-        subprocess.run(["git", "clone", "--quiet", results.ROOT, self.folder], check=True)
-        (self.folder / ".venv").symlink_to(results.ROOT / ".venv")
-        for file in self.folder.glob("*/*"):
-            os.utime(file, (0, 0))          # older than the environment, or make would install it again
-        os.utime(self.folder / "pyproject.toml", (0, 0))
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("MILLRACE_", "REDIS_URL"))}
-        self.environment = kept | {"PATH": f"{results.ROOT / '.venv' / 'bin'}:{os.environ['PATH']}",
-                                   "XDG_STATE_HOME": str(folder / "state")}
-        self._logs = folder / "logs"
-        self._logs.mkdir()
-        self.typed: list[tuple[str, float]] = []        # the page's line, and how long it took
-
-    def types(self, line: str, *, says: str = "", answer: str = "", within: str = ".", **swaps: str) -> str:
-        """One command, to its end. Returns what it said.
-
-        Args:
-            line: as the page has it.
-            says: what must be in its output.
-            answer: what is typed at its question.
-            within: the folder of the clone that it is typed in.
-            swaps: words of the page that stand for others.
-        Raises:
-            Failed: its exit code is not 0, or it says something else.
-        """
-        began = time.monotonic()
-        done = subprocess.run(["bash", "-c", _with(line, swaps)], cwd=self.folder / within, env=self.environment,
-                              check=False, input=answer, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=WAIT_S * 2)
-        if done.returncode or says not in done.stdout:
-            raise Failed(f"{line}: exit code {done.returncode}, said: {done.stdout[-LAST_CHARS:]}")
-        self._note(line, began)
-        return done.stdout
-
-    @contextlib.contextmanager
-    def keeps(self, line: str, *, until: Callable[[], object], stop: signal.Signals | None = signal.SIGTERM,
-              within: str = ".", **swaps: str) -> Iterator[Path]:
-        """One command that goes on, from the moment that `until` is true to the end of the block; yields its log.
-
-        Args:
-            stop: how it is told to end; None: it ends by itself.
-        Raises:
-            Failed: it ends before, or not with 0.
-        """
-        began = time.monotonic()
-        typed = Line(Path(), _with(line, swaps))
-        log = self._logs / f"{len(list(self._logs.iterdir()))}.log"
-        program = shutil.which(typed.words[0], path=self.environment["PATH"])
-        with log.open("wb") as stream:
-            process = processes.spawn([program or typed.words[0], *typed.words[1:]], cwd=self.folder / within,
-                                      env=self.environment | typed.variables, stdout=stream, stderr=stream)
-        try:
-            wait_until(line, lambda: processes.has_ended(process) or until())
-            if stop is not None and processes.has_ended(process):
-                raise Failed(f"{line}: it ended at once, and said: {_end_of(log)}")
-            yield log
-            if stop is not None:
-                process.send_signal(stop)
-            if not processes.wait(process, WAIT_S if stop is None else GRACE_S):
-                raise Failed(f"{line}: it does not end; it said: {_end_of(log)}")
-        finally:
-            code = processes.stop(process, 0)
-        if code:
-            raise Failed(f"{line}: exit code {code}, said: {_end_of(log)}")
-        self._note(line, began)
-
-    def steps(self, run: str) -> int:
-        """How many a run has trained."""
-        file = self.folder / "runs" / run / "metrics.jsonl"
-        return sum('"step"' in line for line in file.read_text().splitlines()) if file.exists() else 0
-
-    def _note(self, line: str, began: float) -> None:
-        self.typed.append((line, time.monotonic() - began))
-        sys.stdout.write(f"{self.typed[-1][1]:6.1f} s  {line}\n")
-        sys.stdout.flush()
+from benchmarks.desk import Desk, Failed, listens, wait_until
+from benchmarks.pages import same, wanted
 
 
 def before_a_run(desk: Desk) -> None:
@@ -136,7 +41,7 @@ def before_a_run(desk: Desk) -> None:
 
 def a_run(desk: Desk) -> None:
     """The demo, watched, held up for a moment, and drained after 21 steps."""
-    with desk.keeps("make demo", until=partial(desk.steps, "demo"), stop=None):
+    with desk.keeps("make demo", until=partial(desk.steps, "demo"), ends=True):
         with desk.keeps(".venv/bin/millrace metrics demo", until=lambda: listens(9090)):
             pass
         with desk.keeps(".venv/bin/millrace metrics demo --port 9400 --host 0.0.0.0", until=lambda: listens(9400)):
@@ -144,11 +49,8 @@ def a_run(desk: Desk) -> None:
         desk.types("millrace pause RUN", RUN="demo")
         desk.types(".venv/bin/millrace top demo --once", says="demo")
         json.loads(desk.types(".venv/bin/millrace top demo --once --json"))
-        with desk.keeps(".venv/bin/millrace top demo --json --every 10", until=lambda: True,
-                        stop=signal.SIGINT) as objects:
-            wait_until("an object of top", lambda: objects.read_text().startswith("{"))
-        with desk.keeps(".venv/bin/millrace top demo", until=lambda: True, stop=signal.SIGINT) as screen:
-            wait_until("a screen of top", lambda: "demo" in screen.read_text(errors="replace"))
+        desk.watches(".venv/bin/millrace top demo --json --every 10", r"(?m)^\{.*\}\s*$")
+        desk.watches(".venv/bin/millrace top demo", "rollouts")
         desk.types(".venv/bin/millrace redis-cli demo HGET 'rl:{demo}:where' 17")
         desk.types("millrace audit first", says="twice", first="demo")
         desk.types("millrace resume RUN", RUN="demo")
@@ -193,10 +95,10 @@ def roles_by_hand(desk: Desk) -> None:
     with contextlib.ExitStack() as terminals:
         opens = terminals.enter_context
         opens(desk.keeps(".venv/bin/python -m scorers serve --port 8000", until=lambda: listens(8000)))
-        opens(desk.keeps("python -m learner --config config/recipes/demo_cpu.yaml name=first", until=began, stop=None))
-        opens(desk.keeps(".venv/bin/python -m generators --run first", until=lambda: True, stop=None))
+        opens(desk.keeps("python -m learner --config config/recipes/demo_cpu.yaml name=first", until=began, ends=True))
+        opens(desk.keeps(".venv/bin/python -m generators --run first", until=lambda: True, ends=True))
         both = opens(desk.keeps(".venv/bin/python -m scorers --run first,api", until=lambda: True))
-        pools = [opens(desk.keeps(line, until=lambda: True, stop=None)) for line in (
+        pools = [opens(desk.keeps(line, until=lambda: True, ends=True)) for line in (
             ".venv/bin/python -m scorers --run first",
             ".venv/bin/python -m scorers --run first --queues math --workers 8",
             "python -m scorers --run first --workers 8")]
@@ -234,7 +136,7 @@ def the_end(desk: Desk) -> None:
         ("demo", "MILLRACE_LEARNER__OPTIMIZER__LR=1e-4 .venv/bin/millrace up config/recipes/demo_cpu.yaml"),
         ("first", "millrace up config/recipes/demo_cpu.yaml name=first"),
     ):
-        with desk.keeps(line, until=partial(desk.steps, run), stop=None):
+        with desk.keeps(line, until=partial(desk.steps, run), ends=True):
             desk.types("millrace drain RUN", RUN=run)
         desk.types("millrace rm demo", demo=run, answer=f"{run}\n")
     desk.types("make clean")
@@ -244,40 +146,12 @@ ACTS: dict[str, Callable[[Desk], None]] = {act.__name__: act for act in (
     before_a_run, a_run, a_finished_run, roles_by_hand, services, the_end)}
 
 
-def listens(port: int) -> bool:
-    """Whether somebody does on this machine."""
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-        return True
-    return False
-
-
-def wait_until(what: str, condition: Callable[[], object]) -> None:
-    """Raises Failed, which names it."""
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise Failed(f"{what}: not within {WAIT_S:.0f} s")
-        time.sleep(POLL_S)
-
-
-def _with(line: str, swaps: dict[str, str]) -> str:
-    command = Line(Path(), line).command
-    for word, other in swaps.items():
-        command = re.sub(rf"\b{word}\b", other, command)
-    return command
-
-
-def _end_of(log: Path) -> str:
-    return log.read_text(errors="replace")[-LAST_CHARS:]
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Type everything; show what came of it, and write it down if asked."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.typed_pages", description="Every command of the pages.")
     parser.add_argument("--acts", default=",".join(ACTS), help=f"of {','.join(ACTS)}; default: all")
     parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
     args = parser.parse_args(argv)
-    signal.signal(signal.SIGINT, signal.default_int_handler)        # behind `&` it is ignored, here and in who is started
     commit = results.commit()
     lines = [*results.heading("Every command of the pages, typed"), "| what a person does | commands | seconds |",
              "|---|---|---|"]
