@@ -23,6 +23,21 @@ from benchmarks import results
 from benchmarks.desk import Desk, Failed, listens, wait_until
 from benchmarks.pages import same, wanted
 
+# A scorer of one's own for the demo's rows, as examples/scorer has one for letters.
+OWN = """
+from scorers.custom import SimpleScorer
+
+class Letter(SimpleScorer):
+    name, version = "letter", "1"
+
+    def __init__(self, *, ignore_case: bool) -> None:
+        pass
+
+    def score(self, text, verification_info):
+        value = verification_info["answer"]["value"]
+        return self.scored(value in text, f"looked for {value}")
+"""
+
 
 def before_a_run(desk: Desk) -> None:
     """What a newcomer looks at."""
@@ -31,8 +46,10 @@ def before_a_run(desk: Desk) -> None:
     desk.types("millrace up config/recipes/demo_cpu.yaml --dry-run", says="-m learner")
     desk.types(".venv/bin/python -m learner --config config/recipes/demo_cpu.yaml --print-config", says="max_lag")
     desk.types("millrace score rows.jsonl --config run.yaml --out scores.jsonl", within="examples/scorer")
-    for own in ("my_recipe.yaml", "my_scorer.py", "my_rows.jsonl"):
-        (desk.folder / own).touch()
+    for theirs in ("my_recipe.yaml", "my_rows.jsonl"):
+        (desk.folder / theirs).touch()
+    (desk.folder / "my_scorer.py").write_text(OWN)
+    shutil.copy(desk.folder / "examples" / "scorer" / "run.yaml", desk.folder)
     desk.types("cp .env.example .env")
     desk.types("mkdir -p own && cp my_recipe.yaml my_scorer.py my_rows.jsonl own/")
     for line in ("echo 'RUN=first' >> .env", "echo 'OWN=./own' >> .env", "echo 'RECIPE=own/my_recipe.yaml' >> .env"):
@@ -73,8 +90,7 @@ def a_finished_run(desk: Desk) -> None:
     desk.types("millrace replay RUN --steps 10-20", says="20", RUN="demo")
     desk.types("millrace rescore RUN --scorer math", RUN="demo")
     desk.types("millrace rescore RUN --scorer math scorers.tasks.math.scorer.require_box=false", RUN="demo")
-    desk.types("millrace rescore RUN --scorer letter --config examples/scorer/run.yaml --out differences.jsonl",
-               RUN="demo")
+    desk.types("millrace rescore RUN --scorer letter --config run.yaml --out differences.jsonl", RUN="demo")
     desk.types("millrace dead list RUN", RUN="demo")
     desk.types(".venv/bin/millrace redis-cli demo XRANGE 'rl:{demo}:dead' - +")
     desk.types(".venv/bin/millrace redis-cli demo XREVRANGE 'rl:{demo}:weights' + - COUNT 1", says="version")
@@ -114,7 +130,6 @@ def roles_by_hand(desk: Desk) -> None:
 def services(desk: Desk) -> None:
     """The reward server as its page starts it, and the sandbox."""
     (desk.folder / "token.txt").write_text("a-token-of-forty-characters-for-one-test")
-    shutil.copy(desk.folder / "examples" / "scorer" / "run.yaml", desk.folder / "run.yaml")
     with (desk.keeps(".venv/bin/python -m scorers serve", until=lambda: listens(8000)),
           desk.keeps(".venv/bin/python -m scorers --run api --workers 8", until=lambda: True) as pool):
         wait_until("its scorers", lambda: "self_test passed" in pool.read_text(errors="replace"))
