@@ -49,13 +49,12 @@ class Desk:
         self._logs.mkdir()
         self.typed: list[tuple[str, float]] = []        # the page's line, and how long it took
 
-    def types(self, line: str, *, says: str = "", answer: str = "", within: str = ".", **swaps: str) -> str:
+    def types(self, line: str, *, says: str = "", within: str = ".", **swaps: str) -> str:
         """One command, to its end. Returns what it said.
 
         Args:
             line: as the page has it.
             says: what must be in its output.
-            answer: what is typed at its question.
             within: the folder of the clone that it is typed in.
             swaps: words of the page that stand for others.
         Raises:
@@ -63,8 +62,8 @@ class Desk:
         """
         began = time.monotonic()
         done = subprocess.run(["bash", "-c", _with(line, swaps)], cwd=self.folder / within, env=self.environment,
-                              check=False, input=answer, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=WAIT_S * 2)
+                              check=False, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=WAIT_S * 2)
         if done.returncode or says not in done.stdout:
             raise Failed(f"{line}: exit code {done.returncode}, said: {done.stdout[-LAST_CHARS:]}")
         self._note(line, began)
@@ -100,17 +99,17 @@ class Desk:
             raise Failed(f"{line}: exit code {code}, said: {_end_of(log)}")
         self._note(line, began)
 
-    def watches(self, line: str, pattern: str) -> None:
-        """One command that goes on, at a terminal, until it has said `pattern`; then Ctrl-C. Raises Failed."""
+    def watches(self, line: str, pattern: str, answer: str = "", **swaps: str) -> None:
+        """One command at a terminal, until it has said `pattern`; then `answer`, or Ctrl-C. Raises Failed."""
         began = time.monotonic()
-        words = Line(Path(), line).words
+        words = Line(Path(), _with(line, swaps)).words
         try:
             _, code = watch([self._program(words), *words[1:]], pattern, cwd=self.folder, env=self.environment,
-                            at_most_s=WAIT_S)
+                            at_most_s=WAIT_S, answer=answer)
         except NotSaid as error:
             raise Failed(f"{line}: {error}") from None
         if code:
-            raise Failed(f"{line}: exit code {code} after Ctrl-C")
+            raise Failed(f"{line}: exit code {code} after {answer or 'Ctrl-C'}")
         self._note(line, began)
 
     def steps(self, run: str) -> int:

@@ -1,4 +1,4 @@
-"""A command at a terminal that is watched until it has said something, and then gets a Ctrl-C.
+"""A command at a terminal that is watched until it has said something, and then gets an answer or a Ctrl-C.
 
 In: words and a pattern. Out: what matched, and the exit code. Used by the proofs that type the pages' commands: many
 draw a screen only where there is a terminal.
@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-END_S = 20.0        # from Ctrl-C to its end
+END_S = 60.0        # from that to its end
 POLL_S = 0.5
 LAST_CHARS = 400
 
@@ -27,9 +27,11 @@ class NotSaid(Exception):
 
 
 def watch(words: Sequence[str | Path], pattern: str, *, cwd: Path, env: Mapping[str, str],
-          at_most_s: float) -> tuple[str, int]:
+          at_most_s: float, answer: str = "") -> tuple[str, int]:
     """Start `words` and read until `pattern` matches. Returns the match and the exit code, negative for a signal.
 
+    Args:
+        answer: what is typed then; Ctrl-C without one.
     Raises:
         NotSaid: see there.
     """
@@ -41,11 +43,14 @@ def watch(words: Sequence[str | Path], pattern: str, *, cwd: Path, env: Mapping[
     os.close(theirs)
     try:
         found = _read_until(ours, pattern, at_most_s)
-        os.killpg(process.pid, signal.SIGINT)
+        if answer:
+            os.write(ours, f"{answer}\n".encode())
+        else:
+            os.killpg(process.pid, signal.SIGINT)
         _read_to_the_end(ours, process)
         return found, process.wait(END_S)
     except subprocess.TimeoutExpired:
-        raise NotSaid(f"it does not end within {END_S:.0f} s of Ctrl-C") from None
+        raise NotSaid(f"it does not end within {END_S:.0f} s of {answer or 'Ctrl-C'}") from None
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -153,7 +153,7 @@ def the_end(desk: Desk) -> None:
     ):
         with desk.keeps(line, until=partial(desk.steps, run), ends=True):
             desk.types("millrace drain RUN", RUN=run)
-        desk.types("millrace rm demo", demo=run, answer=f"{run}\n")
+        desk.watches("millrace rm demo", r"\?", demo=run, answer="y")
     desk.types("make clean")
 
 
