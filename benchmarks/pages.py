@@ -16,8 +16,6 @@ PROMPT = "$ "
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=")
-
-
 RUNS = frozenset({"RUN", "first", "demo"})                  # names of a run: one command, whichever it names
 NOT_YET_RUN = "not yet run"                                 # says a line that needs a GPU or several machines
 ELSEWHERE = (                                               # who runs a command that `benchmarks.typed_pages` does not

@@ -1,7 +1,7 @@
 """The first worker of a pool starts alone; the others follow when it is ready, has ended, or has had its time.
 
 Where processors are scarce, workers that start together get ready together, late: each needs seconds of processor time
-for its libraries and its self-test. One after the other, the first group is scored in half the time. Used by
+for its libraries and its self-test. With the first one ahead of the others, the first group is scored sooner. Used by
 `scorers.pool` and `scorers.worker`.
 """
 
