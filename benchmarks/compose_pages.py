@@ -45,6 +45,7 @@ def in_the_middle(stack: Stack) -> Iterator[Held]:
     wait_for("version 1", START_S, lambda: asks.version(stack) >= 1)
     for line, pattern in WATCHED:
         yield Held(f"`{line}`", stack.watches(line, pattern, START_S), is_held=True)
+    stack.types("docker compose ps")
     stack.types("docker compose up -d --scale scorer=4 --scale generator=2")
     more = {service: len(stack.containers(service)) for service in ("scorer", "generator")}
     stack.types("docker compose up -d --scale scorer=1 --scale generator=2")
