@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -167,6 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--acts", default=",".join(ACTS), help=f"of {','.join(ACTS)}; default: all")
     parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
     args = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))    # nothing that it started outlives it
     commit = results.commit()
     lines = [*results.heading("Every command of the pages, typed"), "| what a person does | commands | seconds |",
              "|---|---|---|"]
