@@ -32,7 +32,7 @@ demo: $(INSTALLED)     ## a whole run on this machine: watch a small model learn
 	@.venv/bin/millrace up config/recipes/demo_cpu.yaml $(OVERRIDES)
 
 test: $(INSTALLED)     ## every test, JOBS at once (ARGS="tests/broker -k lease": a part of it)
-	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
 check: $(INSTALLED)    ## ruff and mypy
 	@.venv/bin/ruff check .

@@ -18,17 +18,11 @@ __all__ = ["ROOT", "SHARED", "RedisServer", "free_port"]
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
-WHOLE_RUNS = frozenset({"protocol", "chaos", "e2e", "benchmarks"})      # folders whose tests take a minute each
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """On which Redis the tests run that name none."""
     parser.addoption("--redis", choices=[*SERVERS], default=RedisServer.version, help="version of the redis-server")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole runs first: one that begins last keeps one core busy, and the others idle."""
-    items.sort(key=lambda item: item.path.parent.name not in WHOLE_RUNS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
