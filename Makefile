@@ -10,7 +10,7 @@ SHELL := /bin/bash
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
 INSTALLED := .venv/installed-$(FLAVOUR)
 PYTHON_IN_VENV := .venv/bin/python
-PACKAGES := config broker generators scorers learner tools benchmarks
+PACKAGES := config tasks broker generators scorers learner tools benchmarks
 
 JOBS ?= 2
 ENGINE ?= hf
@@ -34,54 +34,56 @@ demo: $(INSTALLED)     ## a whole run on this machine: watch a small model learn
 test: $(INSTALLED)     ## every test, JOBS at once (ARGS="tests/broker -k lease": a part of it)
 	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
-check: $(INSTALLED)    ## ruff and mypy
+check: $(INSTALLED)    ## ruff, its format, and mypy
 	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check --quiet .
 	@.venv/bin/mypy $(PACKAGES)
 
-fix: $(INSTALLED)      ## what ruff can mend by itself
+fix: $(INSTALLED)      ## mend what ruff can mend by itself, and format
 	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
 
 bench: $(INSTALLED)    ## the numbers of benchmarks/RESULTS.md, measured here
 	@$(PYTHON_IN_VENV) -m benchmarks $(ARGS)
 
 prove-demo: $(INSTALLED)    ## does the demo learn? ten seeds, one with ENGINE=vllm; the table goes to benchmarks/RESULTS.md
-	@$(PYTHON_IN_VENV) -m benchmarks.demo_seeds --engine $(ENGINE) --seeds $(if $(filter vllm,$(ENGINE)),0,0-9) --write $(ARGS)
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.demo_seeds --engine $(ENGINE) --seeds $(if $(filter vllm,$(ENGINE)),0,0-9) --write $(ARGS)
 
 prove-attacks: $(INSTALLED)    ## does the code scorer hold? every attack in every shape of rows, behind both walls, five minutes
-	@CORPUS=all $(PYTHON_IN_VENV) -m pytest tests/scorers/test_code_corpus.py $(ARGS)
+	@CORPUS=all $(PYTHON_IN_VENV) -m pytest tests/scorers/code/test_corpus.py $(ARGS)
 
 prove-mbpp: $(INSTALLED)    ## does it tell right from wrong? MBPP's solutions and mutants; the table goes to benchmarks/RESULTS.md
-	@$(PYTHON_IN_VENV) -m benchmarks.mbpp --write $(ARGS)
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.mbpp --write $(ARGS)
 
 prove-rewards: $(INSTALLED)    ## right rewards while answers hang and scorers are killed; the table goes to benchmarks/RESULTS.md
-	@$(PYTHON_IN_VENV) -m benchmarks.rewards_under_fire --write $(ARGS)
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.rewards_under_fire --write $(ARGS)
 
 prove-resume: $(INSTALLED)    ## is a killed and resumed learner the one that was not? bit for bit; the table goes to benchmarks/RESULTS.md
-	@$(PYTHON_IN_VENV) -m benchmarks.exact_resume --write $(ARGS)
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.exact_resume --write $(ARGS)
 
 prove-chaos: $(INSTALLED)    ## 50 kills of each role, nothing lost, nothing twice; goes on where it was interrupted; the table goes to benchmarks/RESULTS.md
-	@$(PYTHON_IN_VENV) -m benchmarks.chaos --write $(ARGS)
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.chaos --write $(ARGS)
 
 prove-chaos-demo: $(INSTALLED)    ## the demo with a kill every 40 s beside the demo without; the table goes to benchmarks/RESULTS.md
-	@$(PYTHON_IN_VENV) -m benchmarks.chaos_demo --write $(ARGS)
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.chaos_demo --write $(ARGS)
 
 prove-lag: $(INSTALLED)    ## is every token's lag bounded? a generator twenty times slower, one that stands still for a minute; the table goes to benchmarks/RESULTS.md
-	@$(PYTHON_IN_VENV) -m benchmarks.lag --write $(ARGS)
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.lag --write $(ARGS)
 
 prove-bottleneck: $(INSTALLED)    ## does `millrace top` name what holds a run up, and what one more of it gives? four made situations; the table goes to benchmarks/RESULTS.md
-	@$(PYTHON_IN_VENV) -m benchmarks.bottleneck --write $(ARGS)
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.bottleneck --write $(ARGS)
 
 prove-protocol: $(INSTALLED)    ## 200,000 random actions of the protocol on Redis 6.2 and 7, and each of its rules taken out; goes on where it was interrupted
 	@scripts/redis7.sh
-	@$(PYTHON_IN_VENV) -m benchmarks.protocol --write $(ARGS)
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.protocol --write $(ARGS)
 
 COMPOSE ?= docker compose
 CONTAINERS ?= docker
 prove-compose: $(INSTALLED)    ## the demo in containers: scaled, killed, taken down and up (COMPOSE="docker compose", CONTAINERS=docker); as root
-	@$(PYTHON_IN_VENV) -m benchmarks.compose --compose "$(COMPOSE)" --engine $(CONTAINERS) --write $(ARGS)
+	@$(PYTHON_IN_VENV) -m benchmarks.compose.proof --compose "$(COMPOSE)" --engine $(CONTAINERS) --write $(ARGS)
 
 prove-pages: $(INSTALLED)      ## every command of README and docs/, typed in a fresh clone; the table goes to benchmarks/RESULTS.md
-	@$(PYTHON_IN_VENV) -m benchmarks.typed_pages --write $(ARGS)
+	@$(PYTHON_IN_VENV) -m benchmarks.pages.proof --write $(ARGS)
 
 lock: $(INSTALLED)     ## write requirements/*.txt anew from pyproject.toml
 	@scripts/lock.sh write

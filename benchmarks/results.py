@@ -1,7 +1,7 @@
 """Where numbers are kept: benchmarks/RESULTS.md, each block under a heading with commit, machine and date.
 
 In: lines of Markdown. Out: the same under a heading, on the terminal and, if asked, at the end of the file. Used by
-`python -m benchmarks` and `python -m benchmarks.demo_seeds`. Without git the commit is said to be unknown.
+`python -m benchmarks` and `python -m benchmarks.proofs.demo_seeds`. Without git the commit is said to be unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from broker import embedded
+from broker.private_redis import server
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
@@ -27,7 +27,7 @@ def heading(title: str, *, redis: str = "") -> list[str]:
         redis: its version; that of the private one which runs have here, unless told otherwise.
     """
     before = os.getloadavg()[0]
-    redis = redis or redis_version(embedded.executable())
+    redis = redis or redis_version(server.executable())
     return [f"## {title}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "",
             f"Commit {commit()}; {machine()}, Redis {redis}; load average of the minute before: {before:.1f}.", ""]
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from broker import embedded
 from broker.connection import Link
 from broker.errors import PipelineError
 from broker.keys import Keys
-from broker.stats import keys_of
+from broker.monitoring.snapshot import keys_of
+from broker.private_redis import server
 from config.loading import ConfigError, from_yaml, redis_url
 from config.run import Run
 
@@ -65,7 +65,7 @@ def find_redis(name: str, runs_dir: Path) -> str:
     """
     if url := redis_url():
         return url.get_secret_value()
-    found = embedded.find(name, runs_dir)
+    found = server.find(name, runs_dir)
     if found is None:
         raise NoRun(f"no redis for run {name}: set REDIS_URL, or start the run with `millrace up CONFIG` first")
     return found

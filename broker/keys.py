@@ -1,12 +1,14 @@
 """Every key of a run in Redis, under `rl:{NAME}:`. The braces are literal: they keep a run on one cluster slot.
 
-The keys of the protocol are described in lua/keys.lua. Beside them there are `alive:ROLE:ID` (`broker.alive`),
-`died:HOST-PID` (`broker.deaths`) and the hash `scorers`, the pool's counters (`broker.tally`): people read them, dead
-letters quote them, and the dispatcher reads what a group costs.
+The keys of the protocol are described in lua/keys.lua. Beside them there are `alive:ROLE:ID`
+(`broker.monitoring.heartbeat`), `died:HOST-PID` (`broker.monitoring.crash_reports`) and the hash `scorers`, the pool's
+counters (`broker.monitoring.counters`): people read them, dead letters quote them, and the dispatcher reads what a
+group costs.
 
 What workers share who ask a served model: `calls:ENDPOINT`, its calls under way, `pace:ENDPOINT`, when the next one is
 due, `claims:ENDPOINT`, who wants more of them, and `longest:ENDPOINT`, who of these has wanted it for longest
-(`scorers.shared_limits`); `replies:PERIOD:DIGIT`, what it has said (`scorers.reply_cache`). All of them expire.
+(`scorers.served_model.concurrency_limits`); `replies:PERIOD:DIGIT`, what it has said (`scorers.served_model.cache`).
+All of them expire.
 
 Weights for generators that do not see the learner's folder: `weights:VERSION:CHUNK`, `weights_chunks` and
 `weights_wanted` (`broker.weight_chunks`). They expire, too.

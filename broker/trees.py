@@ -16,7 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.messages import Completion, FinishReason, Prompt, Rollout, Score, ScoredGroup, ScoreStatus, Span, Split
+from broker.messages import (
+    Completion,
+    FinishReason,
+    Prompt,
+    Rollout,
+    Score,
+    ScoredGroup,
+    ScoreStatus,
+    Span,
+    Split,
+)
 
 IDS, LOGPROBS = "<i4", "<f4"
 Put = Callable[[NDArray[Any], str], Any]        # an array and its type to what stands for it in a tree

@@ -4,9 +4,9 @@ Three kinds of keys of a run, all of which expire:
   `weights:VERSION:CHUNK`   a part of that version's file
   `weights_chunks`          hash, the manifest: which version it is, its size and checksum; or why there is none
   `weights_wanted`          hash, generator -> "HELD COUNT": the version that it holds, and how often it has asked
-The learner's relay (`learner.relay`) writes the first two, and only while somebody asks; generators write the third
-(`generators.relayed`). Nothing of the protocol reads any of them: who deletes one delays who waits for it, and that is
-all. Whoever calls these functions sees redis-py's errors.
+The learner's relay (`learner.weight_sync.relay`) writes the first two, and only while somebody asks; generators write
+the third (`generators.weight_sync.redis_fetch`). Nothing of the protocol reads any of them: who deletes one delays who
+waits for it, and that is all. Whoever calls these functions sees redis-py's errors.
 """
 
 from __future__ import annotations

@@ -36,11 +36,11 @@ def main(argv: list[str] | None = None) -> int:
     set_up_logging("generator")
     faulthandler.enable(all_threads=False)      # a crash inside a library leaves its traceback in the last lines
 
-    from broker.alive import Heartbeat
     from broker.errors import BrokerUnavailable, PipelineError
     from broker.joining import join, let_the_learner_go_first
-    from broker.leases import hand_back_within
+    from broker.monitoring.heartbeat import Heartbeat
     from broker.processes import stop_on_signals
+    from broker.protocol.leases import hand_back_within
 
     hand_back: list[Callable[[], int]] = []
     stop = stop_on_signals(lambda: hand_back_within(hand_back, AT_ONCE_S))

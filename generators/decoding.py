@@ -20,7 +20,7 @@ from broker.errors import RunFailed
 from broker.messages import Completion, FinishReason, Prompt, ScoredGroup
 from config.generators import FakeEngine
 from config.run import ModelConfig, Run
-from generators import fake_engine
+from generators.engines import scripted
 
 if TYPE_CHECKING:
     from generators.chat import Chat
@@ -61,7 +61,7 @@ def open_decoder(run: Run) -> Decoder:
         RunFailed: its model's tokenizer can't be loaded, or is not here and the hub does not give it in time.
     """
     if isinstance(run.generators.engine, FakeEngine):
-        return Decoder(lambda _prompt_ids, token_ids, finish_reason: fake_engine.text_of(token_ids, finish_reason))
+        return Decoder(lambda _prompt_ids, token_ids, finish_reason: scripted.text_of(token_ids, finish_reason))
     from generators.chat import load_chat
 
     try:

@@ -59,13 +59,13 @@ def build_engine(run: Run) -> Engine:
                         "machine, or start where that path leads to one")
     match config:
         case HfEngine():
-            from generators.hf_engine import HfEngineRunner
+            from generators.engines.hf.engine import HfEngineRunner
             return HfEngineRunner(run, config)
         case VllmEngine():
-            from generators.vllm_engine import VllmEngineRunner
+            from generators.engines.vllm.engine import VllmEngineRunner
             return VllmEngineRunner(run, config)
         case FakeEngine():
-            from generators.fake_engine import FakeEngineRunner
+            from generators.engines.scripted import FakeEngineRunner
             return FakeEngineRunner(run, config)
         case _:
             assert_never(config)

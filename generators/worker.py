@@ -17,19 +17,19 @@ import time
 import traceback
 
 from broker import codec
-from broker.alive import Heartbeat
-from broker.deaths import bury_exhausted
 from broker.errors import BrokerUnavailable, Permanent, PipelineError, Retryable
 from broker.joining import Joined, RunState, state_of
 from broker.keys import PROMPTS, ROLLOUTS
-from broker.leases import Renewer
 from broker.messages import Prompt, Rollout
-from broker.streams import Consumer, Entry
-from broker.work_meter import WorkMeter
+from broker.monitoring.crash_reports import bury_exhausted
+from broker.monitoring.heartbeat import Heartbeat
+from broker.monitoring.work_meter import WorkMeter
+from broker.protocol.leases import Renewer
+from broker.protocol.streams import Consumer, Entry
 from generators.engine import NO_VERSION, Engine
-from generators.relayed import RelayedWeights
 from generators.turnstile import Turnstile
-from generators.weights import WeightFollower
+from generators.weight_sync.follower import WeightFollower
+from generators.weight_sync.redis_fetch import RelayedWeights
 
 log = logging.getLogger(__name__)
 

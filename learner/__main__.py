@@ -22,8 +22,8 @@ from config.versions import versions
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from learner.policy import Policy
-    from learner.ranks import Ranks
+    from learner.launch.ranks import Ranks
+    from learner.training.policy import Policy
 
 log = logging.getLogger("learner")
 
@@ -60,8 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _start(run: Run, words: Sequence[str]) -> int:
-    from learner.last_words import tell_death
-    from learner.ranks import launch_or_join, say_last
+    from learner.launch.rank_failure import tell_death
+    from learner.launch.ranks import launch_or_join, say_last
 
     if _is_finished(run):
         return 0
@@ -83,8 +83,8 @@ def _start(run: Run, words: Sequence[str]) -> int:
 
 def _check_places(run: Run) -> None:
     """Before torch is imported. Who waits for a run that has begun has to hear it from the session; see there."""
-    from learner.ledger import ledgers
-    from learner.places import check_places
+    from learner.journal.ledger import ledgers
+    from learner.launch.preflight import check_places
 
     if os.environ.get("RANK", "0") == "0" and not ledgers(run.folder / "journal"):
         check_places(run)
@@ -104,7 +104,7 @@ def _is_finished(run: Run) -> bool:
 def _follow(run: Run, ranks: Ranks) -> int:
     has_joined = threading.Event()
     threading.Thread(target=_leave_if_finished, args=(run, has_joined), name="leave-if-finished", daemon=True).start()
-    from learner.policy import Policy
+    from learner.training.policy import Policy
 
     policy = Policy(run, rank=ranks.rank, world_size=ranks.world_size)
     has_joined.set()
@@ -120,11 +120,11 @@ def _leave_if_finished(run: Run, has_joined: threading.Event) -> None:
 
 
 def _lead(run: Run, world_size: int) -> int:
-    from broker import embedded
     from broker.connection import Link
     from broker.errors import BrokerUnavailable, PipelineError
+    from broker.private_redis import server as embedded
     from broker.processes import stop_on_signals
-    from learner.history import AlreadyFinished, NameTaken
+    from learner.resume.history import AlreadyFinished, NameTaken
 
     stop = stop_on_signals()
     server = None
@@ -157,8 +157,8 @@ def _lead(run: Run, world_size: int) -> int:
 
 def _load(run: Run, world_size: int) -> tuple[PreTrainedTokenizerBase, Policy]:
     """What is heavy, on purpose after the name is known to be free. The policy last: nothing fails once it is there."""
-    from learner.policy import Policy
-    from learner.prompts import load_tokenizer
+    from learner.data.prompts import load_tokenizer
+    from learner.training.policy import Policy
 
     tokenizer = load_tokenizer(run)
     return tokenizer, Policy(run, rank=0, world_size=world_size)

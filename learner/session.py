@@ -16,40 +16,49 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from broker.alive import Heartbeat
 from broker.connection import Link
-from broker.control import GO_ON, asked
 from broker.errors import BrokerUnavailable, Fenced, PipelineError, RunFailed
 from broker.joining import forget
 from broker.keys import Keys
-from broker.ownership import Ownership
+from broker.monitoring.heartbeat import Heartbeat
+from broker.protocol.run_owner import Ownership
+from broker.protocol.run_state import GO_ON, asked
 from config.loading import to_yaml
 from config.run import Run
-from learner import checkpoint
-from learner.checkpoint import Checkpoints, Progress
-from learner.collector import Collector
-from learner.config_changes import check_changes
-from learner.disk import replace_text
-from learner.evaluation import Rounds
-from learner.feeder import Feeder
-from learner.history import History, NameTaken, check_start, first_row_of, has_begun, locked, look, refuse_living
-from learner.intake import Intake
-from learner.journal import FenceTaken, Journal
-from learner.ledger import Ledger
-from learner.metrics import Metrics
-from learner.prompts import PromptSource, open_source
-from learner.recovery import Recovery
-from learner.relay import Relay
-from learner.replay import Interrupted, catch_up
-from learner.retries import Retries
+from learner.data.prompts import PromptSource, open_source
+from learner.groups.collector import Collector
+from learner.groups.evaluation import Rounds
+from learner.groups.feeder import Feeder
+from learner.groups.intake import Intake
+from learner.groups.retries import Retries
+from learner.groups.tending import Tending
+from learner.journal.disk import replace_text
+from learner.journal.ledger import Ledger
+from learner.journal.writer import FenceTaken, Journal
+from learner.reporting.metrics import Metrics
+from learner.resume.config_changes import check_changes
+from learner.resume.history import (
+    History,
+    NameTaken,
+    check_start,
+    first_row_of,
+    has_begun,
+    locked,
+    look,
+    refuse_living,
+)
+from learner.resume.recovery import Recovery
+from learner.resume.replay import Interrupted, catch_up
 from learner.status import Status, check_redis, read_status
-from learner.tending import Tending
 from learner.trainer import DRAINED, FINISHED, STOPPED, Trainer
+from learner.training import checkpoint
+from learner.training.checkpoint import Checkpoints, Progress
+from learner.weight_sync.relay import Relay
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from learner.policy import Policy
+    from learner.training.policy import Policy
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +89,8 @@ class Session:
         Where a run that has begun can't go on, whoever waits for it hears why; a name that is new stays free.
 
         Raises:
-            What `locked`, `check_redis` and `look` of `learner.history` raise, or RunFailed: the configuration may not
-            change so.
+            What `locked`, `check_redis` and `look` of `learner.resume.history` raise, or RunFailed: the configuration
+            may not change so.
         """
         try:
             self._lock.enter_context(locked(self.run.folder))
@@ -294,7 +303,7 @@ class Session:
         trainer.journal.close()
         try:
             trainer.metrics.close()
-            from learner.curves import draw
+            from learner.reporting.curves import draw
             draw(self.run.folder)
         except Exception:
             log.exception("curves_not_drawn")

@@ -10,10 +10,10 @@ from pathlib import Path
 import redis
 
 from broker.connection import Link, Wait
-from broker.control import explanation
 from broker.errors import Fenced, PipelineError, WrongBroker
 from broker.keys import Keys
-from broker.ownership import Ownership
+from broker.protocol.run_owner import Ownership
+from broker.protocol.run_state import explanation
 from config.loading import to_yaml
 from config.logs import mask
 from config.run import Run

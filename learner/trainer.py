@@ -3,7 +3,7 @@
 In: scored groups. Out: new weights. Rank 0 runs it, and the other ranks get each packed batch through `Policy`. A crash
 between any two of these leaves a batch in Redis, in the journal, or in both, and it can be trained from either. What
 the next groups have to start from is told before there is room for them. Where Redis turns out to have forgotten
-something, whatever was being done is done again after `learner.recovery`.
+something, whatever was being done is done again after `learner.resume.recovery`.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from broker.errors import WentBack
 from broker.group_ids import ordinal_of, retry_of
 from broker.messages import ScoredGroup
-from broker.ownership import Ownership
+from broker.protocol.run_owner import Ownership
 from config.run import Run
-from learner.advantages import group_advantages
-from learner.batching import Batch, pack
-from learner.checkpoint import Checkpoints, Progress
-from learner.collector import Collector
-from learner.evaluation import result_of
-from learner.feeder import Feeder
-from learner.intake import Intake
-from learner.journal import Journal
-from learner.metrics import Clock, Metrics, batch_facts, reward_mean
-from learner.recovery import Recovery
-from learner.staleness import ages_of
-from learner.weights import Publisher
+from learner.groups.collector import Collector
+from learner.groups.evaluation import result_of
+from learner.groups.feeder import Feeder
+from learner.groups.intake import Intake
+from learner.journal.writer import Journal
+from learner.objective.advantages import group_advantages
+from learner.reporting.latency import ages_of
+from learner.reporting.metrics import Clock, Metrics, batch_facts, reward_mean
+from learner.resume.recovery import Recovery
+from learner.training.batch import Batch, pack
+from learner.training.checkpoint import Checkpoints, Progress
+from learner.weight_sync.filesystem import Publisher
 
 if TYPE_CHECKING:
-    from learner.policy import Policy
+    from learner.training.policy import Policy
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

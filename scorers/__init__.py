@@ -28,9 +28,9 @@ def score(llm_output: str, verification_info: str | Mapping[str, Any], judge_url
 
     Raises:
         ValueError: no row of a known shape; the message names the known ones.
-        scorers.scoring.ScoringFailed: this machine can't score such rows (no sandbox, say), or a scorer has a bug.
+        scorers.api.ScoringFailed: this machine can't score such rows (no sandbox, say), or a scorer has a bug.
 
     It may be called from any thread and in any process; calls of one process are scored one after the other.
     """
-    from scorers.scoring import score_row
+    from scorers.api import score_row
     return score_row(llm_output, verification_info, judge_url)

@@ -47,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     stop = stop_on_signals()
     try:
         if len(args.run) > 1:
-            from scorers.pools import run_pools
+            from scorers.pool.several_runs import run_pools
             return run_pools(args.run, _shared(args) + (["--workers", str(args.workers)] if args.workers else []), stop)
         joined = join(args.run[0], args.runs_dir, stop)
         return 0 if joined is None else _work(joined, args, stop)
@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
 def _serve(service: str, words: list[str]) -> int:
     """Be a service, which is no part of a run's pool."""
     if service == "sandbox":
-        from scorers.sandbox.command import serve
+        from scorers.sandbox.server.command import serve
         return serve(words)
     from scorers.reward_server.command import serve as serve_rewards
     return serve_rewards(words)
@@ -92,15 +92,15 @@ def _parse(words: list[str]) -> argparse.Namespace:
 def _work(joined: Joined, args: argparse.Namespace, stop: threading.Event) -> int:
     """Be the part of one run's pool that was asked for. Raises PipelineError."""
     if args.part == "all":
-        from scorers.pool import Pool
+        from scorers.pool.supervisor import Pool
         from scorers.registry import served
         served(joined.run.scorers, args.queues)         # or raise, before each worker does
         return Pool(joined, ["--run", joined.run.name, *_shared(args)], args.workers).run(stop)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
     if args.part == "dispatcher":
-        from scorers.dispatcher import run_dispatcher
+        from scorers.pool.dispatcher import run_dispatcher
         return run_dispatcher(joined, name, stop)
-    from scorers.worker import run_worker
+    from scorers.pool.worker import run_worker
     return run_worker(joined, name, stop, args.queues)
 
 

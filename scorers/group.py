@@ -16,13 +16,13 @@ from typing import Any
 
 from broker.errors import Retryable
 from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus
-from broker.tally import FAILED, Tally
+from broker.monitoring.counters import FAILED, Tally
 from config.scorers import QUEUES, QueueName, ScorersConfig, TaskConfig
-from scorers.combine import content_of, pay
 from scorers.registry import Scorers, task_config
 from scorers.retries import score_with_retries
+from scorers.reward.combine import content_of, pay
 from scorers.scorer import OVER_LIMIT, Counting, Foreseeing, Scorer
-from scorers.shared_limits import Shared
+from scorers.served_model.concurrency_limits import Shared
 
 log = logging.getLogger(__name__)
 

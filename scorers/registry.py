@@ -1,7 +1,7 @@
 """From config to scorers: a task's name to its section and its queue, a section to the class behind it.
 
-Called by `scorers.group` in every scorer process, by `scorers.row_worker`, and by the dispatcher, which builds none. A
-scorer's libraries are imported here, when a task first needs them.
+Called by `scorers.group` in every scorer process, by `scorers.child.row_worker`, and by the dispatcher, which builds
+none. A scorer's libraries are imported here, when a task first needs them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from config.scorers import (
 from scorers.scorer import Scorer
 
 if TYPE_CHECKING:           # it brings the client of Redis, which whoever scores single rows does without
-    from scorers.shared_limits import Shared
+    from scorers.served_model.concurrency_limits import Shared
 
 
 WAITING: Final[QueueName] = "judge"         # the queue whose groups cost no work here, only a wait for a served model
@@ -56,49 +56,49 @@ def build_scorer(config: ScorerConfig, scorers: ScorersConfig,     # noqa: C901,
     """
     match config:
         case MathConfig():
-            from scorers.math_answer import MathAnswer
+            from scorers.math.scorer import MathAnswer
             return MathAnswer(config)
         case CodeConfig():
-            from scorers.code_tests import CodeTests
+            from scorers.code.scorer import CodeTests
             return CodeTests(config, scorers)
         case SweConfig():
-            from scorers.swe_patch import SwePatch
+            from scorers.swe.scorer import SwePatch
             return SwePatch(config, scorers)
         case LogicConfig():
-            from scorers.logic_answer import LogicAnswer
+            from scorers.logic.scorer import LogicAnswer
             return LogicAnswer(config, scorers)
         case InstructionsConfig():
-            from scorers.instruction_following import InstructionFollowing
+            from scorers.instructions.scorer import InstructionFollowing
             return InstructionFollowing(config, scorers)
         case TableConfig():
-            from scorers.table_answer import TableAnswer
+            from scorers.table.scorer import TableAnswer
             return TableAnswer(config)
         case ChoiceConfig():
-            from scorers.choice_answer import ChoiceAnswer
+            from scorers.choice.scorer import ChoiceAnswer
             return ChoiceAnswer(config)
         case SearchConfig():
-            from scorers.search_answer import SearchAnswer
+            from scorers.search.scorer import SearchAnswer
             return SearchAnswer(config)
         case JudgeConfig():
-            from scorers.judge_answer import JudgeAnswer
+            from scorers.judge.scorer import JudgeAnswer
             return JudgeAnswer(config, shared)
         case RubricConfig() | TinyvConfig():
-            from scorers.rubric_answer import RubricAnswer
+            from scorers.rubric.scorer import RubricAnswer
             return RubricAnswer(config, shared)
         case SimulationConfig():
-            from scorers.simulation import Simulation
+            from scorers.simulation.scorer import Simulation
             return Simulation(config, scorers)
         case LivebenchConfig():
-            from scorers.livebench import Livebench
+            from scorers.livebench.scorer import Livebench
             return Livebench(config)
         case GradeConfig():
-            from scorers.grade_answer import GradeAnswer
+            from scorers.grade.scorer import GradeAnswer
             return GradeAnswer(config)
         case GymConfig():
-            from scorers.gym_answer import GymAnswer
+            from scorers.gym.scorer import GymAnswer
             return GymAnswer(config, scorers)
         case FormatTaskConfig():
-            from scorers.format_answer import FormatAnswer
+            from scorers.format.scorer import FormatAnswer
             return FormatAnswer(config)
         case CustomConfig():
             from scorers.custom import load_scorer

@@ -78,5 +78,5 @@ class Counting(Protocol):
     """A scorer that counts what only it can see."""
 
     def take_counts(self) -> Mapping[str, int]:
-        """What has been counted since the last call, by names in `broker.tally.ScorerStats`."""
+        """What has been counted since the last call, by names in `broker.monitoring.counters.ScorerStats`."""
         ...

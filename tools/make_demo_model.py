@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from config.logs import set_up_logging
-from learner.procedural import INSTRUCTION, PHRASINGS, Problem, problems
+from learner.data.digits import INSTRUCTION, PHRASINGS, Problem, problems
 
 if TYPE_CHECKING:
     from torch import Tensor

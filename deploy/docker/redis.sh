@@ -1,7 +1,7 @@
 #!/bin/sh
 # Start Redis as a run needs it: an append-only file, nothing evicted, and the file's tail checked before the server reads
 # it. A kill may end a write between two commands of a script; the server would go on after the first half, and do the
-# second with the next script at its next start. redis-check-aof cuts the script off as a whole (broker/append_only.py
+# second with the next script at its next start. redis-check-aof cuts the script off as a whole (broker/private_redis/append_only.py
 # says more). A file that it can't mend is left to the server, which says what it thinks of it.
 set -eu
 data=${REDIS_DATA:-/data}

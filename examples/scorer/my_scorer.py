@@ -11,7 +11,7 @@ from typing import Any
 from broker.errors import BadMessage
 from broker.messages import Score
 from scorers.custom import SimpleScorer
-from scorers.extract import last_answer, response_part
+from scorers.text.extract import last_answer, response_part
 
 
 class Letter(SimpleScorer):

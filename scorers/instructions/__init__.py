@@ -1,5 +1,5 @@
 """The instructions of IFEval and IFBench, one file a family of them.
 
 Each instruction is a function from its arguments in the row to a check; `catalogue` is the table of all. A check takes
-the response, without its thinking, and says what is wrong with it. `scorers.instruction_following` is the scorer.
+the response, without its thinking, and says what is wrong with it. `scorers.instructions.scorer` is the scorer.
 """

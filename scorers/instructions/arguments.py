@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from broker.row_values import listed, shown
+from tasks.values import listed, shown
 
 Check = Callable[[str], str | None]     # of a response: what is wrong with it, for people; None where it holds
 AT_LEAST: Final = "at least"

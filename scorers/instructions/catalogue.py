@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from broker.row_values import hint, shown
 from scorers.instructions import copying, counts, edges, keywords, language, layout
 from scorers.instructions.arguments import Arguments, Check
+from tasks.values import hint, shown
 
 INSTRUCTIONS: Final[Mapping[str, Callable[[Arguments], Check]]] = {
     # IFEval

@@ -14,19 +14,19 @@ from importlib import util
 from pathlib import Path
 from typing import Any, Final
 
-from broker.api_requests import discard_old
 from broker.connection import Link
 from broker.errors import Permanent
 from broker.joining import Joined
 from broker.keys import Keys
-from broker.stats import keys_of
+from broker.monitoring.snapshot import keys_of
 from config.endpoint import EndpointConfig
 from config.loading import load_run, to_yaml
 from config.run import API, Run
 from config.scorers import ScorerConfig
-from scorers.delivery import Delivery
-from scorers.gym_rows import LIBRARY as GYM_LIBRARY
-from scorers.scoring import all_tasks
+from scorers.api import all_tasks
+from scorers.gym.rows import LIBRARY as GYM_LIBRARY
+from scorers.pool.rq_queues import Delivery
+from scorers.reward_server.redis_messages import discard_old
 
 log = logging.getLogger(__name__)
 

@@ -81,15 +81,15 @@ def _token(file: Path | None) -> str | None:
 
 def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
     """Join Redis, then serve. Raises PipelineError."""
-    from broker import embedded
-    from broker.alive import Heartbeat
     from broker.connection import Link
     from broker.joining import Joined
     from broker.keys import Keys
+    from broker.monitoring.heartbeat import Heartbeat
+    from broker.private_redis import server as embedded
     from scorers.http_service import is_loopback, serve_app
     from scorers.reward_server.api_run import ROLE, register, tend
     from scorers.reward_server.connections import Connections
-    from scorers.reward_server.desk import Desk
+    from scorers.reward_server.pending_requests import Desk
     from scorers.reward_server.service import RewardServer
 
     url = redis_url()

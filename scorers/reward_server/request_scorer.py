@@ -14,10 +14,10 @@ from typing import Final
 
 from broker.errors import BadMessage
 from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus
-from broker.tally import Tally
+from broker.monitoring.counters import Tally
 from config.scorers import QUEUES, QueueName, ScorersConfig
 from scorers.group import GroupScorer
-from scorers.shared_limits import Shared
+from scorers.served_model.concurrency_limits import Shared
 
 log = logging.getLogger(__name__)
 

@@ -34,8 +34,8 @@ from config.logs import mask
 from config.scorers import TaskConfig
 from scorers.http_service import error, read_body, unless_gone, unprocessable
 from scorers.reward_server.bodies import Asked, Bodies
-from scorers.reward_server.desk import Desk
 from scorers.reward_server.openapi import description, page
+from scorers.reward_server.pending_requests import Desk
 from scorers.reward_server.verdicts import Question, Verdict, bug
 from scorers.reward_server.wire import BatchRequest, Body, LegacyRequest, Ping, RewardRequest
 

@@ -14,14 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from broker.api_requests import Result
 from broker.errors import BadMessage, Retryable
 from broker.messages import DeadLetter
-from broker.row_shapes import route
-from broker.row_values import UnknownType
 from config.logs import mask
 from config.scorers import TaskConfig
 from scorers.retries import was_given_up
+from scorers.reward_server.redis_messages import Result
+from tasks.route import route
+from tasks.values import UnknownType
 
 # Where the prompt ends in the template of DeepSeek's models; II-Thought's trainer sends prompt and response as one.
 ASSISTANT: Final = "<\uff5cAssistant\uff5c>"

@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 
 from config.scorers import ScorersConfig
-from scorers.sandbox import bubblewrap, landlock
-from scorers.sandbox.local import LocalSandbox
+from scorers.sandbox.local.sandbox import LocalSandbox
 from scorers.sandbox.program import NoRoom, Sandbox, SandboxMissing, SandboxUnavailable
-from scorers.sandbox.seccomp import Walls, supported
+from scorers.sandbox.walls import bubblewrap, landlock
+from scorers.sandbox.walls.seccomp import Walls, supported
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def fusion(config: ScorersConfig) -> Sandbox:
     """Servers that speak SandboxFusion's API."""
     if not config.sandbox_urls:
         raise SandboxMissing("scorers.sandbox=fusion needs the servers' addresses in scorers.sandbox_urls")
-    from scorers.sandbox.fusion import FusionSandbox
+    from scorers.sandbox.remote.fusion import FusionSandbox
     log.info("sandbox walls=fusion servers=%d", len(config.sandbox_urls))
     return FusionSandbox(config.sandbox_urls)
 

@@ -1,9 +1,9 @@
 """SandboxFusion's `POST /run_code` as data: what a client asks, what a server answers.
 
-In and out: JSON objects. Used by both sides, `scorers.sandbox.fusion` (client) and `scorers.sandbox.service`. The
-fields and their meaning are SandboxFusion's own; unknown ones are ignored on both sides, so that an older or newer
-partner is no error. What our server adds (`ending`, `detail`, `stdout_base64`, `stderr_base64`) tells our client
-exactly what SandboxFusion's few fields blur; other clients ignore it.
+In and out: JSON objects. Used by both sides, `scorers.sandbox.remote.fusion` (client) and
+`scorers.sandbox.server.service`. The fields and their meaning are SandboxFusion's own; unknown ones are ignored on both
+sides, so that an older or newer partner is no error. What our server adds (`ending`, `detail`, `stdout_base64`,
+`stderr_base64`) tells our client exactly what SandboxFusion's few fields blur; other clients ignore it.
 
 Source: github.com/bytedance/SandboxFusion, sandbox/server/sandbox_api.py and sandbox/runners/types.py at 469de08.
 """
@@ -17,8 +17,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from scorers.sandbox.local.toolchain import MAIN_FILE
 from scorers.sandbox.program import Ending, Language, Outcome
-from scorers.sandbox.toolchain import MAIN_FILE
 
 DEFAULT_PORT = 8080
 # Ours -> theirs.

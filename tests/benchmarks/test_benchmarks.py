@@ -16,15 +16,15 @@ import pytest
 
 from benchmarks.__main__ import TITLES
 from benchmarks.comparison import Comparison, Turn, as_table, take_turns
-from benchmarks.demo_seeds import ENGINES, parse_seeds
-from benchmarks.groups import made_up_rollout, scored
-from benchmarks.journal import shares_of
+from benchmarks.measures.journal import shares_of
+from benchmarks.proofs.demo_seeds import ENGINES, parse_seeds
 from benchmarks.results import append, commit, remarks
-from benchmarks.seed_runs import BARS, SeedRun, enough_pass, read_seed_run
-from benchmarks.seed_runs import as_table as seed_table
-from learner.journal import Journal
-from tests.broker.groups import a_rollout, a_scored_group
+from benchmarks.rigs.groups import made_up_rollout, scored
+from benchmarks.rigs.seed_runs import BARS, SeedRun, enough_pass, read_seed_run
+from benchmarks.rigs.seed_runs import as_table as seed_table
+from learner.journal.writer import Journal
 from tests.conftest import ROOT, SHARED
+from tests.support.groups import a_rollout, a_scored_group
 
 HF = BARS["hf"]
 

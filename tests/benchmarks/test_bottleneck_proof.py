@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.bottleneck import SITUATIONS, Row, as_table
-from broker.verdict import Verdict
+from benchmarks.proofs.bottleneck import SITUATIONS, Row, as_table
 from config.loading import load_run
 from tests.conftest import ROOT
+from tools.top.verdict import Verdict
 
 BY_NAME = {situation.bottleneck: situation for situation in SITUATIONS}
 
@@ -42,6 +42,6 @@ def test_the_table_shows_the_estimate_beside_what_came() -> None:
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.bottleneck)
 def test_the_settings_of_a_situation_can_be_read(situation: object) -> None:
-    from benchmarks.bottleneck import QUICK
+    from benchmarks.proofs.bottleneck import QUICK
     words = ["--config", str(ROOT / "config/recipes/demo_cpu.yaml"), *QUICK, *situation.settings, *situation.knob]  # type: ignore[attr-defined]
     assert load_run(words).scorers.tasks["math"].scorer.type == "custom"

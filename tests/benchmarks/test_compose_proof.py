@@ -8,9 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from benchmarks import compose_asks as asks
-from benchmarks.compose import as_table, told
-from benchmarks.compose_stack import Held, NotInTime, Stack, moment
+from benchmarks.compose.proof import as_table, asks, told
+from benchmarks.compose.stack import Held, NotInTime, Stack, moment
 
 
 class FakeStack:
@@ -51,7 +50,7 @@ def test_a_moment_on_the_second_has_no_fraction() -> None:
 
 
 def test_a_first_job_is_the_first_group_that_the_log_tells_of() -> None:
-    log = ("2026-11-22T15:05:38.1Z 15:05:38 scorer INFO scorers.worker: self_test passed worker=a queues=math\n"
+    log = ("2026-11-22T15:05:38.1Z 15:05:38 scorer INFO scorers.pool.worker: self_test passed worker=a queues=math\n"
            "2026-11-22T15:05:40.2Z 15:05:40 scorer INFO scorers.group: scored group=4 task=math scored=2\n"
            "2026-11-22T15:05:41.3Z 15:05:41 scorer INFO scorers.group: scored group=5 task=math scored=2\n")
     assert asks.first_job_at(as_stack(FakeStack(logged=log)), "one") == pytest.approx(1795359940.2, abs=1e-5)
@@ -59,7 +58,7 @@ def test_a_first_job_is_the_first_group_that_the_log_tells_of() -> None:
 
 
 @pytest.mark.parametrize(("test", "asked"), [
-    (("CMD", "python", "-m", "broker.health"), ("python", "-m", "broker.health")),
+    (("CMD", "python", "-m", "broker.monitoring.health"), ("python", "-m", "broker.monitoring.health")),
     (("CMD-SHELL", "redis-cli PING | grep PONG"), ("sh", "-c", "redis-cli PING | grep PONG")),
 ])
 def test_a_health_check_is_asked_as_the_engine_would(test: tuple[str, ...], asked: tuple[str, ...]) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import exact_resume
-from benchmarks.killed_learner import Death, lines_of, text_of
+from benchmarks.proofs import exact_resume
 from benchmarks.results import ROOT
-from benchmarks.resumed_run import WHILE_STARTING, WHILE_TRAINING, Result, resumed_run
+from benchmarks.rigs.killed_learner import Death, lines_of, text_of
+from benchmarks.rigs.resumed_run import WHILE_STARTING, WHILE_TRAINING, Result, resumed_run
 
 
 @pytest.mark.timeout(300)

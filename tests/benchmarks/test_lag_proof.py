@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.lag import as_table, verdict
+from benchmarks.proofs.lag import as_table, verdict
 
 HELD = {"max_lag": 1, "steps": 40, "lag": 1, "wait_s": 31.25, "least_wait_s": 15.0, "most_wait_s": 37.0,
         "deadline_s": 30.0, "dead": 1, "lost": 0, "twice": 0, "exit_code": 0}

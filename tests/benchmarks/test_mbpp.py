@@ -8,8 +8,8 @@ from itertools import islice
 
 import pytest
 
-from benchmarks.mbpp import DATA, as_table, is_proven, judge, read, wrong_mutants
-from benchmarks.mutants import is_wrong, mutate
+from benchmarks.proofs.mbpp import DATA, as_table, is_proven, judge, read, wrong_mutants
+from benchmarks.rigs.mutants import is_wrong, mutate
 
 
 @pytest.mark.parametrize(("source", "mutant"), [

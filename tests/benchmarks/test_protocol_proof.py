@@ -9,8 +9,18 @@ from typing import Any
 
 import pytest
 
-from benchmarks import protocol
-from benchmarks.protocol import ACTS, RULES, SEARCH, SEARCH_SEEDS, as_table, is_proven, missing_of, read, search
+from benchmarks.proofs import protocol
+from benchmarks.proofs.protocol import (
+    ACTS,
+    RULES,
+    SEARCH,
+    SEARCH_SEEDS,
+    as_table,
+    is_proven,
+    missing_of,
+    read,
+    search,
+)
 
 JOBS = [("6.2", 1, ""), ("7", 1, "")]
 OLD, NEW, *BROKEN = ({"redis": redis, "seed": seed, "without": without, "actions": 10_000, "rules": 4_000,
@@ -57,8 +67,8 @@ def test_a_missing_rule_is_searched_for_until_a_seed_finds_it(
         begun.append(job[1])
         rows.append({"without": job[2], "seed": job[1], "failure": "found" if job[1] == 2 else "", "exit": 0})
 
-    monkeypatch.setattr("benchmarks.protocol.run", play)
-    monkeypatch.setattr("benchmarks.protocol.read", lambda _out: rows)
+    monkeypatch.setattr("benchmarks.proofs.protocol.run", play)
+    monkeypatch.setattr("benchmarks.proofs.protocol.read", lambda _out: rows)
     search("rule 3", tmp_path)
     assert begun == run
     search("the fence", tmp_path)

@@ -10,9 +10,9 @@ import redis
 from broker import codec
 from broker.connection import Link
 from broker.keys import WORK_STREAMS, Keys
-from broker.ownership import Issued, NewGroup, Ownership
-from broker.streams import Entry, entries_of, hand_over
-from tests.broker.groups import a_prompt, an_announcement
+from broker.protocol.run_owner import Issued, NewGroup, Ownership
+from broker.protocol.streams import Entry, entries_of, hand_over
+from tests.support.groups import a_prompt, an_announcement
 
 
 class Board:

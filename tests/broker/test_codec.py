@@ -31,7 +31,7 @@ from broker.messages import (
     Span,
     Split,
 )
-from tests.broker.groups import a_letter, a_prompt, a_rollout, a_scored_group, an_announcement
+from tests.support.groups import a_letter, a_prompt, a_rollout, a_scored_group, an_announcement
 
 GOLDEN = Path(__file__).parent / "golden"
 

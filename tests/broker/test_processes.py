@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker import processes
-
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
 
 
 def run_python(program: str, *args: str) -> subprocess.Popen[str]:

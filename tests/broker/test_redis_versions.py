@@ -10,9 +10,9 @@ import pytest
 
 from broker.connection import Link
 from broker.keys import PROMPTS, Keys
-from broker.streams import Consumer
+from broker.protocol.streams import Consumer
 from tests.broker.conftest import Board
-from tests.redis_servers import SERVERS, RedisServer
+from tests.support.redis_servers import SERVERS, RedisServer
 
 
 @pytest.fixture(params=SERVERS)

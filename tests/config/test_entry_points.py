@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.paths import ROOT
+
 DEMO = "config/recipes/demo_cpu.yaml"
 RECIPES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "config" / "recipes").glob("*.yaml"))
 HEAVY = {"torch", "transformers", "deepspeed", "datasets", "vllm", "math_verify", "sympy", "matplotlib"}

@@ -11,8 +11,9 @@ import yaml
 from config.generators import HfEngine, VllmEngine
 from config.loading import ConfigError, build_run, from_yaml, load_run, to_yaml
 from config.run import Run
+from tests.support.paths import ROOT
 
-RECIPES = sorted((Path(__file__).resolve().parents[2] / "config" / "recipes").glob("*.yaml"))
+RECIPES = sorted((ROOT / "config" / "recipes").glob("*.yaml"))
 
 BASE = """\
 name: base

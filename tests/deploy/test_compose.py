@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from benchmarks.compose import SLEEPY
+from benchmarks.compose.proof import SLEEPY
 from config.generators import FakeEngine
 from config.loading import load_run
 from tests.conftest import ROOT
@@ -117,7 +117,7 @@ def test_what_compose_tells_the_learner_is_a_run(engine: str, monkeypatch: pytes
 @pytest.mark.parametrize("file", ["compose.yaml", "compose.gpu.yaml"])
 def test_the_scorer_that_a_recipe_names_is_the_runs(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    run = load_run(learner_words(interpolated(ROOT / file, {"RECIPE": "benchmarks/compose_own/sleepy.yaml"})))
+    run = load_run(learner_words(interpolated(ROOT / file, {"RECIPE": "benchmarks/compose/own/sleepy.yaml"})))
     assert run.scorers.tasks["math"].scorer.type == "custom"
     assert run.scorers.tasks["code"].scorer.type == "code"
 
@@ -125,7 +125,7 @@ def test_the_scorer_that_a_recipe_names_is_the_runs(file: str, monkeypatch: pyte
 def test_what_the_proof_of_scaling_tells_the_learner_is_a_run_of_the_fake_engine(
         monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    words = learner_words(interpolated(ROOT / "compose.yaml", {"RECIPE": "benchmarks/compose_own/sleepy.yaml"}))
+    words = learner_words(interpolated(ROOT / "compose.yaml", {"RECIPE": "benchmarks/compose/own/sleepy.yaml"}))
     run = load_run(words + SLEEPY["LEARNER_ARGS"].split())
     assert run.generators.engine == FakeEngine(answers=("one", "other"))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.pages import anchors, links
+from benchmarks.pages.pages import anchors, links
 from tests.conftest import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *(path for folder in ("docs", "benchmarks", "examples", "deploy", "config")

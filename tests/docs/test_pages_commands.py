@@ -3,7 +3,7 @@
 Here every command of a fenced block is *parsed*, by the program's own parser and by the configuration's; files that it
 names have to exist. `test_what_is_cheap_is_run` runs those of a small finished run for real. `make prove-pages` types
 all as they stand, but those that are the part `pages` of `make prove-compose` or of the tests that
-`benchmarks.pages.ELSEWHERE` names. What needs a GPU or several machines says "not yet run" where it stands.
+`benchmarks.pages.pages.ELSEWHERE` names. What needs a GPU or several machines says "not yet run" where it stands.
 """
 
 from __future__ import annotations
@@ -22,20 +22,31 @@ from typing import Any
 import pytest
 import yaml
 
-from benchmarks.pages import ELSEWHERE, NOT_YET_RUN, REDIS_PAGE, Line, fences, lines, mentions, same, strays, wanted
+from benchmarks.pages.pages import (
+    ELSEWHERE,
+    NOT_YET_RUN,
+    REDIS_PAGE,
+    Line,
+    fences,
+    lines,
+    mentions,
+    same,
+    strays,
+    wanted,
+)
 from broker.connection import check_url
 from config.loading import ConfigError, load_run
 from tests.conftest import ROOT
-from tests.docs.small_run import make_small_run
+from tests.support.small_run import make_small_run
 from tools.main import VERBS, main
 
 RAN_HERE = frozenset({"runs", "audit", "journal", "trace", "redis-cli", "top"})
 CONTROLS = {"pause": "pause", "drain": "drain", "resume": ""}      # and what the learner is asked for
 VERBS_TESTS = {
-    "up": "tests/e2e/test_demo.py", "chaos": "tests/e2e/test_chaos_command.py", "doctor": "tests/tools/test_doctor.py",
-    "metrics": "tests/tools/test_metrics.py", "rm": "tests/tools/test_remove.py", "score": "tests/tools/test_score.py",
-    "judge-check": "tests/tools/test_judge_check.py", "replay": "tests/tools/test_replay.py",
-    "rescore": "tests/tools/test_rescore.py", "dead": "tests/tools/test_dead.py"}
+    "up": "tests/e2e/test_demo.py", "chaos": "tests/e2e/test_chaos_command.py", "doctor": "tests/tools/doctor/test_command.py",
+    "metrics": "tests/tools/metrics/test_command.py", "rm": "tests/tools/runs/test_remove.py", "score": "tests/tools/score/test_command.py",
+    "judge-check": "tests/tools/judge_check/test_command.py", "replay": "tests/tools/journal/test_replay.py",
+    "rescore": "tests/tools/score/test_rescore.py", "dead": "tests/tools/dead/test_command.py"}
 # Files that a command names and a user has: their own.
 THEIRS = frozenset({"run.yaml", "token.txt", "my_recipe.yaml", "my_scorer.py", "my_rows.jsonl", "rows.jsonl", ".env",
                     "labelled.jsonl"})
@@ -118,8 +129,8 @@ def check_python(words: list[str]) -> None:
         assert all(map(is_there, files)), files
         values = [word for word in rest if not word.startswith("--") and word not in files]
         check_configuration(files[0], values)
-    elif name == "broker.health":
-        assert rest[0] in importlib.import_module("broker.health").PARTS
+    elif name == "broker.monitoring.health":
+        assert rest[0] in importlib.import_module("broker.monitoring.health").PARTS
         assert len(rest) == 2
     else:
         assert name in {"generators", "scorers"}, name
@@ -205,7 +216,7 @@ def test_every_command_is_taken_by_its_own_parser_and_names_what_there_is(
         assert name == "REDIS_URL" or name.startswith("MILLRACE_"), name
         monkeypatch.setenv(name, value.replace("HOST", "127.0.0.1"))
     if line.words[0] == "curl":
-        assert line.page.name == "reward_server.md", "tests/scorers/test_reward_server.py types those of that page"
+        assert line.page.name == "reward_server.md", "tests/scorers/reward_server/test_server.py types those of that page"
         return
     check_words(line.words)
 
@@ -223,7 +234,7 @@ def test_a_block_of_commands_holds_nothing_else() -> None:
     ["make", "demo", "ARGS=learner.stepz=3"], ["docker", "compose", "up", "scorers"],
     ["docker", "compose", "--profile", "apis", "up"], ["docker", "compose", "up", "--scale", "scorers=2"],
     ["docker", "compose", "exec", "scorer", "millrace", "tops", "demo"], ["echo", "RUNS=first", ">>", ".env"],
-    ["python", "-m", "broker.health", "scorers", "demo"]], ids=" ".join)
+    ["python", "-m", "broker.monitoring.health", "scorers", "demo"]], ids=" ".join)
 def test_a_command_that_is_none_is_seen(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     with pytest.raises((AssertionError, ConfigError, SystemExit, KeyError, pytest.fail.Exception)):

@@ -11,16 +11,16 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
-from benchmarks.pages import CODE, FENCE, PAGES
+from benchmarks.pages.pages import CODE, FENCE, PAGES
 from broker import keys
 from broker.keys import Keys
 from config.run import Run
 from tests.conftest import ROOT
-from tools.metric_table import METRICS
+from tools.metrics.table import METRICS
 
 SECTIONS = "learner|generators|scorers|sampling|broker|data|evaluation|model"
 KEY = re.compile(rf"(?<![\w./-])(?:{SECTIONS})(?:\.[a-z_*][\w*]*)+")
-OTHER_KEYS = frozenset({"top.md"})      # whose `scorers.queue` is a key of --json: tests/tools/test_top.py
+OTHER_KEYS = frozenset({"top.md"})      # whose `scorers.queue` is a key of --json: tests/tools/top/test_command.py
 PACKAGES = ("broker", "config", "generators", "learner", "scorers", "tools")
 SERVED = {metric.name for metric in METRICS}
 

@@ -18,10 +18,10 @@ import redis
 from broker.connection import Link
 from broker.keys import Keys
 from broker.processes import spawn, stop
-from learner.metrics_file import read_metrics
-from tools.audit import Audit, audit
+from learner.reporting.metrics_file import read_metrics
+from tests.support.paths import ROOT
+from tools.audit.command import Audit, audit
 
-ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "config" / "recipes" / "demo_cpu.yaml"
 
 

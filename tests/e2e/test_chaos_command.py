@@ -10,10 +10,10 @@ from dataclasses import fields
 from pathlib import Path
 
 from broker.processes import spawn, stop
-from tests.chaos.test_report import OWN
 from tests.e2e.conftest import DEMO, ROOT
-from tools.audit_sums import Audit
-from tools.chaos_targets import ROLES
+from tests.tools.chaos.test_report import OWN
+from tools.audit.sums import Audit
+from tools.chaos.targets import ROLES
 
 SECONDS = 42.0          # of disturbances, one every two seconds: each of the sixteen comes once before any comes twice
 LIMIT_S = 200.0         # a run that is not drained by then hangs

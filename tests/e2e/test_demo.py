@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from broker.processes import stop
-from learner.metrics_file import read_metrics
+from learner.reporting.metrics_file import read_metrics
 from tests.e2e.conftest import DEMO, ROOT
 
 STEPS = 26

@@ -13,7 +13,7 @@ import pytest
 
 from broker.connection import Link
 from tests.e2e.conftest import ROOT, Roles
-from tools.audit import audit
+from tools.audit.command import audit
 
 SIZE_MB = 24
 STEPS = 12

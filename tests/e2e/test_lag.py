@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.control import DRAIN
 from broker.keys import GROUP
+from broker.protocol.run_state import DRAIN
 from tests.e2e.conftest import Roles
+from tests.support.paths import ROOT
 
-SLOW = Path(__file__).with_name("slow_generator.py")
+SLOW = ROOT / "tests" / "support" / "slow_generator.py"
 
 
 STEPS = 12
@@ -45,7 +46,7 @@ def start(roles: Roles, folder: Path, max_lag: int, *generators: float, steps: i
         f"learner.max_lag={max_lag}", "sampling.group_size=2", "generators.groups_in_flight=1",
         "learner.checkpoint.every=0", f"learner.group_deadline_s={deadline_s:g}", f"broker.lease_s={lease_s:g}")
     started = [roles.start("generators", roles.name, str(seconds), command=(sys.executable, str(SLOW)),
-                           environment={"PYTHONPATH": str(Path(__file__).parents[2])}) for seconds in generators]
+                           environment={"PYTHONPATH": str(ROOT)}) for seconds in generators]
     roles.scorers()
     return [learner, *started]
 
@@ -108,6 +109,6 @@ def _held(roles: Roles, generator: subprocess.Popen[bytes]) -> int:
 
 
 def _samplers(roles: Roles) -> set[str]:
-    from learner.ledger import read_ledger, read_step
+    from learner.journal.ledger import read_ledger, read_step
     folder = roles.folder / "journal"
     return {group.rollout.generator for step in read_ledger(folder).steps for group in read_step(folder, step)[0]}

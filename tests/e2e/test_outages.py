@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from learner.journal import Journal
+from learner.journal.writer import Journal
 from tests.conftest import RedisServer
 from tests.e2e.conftest import Roles
 

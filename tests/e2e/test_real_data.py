@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from learner.ledger import read_ledger, read_step
+from learner.journal.ledger import read_ledger, read_step
 from tests.e2e.conftest import ROOT, Roles
 
 GSM8K = ROOT.parent / "shared" / "data" / "gsm8k_train.jsonl"

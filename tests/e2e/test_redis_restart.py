@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 import redis
 
-from broker import embedded
 from broker.connection import Link
-from broker.control import DRAIN, ask
+from broker.private_redis import server as embedded
+from broker.protocol.run_state import DRAIN, ask
 from tests.conftest import ROOT
 from tests.e2e.conftest import Roles
-from tests.redis_servers import RedisServer
+from tests.support.redis_servers import RedisServer
 
 GROUPS = 8
 # A step takes at least as long as a group, and there is no last one: the run goes on until it is drained.

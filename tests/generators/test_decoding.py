@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.groups import demo_engine, demo_prompts, demo_run, scored
+from benchmarks.rigs.groups import demo_engine, demo_prompts, demo_run, scored
 from broker.errors import RunFailed
 from broker.messages import FinishReason, Rollout
 from config.generators import FakeEngine
@@ -17,7 +17,7 @@ from config.run import ModelConfig
 from generators import chat, decoding
 from generators.chat import Chat
 from generators.decoding import open_decoder
-from generators.fake_engine import FakeEngineRunner
+from generators.engines.scripted import FakeEngineRunner
 from tests.generators.conftest import make_prompt, make_run
 
 

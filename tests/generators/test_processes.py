@@ -17,15 +17,15 @@ import pytest
 
 from broker import codec
 from broker.connection import Link
-from broker.deaths import how_it_ended, record_death
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, Keys
+from broker.monitoring.crash_reports import how_it_ended, record_death
 from broker.processes import spawn, stop
-from broker.streams import Consumer
+from broker.protocol.streams import Consumer
 from config.loading import to_yaml
 from tests.generators.test_worker import Floor, ScriptedEngine, make_run, until
+from tests.support.paths import ROOT
 
-DEADLY = str(Path(__file__).with_name("deadly_generator.py"))
-ROOT = Path(__file__).resolve().parents[2]
+DEADLY = str(ROOT / "tests" / "support" / "deadly_generator.py")
 
 
 class Plant(Floor):

@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 
 from broker import codec
-from broker.alive import Heartbeat
 from broker.connection import Link
 from broker.errors import BadMessage, Permanent, Retryable
 from broker.joining import Joined, RunState
 from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, Keys
 from broker.messages import Completion, Prompt, Rollout
+from broker.monitoring.heartbeat import Heartbeat
 from config.generators import FakeEngine
 from config.run import Run
 from generators import worker
-from generators.fake_engine import FakeEngineRunner
+from generators.engines.scripted import FakeEngineRunner
 from generators.worker import Generator
 from tests.broker.conftest import Board
-from tests.generators.test_weights import Publisher
+from tests.generators.weight_sync.test_follower import Publisher
 
 Act = Callable[[Prompt], Awaitable[None]]
 Running = tuple[Generator, "asyncio.Task[RunState]"]

@@ -10,8 +10,8 @@ import pytest
 
 from broker.connection import Link
 from broker.keys import Keys
-from tests.learner.chain import Chain, make_run
-from tests.learner.loop import Hands
+from tests.support.chain import Chain, make_run
+from tests.support.loop import Hands
 
 MakeChain = Callable[..., Chain]
 

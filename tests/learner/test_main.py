@@ -12,15 +12,15 @@ import pytest
 
 from broker.connection import Link
 from broker.keys import Keys
-from broker.ownership import Ownership
+from broker.protocol.run_owner import Ownership
 from config.loading import to_yaml
 from config.run import Run
 from learner import __main__ as entry
-from learner.journal import Journal
-from learner.ranks import LAST_WORDS, Ranks
+from learner.journal.writer import Journal
+from learner.launch.ranks import LAST_WORDS, Ranks
 from learner.status import Status, read_status
 from tests.conftest import ROOT
-from tests.learner.chain import make_prompt, make_run, make_scored
+from tests.support.chain import make_prompt, make_run, make_scored
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

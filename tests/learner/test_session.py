@@ -17,23 +17,23 @@ from broker import weight_chunks
 from broker.connection import Link
 from broker.errors import BrokerUnavailable, Fenced, RunFailed
 from broker.keys import Keys
-from broker.ownership import Ownership
+from broker.protocol.run_owner import Ownership
 from config.learner import LearnerConfig
 from config.loading import to_yaml
 from config.run import Run
-from learner import relay
-from learner.batching import Batch
-from learner.checkpoint import Checkpoints, Progress
-from learner.journal import Journal
-from learner.ledger import JournalError
+from learner.groups.tending import Tending
+from learner.journal.ledger import JournalError
+from learner.journal.writer import Journal
 from learner.session import Session
 from learner.status import read_status
-from learner.tending import Tending
 from learner.trainer import STOPPED, Trainer
+from learner.training.batch import Batch
+from learner.training.checkpoint import Checkpoints, Progress
+from learner.weight_sync import relay
 from tests.conftest import ROOT
-from tests.learner.chain import FilePolicy, OneToken, make_run
-from tests.learner.journals import groups
-from tests.redis_servers import RedisServer
+from tests.support.chain import FilePolicy, OneToken, make_run
+from tests.support.journals import groups
+from tests.support.redis_servers import RedisServer
 
 
 def train(session: Session, stop: threading.Event | None = None, policy: FilePolicy | None = None) -> int:
@@ -326,7 +326,7 @@ def test_a_disk_that_is_full_at_the_end_hides_no_reason(run: Run, link: Link, ke
                         lambda path, text, **options: (refuse(path) if path.name == "status.tmp" else
                                                        write_text(path, text, **options)))
     monkeypatch.setattr(FilePolicy, "save_weights", refuse)
-    monkeypatch.setattr("learner.metrics.Metrics.close", refuse)
+    monkeypatch.setattr("learner.reporting.metrics.Metrics.close", refuse)
     assert train(Session(run, link)) == 1
     assert told(link, keys, "status") == "failed"
     assert "No space left on device" in told(link, keys, "reason")

@@ -11,16 +11,16 @@ import pytest
 import yaml
 
 from broker.connection import Link
-from broker.control import DRAIN, GO_ON, PAUSE, ask, asked, explain, explanation
 from broker.errors import Fenced, WrongBroker
 from broker.joining import RunState, forget, state_of
 from broker.keys import Keys
-from broker.ownership import Ownership
+from broker.protocol.run_owner import Ownership
+from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, ask, asked, explain, explanation
 from config.loading import from_yaml
 from config.run import Run
 from learner.status import Status, check_redis, read_status
 from tests.conftest import free_port
-from tests.learner.chain import make_run
+from tests.support.chain import make_run
 
 
 @pytest.fixture

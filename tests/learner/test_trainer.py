@@ -13,13 +13,13 @@ from broker import codec
 from broker.checksums import file_checksum
 from broker.errors import Fenced, RunFailed
 from broker.keys import PROMPTS, SCORED
-from learner.curves import TIMES
-from learner.journal import Journal
-from learner.ledger import read_ledger
-from learner.metrics_file import read_metrics
+from learner.journal.ledger import read_ledger
+from learner.journal.writer import Journal
+from learner.reporting.curves import TIMES
+from learner.reporting.metrics_file import read_metrics
 from learner.trainer import FINISHED, STOPPED
 from tests.learner.conftest import MakeChain
-from tests.learner.loop import Hands, make_trainer
+from tests.support.loop import Hands, make_trainer
 
 
 def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(make_chain: MakeChain, hands: list[Hands]) -> None:
@@ -97,7 +97,7 @@ def test_no_slot_is_freed_before_the_next_version_is_announced(
     watch(chain.journal, "check_fence")
     watch(chain.ownership, "announce")
     watch(chain.ownership, "retire")
-    monkeypatch.setattr("learner.intake.why_empty", lambda *_: None)           # nothing else ends
+    monkeypatch.setattr("learner.groups.intake.why_empty", lambda *_: None)           # nothing else ends
     hands.append(Hands(chain))
     hands[0].start()
     trainer = make_trainer(chain)

@@ -24,9 +24,9 @@ from typing import Any
 import pytest
 
 from broker import connection
-from learner.collector import Collector
-from learner.intake import Intake
-from learner.journal import Journal
+from learner.groups.collector import Collector
+from learner.groups.intake import Intake
+from learner.journal.writer import Journal
 from learner.trainer import Trainer
 
 Break = Callable[[pytest.MonkeyPatch], None]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from learner.ledger import TRAINED, Ledger, read_ledger, read_step
+from learner.journal.ledger import TRAINED, Ledger, read_ledger, read_step
 from tests.protocol.redis_history import State
 
 # Scripts that only a learner calls, each with its fence.

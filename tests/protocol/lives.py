@@ -25,17 +25,19 @@ from typing import Any, TypeVar
 import pytest
 import redis
 
-import learner.curves
+import learner.reporting.curves
 from broker.connection import Link
-from broker.work_meter import WorkMeter
+from broker.monitoring.work_meter import WorkMeter
 from config.run import Run
-from learner import history, intake, session
-from learner.batching import Batch
-from learner.prompts import PromptSource
-from learner.rows import Row
-from tests.learner.chain import OneToken
+from learner import session
+from learner.data.dataset import Row
+from learner.data.prompts import PromptSource
+from learner.groups import intake
+from learner.resume import history
+from learner.training.batch import Batch
 from tests.protocol import strands
 from tests.protocol.strands import Clock, Process, Threading, park
+from tests.support.chain import OneToken
 
 T = TypeVar("T")
 
@@ -239,7 +241,7 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
     monkeypatch.setattr(session, "locked", lambda _: contextlib.nullcontext())      # it may be on another machine
     monkeypatch.setattr(session, "check_redis", lambda *_: None)
     monkeypatch.setattr(history, "refuse_living", lambda *_: None)
-    monkeypatch.setattr(learner.curves, "draw", lambda _: None)
+    monkeypatch.setattr(learner.reporting.curves, "draw", lambda _: None)
     monkeypatch.setattr(intake.Intake, "_refuse_endless", lambda _: None)      # deaths in a row are meant here
     monkeypatch.setattr(logging.getLogger("learner.session"), "handlers", [_Failures()])
     for role in ("learner", "broker"):

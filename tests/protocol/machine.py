@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker.streams import Entry
+from broker.protocol.streams import Entry
 from tests.protocol.invariants import Bounds
 from tests.protocol.lives import Disk, Life
 from tests.protocol.redis_history import COMMANDS_BACK

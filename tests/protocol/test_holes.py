@@ -14,8 +14,8 @@ import pytest
 import redis
 
 from broker import codec
-from broker.streams import Entry
-from learner.ledger import DEAD, DROPPED, TRAINED
+from broker.protocol.streams import Entry
+from learner.journal.ledger import DEAD, DROPPED, TRAINED
 from tests.protocol.invariants import Bounds
 from tests.protocol.lives import Life, drive
 from tests.protocol.strands import Strand

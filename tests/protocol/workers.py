@@ -17,10 +17,10 @@ from broker.codec import Fields
 from broker.errors import BrokerUnavailable
 from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED
 from broker.messages import Prompt, Rollout, Span, Split
-from broker.streams import Consumer, Entry, bury, hand_over
-from tests.learner.chain import make_scored
+from broker.protocol.streams import Consumer, Entry, bury, hand_over
 from tests.protocol.invariants import Violated
 from tests.protocol.world import World
+from tests.support.chain import make_scored
 
 NEXT = {PROMPTS: ROLLOUTS, ROLLOUTS: SCORED}
 NAMES = ("a", "b")

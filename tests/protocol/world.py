@@ -12,12 +12,12 @@ from typing import Any
 import redis
 
 from broker.keys import WORK_STREAMS, Keys
-from broker.streams import Entry, entries_of
-from tests.learner.chain import make_run
+from broker.protocol.streams import Entry, entries_of
 from tests.protocol.invariants import Bounds, Invariants, Violated
 from tests.protocol.lives import FOREVER_S, Disk, DrivenRedis, Life, WatchedLink
 from tests.protocol.redis_history import History, State
 from tests.protocol.strands import Clock
+from tests.support.chain import make_run
 
 STEPS = 100_000                     # no random run gets there
 

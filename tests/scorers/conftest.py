@@ -10,8 +10,8 @@ import pytest
 
 from broker.messages import Completion, FinishReason, Prompt, Rollout, Span, Split
 from config.scorers import MathConfig, ScorersConfig, SweConfig
-from scorers.math_answer import MathAnswer
-from scorers.swe_patch import SwePatch
+from scorers.math.scorer import MathAnswer
+from scorers.swe.scorer import SwePatch
 
 Complete = Callable[[str], Completion]
 Group = Callable[..., Rollout]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from scorers.math_answer import MathAnswer
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+from scorers.math.scorer import MathAnswer
+from tests.support.paths import DATA
 
 # Answers of MATH-500 that do not equal themselves, each with the reason. At most two.
 MATH500_EXCEPTIONS: dict[str, str] = {}

@@ -15,10 +15,18 @@ from broker.connection import Link
 from broker.errors import BadMessage, Retryable, UnknownTask
 from broker.keys import Keys
 from broker.messages import Rollout, Score, ScoreStatus
-from broker.tally import ScorerStats, read_stats
-from config.scorers import CodeConfig, FormatConfig, MathConfig, ScorerConfig, ScorersConfig, SweConfig, TaskConfig
+from broker.monitoring.counters import ScorerStats, read_stats
+from config.scorers import (
+    CodeConfig,
+    FormatConfig,
+    MathConfig,
+    ScorerConfig,
+    ScorersConfig,
+    SweConfig,
+    TaskConfig,
+)
 from scorers.group import GroupScorer
-from scorers.math_answer import HANGING, MathAnswer
+from scorers.math.scorer import HANGING, MathAnswer
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 
 Group = Callable[..., Rollout]
@@ -244,7 +252,7 @@ def test_the_self_test_holds_here(scorer: GroupScorer) -> None:
 
 
 def test_a_self_test_that_fails_names_the_answer_that_came_out_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scorers.math_answer.judge", lambda _request: {"equal": True, "parsed": True})
+    monkeypatch.setattr("scorers.math.scorer.judge", lambda _request: {"equal": True, "parsed": True})
     scorer = GroupScorer(CONFIG)
     try:
         with pytest.raises(SelfTestFailed, match=r"\\frac\{4\}\{3\} against \\frac\{3\}\{4\} gave 1.0 .* expected 0.0"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scorers.growth import is_linear
+from tests.support.growth import is_linear
 
 
 @pytest.mark.parametrize("linear", [True, False])

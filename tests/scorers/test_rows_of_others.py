@@ -9,12 +9,12 @@ import pytest
 from pydantic import ValidationError
 
 from broker.messages import Rollout
-from broker.row_shapes import TASK_OF_TYPE, route
 from config.scorers import ScorerConfig, ScorersConfig, TaskConfig, reads
+from scorers.child.row_worker import RowScorer
 from scorers.group import GroupScorer
 from scorers.registry import build_scorer
-from scorers.row_worker import RowScorer
-from tests.scorers.endpoint_server import ScriptedEndpoint, scripted_endpoint
+from tasks.route import TASK_OF_TYPE, route
+from tests.support.endpoint_server import ScriptedEndpoint, scripted_endpoint
 
 KINDS = sorted(kind for section in get_args(get_args(ScorerConfig)[0])
                if (kind := section.model_fields["type"].default) != "custom")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.paths import ROOT
+
 PACKAGES = ("config", "broker", "generators", "scorers", "learner", "tools")
 BUILTINS = {"eval", "exec", "compile"}
 PARSERS = {"parse_expr", "sympify", "lambdify"}     # sympy's: they evaluate, as `sympy.S` does
@@ -17,7 +17,7 @@ EVALUATORS = BUILTINS | PARSERS
 OF_MODULES = BUILTINS | {"S", "__dict__"}
 RUNNERS = {"code", "codeop", "runpy"}
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal"}
-INSIDE = "scorers/sandbox/inside/"          # sent into the sandbox and run there: the one place where text is executed
+INSIDE = "scorers/sandbox/harness/"          # sent into the sandbox and run there: the one place where text is executed
 
 
 def trees() -> Iterator[tuple[str, ast.Module]]:
@@ -41,7 +41,7 @@ def evaluators(tree: ast.Module) -> set[str]:
     """What a module names that turns text into code: called or not, `sympy.S` too, but not `model.eval()`.
 
     `ast.parse` is none: it makes a tree, and only `compile` makes code of one. A hostile text can cost it time and
-    stack, so `scorers.swe_compare` parses a model's text in the scoring child.
+    stack, so `scorers.swe.compare` parses a model's text in the scoring child.
     """
     found: set[str] = set()
     for node in ast.walk(tree):
@@ -108,4 +108,4 @@ def test_nothing_is_pickled() -> None:
 
 def test_math_verify_has_one_home() -> None:
     homes = [path for path, tree in trees() if imported(tree) & {"math_verify", "latex2sympy2_extended", "sympy"}]
-    assert homes == ["scorers/math_equality.py"]
+    assert homes == ["scorers/math/equality.py"]

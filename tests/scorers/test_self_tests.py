@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from config.scorers import CodeConfig, MathConfig, ScorersConfig
-from scorers.child import Child, LimitExceeded, Reply, Request
-from scorers.code_tests import CodeTests
-from scorers.math_answer import MathAnswer
+from scorers.child.process import Child, LimitExceeded, Reply, Request
+from scorers.code.scorer import CodeTests
+from scorers.math.scorer import MathAnswer
 from scorers.sandbox.choice import build_sandbox
 from scorers.sandbox.program import Ending, Limits, Outcome, Prepared, Program, Sandbox
 

@@ -12,20 +12,22 @@ import pytest
 from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
 from config.scorers import ChoiceConfig, ScorersConfig, SearchConfig, TableConfig
-from scorers.choice_answer import ChoiceAnswer
+from scorers.choice.scorer import ChoiceAnswer
 from scorers.registry import build_scorer
 from scorers.scorer import SelfTestFailed
-from scorers.search_answer import SearchAnswer
+from scorers.search.scorer import SearchAnswer
 from scorers.short_answer import SelfTest, ShortAnswer
-from scorers.table_answer import TableAnswer
-from tests.scorers.golden import choice_corpus, search_corpus, table_corpus
+from scorers.table.scorer import TableAnswer
+from tests.scorers.choice import corpus
+from tests.scorers.search import corpus as search_corpus
+from tests.scorers.table import corpus as table_corpus
 
 CONFIGS: dict[str, TableConfig | ChoiceConfig | SearchConfig] = {
     "table": TableConfig(), "choice": ChoiceConfig(), "search": SearchConfig()}
 SCORERS: dict[str, ShortAnswer[Any]] = {
     "table": TableAnswer(TableConfig()), "choice": ChoiceAnswer(ChoiceConfig()), "search": SearchAnswer(SearchConfig())}
-REFERENCES = {"table": table_corpus.REFERENCES, "choice": choice_corpus.REFERENCES, "search": search_corpus.REFERENCES}
-BROKEN = {"table": table_corpus.BROKEN, "choice": choice_corpus.BROKEN, "search": search_corpus.BROKEN}
+REFERENCES = {"table": table_corpus.REFERENCES, "choice": corpus.REFERENCES, "search": search_corpus.REFERENCES}
+BROKEN = {"table": table_corpus.BROKEN, "choice": corpus.BROKEN, "search": search_corpus.BROKEN}
 NULL_ANSWERS = [
     "", "\n", "I don't know", "</think>", "pass", "# a comment", "<think>It could be 5, but", "\\boxed{}", "\\boxed{ }",
     "<answer></answer>", "<answer> \n </answer>", "\\boxed{\\text{}}", "\\boxed{{}}", "\\boxed{$}", "Answer:", "()",
@@ -50,22 +52,22 @@ def tagged(content: str) -> str:
 
 HONEST = {
     "table": [Case(row_type, answer, boxed(box)) for row_type, answer, box in table_corpus.HONEST],
-    "choice": [Case("choice", answer, text) for answer, text in choice_corpus.HONEST],
+    "choice": [Case("choice", answer, text) for answer, text in corpus.HONEST],
     "search": [Case("qa_em", {"value": value}, tagged(content)) for value, content in search_corpus.HONEST],
 }
 WRONG = {
     "table": [Case(row_type, answer, boxed(box)) for row_type, answer, box in table_corpus.WRONG],
-    "choice": [Case("choice", answer, text) for answer, text in choice_corpus.WRONG],
+    "choice": [Case("choice", answer, text) for answer, text in corpus.WRONG],
     "search": [Case("qa_em", {"value": value}, tagged(content)) for value, content in search_corpus.WRONG],
 }
 ATTACKS = {
     "table": [Case(row_type, answer, text) for row_type, answer, text, _ in table_corpus.ATTACKS],
-    "choice": [Case("choice", answer, text) for answer, text, _ in choice_corpus.ATTACKS],
+    "choice": [Case("choice", answer, text) for answer, text, _ in corpus.ATTACKS],
     "search": [Case("qa_em", {"value": value}, text) for value, text, _ in search_corpus.ATTACKS],
 }
 MEASURED = {
     "table": [(Case(row.row_type, row.answer, row.text), row) for row in table_corpus.MEASURED],
-    "choice": [(Case("choice", row.answer, row.text), row) for row in choice_corpus.MEASURED],
+    "choice": [(Case("choice", row.answer, row.text), row) for row in corpus.MEASURED],
     "search": [(Case("qa_em", {"value": row.value}, row.text), row) for row in search_corpus.MEASURED],
 }
 
@@ -89,7 +91,7 @@ def renderings(task: str, answer: dict[str, Any]) -> list[str]:
     if task == "table":
         return [boxed("|".join(map(str, value)) if isinstance(value, list) else str(value))]
     if task == "choice":
-        return [prompt.replace("{}", value.strip("()").upper()) for prompt in choice_corpus.PROMPTED]
+        return [prompt.replace("{}", value.strip("()").upper()) for prompt in corpus.PROMPTED]
     targets = value["target"] if isinstance(value, dict) else value
     return [tagged(str(target)) for target in (targets if isinstance(targets, list) else [targets])]
 

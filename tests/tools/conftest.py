@@ -12,9 +12,9 @@ from broker.connection import Link
 from broker.keys import Keys
 from config.loading import build_run
 from config.run import Run
-from tests.learner.chain import Chain
-from tests.learner.chain import make_run as make_chain_run
-from tools import audit
+from tests.support.chain import Chain
+from tests.support.chain import make_run as make_chain_run
+from tools.audit import command
 
 LeaveRun = Callable[..., Path]
 MakeRun = Callable[..., Run]
@@ -55,7 +55,7 @@ def make_run(runs_dir: Path) -> MakeRun:
 @pytest.fixture
 def chain(tmp_path: Path, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chain]:
     """A learner's end of a run on an empty Redis; the audit's looks follow each other at once."""
-    monkeypatch.setattr(audit, "PAUSE_S", 0.0)
+    monkeypatch.setattr(command, "PAUSE_S", 0.0)
     chain = Chain(make_chain_run(tmp_path), link, keys)
     yield chain
     chain.journal.close()

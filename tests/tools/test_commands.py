@@ -12,14 +12,14 @@ import pytest
 
 from config.loading import ConfigError, load_run
 from config.run import Run
-from learner.journal import Journal
-from learner.places import check_places
-from tests.tools.laid_out import train
-from tools.commands import commands
+from learner.journal.writer import Journal
+from learner.launch.preflight import check_places
+from tests.support.laid_out import train
+from tests.support.paths import ROOT
 from tools.main import main
-from tools.redis_cli import options_of
+from tools.runs.redis_cli import options_of
+from tools.up.role_commands import commands
 
-ROOT = Path(__file__).parents[2]
 CONFIG = """
 name: demo
 runs_dir: {runs_dir}

@@ -22,10 +22,19 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2ForCausalLM, Qwen2Tokenizer
 
-from learner.procedural import problems
-from tools.make_demo_model import NO_LABEL, RIGHT_SHARE, WORDINGS, batches, build_model, build_tokenizer, warm_start
+from learner.data.digits import problems
+from tests.support.paths import ROOT
+from tools.make_demo_model import (
+    NO_LABEL,
+    RIGHT_SHARE,
+    WORDINGS,
+    batches,
+    build_model,
+    build_tokenizer,
+    warm_start,
+)
 
-SHIPPED = Path(__file__).resolve().parents[2] / "config" / "recipes" / "demo_model"
+SHIPPED = ROOT / "config" / "recipes" / "demo_model"
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from scorers.sandbox import processes
 from scorers.sandbox.choice import tried
-from scorers.sandbox.local import LocalSandbox
+from scorers.sandbox.local import processes
+from scorers.sandbox.local.sandbox import LocalSandbox
 from scorers.sandbox.program import Language, Limits, Outcome, Program, SandboxMissing
-from scorers.sandbox.seccomp import Walls
-from tests.scorers.sandbox.fusion_fakes import FakeServer, fake_servers
+from scorers.sandbox.walls.seccomp import Walls
+from tests.support.sandbox.fusion_fakes import FakeServer, fake_servers
 
 LIMITS = Limits(wall_s=15.0, memory_bytes=256 << 20, processes=16, file_bytes=4 << 20, scratch_bytes=8 << 20,
                 output_bytes=6 << 20)

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from config.scorers import ScorersConfig
-from scorers.sandbox import bubblewrap, choice, landlock, toolchain
+from scorers.sandbox import choice
 from scorers.sandbox.choice import build_sandbox
-from scorers.sandbox.local import LocalSandbox
+from scorers.sandbox.local.sandbox import LocalSandbox, toolchain
 from scorers.sandbox.program import Language, Program, SandboxMissing
-from scorers.sandbox.seccomp import Walls
+from scorers.sandbox.walls import bubblewrap, landlock
+from scorers.sandbox.walls.seccomp import Walls
 
 
 def test_auto_takes_the_best_that_holds(sandbox: LocalSandbox) -> None:

@@ -1,0 +1,1 @@
+"""The demo in containers: scaled, killed, taken down and up."""

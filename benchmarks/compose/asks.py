@@ -1,0 +1,169 @@
+"""What the proof of compose asks a running stack: how far the run is, who has worked, how it came out.
+
+In: the stack. Out: numbers and words, as the run's keys in Redis, its files, its containers and `millrace` have them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import redis
+
+from benchmarks.compose.stack import Stack, moment
+
+BAR = 0.95              # of held-out problems, with the final weights
+WINDOW_S = 40.0
+SCORED = re.compile(r"^(?P<at>\S+) .*\bscored group=", re.MULTILINE)
+REACH = """
+import socket, sys
+for host in sys.argv[1:]:
+    for port in (6379, 53, 80):
+        try:
+            socket.create_connection((host, port), timeout=2)
+        except ConnectionRefusedError:          # somebody answered
+            pass
+        except OSError:
+            continue
+        sys.exit(f"{host}:{port} can be reached")
+"""
+_CASES = {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "3\n"]}
+REQUESTS = tuple(               # what is asked, with which body, and its score
+    (what, {"llm_output": answer, "verification_info": {"type": kind, "answer": reference}}, score)
+    for what, answer, kind, reference, score in (
+        ("a right answer", "\\boxed{1/2}", "math", {"value": "0.5"}, 1.0),
+        ("a right program", "```python\nprint(int(input()) + 1)\n```", "code", _CASES, 1.0),
+        ("a wrong program", "```python\nprint(int(input()))\n```", "code", _CASES, 0.0)))
+SCRAPE = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:9090/metrics', timeout=10).read().decode())"
+
+
+def _tool(stack: Stack, *words: str) -> str:
+    """A command in a container of its own, which has the run's volumes: the run's are gone when it has ended."""
+    return stack.compose("run", "--rm", "--no-deps", "-T", "learner", *words)
+
+
+def audit(stack: Stack) -> Any:
+    """What `millrace audit` found."""
+    text = _tool(stack, "sh", "-c", f"millrace audit {stack.variables['RUN']} --runs-dir /runs --json || true")
+    return json.loads(text[text.index("{"):text.rindex("}") + 1])
+
+
+def pass_rate(stack: Stack) -> float:
+    """Of the last round of held-out problems."""
+    lines = _tool(stack, "cat", f"/runs/{stack.variables['RUN']}/metrics.jsonl").splitlines()
+    rounds = [result for line in lines if line.startswith("{") for result in json.loads(line).get("evaluations", ())]
+    return float(rounds[-1]["pass_rate"]) if rounds else 0.0
+
+
+def newcomers(stack: Stack) -> str | None:
+    """Whose containers have worked, once the newcomers have."""
+    container = stack.containers("scorer")[0]
+    asked = stack.execute(container, "millrace", "top", stack.variables["RUN"], "--once", "--json")
+    if asked.returncode or "{" not in asked.stdout:
+        return None
+    working = {(process["role"], process["host"]) for process in json.loads(asked.stdout)["processes"]
+               if process["groups"] > 0}
+    hosts = {name: sum(role == name for role, _ in working) for name in ("generator", "scorer")}
+    told = f"{hosts['generator']} containers of generators and {hosts['scorer']} of scorers have done groups"
+    return told if hosts["generator"] >= 2 and hosts["scorer"] >= 3 else None
+
+
+def first_job_at(stack: Stack, container: str) -> float | None:
+    """When a scorer's container had scored its first group, Unix seconds, by its log."""
+    found = SCORED.search(stack.log(container))
+    return moment(found["at"]) if found else None
+
+
+def health(stack: Stack, service: str) -> str | None:
+    """What the health check of a service's first container says, where it holds: not every engine asks by itself."""
+    container = stack.containers(service)[0]
+    kind, *words = stack.inspect(container)["Config"]["Healthcheck"]["Test"]
+    said = stack.execute(container, *(["sh", "-c", *words] if kind == "CMD-SHELL" else words))
+    return None if said.returncode else (said.stdout.strip().splitlines() or ["nothing"])[0][:100].replace("|", "/")
+
+
+def working_scorers(stack: Stack) -> list[str]:
+    """Heartbeats of scorers that have scored a group."""
+    run = stack.variables["RUN"]
+    return [key for key in stack.redis("--scan", "--pattern", f"rl:{{{run}}}:alive:scorer:*").split()
+            if float(stack.redis("HGET", key, "groups") or 0) > 0]
+
+
+def starts(stack: Stack, services: Sequence[str]) -> dict[str, str]:
+    """When each container that runs was started the last time."""
+    return {container: str(stack.state(container)["StartedAt"])
+            for service in services for container in stack.containers(service)}
+
+
+def scored(stack: Stack) -> float:
+    """Groups that the run's scorers have scored so far, all queues together."""
+    lines = stack.redis("HGETALL", f"rl:{{{stack.variables['RUN']}}}:scorers").splitlines()
+    return sum(float(value) for name, value in zip(lines[::2], lines[1::2], strict=True) if " groups " in name)
+
+
+def rate(stack: Stack) -> float:
+    """Groups a second over WINDOW_S."""
+    before, began = scored(stack), time.monotonic()
+    time.sleep(WINDOW_S)
+    return (scored(stack) - before) / (time.monotonic() - began)
+
+
+def free_port() -> int:
+    """Of this machine's loopback."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+def ping(client: redis.Redis) -> str:
+    """What a server says, once it does."""
+    with suppress(redis.ConnectionError):
+        return "PONG" if client.ping() else ""
+    return ""
+
+
+def reward(port: int, body: Mapping[str, Any]) -> Any:
+    """The reward server's answer, once it has one; nothing while nobody scores for it."""
+    try:
+        answer = httpx.post(f"http://127.0.0.1:{port}/reward", json=body, timeout=60.0)
+    except httpx.TransportError:
+        return None
+    return answer.json() if answer.status_code == httpx.codes.OK else None
+
+
+def metrics(stack: Stack) -> str | None:
+    """How many numbers `metrics` serves, once it sees Redis."""
+    if not (found := stack.containers("metrics")):
+        return None
+    lines = stack.execute(found[0], "python", "-c", SCRAPE).stdout.splitlines()
+    return f"{sum(line.startswith('millrace_') for line in lines)} numbers" if "millrace_up 1.0" in lines else None
+
+
+def version(stack: Stack) -> int:
+    """The run's newest weights; -1 where there are none."""
+    if not stack.containers("redis"):
+        return -1
+    text = stack.redis("HGET", f"rl:{{{stack.variables['RUN']}}}:run", "version")
+    return int(text) if text.isdecimal() else -1
+
+
+def has_moved(stack: Stack, before: int) -> bool:
+    """Whether there are newer weights than `before`."""
+    return version(stack) > before
+
+
+def status(stack: Stack) -> str:
+    """Of the run: running, finished, stopped, failed, or nothing where nobody knows."""
+    return stack.redis("HGET", f"rl:{{{stack.variables['RUN']}}}:run", "status") if stack.containers("redis") else ""
+
+
+def ended_state(stack: Stack, container: str) -> Any:
+    """A container's `State` once it has ended, and is not started again."""
+    state = stack.state(container)
+    return None if state["Running"] or state.get("Restarting") else state

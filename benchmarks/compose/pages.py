@@ -1,0 +1,87 @@
+"""The commands of README and docs/compose.md that begin with `docker compose`, typed: a part of `make prove-compose`.
+
+In: a stack. Out: a bar for each. The words are the pages'; for `docker compose` stands the command that is proven.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import redis
+
+from benchmarks.compose import asks
+from benchmarks.compose.stack import Held, Stack, wait_for
+
+DEMO_S = 1500.0
+START_S = 300.0
+PASSWORD = "a-password-of-our-own"      # noqa: S105 - of a server that lives for seconds, on loopback
+WATCHED = (                             # commands that go on, and what has to come
+    ("docker compose logs -f learner", r"step \d+/\d+ .*"),
+    ("docker compose exec scorer millrace top demo", "groups/s"))
+
+
+def whole_run(stack: Stack) -> Iterator[Held]:
+    """The first command of the page, alone; and the second, on what it has left."""
+    stack.variables["RUN"] = "demo"
+    stack.down()
+    began = time.monotonic()
+    stack.types("docker compose up --build --exit-code-from learner", timeout_s=DEMO_S)
+    rate = asks.pass_rate(stack)
+    yield Held("`up --build --exit-code-from learner` ends with the learner's code, and the demo has learnt",
+               f"0 after {time.monotonic() - began:.0f} s, {rate:.3f}", rate >= asks.BAR)
+    stack.types("docker compose up --build -d")
+    (learner,) = stack.containers("learner", all_of_them=True)
+    code = wait_for("its end", START_S, lambda: asks.ended_state(stack, learner))["ExitCode"]
+    stack.types("docker compose down -v")
+    yield Held("`up --build -d` after it says that the run is finished, `down -v` forgets it",
+               f"exit code {code}, {len(stack.volumes())} volumes left", code == 0 and not stack.volumes())
+
+
+def in_the_middle(stack: Stack) -> Iterator[Held]:
+    """Everything else that is typed while a run goes on."""
+    stack.variables |= {"RUN": "demo", "LEARNER_ARGS": "learner.steps=400"}
+    stack.types("docker compose up -d")
+    wait_for("version 1", START_S, lambda: asks.version(stack) >= 1)
+    for line, pattern in WATCHED:
+        yield Held(f"`{line}`", stack.watches(line, pattern, START_S), is_held=True)
+    stack.types("docker compose ps")
+    stack.types("docker compose up -d --scale scorer=4 --scale generator=2")
+    more = {service: len(stack.containers(service)) for service in ("scorer", "generator")}
+    stack.types("docker compose up -d --scale scorer=1 --scale generator=2")
+    fewer = {service: len(stack.containers(service)) for service in ("scorer", "generator")}
+    yield Held("of two `--scale` in one call the last is heeded, up and down (not every compose heeds the first)",
+               f"{more}, then {fewer}", more["generator"] == fewer["generator"] == 2 and more["scorer"] in {1, 4})
+    stack.types("docker compose down")
+    stack.types("docker compose up -d")
+    before = wait_for("a version", START_S, lambda: asks.version(stack))
+    wait_for("a step after it", START_S, lambda: asks.has_moved(stack, before))
+    yield Held("`down`, and `up -d` goes on", f"at version {before}", before >= 1)
+    stack.types("docker compose down -v")
+
+
+def published(stack: Stack) -> Iterator[Held]:
+    """Redis for another machine: with a password of one's own, or not at all."""
+    port = asks.free_port()
+    stack.variables |= {"REDIS_PORT": str(port)}
+    line = "docker compose -f compose.yaml -f compose.redis-port.yaml up -d redis"
+    try:
+        stack.types(line)
+    except RuntimeError as error:
+        yield Held("Redis' port is not published without a password", "refused", "REDIS_PASSWORD" in str(error))
+    else:
+        yield Held("Redis' port is not published without a password", "published", is_held=False)
+    stack.variables["REDIS_PASSWORD"] = PASSWORD
+    stack.types(line)
+    client = redis.Redis(port=port, password=PASSWORD)
+    said = wait_for("its answer", START_S, lambda: asks.ping(client))
+    client.close()
+    yield Held(f"`{line}`, with one", said, is_held=True)
+    stack.down()
+
+
+def pages(stack: Stack) -> Iterator[Held]:
+    """All of them."""
+    yield from whole_run(stack)
+    yield from in_the_middle(stack)
+    yield from published(stack)

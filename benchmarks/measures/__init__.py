@@ -1,0 +1,1 @@
+"""What each part costs, beside a peer or its limit: `make bench`."""

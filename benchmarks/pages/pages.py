@@ -1,0 +1,129 @@
+"""What the pages hold that can be checked: commands in fenced blocks and in the text, links and headings."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.results import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROGRAMS = frozenset({"millrace", "python", "make", "docker", "curl", "cp", "mkdir", "echo", "export", "git", "cd"})
+COMMANDS = frozenset({"", "console", "sh", "bash"})         # languages of blocks that people type
+PROMPT = "$ "
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=")
+RUNS = frozenset({"RUN", "first", "demo"})                  # names of a run: one command, whichever it names
+NOT_YET_RUN = "not yet run"                                 # says a line that needs a GPU or several machines
+ELSEWHERE = (                                               # who runs a command that `benchmarks.pages.proof` does not
+    (r"make test", ".ci/run"),
+    (r"millrace chaos \S+ --minutes \d+", "tests/e2e/test_chaos_command.py"),
+    (r"millrace dead (show|retry|purge) RUN .+", "tests/tools/dead/test_command.py"),
+    (r"millrace judge-check \S+ --task judge", "tests/tools/judge_check/test_command.py"),
+    (r"docker compose .+", "benchmarks/compose/pages.py"))
+REDIS_PAGE = "redis-cli.md"                                 # each of its commands: tests/docs/test_redis_cli_page.py
+
+
+class Line(NamedTuple):
+    """One command of a page, as it stands there."""
+
+    page: Path
+    text: str               # with its comment
+
+    @property
+    def command(self) -> str:
+        """Without its comment and its prompt."""
+        return re.sub(r"\s+#(\s.*)?$", "", self.text).removeprefix(PROMPT).strip()
+
+    @property
+    def words(self) -> list[str]:
+        """Without variables before it; a program of the environment by its name."""
+        words = shlex.split(self.command)
+        words = words[len(self.variables):]
+        return [words[0].removeprefix(".venv/bin/"), *words[1:]] if words else []
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What is set for this command alone."""
+        found: dict[str, str] = {}
+        for word in shlex.split(self.command):
+            if not VARIABLE.match(word):
+                break
+            name, _, value = word.partition("=")
+            found[name] = value
+        return found
+
+    def __str__(self) -> str:
+        return f"{self.page.name}: {self.command}"
+
+
+def fences(page: Path) -> list[tuple[str, list[str]]]:
+    """Language and lines of each fenced block."""
+    return [(language.split(" ")[0], text.splitlines()) for language, text in
+            FENCE.findall(page.read_text(encoding="utf-8"))]
+
+
+def is_command(line: str) -> bool:
+    """Whether a line of a block begins with a program that people type."""
+    try:
+        words = Line(Path(), line).words
+    except ValueError:              # a quotation mark of an answer
+        return False
+    return bool(words) and words[0] in PROGRAMS
+
+
+def lines() -> list[Line]:
+    """Every command of a fenced block, once for each page. In a console only what stands behind a prompt is one."""
+    found = []
+    for page in PAGES:
+        for language, block in fences(page):
+            if language not in COMMANDS:
+                continue
+            typed = [line for line in block if line.startswith(PROMPT)] if language == "console" else \
+                [line for line in block if is_command(line)]
+            found += [Line(page, line) for line in typed]
+    return list({str(line): line for line in found}.values())
+
+
+def same(command: str) -> str:
+    """The command, whatever the run is called and wherever the environment lies."""
+    return " ".join("RUN" if word in RUNS else word for word in command.replace(".venv/bin/", "").split())
+
+
+def wanted() -> list[Line]:
+    """Commands that `benchmarks.pages.proof` has to type: all but those that are run elsewhere, or not yet."""
+    return [line for line in lines() if line.page.name != REDIS_PAGE and NOT_YET_RUN not in line.text
+            and not any(re.fullmatch(pattern, same(line.command)) for pattern, _ in ELSEWHERE)]
+
+
+def strays() -> list[Line]:
+    """Lines of a block of commands that are none: somebody would type them all the same."""
+    return [Line(page, line) for page in PAGES for language, block in fences(page)
+            if language in COMMANDS - {"console"} and any(map(is_command, block))
+            for line in block if line.strip() and not line.lstrip().startswith("#") and not is_command(line)]
+
+
+def mentions(program: str) -> list[Line]:
+    """What the text of the pages says between backticks of a program."""
+    texts = ((page, FENCE.sub("", page.read_text(encoding="utf-8"))) for page in PAGES)
+    found = [Line(page, code) for page, text in texts for code in CODE.findall(text) if code.startswith(f"{program} ")]
+    return list({str(line): line for line in found}.values())
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link may name behind `#`, as GitHub makes it of headings; the second of a name has -1."""
+    found: list[str] = []
+    for heading in re.findall(r"^#{1,6} (.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), flags=re.MULTILINE):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        name = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        found.append(f"{name}-{sum(other == name for other in found)}" if name in found else name)
+    return set(found)
+
+
+def links(page: Path) -> list[str]:
+    """Targets of the links of a page that lead to no other site."""
+    text = CODE.sub("", FENCE.sub("", page.read_text(encoding="utf-8")))
+    return re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", text)

@@ -1,0 +1,197 @@
+"""`make prove-pages`: every command of README and docs/, typed for real.
+
+In: this checkout. Out: a line for each command with its exit code and seconds, which `--write` puts at the end of
+benchmarks/RESULTS.md. Exit code 0 if each did what its page says. They are typed in a fresh clone, as the pages have
+them, in an order in which a person might: a run is started, looked at, paused, drained, trained again from its journal,
+removed. What other bars type is in `benchmarks.pages.pages`. It uses the ports 8000, 8080, 9090 and 9400.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from benchmarks import results
+from benchmarks.pages.page_session import Desk, Failed, listens, wait_until
+from benchmarks.pages.pages import same, wanted
+
+# A scorer of one's own for the demo's rows, as examples/scorer has one for letters.
+OWN = """
+from scorers.custom import SimpleScorer
+
+class Letter(SimpleScorer):
+    name, version = "letter", "1"
+
+    def __init__(self, *, ignore_case: bool) -> None:
+        pass
+
+    def score(self, text, verification_info):
+        value = verification_info["answer"]["value"]
+        return self.scored(value in text, f"looked for {value}")
+"""
+
+
+def before_a_run(desk: Desk) -> None:
+    """What a newcomer looks at."""
+    desk.types("millrace doctor")
+    desk.types("millrace doctor config/recipes/demo_cpu.yaml")
+    desk.types("millrace up config/recipes/demo_cpu.yaml --dry-run", says="-m learner")
+    desk.types(".venv/bin/python -m learner --config config/recipes/demo_cpu.yaml --print-config", says="max_lag")
+    desk.types("millrace score rows.jsonl --config run.yaml --out scores.jsonl", within="examples/scorer")
+    for theirs in ("my_recipe.yaml", "my_rows.jsonl"):
+        (desk.folder / theirs).touch()
+    (desk.folder / "my_scorer.py").write_text(OWN)
+    shutil.copy(desk.folder / "examples" / "scorer" / "run.yaml", desk.folder)
+    desk.types("cp .env.example .env")
+    desk.types("mkdir -p own && cp my_recipe.yaml my_scorer.py my_rows.jsonl own/")
+    for line in ("echo 'RUN=first' >> .env", "echo 'OWN=./own' >> .env", "echo 'RECIPE=own/my_recipe.yaml' >> .env"):
+        desk.types(line)
+
+
+def a_run(desk: Desk) -> None:
+    """The demo, watched, held up for a moment, and drained after 21 steps."""
+    with desk.keeps("make demo", until=partial(desk.steps, "demo"), ends=True):
+        with desk.keeps(".venv/bin/millrace metrics demo", until=lambda: listens(9090)):
+            pass
+        with desk.keeps(".venv/bin/millrace metrics demo --port 9400 --host 0.0.0.0", until=lambda: listens(9400)):
+            pass
+        desk.types("millrace pause RUN", RUN="demo")
+        desk.types(".venv/bin/millrace top demo --once", says="demo")
+        json.loads(desk.types(".venv/bin/millrace top demo --once --json"))
+        desk.watches(".venv/bin/millrace top demo --json --every 10", r"(?m)^\{.*\}\s*$")
+        desk.watches(".venv/bin/millrace top demo", "rollouts")
+        desk.types(".venv/bin/millrace redis-cli demo HGET 'rl:{demo}:where' 17")
+        desk.types("millrace audit first", says="twice", first="demo")
+        desk.types("millrace resume RUN", RUN="demo")
+        wait_until("step 21", lambda: desk.steps("demo") >= 21)
+        desk.types("millrace drain first --wait 600", first="demo")
+
+
+def a_finished_run(desk: Desk) -> None:
+    """All that can be asked of it."""
+    desk.types("millrace runs", says="demo")
+    desk.types("millrace audit RUN", says="lost", RUN="demo")
+    desk.types("millrace audit RUN --json", RUN="demo")
+    desk.types("millrace journal ls RUN", RUN="demo")
+    desk.types("millrace journal export RUN --out all.jsonl", RUN="demo")
+    desk.types(".venv/bin/millrace journal export demo --out answers.jsonl")
+    with (desk.folder / "answers.jsonl").open(encoding="utf-8") as answers:
+        trained = str(json.loads(answers.readline())["group"])
+    desk.types("millrace journal show RUN --group 17", says="answer", RUN="demo", **{"17": trained})
+    desk.types(".venv/bin/millrace trace demo 17", says=trained, **{"17": trained})
+    desk.types("millrace replay RUN --steps 10-20", says="20", RUN="demo")
+    desk.types("millrace rescore RUN --scorer math", RUN="demo")
+    desk.types("millrace rescore RUN --scorer math scorers.tasks.math.scorer.require_box=false", RUN="demo")
+    desk.types("millrace rescore RUN --scorer letter --config run.yaml --out differences.jsonl", RUN="demo")
+    desk.types("millrace dead list RUN", RUN="demo")
+    desk.types(".venv/bin/millrace redis-cli demo XRANGE 'rl:{demo}:dead' - +")
+    desk.types(".venv/bin/millrace redis-cli demo XREVRANGE 'rl:{demo}:weights' + - COUNT 1", says="version")
+    desk.types("mkdir -p backup")
+    desk.types("cp -a runs/demo backup/demo")
+    desk.types("millrace audit demo --runs-dir backup", says="lost")
+    desk.types("millrace rm demo --yes")
+
+
+def roles_by_hand(desk: Desk) -> None:
+    """Each role from a terminal of its own, and the reward server with its scorers beside them."""
+    def began() -> bool:
+        return (desk.folder / "runs" / "first" / "config.yaml").exists()
+
+    def said(log: Path, words: str) -> None:
+        wait_until(words, lambda: words in log.read_text(errors="replace"))
+
+    with contextlib.ExitStack() as terminals:
+        opens = terminals.enter_context
+        opens(desk.keeps(".venv/bin/python -m scorers serve --port 8000", until=lambda: listens(8000)))
+        opens(desk.keeps("python -m learner --config config/recipes/demo_cpu.yaml name=first", until=began, ends=True))
+        opens(desk.keeps(".venv/bin/python -m generators --run first", until=lambda: True, ends=True))
+        both = opens(desk.keeps(".venv/bin/python -m scorers --run first,api", until=lambda: True))
+        pools = [opens(desk.keeps(line, until=lambda: True, ends=True)) for line in (
+            ".venv/bin/python -m scorers --run first",
+            ".venv/bin/python -m scorers --run first --queues math --workers 8",
+            "python -m scorers --run first --workers 8")]
+        for log in (both, *pools):
+            said(log, "self_test passed")
+        wait_until("step 2", lambda: desk.steps("first") >= 2)
+        desk.types("millrace pause first")
+        desk.types("millrace resume first")
+        desk.types("millrace drain first")
+    desk.types("millrace rm demo --yes", demo="first")
+
+
+def services(desk: Desk) -> None:
+    """The reward server as its page starts it, and the sandbox."""
+    (desk.folder / "token.txt").write_text("a-token-of-forty-characters-for-one-test")
+    with (desk.keeps(".venv/bin/python -m scorers serve", until=lambda: listens(8000)),
+          desk.keeps(".venv/bin/python -m scorers --run api --workers 8", until=lambda: True) as pool):
+        wait_until("its scorers", lambda: "self_test passed" in pool.read_text(errors="replace"))
+        for question in wanted():
+            if question.words[0] == "curl":
+                desk.types(question.command)
+    for line in (".venv/bin/python -m scorers serve --host 0.0.0.0 --token-file token.txt",
+                 ".venv/bin/python -m scorers serve --config run.yaml"):
+        with desk.keeps(line, until=lambda: listens(8000)):
+            pass
+    with desk.keeps(".venv/bin/python -m scorers sandbox --port 8080", until=lambda: listens(8080)):
+        pass
+
+
+def the_end(desk: Desk) -> None:
+    """Runs with settings over the file's; everything is removed."""
+    for run, line in (
+        ("demo", ".venv/bin/millrace up config/recipes/demo_cpu.yaml learner.optimizer.lr=1e-4"),
+        ("demo", "MILLRACE_LEARNER__OPTIMIZER__LR=1e-4 .venv/bin/millrace up config/recipes/demo_cpu.yaml"),
+        ("first", "millrace up config/recipes/demo_cpu.yaml name=first"),
+    ):
+        with desk.keeps(line, until=partial(desk.steps, run), ends=True):
+            desk.types("millrace drain RUN", RUN=run)
+        desk.watches("millrace rm demo", r"\?", demo=run, answer="y")
+    desk.types("make clean")
+
+
+ACTS: dict[str, Callable[[Desk], None]] = {act.__name__: act for act in (
+    before_a_run, a_run, a_finished_run, roles_by_hand, services, the_end)}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Type everything; show what came of it, and write it down if asked."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pages.proof", description="Every command of the pages.")
+    parser.add_argument("--acts", default=",".join(ACTS), help=f"of {','.join(ACTS)}; default: all")
+    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
+    args = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))    # nothing that it started outlives it
+    commit = results.commit()
+    lines = [*results.heading("Every command of the pages, typed"), "| what a person does | commands | seconds |",
+             "|---|---|---|"]
+    typed: set[str] = set()
+    with tempfile.TemporaryDirectory(prefix="millrace-pages-") as folder:
+        desk = Desk(Path(folder))
+        for act in args.acts.split(","):
+            before, began = len(desk.typed), time.monotonic()
+            try:
+                ACTS[act](desk)
+            except Failed as error:
+                sys.stdout.write(f"FAILED: {error}\n")
+                return 1
+            lines.append(f"| {act.replace('_', ' ')} | {len(desk.typed) - before} | {time.monotonic() - began:.0f} |")
+        typed = {same(line) for line, _ in desk.typed}
+    left = [line for line in wanted() if same(line.command) not in typed]
+    lines += ["", f"**{len(typed)} commands did what the pages say, {len(left)} were left out**"
+              + "".join(f"; `{line.command}`" for line in left) + ".", *results.remarks(commit)]
+    sys.stdout.write("\n".join(["", *lines, ""]))
+    if args.write:
+        results.append(lines)
+    return 0 if not left and results.commit() == commit else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

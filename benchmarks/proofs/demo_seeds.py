@@ -1,0 +1,106 @@
+"""`make prove-demo`: does the demo learn, whatever the seed?
+
+In: seeds and an engine. Out: `millrace up` for each, one after the other, and a table of what each run's folder says
+in the end; `--write` puts it at the end of benchmarks/RESULTS.md. A long proof, run by whoever changes what the demo
+stands on. Exit code 0 if at least 9 of 10 runs meet every bar, else 1. A run that fails or hangs is a row that says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from benchmarks import results
+from benchmarks.rigs.groups import RECIPE
+from benchmarks.rigs.seed_runs import BARS, SeedRun, as_table, enough_pass, read_seed_run
+from broker.processes import spawn, stop, wait
+
+# The Makefile's ENGINE_hf and ENGINE_vllm; a test compares them.
+ENGINES: dict[str, tuple[str, ...]] = {
+    "hf": (),
+    "vllm": ("generators.engine.type=vllm", "generators.engine.kv_cache_mb=256",
+             "generators.engine.enforce_eager=true"),
+}
+PATIENCE = 3            # times the bar on a run's time: then it hangs, and is ended
+GRACE_S = 20.0          # between asking it to end and SIGKILL; `millrace up` leaves no process behind even then
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run every seed, show the table, and write it down if asked."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.proofs.demo_seeds", description="The demo, seed after seed.")
+    parser.add_argument("--seeds", type=parse_seeds, default="0-9", metavar="LIST", help="like 0-9 or 0,3,7 (0-9)")
+    parser.add_argument("--engine", choices=ENGINES, default="hf", help="what samples (hf)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="new folder of the runs (runs/seeds-DATE)")
+    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
+    args = parser.parse_args(argv)
+    out: Path = (args.out or Path("runs") / f"seeds-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
+    try:
+        out.mkdir(parents=True)
+    except FileExistsError:
+        parser.error(f"--out {out}: exists; runs are never mixed with older ones, name a new folder")
+    count = f"{len(args.seeds)} seed{'s' if len(args.seeds) > 1 else ''}"
+    commit = results.commit()
+    heading = results.heading(f"The demo with the engine {args.engine}, {count}")
+    runs = []
+    for seed in args.seeds:
+        try:
+            runs.append(run_seed(seed, args.engine, out))
+        except KeyboardInterrupt:
+            sys.stdout.write(f"interrupted in seed {seed}; what there is lies in {out}\n")
+            return 130
+        sys.stdout.write(f"seed {seed}: {runs[-1].verdict(BARS[args.engine])}, {runs[-1].seconds:.0f} s\n")
+        sys.stdout.flush()
+    lines = [*heading, *as_table(runs, BARS[args.engine]), *results.remarks(commit)]
+    sys.stdout.write("\n" + "\n".join(lines) + "\n")
+    if args.write:
+        results.append(lines)
+    return 0 if enough_pass(runs, BARS[args.engine]) else 1
+
+
+def parse_seeds(text: str) -> list[int]:
+    """`0-9`, `0,3,7` or both. Raises ArgumentTypeError for anything else, an empty range and a seed named twice."""
+    if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of seeds; write 0-9 or 0,3,7")
+    ranges = [part.partition("-") for part in text.split(",")]
+    seeds = [seed for first, _, last in ranges for seed in range(int(first), int(last or first) + 1)]
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise argparse.ArgumentTypeError(f"{text!r} names no seed, or one twice")
+    return seeds
+
+
+def run_seed(seed: int, engine: str, out: Path) -> SeedRun:
+    """One run, as a user starts it, and its audit. What it prints is kept beside its folder."""
+    name = f"seed-{seed}"
+    command = [*_millrace("up"), str(RECIPE), "--plain", f"seed={seed}", f"name={name}", f"runs_dir={out}",
+               *ENGINES[engine]]
+    with (out / f"{name}.log").open("wb") as log:
+        began_at, began = time.time(), time.monotonic()
+        exit_code = _run(command, log, timeout_s=PATIENCE * BARS[engine].at_most_s)
+        seconds = time.monotonic() - began
+        audit_code = _run([*_millrace("audit"), name, "--runs-dir", str(out), "--json"], log, timeout_s=60.0)
+    return read_seed_run(out / name, seed=seed, began_at=began_at, seconds=seconds, exit_code=exit_code,
+                         is_audit_clean=audit_code == 0)
+
+
+def _millrace(verb: str) -> list[str]:
+    return [sys.executable, "-m", "tools.main", verb]
+
+
+def _run(command: Sequence[str], output: IO[bytes], *, timeout_s: float) -> int:
+    """Its exit code, however it ended. It ends with this process, and is asked to when Ctrl-C or its time is over."""
+    process = spawn(command, cwd=results.ROOT, stdout=output, stderr=output)
+    try:
+        wait(process, timeout_s)
+    finally:
+        exit_code = stop(process, GRACE_S)
+    return exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

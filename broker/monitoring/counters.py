@@ -1,0 +1,133 @@
+"""What the scorers have done so far: counters of a run, by queue and scorer.
+
+In: counts of a scorer's process, after each group. Out: the hash `scorers`, whose fields are `QUEUE COUNTER SCORER`; a
+`ScorerStats` for each queue and scorer. Scorers add to it, `broker.monitoring.snapshot` and the dispatcher read it.
+Nothing depends on it but the size of a job, so it is best effort: what can't be written now is written later, and what
+a killed process had not written is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from broker.keys import Keys
+
+log = logging.getLogger(__name__)
+
+WRITE_EVERY_S = 1.0
+FAILED = "failed:"          # before the kind of a failure
+COUNTERS = frozenset({"groups", "completions", "unscorable", "over_limit", "retries", "cache_hits", "cache_misses"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorerStats:
+    """What one scorer has done in one queue since the run began."""
+
+    queue: str
+    scorer: str
+    groups: int = 0
+    completions: int = 0                # of these groups, equal texts included
+    unscorable: int = 0                 # of the completions
+    over_limit: int = 0                 # completions that are zero because they exceeded their own limits
+    retries: int = 0                    # tries after a failure of the machinery
+    failures: Mapping[str, int]         # of the machinery, by the name of the error
+    cache_hits: int = 0                 # questions to a served model that it had answered before
+    cache_misses: int = 0               # and those that it had not
+    seconds: float = 0.0                # of work on these groups, waits before retries included
+
+    @property
+    def scored(self) -> int:
+        """Completions that got a value."""
+        return self.completions - self.unscorable
+
+    @property
+    def cache_hit_rate(self) -> float | None:
+        """Share of the questions that had been answered before; None where none was asked."""
+        asked = self.cache_hits + self.cache_misses
+        return self.cache_hits / asked if asked else None
+
+    @property
+    def seconds_a_group(self) -> float:
+        """Mean; 0 before the first group."""
+        return self.seconds / self.groups if self.groups else 0.0
+
+    @property
+    def seconds_a_completion(self) -> float:
+        """Mean; 0 before the first one."""
+        return self.seconds / self.completions if self.completions else 0.0
+
+
+class Tally:
+    """Counts of one process, written to Redis now and then. For one thread."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._seconds: dict[str, float] = {}
+        self._written = time.monotonic()
+
+    def count(self, queue: str, scorer: str, counts: Mapping[str, int], *, seconds: float = 0.0) -> None:
+        """Add to the counters of a scorer; `counts` by the names in `ScorerStats`, failures as `failed:KIND`."""
+        for counter, number in counts.items():
+            if number:
+                self._counts[_field(queue, counter, scorer)] += number
+        if seconds:
+            field = _field(queue, "seconds", scorer)
+            self._seconds[field] = self._seconds.get(field, 0.0) + seconds
+
+    def write(self, client: redis.Redis, keys: Keys, *, is_due: bool = False) -> None:
+        """Add to the run's counters, if the last time is long enough ago or `is_due`. Never raises for Redis' sake."""
+        if not (self._counts or self._seconds):
+            return
+        now = time.monotonic()
+        if not is_due and now - self._written < WRITE_EVERY_S:
+            return
+        self._written = now
+        try:
+            with client.pipeline(transaction=False) as pipe:
+                for field, number in self._counts.items():
+                    pipe.hincrby(keys("scorers"), field, number)
+                for field, seconds in self._seconds.items():
+                    pipe.hincrbyfloat(keys("scorers"), field, seconds)
+                pipe.execute()
+        except redis.RedisError as error:
+            log.warning("tally_kept error=%s; it is written with the next one", error)
+            return
+        self._counts.clear()
+        self._seconds.clear()
+
+
+def scorer_stats(found: Mapping[bytes, bytes]) -> tuple[ScorerStats, ...]:
+    """The hash `scorers` as one `ScorerStats` for each queue and scorer, sorted by both.
+
+    What this version does not know is left out: a newer scorer's counters stop no dispatcher and no console.
+    """
+    counters: dict[tuple[str, str], dict[str, Any]] = {}
+    for field, value in found.items():
+        try:
+            queue, counter, scorer = field.decode(errors="replace").split(" ", 2)
+            number = float(value) if counter == "seconds" else int(value)
+        except ValueError:
+            continue
+        row = counters.setdefault((queue, scorer), {"failures": {}})
+        if counter.startswith(FAILED):
+            row["failures"][counter.removeprefix(FAILED)] = number
+        elif counter in COUNTERS or counter == "seconds":
+            row[counter] = number
+    return tuple(ScorerStats(queue=queue, scorer=scorer, **row) for (queue, scorer), row in sorted(counters.items()))
+
+
+def read_stats(client: redis.Redis, keys: Keys) -> tuple[ScorerStats, ...]:
+    """The counters of a run now."""
+    found: dict[Any, Any] = client.hgetall(keys("scorers"))
+    return scorer_stats(found)
+
+
+def _field(queue: str, counter: str, scorer: str) -> str:
+    return f"{queue} {counter} {scorer}"

@@ -1,0 +1,106 @@
+"""What is known of workers that died, for the letter of the group that they died of.
+
+In: how a process ended and its last lines, from whoever watches it (the scorers' pool, `millrace up`). Out: the hash
+`died:HOST-PID`, which Redis removes after a day, and the words of a dead letter once a group has used up its attempts.
+It only tells: who works and whose result counts is decided elsewhere, and a death that could not be written down costs
+a sentence of a letter.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from broker.connection import Link
+from broker.keys import Keys
+from broker.protocol.streams import TRACEBACK_BYTES, Consumer, Entry
+from config.logs import mask
+
+log = logging.getLogger(__name__)
+
+TTL_S = 86_400
+LAST_LINES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How a process ended."""
+
+    how: str                # "was killed by SIGSEGV"
+    last_lines: str         # of what it wrote, oldest first
+
+
+def how_it_ended(code: int) -> str:
+    """An exit code, negative for a signal, in words."""
+    if code >= 0:
+        return f"ended with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:              # a real-time signal has no name of its own
+        return f"was killed by signal {-code}"
+
+
+def record_death(client: redis.Redis, keys: Keys, *, host: str, pid: int, how: str, last_lines: Iterable[str]) -> None:
+    """Write down that the process `pid` of `host` has died. Never raises for Redis: that is away when all is.
+
+    Args:
+        how: see `how_it_ended`.
+        last_lines: of its log; the last `LAST_LINES` are kept, without the secrets of this process.
+    """
+    key = keys(f"died:{host}-{pid}")
+    fields: dict[Any, Any] = {"how": how, "last_lines": mask("\n".join(list(last_lines)[-LAST_LINES:]))
+                              [-TRACEBACK_BYTES:]}
+    try:
+        with client.pipeline(transaction=True) as pipe:         # never a hash without an end
+            pipe.hset(key, mapping=fields)
+            pipe.expire(key, TTL_S)
+            pipe.execute()
+    except redis.RedisError as error:
+        log.warning("death_unrecorded process=%s-%d how=%r error=%s", host, pid, how, error)
+
+
+def deaths_of(link: Link, keys: Keys, names: Sequence[str]) -> dict[str, Death]:
+    """What was recorded of the workers `names`, each HOST-PID-HEX, by name; one that nobody saw end is left out."""
+    def attempt(client: redis.Redis) -> list[dict[bytes, bytes]]:
+        with client.pipeline(transaction=False) as pipe:
+            for name in names:
+                pipe.hgetall(keys(f"died:{name.rpartition('-')[0]}"))
+            return list(pipe.execute())
+    return {name: Death(found[b"how"].decode(), found[b"last_lines"].decode(errors="replace"))
+            for name, found in zip(names, link(attempt), strict=True) if found}
+
+
+def bury_exhausted(consumer: Consumer, entry: Entry, *, attempts: int, most: int, what: str) -> None:
+    """Hand an entry that used up its attempts over to `dead`, with all that is known of those who tried.
+
+    Args:
+        consumer: who has just begun the entry once too often.
+        attempts: without that one.
+        most: broker.max_attempts.
+        what: "generators began this prompt".
+    """
+    link, keys = consumer.link, consumer.keys
+    values: list[Any] = link(lambda client: client.hmget(keys("tries"), [entry.group_id, f"error:{entry.group_id}"]))
+    began, error = (value.decode(errors="replace") if value else "" for value in values)
+    names = began.split()[:-1][-attempts:]
+    deaths = deaths_of(link, keys, list(dict.fromkeys(names)))
+    reason = f"{attempts} {what} and none finished it (broker.max_attempts={most})"
+    if names:
+        reason += ": " + ", ".join(_words(name, times, deaths.get(name)) for name, times in Counter(names).items())
+    if error:
+        reason += f"; the last error: {error.rstrip().splitlines()[-1]}"
+    parts = [error.rstrip()] if error else []
+    parts += [f"The last lines of {name}, which {deaths[name].how}:\n{deaths[name].last_lines}"
+              for name in reversed(names) if name in deaths][:1]
+    consumer.bury(entry, reason=reason, attempts=attempts, traceback="\n\n".join(parts))
+
+
+def _words(name: str, times: int, death: Death | None) -> str:
+    often = f" {times} times" if times > 1 else ""
+    return f"{name}{often} ({death.how})" if death else f"{name}{often}"

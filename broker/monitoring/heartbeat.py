@@ -1,0 +1,109 @@
+"""The heartbeat: every process says that it lives, and what it does or waits for, in a hash that ends with it.
+
+Out: the hash `alive:ROLE:ID`, which Redis removes a few seconds after the process that refreshes it has died; a line in
+the log of a process that waits long. Operators and `broker.monitoring.snapshot` read the hash. It decides nothing about
+work: leases do. While Redis is away the heartbeat goes on trying.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+import time
+from typing import Any
+
+import redis
+
+from broker.connection import Link
+from broker.keys import Keys
+from broker.monitoring.stall_warning import FIRST_S, Watchdog
+from broker.monitoring.work_meter import UNITS, WorkMeter, as_fields
+
+log = logging.getLogger(__name__)
+
+TTL_S = 15.0
+LOOK_S = 1.0          # what was said reaches Redis within about this
+
+
+class Heartbeat:
+    """Keeps `alive:ROLE:ID` fresh from a thread of its own.
+
+    Fields: pid, host, state (what the process does or waits for, in words), since (Unix seconds when it came to that
+    state), version (of the policy, where it holds one), whatever else `say` is given, and the sums of `meter`.
+
+    Args:
+        role: generator | dispatcher | scorer | learner.
+        process: unique among the run's processes.
+        ttl_s: seconds without a beat after which the key is gone.
+        long_wait_s: of waiting, after which the log says so; infinite where waiting is nobody's fault.
+    Attributes:
+        meter: of how much it works; the process tells it.
+    """
+
+    def __init__(self, link: Link, keys: Keys, role: str, process: str, *, ttl_s: float = TTL_S,
+                 long_wait_s: float = FIRST_S) -> None:
+        self.meter = WorkMeter()
+        self._watchdog = Watchdog(link.client, keys, first_s=long_wait_s)
+        self._client = link.client         # not the link itself, which waits: the next beat makes up for a lost one
+        self._key = keys.alive(role, process)
+        self._ttl_s = ttl_s
+        self._fields = {"pid": str(os.getpid()), "host": socket.gethostname(), "state": "starting",
+                        "since": f"{time.time():.3f}", "version": ""}
+        self._is_new = True
+        self._sums: dict[str, float] = {}           # as they were beaten last
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._keep_beating, name="heartbeat", daemon=True)
+        self._thread.start()
+
+    def say(self, state: str, **fields: str) -> None:
+        """What the process does or waits for now; never blocks."""
+        with self._lock:
+            if state != self._fields["state"]:
+                self._fields["since"] = f"{time.time():.3f}"
+            if (fields := {"state": state, **fields}).items() - self._fields.items():
+                self._is_new = True
+                self._fields.update(fields)
+
+    def stop(self) -> None:
+        """Remove the key: the process ends in good order."""
+        self._stop.set()
+        self._thread.join(timeout=5.0)
+        with contextlib.suppress(redis.RedisError):
+            self._client.delete(self._key)
+
+    def _keep_beating(self) -> None:
+        beaten = -self._ttl_s
+        is_away = False
+        while True:
+            try:
+                if self._is_new or self._has_worked() or time.monotonic() - beaten >= self._ttl_s / 3:
+                    self._beat()
+                    beaten = time.monotonic()
+                self._watchdog.look(self.meter.idle_s, self._fields["state"], is_ready=self.meter.is_ready)
+                is_away = False
+            except redis.RedisError as error:
+                if not is_away:
+                    log.warning("heartbeat not heard key=%s error=%s", self._key, error)
+                is_away = True
+                self._is_new = True
+            if self._stop.wait(min(LOOK_S, self._ttl_s / 3)):
+                return
+
+    def _has_worked(self) -> bool:
+        """Whether the sums say more than when they were beaten last; of a process that waits they can wait, too."""
+        return any(value != self._sums.get(name) for name, value in self.meter.read().items()
+                   if name == "busy_s" or name in UNITS)
+
+    def _beat(self) -> None:
+        self._sums = dict(self.meter.read())
+        with self._lock:
+            fields: dict[Any, Any] = {**self._fields, **as_fields(self._sums)}
+            self._is_new = False
+        with self._client.pipeline(transaction=True) as pipe:      # never a hash without an end
+            pipe.hset(self._key, mapping=fields)
+            pipe.pexpire(self._key, int(self._ttl_s * 1000))
+            pipe.execute()

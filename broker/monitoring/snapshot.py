@@ -1,0 +1,170 @@
+"""Where a run stands: one look at its keys, for people.
+
+In: the run's keys. Out: a `Snapshot`. Called by `millrace up`, `top` and `metrics` every second or so; two of them make
+a `tools.top.flow`, which says how much each role works. It only reads; what it reads belongs to slightly different
+moments, and sums need not add up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import redis
+
+from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
+from broker.monitoring import stream_states
+from broker.monitoring.counters import ScorerStats, scorer_stats
+from broker.monitoring.stream_states import StreamState
+from broker.monitoring.work_meter import COUNTERS
+from config.loading import ConfigError, from_yaml
+from config.run import Run
+from config.scorers import QUEUES
+
+RQ_QUEUE = "rq:queue:"              # RQ's own prefix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One heartbeat."""
+
+    role: str
+    id: str
+    pid: int
+    host: str
+    state: str              # what it does or waits for, in words
+    version: str            # of the policy that it holds, or ""
+    since: float            # Unix seconds when it came to that state
+    queues: tuple[str, ...] = ()        # that a scorer serves
+    sums: Mapping[str, float] = field(default_factory=dict)     # of its `WorkMeter`; empty before it is ready
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A run at one moment."""
+
+    status: str             # running | finished | stopped | failed, or "" before the learner's start
+    reason: str             # why, where it is not running
+    version: int            # the newest announced policy; -1 before the first
+    steps: int              # of the whole run
+    prompts: int            # groups in each stream
+    rollouts: int
+    scored: int
+    dead: int
+    slots: int              # training groups without an outcome
+    queued_jobs: Mapping[str, int]          # RQ jobs that no worker has taken, by queue; queues without any left out
+    scorers: tuple[ScorerStats, ...]        # what each scorer has done so far
+    processes: tuple[Process, ...]
+    streams: Mapping[str, StreamState] = field(default_factory=dict)
+    at: float = field(default=0.0, compare=False)       # Unix seconds of Redis' clock
+    wanted: str = ""        # what an operator asked for: broker.protocol.run_state
+    advice: str = ""        # what the learner advises
+    issued: int = 0         # training groups so far, retries among them
+    floor: int = -1         # the lowest version that may have sampled a group which is out; -1: none is out
+    run: Run | None = field(default=None, compare=False, repr=False)    # None: not there, or of another version
+
+    def alive(self, role: str) -> int:
+        """Number of processes of `role` whose heart beats."""
+        return sum(process.role == role for process in self.processes)
+
+    @property
+    def bound(self) -> int:
+        """Groups that may be out: the budget, and towards the end what the last steps will take; 0: not known."""
+        if self.run is None:
+            return 0
+        return max(0, min(self.run.budget, (self.steps - max(0, self.version)) * self.run.learner.groups_per_step))
+
+    @property
+    def nobody(self) -> str:
+        """Which role has work and nobody to do it; "" where all have somebody."""
+        for depth, role, does in ((self.prompts, "generator", "sample"), (self.rollouts, "scorer", "score")):
+            if depth and not self.alive(role):
+                return f"{depth} groups wait for a {role} to {does} them, and none is alive"
+        served = {queue for process in self.processes for queue in process.queues}
+        for queue, jobs in self.queued_jobs.items():
+            if self.alive("scorer") and queue not in served and any(process.queues for process in self.processes):
+                return f"{jobs} jobs wait in queue {queue}, and no scorer that is alive serves it"
+        return ""
+
+    @property
+    def pile(self) -> str:
+        """The stage where groups pile up, and so who waits for whom: as far as one look can tell."""
+        stages = [(self.prompts, "the learner waits for the generators", "to be sampled"),
+                  (self.rollouts, "the learner waits for the scorers", "to be scored"),
+                  (self.scored, "the generators wait for the learner", "to train")]
+        depth, who, what = max(stages, key=lambda stage: stage[0])       # of equals the earliest
+        total = sum(stage[0] for stage in stages)
+        return f"{who} ({depth} of {total} groups are {what})" if depth else "nothing is in flight"
+
+
+def snapshot(client: redis.Redis, name: str) -> Snapshot:
+    """Look at the run `name` once. Two round trips, and a scan for the heartbeats.
+
+    Raises:
+        redis.RedisError: Redis is away; the caller shows what it saw last.
+    """
+    keys = Keys(name)
+    with client.pipeline(transaction=False) as pipe:
+        pipe.hmget(keys("run"), ["status", "reason", "version", "steps", "wanted", "advice", "config"])
+        pipe.hget(keys("cursor"), "issued")
+        pipe.zcard(keys("slots"))
+        pipe.zrange(keys("slots"), 0, 0, withscores=True)
+        pipe.hgetall(keys("scorers"))
+        for queue in QUEUES:
+            pipe.llen(RQ_QUEUE + keys.queue(queue))
+        questions = stream_states.ask(pipe, keys)
+        reply = pipe.execute(raise_on_error=False)
+    at, streams = stream_states.states_of(reply[-questions:])
+    for answer in reply[:-questions]:
+        if isinstance(answer, redis.RedisError):
+            raise answer
+    words, issued, slots, lowest, counters, *jobs = reply[:-questions]
+    status, reason, version, steps, wanted, advice, config = words
+    queued: dict[str, int] = {queue: number for queue, number in zip(QUEUES, jobs, strict=True) if number}
+    return Snapshot(
+        status=_text(status), reason=_text(reason), version=int(version or -1), steps=int(steps or 0),
+        prompts=streams[PROMPTS].depth, rollouts=streams[ROLLOUTS].depth, scored=streams[SCORED].depth,
+        dead=streams[DEAD].depth, slots=slots, queued_jobs=queued, scorers=scorer_stats(counters),
+        processes=processes_of(client, keys), streams=streams, at=at, wanted=_text(wanted), advice=_text(advice),
+        issued=int(issued or 0), floor=int(lowest[0][1]) if lowest else -1, run=_run(_text(config)))
+
+
+def keys_of(client: redis.Redis, prefix: str) -> list[bytes]:
+    """Every key that begins with `prefix`, which is taken literally."""
+    return sorted(client.scan_iter(match=re.sub(r"([*?\[\]\\])", r"\\\1", prefix) + "*", count=1000))
+
+
+def processes_of(client: redis.Redis, keys: Keys) -> tuple[Process, ...]:
+    """Every heartbeat of a run. Raises redis.RedisError."""
+    found = keys_of(client, keys("alive:"))
+    with client.pipeline(transaction=False) as pipe:
+        for key in found:
+            pipe.hgetall(key)
+        beats = pipe.execute()
+    return tuple(_process(key.decode()[len(keys("alive:")):], beat)
+                 for key, beat in zip(found, beats, strict=True) if beat)       # gone between the two
+
+
+def _process(place: str, beat: Mapping[bytes, bytes]) -> Process:
+    role, _, process = place.partition(":")
+    text = {key.decode(): value.decode(errors="replace") for key, value in beat.items()}
+    return Process(role=role, id=process, pid=int(text.get("pid") or 0), host=text.get("host", ""),
+                   state=text.get("state", ""), version=text.get("version", ""), since=float(text.get("since") or 0),
+                   queues=tuple(filter(None, text.get("queues", "").split(","))),
+                   sums={name: float(text[name]) for name in COUNTERS & text.keys()} if "up_s" in text else {})
+
+
+@lru_cache(maxsize=8)
+def _run(config: str) -> Run | None:
+    """What the learner was told; None where it is not there, or another version of this program wrote it."""
+    try:
+        return from_yaml(config) if config else None
+    except ConfigError:
+        return None
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if value else ""

@@ -1,0 +1,97 @@
+"""A line in the log of every role that waits long: for what, since when, and who has the work.
+
+In: how long the process has had nothing to do, from its `WorkMeter`, and what it says of itself. Out: a line after a
+minute and again at doubling intervals. Called by the thread of its heartbeat (`broker.monitoring.heartbeat`), so that
+no role's own loop has to think of it; while Redis is away it says nothing, since the link then speaks itself
+(`broker.connection`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import redis
+
+from broker.keys import DEAD, GROUP, PROMPTS, Keys
+from broker.monitoring.snapshot import keys_of
+from broker.monitoring.stream_states import SHARED, StreamState, ask, states_of
+from broker.protocol.streams import NOBODY
+
+log = logging.getLogger(__name__)
+
+FIRST_S = 60.0
+
+
+class Watchdog:
+    """One process's.
+
+    Args:
+        first_s: of waiting, before the first line.
+    """
+
+    def __init__(self, client: redis.Redis, keys: Keys, *, first_s: float) -> None:
+        self._client = client
+        self._keys = keys
+        self._first_s = self._next_s = first_s
+
+    def look(self, idle_s: float, waits_for: str, *, is_ready: bool = True) -> None:
+        """Say it, if it is time. Raises RedisError: it is said at the next look.
+
+        Args:
+            idle_s: without work, until now.
+            waits_for: what it says that it does, in words.
+            is_ready: False while it starts, which may take long and is nobody's fault: no warning then, only a line.
+        """
+        if idle_s < self._first_s:
+            self._next_s = self._first_s
+        if idle_s < self._next_s:
+            return
+        who = who_has_the_work(self._client, self._keys)
+        while self._next_s <= idle_s:
+            self._next_s *= 2
+        log.log(logging.WARNING if is_ready else logging.INFO,
+                "waiting_long waited_s=%.0f since=%s for=%r who_has_the_work=%r", idle_s,
+                time.strftime("%H:%M:%S", time.localtime(time.time() - idle_s)), waits_for, who)
+
+
+def who_has_the_work(client: redis.Redis, keys: Keys) -> str:
+    """Where the groups of a run are, who has the oldest of each stage, and what the learner does, in words.
+
+    Raises:
+        redis.RedisError: Redis is away.
+    """
+    with client.pipeline(transaction=False) as pipe:
+        ask(pipe, keys)
+        _, states = states_of(pipe.execute(raise_on_error=False))
+    parts = [f"{state.depth} groups in {stream}, the oldest ({state.oldest_group}) for {state.oldest_s:.0f} s"
+             f"{_holder(client, keys, stream, state)}"
+             for stream, state in states.items() if state.depth and stream != DEAD]
+    return "; ".join([*(parts or ["no group is in flight"]), *(_learners(client, keys) or ["no learner is alive"])])
+
+
+def _holder(client: redis.Redis, keys: Keys, stream: str, state: StreamState) -> str:
+    """Who has the first entry: of `prompts` its consumer, of `rollouts` the scorer that began it last."""
+    if stream not in SHARED:
+        return ""
+    entry = state.oldest_entry
+    found: Any = client.xpending_range(keys(stream), GROUP, entry, entry, 1) if state.leased else []
+    if not found or found[0]["consumer"] == NOBODY.encode():
+        return ", taken by nobody"
+    if stream == PROMPTS:
+        return f", with generator {found[0]['consumer'].decode(errors='replace')}"
+    names = client.hget(keys("tries"), state.oldest_group)
+    if not isinstance(names, bytes) or not names:
+        return ", begun by no scorer"
+    return f", with scorer {names.decode(errors='replace').split()[-1]}"
+
+
+def _learners(client: redis.Redis, keys: Keys) -> list[str]:
+    prefix = keys.alive("learner", "")
+    words = []
+    for key in keys_of(client, prefix):
+        state = client.hget(key.decode(), "state")
+        if isinstance(state, bytes):
+            words.append(f"learner {key.decode().removeprefix(prefix)}: {state.decode(errors='replace')}")
+    return words

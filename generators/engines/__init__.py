@@ -1,0 +1,1 @@
+"""What samples: one folder or file for each implementation of `generators.engine.Engine`."""

@@ -1,0 +1,294 @@
+"""The engine on vLLM: the one for real runs. New weights are loaded in flight, and each token says which it came from.
+
+In: prompts from the worker's tasks, as many at once as it holds; vLLM batches them itself. Out: their completions,
+with spans. For new weights generation pauses, keeps its requests, forgets its caches, loads, and goes on. vLLM's engine
+core is another process: when it dies or stops answering, every caller gets `EngineDied` and the generator ends with an
+error; when the generator dies, however that happens, so does the engine core (generators.engines.vllm.worker).
+
+vLLM is imported in `start`, after the environment that it reads has been set. CPU and GPU builds run this same file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import itertools
+import logging
+import os
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from broker.errors import BadMessage, Retryable, RunFailed
+from broker.messages import Completion, FinishReason, Prompt, Span
+from config.generators import VllmEngine
+from config.run import Run
+from generators.chat import Chat, load_chat
+from generators.engine import NO_VERSION
+from generators.engines.vllm.environment import set_environment
+from generators.engines.vllm.liveness import EngineDied, Keeper, Lifeline
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from vllm import CompletionOutput
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+log = logging.getLogger(__name__)
+
+UPDATE_S = 300.0        # for each step of a weight update
+STALL_S = 120.0         # for an answer of the engine core, which it gives between two tokens
+PING_EVERY_S = 5.0
+SHUTDOWN_S = 3.0        # for vLLM's processes to end by themselves
+NO_FILE = "No such file"      # what safetensors says; vLLM hands a worker's error on as text alone
+CPU_BLOCK_SIZE = 32     # tokens of a KV block; the smallest that vLLM's CPU kernels are made for
+
+
+class VllmEngineRunner:
+    """The engine seam over one AsyncLLM."""
+
+    def __init__(self, run: Run, config: VllmEngine) -> None:
+        self._run = run
+        self._config = config
+        self._max_model_len = config.max_model_len or run.data.max_prompt_tokens + run.sampling.max_tokens
+        self._version = NO_VERSION
+        self._parts: _Parts | None = None
+        self._control = asyncio.Lock()      # a weight update or a ping, not both
+        self._request = itertools.count()
+
+    @property
+    def version(self) -> int:
+        """Policy version of the weights in the engine."""
+        return self._version
+
+    async def start(self) -> None:
+        """Start vLLM's processes on the model's folder and wait until they answer.
+
+        Raises:
+            RunFailed: model, tokenizer or vLLM's settings are unusable, or `start_timeout_s` has passed.
+        """
+        from generators.engines.hf.model import build_skeleton
+
+        started = time.monotonic()
+        chat = await asyncio.to_thread(load_chat, self._run.model)
+        skeleton = await asyncio.to_thread(build_skeleton, self._run.model)
+        await asyncio.to_thread(_import_vllm, self._config)
+        keeper = Keeper(lambda: _launch(self._run, self._config, self._max_model_len),
+                        lambda engine: engine.shutdown(timeout=SHUTDOWN_S))
+        keeper.start()
+        try:
+            async with asyncio.timeout(self._config.start_timeout_s):
+                engine = await asyncio.wrap_future(keeper.engine)
+        except TimeoutError:
+            raise RunFailed(f"vLLM did not start in {self._config.start_timeout_s:.0f} s; its log is above. "
+                            "Raise generators.engine.start_timeout_s if it only needs longer") from None
+        except (RuntimeError, ValueError, OSError) as error:
+            raise RunFailed(f"vLLM can't start with model.path={self._run.model.path}: {error}") from error
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        line = Lifeline(EngineDeadError)
+        watch = asyncio.create_task(self._watch(engine, line), name="vllm-watch")
+        self._parts = _Parts(engine, line, chat, skeleton, keeper, watch)
+        log.info("engine_started engine=vllm model=%s took_s=%.1f", self._run.model.path, time.monotonic() - started)
+
+    async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
+        """Sample a group; requests that come during a weight update start after it.
+
+        Raises:
+            BadMessage: it does not fit, or vLLM refuses it for another reason.
+            EngineDied: the engine core died or stalled.
+        """
+        if self._parts is None or self._version == NO_VERSION:
+            raise RuntimeError("sample() before start() and load_weights(): nothing to sample from")
+        parts = self._parts
+        self._refuse_what_does_not_fit(prompt, vocabulary=parts.skeleton.config.get_text_config().vocab_size)
+        return await parts.line.get(self._generate(prompt, parts), what="sampling")
+
+    async def load_weights(self, file: Path, version: int) -> None:
+        """Replace the weights between two tokens of whatever is being sampled.
+
+        The KV cache is recomputed with the new weights, so that each log-probability is of the version that its span
+        names, and of no mixture.
+
+        Raises:
+            RunFailed: the file's names or shapes are not the model's; the old weights stay.
+            FileNotFoundError: there is no such file any more; the old weights stay.
+            EngineDied: the update failed half-way, or the engine core died or stalled.
+        """
+        from generators.engines.hf.model import check_weights
+
+        if self._parts is None:
+            raise RuntimeError("load_weights() before start()")
+        parts = self._parts
+        await asyncio.to_thread(check_weights, parts.skeleton, file)
+        started = time.monotonic()
+        async with self._control:
+            await parts.line.get(parts.engine.pause_generation(mode="keep", clear_cache=True), limit_s=UPDATE_S,
+                                 what="pausing for new weights")
+            try:
+                await parts.line.get(_replace_weights(parts, file, version, workers=self._config.tensor_parallel),
+                                     limit_s=UPDATE_S, what="loading weights")
+                self._version = version
+            finally:
+                if not parts.line.is_cut:
+                    await parts.line.get(parts.engine.resume_generation(), limit_s=UPDATE_S, what="resuming")
+        log.info("weights_loaded version=%d file=%s took_s=%.3f", version, file, time.monotonic() - started)
+
+    async def close(self) -> None:
+        """End vLLM's processes; groups that are being sampled get an error."""
+        if self._parts is None:
+            return
+        parts, self._parts = self._parts, None
+        parts.watch.cancel()
+        with suppress(asyncio.CancelledError):
+            await parts.watch
+        parts.line.cut("it was closed")
+        await asyncio.to_thread(parts.keeper.end)
+        del parts
+        gc.collect()      # AsyncLLM is part of a cycle
+
+    def _refuse_what_does_not_fit(self, prompt: Prompt, *, vocabulary: int) -> None:
+        """Because vLLM would cut the answer short, or read behind the embedding, without a word."""
+        tokens = len(prompt.token_ids)
+        if tokens + prompt.max_tokens > self._max_model_len:
+            raise BadMessage(f"group {prompt.group_id}: {tokens} tokens of prompt and max_tokens={prompt.max_tokens} "
+                             f"are more than {self._max_model_len}, the limit of generators.engine.max_model_len")
+        if tokens and not 0 <= prompt.token_ids.min() <= prompt.token_ids.max() < vocabulary:
+            raise BadMessage(f"group {prompt.group_id}: its prompt has token ids outside the model's {vocabulary}")
+
+    async def _watch(self, engine: AsyncLLM, line: Lifeline) -> None:
+        """Ask the engine core for a sign of life now and then: an engine that hangs raises nothing by itself."""
+        while not line.is_cut:
+            await asyncio.sleep(PING_EVERY_S)
+            async with self._control:
+                with suppress(EngineDied):      # whoever waits for the engine hears of it by the line
+                    await line.get(engine.get_weight_version(), limit_s=STALL_S, what="a sign of life")
+
+    async def _generate(self, prompt: Prompt, parts: _Parts) -> tuple[Completion, ...]:
+        from vllm import SamplingParams
+        from vllm.exceptions import VLLMClientError
+        from vllm.inputs import tokens_input
+        from vllm.sampling_params import RequestOutputKind
+
+        # No seed of its own: vLLM rewinds a seeded request's generator when it recomputes the request, as after new
+        # weights, and a CPU generator can't be rewound (the engine dies); on a GPU seeds slow the sampler down.
+        params = SamplingParams(
+            n=prompt.n, temperature=prompt.temperature, max_tokens=prompt.max_tokens,
+            stop_token_ids=sorted(parts.chat.stop_token_ids), logprobs=0, flat_logprobs=True, detokenize=False,
+            output_kind=RequestOutputKind.FINAL_ONLY)      # logprobs=0: of the sampled token and no other
+        request_id = f"{prompt.group_id}-{next(self._request)}"
+        final = None
+        try:
+            async for output in parts.engine.generate(tokens_input(prompt.token_ids.tolist()), params, request_id):
+                final = output
+        except VLLMClientError as error:
+            raise BadMessage(f"group {prompt.group_id}: vLLM refuses its prompt: {error}") from error
+        if final is None or len(final.outputs) != prompt.n:
+            raise Retryable(f"group {prompt.group_id}: vLLM ended it without {prompt.n} completions")
+        return tuple(_completion(prompt, output, parts.chat) for output in sorted(final.outputs, key=lambda o: o.index))
+
+
+@dataclass
+class _Parts:
+    """What a started engine consists of."""
+
+    engine: AsyncLLM
+    line: Lifeline
+    chat: Chat
+    skeleton: PreTrainedModel      # names and shapes of the model, on the meta device
+    keeper: Keeper[AsyncLLM]
+    watch: asyncio.Task[None]
+
+
+def _import_vllm(config: VllmEngine) -> None:
+    """Set the environment, then import what takes long.
+
+    Not in the keeper's thread: vLLM keeps the traceback of an optional import that failed, and with it every frame
+    below and what is in them. There that would be the engine, to be finalized when the interpreter is half gone.
+    """
+    import torch
+
+    on_cpu = not torch.cuda.is_available()
+    if on_cpu and config.kv_cache_mb is None:
+        raise RunFailed("generators.engine.kv_cache_mb is needed on a CPU: vLLM would take most of the memory. Set it, "
+                        "or set generators.engine.type=hf, which needs none")
+    set_environment(config, on_cpu=on_cpu)
+    importlib.import_module("vllm.v1.engine.async_llm")
+
+
+def _launch(run: Run, config: VllmEngine, max_model_len: int) -> AsyncLLM:
+    """Start vLLM's processes; blocks until they have loaded the model."""
+    from vllm import AsyncEngineArgs
+    from vllm.config import WeightTransferConfig
+    from vllm.platforms import current_platform
+    from vllm.v1.engine.async_llm import AsyncLLM
+    from vllm.v1.executor import Executor
+
+    from generators.engines.vllm import worker
+
+    section = run.model
+    token = section.hf_token.get_secret_value() if section.hf_token else None
+    vllm_config = AsyncEngineArgs(
+        model=section.path, revision=section.revision, hf_token=token, trust_remote_code=section.trust_remote_code,
+        dtype=section.dtype, skip_tokenizer_init=True,
+        seed=secrets.randbits(31),                  # the default is the same in every generator
+        generation_config="vllm",                   # a model's own top_p or repetition_penalty would bias the samples
+        logprobs_mode="processed_logprobs",         # of the distribution sampled from; the default ignores temperature
+        tensor_parallel_size=config.tensor_parallel, gpu_memory_utilization=config.gpu_memory_utilization,
+        kv_cache_memory_bytes=config.kv_cache_mb * 2**20 if config.kv_cache_mb else None,
+        block_size=CPU_BLOCK_SIZE if current_platform.is_cpu() else None,
+        max_model_len=max_model_len, max_num_seqs=config.max_num_seqs, enforce_eager=config.enforce_eager,
+        disable_log_stats=True,
+        weight_transfer_config=WeightTransferConfig(backend=worker.BACKEND),
+        worker_extension_cls=f"{worker.__name__}.{worker.WorkerExtension.__name__}",
+    ).create_engine_config()
+    os.environ[worker.GENERATOR_PID] = str(os.getpid())
+    executor = worker.executor_for(Executor.get_class(vllm_config))
+    return AsyncLLM(vllm_config, executor, log_stats=False, log_requests=False)
+
+
+async def _replace_weights(parts: _Parts, file: Path, version: int, *, workers: int) -> None:
+    """Have every worker load `file`, while generation is paused.
+
+    Raises:
+        FileNotFoundError: it is gone, and the only worker did not find it either; nothing has changed.
+        EngineDied: anything else went wrong, so that the model may hold parts of two versions.
+    """
+    from vllm.distributed.weight_transfer.base import WeightTransferUpdateRequest
+
+    try:
+        await parts.engine.start_weight_update()
+        await parts.engine.update_weights(WeightTransferUpdateRequest(update_info={"path": str(file)}))
+        await parts.engine.finish_weight_update(weight_version=str(version))
+    except Exception as error:
+        # A worker opens the file before it touches a layer; of several, one may have found it and loaded it.
+        if workers == 1 and NO_FILE in str(error) and not await asyncio.to_thread(file.exists):
+            raise FileNotFoundError(f"{file} is gone") from error
+        raise parts.line.cut(f"loading {file} failed half-way: {error}") from error
+
+
+def _completion(prompt: Prompt, output: CompletionOutput, chat: Chat) -> Completion:
+    """Translate one finished completion.
+
+    Raises:
+        Retryable: vLLM ended it for a reason of its own.
+    """
+    from vllm.logprobs import FlatLogprobs
+
+    if output.finish_reason not in ("stop", "length"):
+        raise Retryable(f"vLLM ended a completion with finish_reason={output.finish_reason}")
+    reason = FinishReason(output.finish_reason)
+    token_ids = list(output.token_ids)
+    if not isinstance(output.logprobs, FlatLogprobs):
+        raise TypeError(f"flat log-probabilities were asked for, vLLM gave {type(output.logprobs).__name__}")
+    return Completion(
+        token_ids=np.array(token_ids, dtype=np.int32),
+        logprobs=np.array(output.logprobs.logprobs, dtype=np.float32),
+        policy_spans=tuple(Span(version=int(span.version), first=span.start, count=span.end - span.start)
+                           for span in output.weight_versions or ()),
+        finish_reason=reason, text=chat.text(prompt.token_ids.tolist(), token_ids, reason))

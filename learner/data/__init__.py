@@ -1,0 +1,1 @@
+"""Where prompts come from: data sets, and problems made on the spot."""

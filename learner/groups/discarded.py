@@ -1,0 +1,78 @@
+"""What the ledger keeps of a group that never trains: how it ended, and the facts by which a person can tell its way.
+
+In: a scored group with the reason to drop it, or a dead letter. Out: an `Outcome` whose facts are a few hundred bytes;
+prompt, answers and scores are gone with the group. Used by `learner.groups.intake`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from broker import codec
+from broker.errors import BadMessage
+from broker.messages import Prompt, Rollout, ScoredGroup
+from broker.protocol.streams import Entry
+from learner.journal.ledger import DEAD, DROPPED, Outcome
+
+Message = Prompt | Rollout | ScoredGroup
+
+
+def dropped(group: ScoredGroup, reason: str) -> Outcome:
+    """Of a group that came back, and has nothing to learn from or is too old."""
+    return Outcome(DROPPED, reason, group.rollout.num_tokens, facts=facts_of(group))
+
+
+def given_up(entry: Entry) -> Outcome:
+    """Of a group whose letter lies in the stream `dead`, as that entry. A payload that can't be read tells nothing."""
+    letter = codec.decode_dead(entry.raw)
+    facts: dict[str, Any] = {"died_at": int(entry.entry_id.partition("-")[0]) / 1000, "stage": letter.stage,
+                             "attempts": letter.attempts}
+    message = message_in(entry.raw)
+    tokens = 0
+    if message is not None:
+        facts |= facts_of(message)
+    if isinstance(message, Rollout | ScoredGroup):
+        tokens = (message.rollout if isinstance(message, ScoredGroup) else message).num_tokens
+    return Outcome(DEAD, letter.reason, tokens, facts=facts)
+
+
+def message_in(raw: codec.Raw) -> Message | None:
+    """What a letter's original bytes say, as far as its group had come; None where they can't be read."""
+    letter = codec.decode_dead(raw)
+    try:
+        match letter.stage:
+            case "prompts":
+                return codec.decode_prompt(raw)
+            case "rollouts":
+                return codec.decode_rollout_payload(letter.original)
+            case "scored":
+                return codec.decode_scored_payload(letter.original)
+    except BadMessage:
+        pass
+    return None
+
+
+def facts_of(message: Message) -> dict[str, Any]:
+    """Who worked on a group, when, and with which policy versions; times in Unix seconds, 0 where nobody said."""
+    match message:
+        case ScoredGroup():
+            return {**facts_of(message.rollout), "worker": message.worker, "scored_at": message.scored_at,
+                    "score_seconds": message.seconds, "score_attempts": message.attempts,
+                    "rewards": list(message.rewards)}
+        case Rollout():
+            return {**facts_of(message.prompt), "generator": message.generator, "sampled_at": message.sampled_at,
+                    "sample_seconds": message.seconds, "sample_attempts": message.attempts,
+                    "versions": _tokens_by_version(message)}
+        case _:
+            return {"task": message.task, "row": message.row, "epoch": message.epoch, "floor": message.floor,
+                    "n": message.n, "issued_at": message.issued_at}
+
+
+def _tokens_by_version(rollout: Rollout) -> list[list[int]]:
+    """Policy version and number of tokens that it sampled, for each version."""
+    tokens: Counter[int] = Counter()
+    for completion in rollout.completions:
+        for span in completion.policy_spans:
+            tokens[span.version] += span.count
+    return [[version, tokens[version]] for version in sorted(tokens)]

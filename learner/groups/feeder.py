@@ -1,0 +1,239 @@
+"""Keep the budget full: one thread of rank 0 that issues prompts.
+
+In: the prompt source and how much room there is. Out: entries of `prompts`. A slot is freed only by the learner's
+commit, a drop or a death, so the number of groups in flight, and with the floor their lag, is bounded by admission.
+Consumes: free slots. Waits for: the learner's commits. An error here ends the run: the trainer looks at `failure`.
+Where that is a Redis that went back, the feeder stands still until the trainer has recovered and calls `rebase`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import redis
+
+from broker.codec import encode_prompt
+from broker.errors import NoRoom, WentBack
+from broker.group_ids import ordinal_of, retry_of
+from broker.keys import PROMPTS
+from broker.messages import Prompt
+from broker.protocol.run_owner import NewGroup, Ownership
+from config.run import Run
+from learner.data.prompts import PromptSource
+
+log = logging.getLogger(__name__)
+
+CHUNK = 32                   # groups of one `issue`
+POLL_S = 0.1
+SAY_EVERY_S = 10.0
+MEMORY_SHARE = 0.8           # of maxmemory: beyond it nothing new is let in, so that what is there can leave
+
+
+class Feeder:
+    """Issues training prompts while there is room, and evaluation rounds when asked.
+
+    Args:
+        known: asked for each ordinal: True if the ledger has it already, and it is passed over.
+        wants_round: asked for each evaluation round before it is issued: one may have ended while memory was short.
+        mean_bytes: what a group takes in Redis once it is sampled.
+    """
+
+    def __init__(self, run: Run, ownership: Ownership, train: PromptSource, held_out: PromptSource | None, *,
+                 first_row: int, known: Callable[[str], bool], mean_bytes: Callable[[], float],
+                 wants_round: Callable[[int], bool] = lambda _: True) -> None:
+        self.run = run
+        self.ownership = ownership
+        self.train = train
+        self.held_out = held_out
+        self.position = 0
+        self.failure: BaseException | None = None
+        self.is_open = True             # False: no training group is let in; the operator drains or pauses the run
+        self._first_row = first_row
+        self._known = known
+        self._mean_bytes = mean_bytes
+        self._wants_round = wants_round
+        self._version = 0
+        self._rounds: list[int] = []
+        self._retries: list[str] = []
+        self._said = -SAY_EVERY_S
+        self._short_of_memory = False
+        self._turning = threading.RLock()
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
+
+    def start(self) -> None:
+        """Begin, once `rebase` has said where."""
+        self._thread.start()
+
+    @property
+    def has_died(self) -> bool:
+        """Whether its thread has ended unasked."""
+        return self._thread.ident is not None and not self._thread.is_alive() and not self._stop.is_set()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Nothing is issued meanwhile, but by whoever holds it."""
+        with self._turning:
+            yield
+
+    def rebase(self, position: int, version: int) -> None:
+        """Go on from where Redis stands, at the policy version that is announced."""
+        self.position, self._version = position, version
+        if isinstance(self.failure, WentBack):      # any other has ended the thread, and ends the run
+            self.failure = None
+        self.wake()
+
+    def advance(self, version: int) -> None:
+        """Tell it that `version` is announced; before its groups' slots are freed."""
+        self._version = version
+
+    def wake(self) -> None:
+        """Tell it that slots were freed."""
+        self._wake.set()
+
+    def evaluate(self, version: int) -> None:
+        """Ask for an evaluation round of `version`; what is already out is not sent again."""
+        self._rounds.append(version)
+        self.wake()
+
+    def stop(self) -> None:
+        """Issue nothing more."""
+        self._stop.set()
+        self.wake()
+        if self._thread.is_alive():
+            self._thread.join(timeout=30.0)
+
+    def evaluation_ids(self, version: int) -> list[str]:
+        """Ids of the round for `version`."""
+        if self.held_out is None:
+            return []
+        return [f"eval-{version}-{index}" for index in range(min(self.run.evaluation.prompts, len(self.held_out)))]
+
+    def entries(self, group_ids: Iterable[str]) -> list[NewGroup]:
+        """Training groups as they are issued: an id makes the same group each time."""
+        return [_entry(self.train.training_prompt(group_id, first_row=self._first_row)) for group_id in group_ids]
+
+    def insert(self, group_ids: Sequence[str]) -> None:
+        """Let these retries of dead groups in, beside the ordinals and before more of them, as room comes."""
+        with self._turning:
+            self._retries = list(group_ids)
+        self.wake()
+
+    def turn(self) -> bool:
+        """Issue what was asked for of evaluation, or a chunk of training prompts. False: there is no room now."""
+        with self._turning:
+            if self._memory_is_short():
+                return False
+            if self._rounds:
+                return self._issue_round(self._rounds[0])
+            if self.is_open and self._retries:
+                return self._issue_retry(self._retries[0])
+            return self.is_open and self._issue_some()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.clear()
+            try:
+                if self.failure is not None or not self.turn():
+                    self._wake.wait(POLL_S)
+            except WentBack as error:
+                self.failure = error
+            except BaseException as error:      # noqa: BLE001 - the trainer raises it in its own thread
+                self.failure = error
+                return
+
+    def _issue_round(self, version: int) -> bool:
+        """Ask for what is missing of a round, if anybody wants it still. False: Redis has no room for all of it now."""
+        if self.held_out is not None and self._wants_round(version):
+            try:
+                self._issue_prompts_of(self.held_out, version)
+            except NoRoom as error:
+                if time.monotonic() - self._said > SAY_EVERY_S:
+                    self._said = time.monotonic()
+                    log.warning("waiting for=memory evaluation=%d error=%s", version, error)
+                return False
+        self._rounds.remove(version)
+        return True
+
+    def _issue_prompts_of(self, held_out: PromptSource, version: int) -> None:
+        groups = [_entry(held_out.evaluation_prompt(version, index))
+                  for index in range(len(self.evaluation_ids(version)))]
+        for some in _chunks(groups, CHUNK):
+            self.ownership.issue_eval(version, some)
+
+    def _issue_retry(self, group_id: str) -> bool:
+        field = f"retry:{ordinal_of(group_id)}"
+        counted: Any = self.ownership.link(lambda client: client.hget(self.ownership.keys("cursor"), field))
+        if int(counted or 0) < retry_of(group_id):          # else it is in already
+            issued = self.ownership.issue(self.position, self.position, self._budget(), self._version,
+                                          self.entries([group_id]))
+            if issued.full:
+                return False
+            if issued.floor is None:                        # a lost reply: Redis stands elsewhere
+                self.position = issued.position
+                return True
+            log.info("retried group=%s floor=%d", group_id, issued.floor)
+        self._retries.remove(group_id)
+        return True
+
+    def _issue_some(self) -> bool:
+        """Issue up to one chunk. False: there is no room now."""
+        # Slots first: freed after this look they only make room, and freed before it `advance` came earlier still.
+        slots = int(self.ownership.link(lambda client: client.zcard(self.ownership.keys("slots"))))
+        version = self._version
+        budget = self._budget()
+        room = min(budget - slots, CHUNK)
+        if room <= 0:
+            return False
+        ordinals: list[int] = []
+        end = self.position
+        while len(ordinals) < room:
+            if not self._known(str(end)):
+                ordinals.append(end)
+            end += 1
+        groups = self.entries(map(str, ordinals))
+        issued = self.ownership.issue(self.position, end, budget, version, groups)
+        self.position = issued.position
+        if issued.floor is not None:
+            log.debug("issued first=%s count=%d floor=%d", ordinals[0], len(ordinals), issued.floor)
+        return not issued.full
+
+    def _budget(self) -> int:
+        """Groups that may be in flight; towards the end, what the last steps will take."""
+        remaining = (self.run.learner.steps - self._version) * self.run.learner.groups_per_step
+        return min(self.run.budget, remaining)
+
+    def _memory_is_short(self) -> bool:
+        """Whether Redis has too little room for what is out already: what is to be sampled yet will take it, too."""
+        def attempt(client: redis.Redis) -> list[Any]:
+            with client.pipeline(transaction=False) as pipe:
+                pipe.info("memory")
+                pipe.xlen(self.ownership.keys(PROMPTS))
+                pipe.zcard(self.ownership.keys("slots"))
+                return list(pipe.execute())
+        memory, prompts, slots = self.ownership.link(attempt)
+        used, limit, size = int(memory["used_memory"]), int(memory.get("maxmemory", 0)), self._mean_bytes()
+        is_short = limit > 0 and used + prompts * size > MEMORY_SHARE * limit
+        if is_short and not self._short_of_memory:
+            whole = used + (prompts + max(0, self.run.budget - slots)) * size
+            log.warning("waiting for=memory used_mib=%d to_come_mib=%d maxmemory_mib=%d: nothing new is issued beyond "
+                        "%.0f%%; a full budget of %d groups needs %d MiB more", used >> 20, int(prompts * size) >> 20,
+                        limit >> 20, 100 * MEMORY_SHARE, self.run.budget,
+                        math.ceil((whole / MEMORY_SHARE - limit) / 2**20))
+        self._short_of_memory = is_short
+        return is_short
+
+
+def _entry(prompt: Prompt) -> NewGroup:
+    return prompt.group_id, encode_prompt(prompt)
+
+
+def _chunks(groups: list[NewGroup], size: int) -> Iterable[list[NewGroup]]:
+    return (groups[start:start + size] for start in range(0, len(groups), size))

@@ -1,0 +1,49 @@
+"""Which groups train: what is dropped, and why in words.
+
+In: a scored group. Out: the reason to drop it, or none. The first words of a reason, up to the colon, are its kind: the
+audit and the metrics count by it. Used by `learner.groups.intake`.
+"""
+
+from __future__ import annotations
+
+from broker.messages import ScoredGroup
+from config.learner import LearnerConfig
+from learner.objective.advantages import has_variance
+
+
+def why_impossible(group: ScoredGroup, *, version: int, vocabulary: float) -> str | None:
+    """Why this policy can't have sampled a group; None if it can. A step on it would fail, at each replay too.
+
+    Args:
+        version: the learner's policy.
+        vocabulary: tokens that it has.
+    """
+    newest = group.rollout.max_version
+    if newest > version:
+        return (f"sampled by version {newest}, and the learner is at {version}: a generator follows another learner's "
+                "weights, or this run's folder was set back by hand")
+    ids = (group.rollout.prompt.token_ids, *(completion.token_ids for completion in group.rollout.completions))
+    largest = max(int(some.max()) for some in ids)
+    if largest >= vocabulary:
+        return (f"token id {largest}, and the policy has {vocabulary:.0f} tokens: the generator has another model or "
+                "tokenizer")
+    return None
+
+
+def why_empty(group: ScoredGroup, learner: LearnerConfig) -> str | None:
+    """Why there is nothing to learn from a group; None if there is something."""
+    scored = [reward for reward in group.rewards if reward is not None]
+    if not scored:          # the scorers bury such a group, and one of too few scores: scorers.min_scored
+        return f"unscorable: none of {len(group.rewards)} scored; {group.scores[0].reason}"
+    if learner.filters.zero_variance == "replace" and not has_variance(group.rewards):
+        return f"zero_variance: every reward is {scored[0]:g}"
+    return None
+
+
+def why_late(group: ScoredGroup, learner: LearnerConfig, version: int) -> str | None:
+    """Why a group is too old for policy version `version`, where `late_groups` says to drop such; None if it is not."""
+    lag = version - group.rollout.min_version
+    if learner.late_groups != "drop" or lag <= learner.max_lag:
+        return None
+    return (f"late: sampled by version {group.rollout.min_version}, {lag} before {version}; learner.max_lag="
+            f"{learner.max_lag}")

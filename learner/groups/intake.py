@@ -1,0 +1,293 @@
+"""Read what comes back: the streams `scored` and `dead`, and what became of every group that is out.
+
+In: entries of the two streams, read plainly (the learner is their only reader, and a consumer group would hide entries
+whose reply was lost). Out: groups held for training, evaluation groups for their rounds, and for everything else an
+outcome in the ledger, then its slot freed. An entry counts only if `where` names it and the ledger knows no outcome.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from broker import codec
+from broker.errors import BadMessage, RunFailed, WentBack
+from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
+from broker.messages import ScoredGroup, Split
+from broker.protocol.run_owner import Ownership
+from broker.protocol.streams import Entry, bury, entries_by_stream, entries_of
+from config.run import Run
+from learner.groups.discarded import dropped, given_up
+from learner.groups.evaluation import Rounds, version_of
+from learner.groups.filters import why_empty, why_impossible, why_late
+from learner.groups.working_time import WorkingTime
+from learner.journal.ledger import DROPPED, Outcome
+from learner.journal.writer import Journal
+
+log = logging.getLogger(__name__)
+
+READ_COUNT = 64
+LOOK_COUNT = 64             # entries that a survey looks at: Redis does nothing else while it copies them
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Where the groups without an outcome are."""
+
+    places: dict[str, int]          # stream -> groups
+    oldest_s: float                 # age of the oldest one that is not scored yet, in working time
+
+
+class Intake:
+    """What the collector takes from. `held` are scored groups that wait to be trained on, by id.
+
+    Args:
+        clock: seconds that never jump.
+        vocabulary: tokens that the policy has.
+    """
+
+    def __init__(self, run: Run, ownership: Ownership, ledger: Journal, rounds: Rounds, *,
+                 clock: Callable[[], float] = time.monotonic, vocabulary: float = math.inf) -> None:
+        self.run = run
+        self.ownership = ownership
+        self.journal = ledger
+        self.rounds = rounds
+        self.held: dict[str, ScoredGroup] = {}
+        self.time = WorkingTime(ownership.link, clock)
+        self._vocabulary = vocabulary
+        self.version = 0                            # the learner's policy
+        self.dropped: dict[str, int] = {}           # by reason, for the metrics
+        self.survey = Survey({}, 0.0)
+        self._last = {SCORED: b"0-0", DEAD: b"0-0"}
+        self._bytes = self._sizes = 0               # of all scored entries that were read: their sum and number
+        self._rewards: list[float] = []             # of everything that came back since the last step
+        self._last_reason = self._last_death = ""
+        self._empty_in_a_row = 0
+        self._dead_in_a_row = 0
+        self._nowhere: set[str] = set()             # ids that were in no entry at the last look
+        self._since: dict[str, float] = {}          # working time of issue, by id; the one whose entry was looked at
+                                                    # longest ago first
+
+    def forget(self) -> None:
+        """Begin to read anew: Redis went back, so what is held may not be what is there."""
+        self.held.clear()
+        self._last = {SCORED: b"0-0", DEAD: b"0-0"}
+        self._nowhere.clear()
+        self._since.clear()             # what is issued again begins anew
+        for current in list(self.rounds.open.values()):
+            if current.version in self.journal.ledger.evaluations:
+                self.rounds.close(current.version)
+            else:
+                current.begin_again()
+
+    def read(self, *, block_s: float) -> int:
+        """Take in what has come since the last read, waiting up to `block_s` for it. Returns the number of entries."""
+        keys = self.ownership.keys
+        wanted: dict[Any, Any] = {keys(stream): last for stream, last in self._last.items()}
+        reply = self.ownership.link(
+            lambda client: client.xread(wanted, count=READ_COUNT, block=max(1, int(block_s * 1000))))
+        entries: list[Entry] = []
+        for key, items in entries_by_stream(reply):
+            stream = key.decode().rsplit(":", 1)[1]
+            self._last[stream] = items[-1][0]
+            entries += entries_of(stream, items)
+        self._accept(entries)
+        return len(entries)
+
+    def look_around(self, *, is_paused: bool = False) -> None:
+        """Where everything is: fetch what a lost reply hid, bury what is too old, notice what somebody deleted."""
+        self.rounds.excuse(self.time.look(is_paused=is_paused, group_bytes=self.mean_bytes()))
+        reply = self.ownership.link.script("survey", self.ownership.keys.scripts(), *self._to_look_at())
+        words = [word.decode() for word in reply]
+        now, places, oldest = self.time.now(), dict.fromkeys((PROMPTS, ROLLOUTS, SCORED, DEAD), 0), 0.0
+        nowhere: set[str] = set()
+        for group_id, stream, entry_id, issued_at in zip(*[iter(words)] * 4, strict=True):
+            if self.journal.has(group_id):
+                self.ownership.retire([group_id])
+            elif not issued_at:
+                nowhere.add(group_id)
+            else:
+                places[stream] += 1
+                age = self._age(group_id, issued_at, now=now)
+                if stream in {PROMPTS, ROLLOUTS}:
+                    oldest = max(oldest, age)
+                    if age > self.run.learner.group_deadline_s:
+                        self._bury_late(stream, entry_id, age)
+                elif stream == DEAD or group_id not in self.held:
+                    self._accept(self._fetch(stream, entry_id))
+        if lost := sorted(nowhere & self._nowhere):
+            raise WentBack(f"group {lost[0]} (at least {len(lost)} in all) has a slot, and no entry in any stream: "
+                           f"somebody deleted an entry or a key of {self.ownership.keys('*')}")
+        self._nowhere = nowhere
+        self.survey = Survey(places, oldest)
+        self._fetch_evaluation()
+
+    def _to_look_at(self) -> list[str]:
+        """A few ids for the survey: those of which nothing was found, the new ones, and the others in turn."""
+        found: Any = self.ownership.link(lambda client: client.zrange(self.ownership.keys("slots"), 0, -1))
+        ids = [group_id.decode() for group_id in found]
+        out = set(ids)
+        self._since = {group_id: since for group_id, since in self._since.items() if group_id in out}
+        new = (group_id for group_id in ids if group_id not in self._since)
+        return list(dict.fromkeys([*sorted(self._nowhere), *new, *self._since]))[:LOOK_COUNT]
+
+    def _age(self, group_id: str, issued_at: str, *, now: float) -> float:
+        """Seconds of working time since a group's issue, whatever the machine's clock has done meanwhile.
+
+        The header's time counts at the first look alone, and only if it is plausible: after a jump of the clock every
+        group in flight would be past its deadline, or none for as long as the jump. What was lost before that look may
+        have been lost since the issue, and counts for the group.
+        """
+        if issued_at == "?":
+            return now - self._since.get(group_id, now)
+        since = self._since.pop(group_id, None)
+        if since is None:
+            age = time.time() - float(issued_at)
+            is_plausible = 0 <= age <= self.run.learner.group_deadline_s
+            since = now - (max(0.0, age - self.time.lost_s) if is_plausible else 0.0)
+        self._since[group_id] = since
+        return now - since
+
+    def _fetch_evaluation(self) -> None:
+        """What a lost reply hid of the open rounds: evaluation holds no slot, so the survey does not see it."""
+        missing = [group_id for current in self.rounds.open.values() for group_id in current.missing]
+        if not missing:
+            return
+        places: list[Any] = self.ownership.link(lambda client: client.hmget(self.ownership.keys("where"), missing))
+        for place in places:
+            stream, _, entry_id = (place or b"").decode().partition(" ")
+            if stream in {SCORED, DEAD}:
+                self._accept(self._fetch(stream, entry_id))
+
+    def drop_late(self) -> None:
+        """Of what is held, what is too old for the learner's version now, where `learner.late_groups` says to drop."""
+        late = {group_id: (group, reason) for group_id, group in self.held.items() if not self.journal.has(group_id)
+                and (reason := why_late(group, self.run.learner, self.version))}
+        for group_id in late:
+            del self.held[group_id]
+        self.settle({group_id: dropped(group, reason) for group_id, (group, reason) in late.items()})
+
+    def take_arrivals(self) -> tuple[float | None, dict[str, int]]:
+        """Mean reward of the groups that came back since the last call, dropped ones included, and what was dropped."""
+        rewards, dropped = self._rewards, self.dropped
+        self._rewards, self.dropped = [], {}
+        return (sum(rewards) / len(rewards) if rewards else None), dropped
+
+    def mean_bytes(self) -> float:
+        """What a group takes in Redis once it is sampled, as the scored ones that came back say; 0 before the first."""
+        return self._bytes / self._sizes if self._sizes else 0.0
+
+    def depths(self) -> dict[str, int]:
+        """Entries of each work stream now."""
+        keys = self.ownership.keys
+
+        def attempt(client: redis.Redis) -> list[int]:
+            with client.pipeline(transaction=False) as pipe:
+                for stream in WORK_STREAMS:
+                    pipe.xlen(keys(stream))
+                return list(pipe.execute())
+        return dict(zip(WORK_STREAMS, self.ownership.link(attempt), strict=True))
+
+    def settle(self, ends: dict[str, Outcome]) -> None:
+        """Write down the outcomes, then free the slots: never the other way round."""
+        if not ends:
+            return
+        if again := [group_id for group_id in ends if self.journal.has(group_id)]:
+            raise RunFailed(f"group {again[0]} has ended before, and would get a second outcome: this is a bug, please "
+                            "report it")
+        self.journal.end(ends)
+        self.ownership.retire(ends)
+        for outcome in ends.values():
+            reason = outcome.detail.split(":")[0] if outcome.kind == DROPPED else outcome.kind
+            self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
+    def _accept(self, entries: Iterable[Entry]) -> None:
+        """Sort entries into held groups, rounds and outcomes. Ids that the ledger has are retired and not used."""
+        entries = list(entries)
+        if not entries:
+            return
+        names = [entry.group_id for entry in entries]
+        places: Any = self.ownership.link(lambda client: client.hmget(self.ownership.keys("where"), names))
+        ends: dict[str, Outcome] = {}
+        for entry, place in zip(entries, places, strict=True):
+            group_id = entry.group_id
+            if place is None or place.decode() != f"{entry.stream} {entry.entry_id}":
+                if entry.stream == SCORED:
+                    bury(self.ownership.link, self.ownership.keys, entry, reason="where does not name it")
+            elif self.journal.has(group_id):
+                self.ownership.retire([group_id])
+            elif entry.stream == DEAD:
+                self._accept_dead(entry, ends)
+            else:
+                self._accept_scored(entry, ends)
+        self.settle(ends)
+        self._refuse_endless()
+
+    def _accept_dead(self, entry: Entry, ends: dict[str, Outcome]) -> None:
+        letter = codec.decode_dead(entry.raw)
+        self.held.pop(letter.group_id, None)
+        if version_of(letter.group_id) >= 0:
+            if not self.rounds.add(letter.group_id, None):
+                self.ownership.retire([letter.group_id])
+            return
+        log.error("group_died group=%s stage=%s attempts=%d reason=%s", letter.group_id, letter.stage, letter.attempts,
+                  letter.reason)
+        ends[letter.group_id] = given_up(entry)
+        self._dead_in_a_row += 1
+        self._last_death = letter.reason
+
+    def _accept_scored(self, entry: Entry, ends: dict[str, Outcome]) -> None:
+        try:
+            group = codec.decode_scored(entry.raw)
+        except BadMessage as error:
+            bury(self.ownership.link, self.ownership.keys, entry, reason=str(error))
+            return
+        if reason := why_impossible(group, version=self.version, vocabulary=self._vocabulary):
+            bury(self.ownership.link, self.ownership.keys, entry, reason=reason)
+            return
+        self._bytes += sum(len(value) for value in entry.raw.values())
+        self._sizes += 1
+        if group.rollout.prompt.split is Split.EVAL:
+            if not self.rounds.add(group.group_id, group):
+                self.ownership.retire([group.group_id])
+            return
+        if group.group_id in self.held:         # look_around was faster than read
+            return
+        self._dead_in_a_row = 0
+        self._rewards += [reward for reward in group.rewards if reward is not None]
+        if reason := why_empty(group, self.run.learner):
+            self._empty_in_a_row += 1
+            self._last_reason = reason
+            ends[group.group_id] = dropped(group, reason)
+        else:
+            self._empty_in_a_row = 0
+            self.held[group.group_id] = group
+            self.journal.prepare(group)
+
+    def _refuse_endless(self) -> None:
+        most = self.run.learner.filters.max_empty_groups
+        if self._empty_in_a_row >= most:
+            raise RunFailed(f"{self._empty_in_a_row} groups in a row had nothing to learn from (the last one: "
+                            f"{self._last_reason}). The problems are too hard or too easy for this policy, or the "
+                            "scorer does not understand its answers: look at samples.jsonl. "
+                            f"learner.filters.max_empty_groups={most}; learner.filters.zero_variance=keep trains on "
+                            "such groups")
+        if self._dead_in_a_row > 2 * self.run.budget:
+            raise RunFailed(f"{self._dead_in_a_row} groups in a row went to `dead` and none was scored (the last one: "
+                            f"{self._last_death}): millrace dead list {self.run.name}")
+
+    def _fetch(self, stream: str, entry_id: str) -> list[Entry]:
+        key = self.ownership.keys(stream)
+        return entries_of(stream, self.ownership.link(lambda client: client.xrange(key, entry_id, entry_id)))
+
+    def _bury_late(self, stream: str, entry_id: str, age: float) -> None:
+        for entry in self._fetch(stream, entry_id):
+            bury(self.ownership.link, self.ownership.keys, entry,
+                 reason=f"deadline: {age:.0f} s after its issue it was still in {stream} (learner.group_deadline_s="
+                        f"{self.run.learner.group_deadline_s:g})")

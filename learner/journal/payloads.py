@@ -1,0 +1,203 @@
+"""What the steps trained on: the payloads beside the ledger, in files of a bounded size.
+
+In: groups as they were scored, with their advantages. Out: msgpack of each step in a segment,
+`payload-FENCE-NNN.bin`, and the same groups again. Written by `learner.journal`, read by recovery and the tools; needs
+no torch. A payload is whole on the disk before the ledger names it; one that no record names is void.
+
+All is there that running or scoring a step again needs, but for the completions' text: the tokenizer makes it of the
+ids again (`generators.decoding`), and it would cost half as much as the ids.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from broker.errors import BadMessage, Permanent
+from broker.messages import ScoredGroup
+from broker.trees import IDS, LOGPROBS
+from learner.journal.columns import group_of, pack_columns, token_ids_of
+from learner.journal.disk import sync, write_all
+
+log = logging.getLogger(__name__)
+
+MIB = 1 << 20
+PAYLOAD_SCHEMA = 2         # 1 had the groups as the wire has them
+_HEAD_BYTES = struct.Struct("<I")
+_NAME = re.compile(r"payload-(\d+)-(\d+)\.bin")
+
+Advantages = Sequence[Sequence[float | None]]       # a list a group, a number a completion; None: it did not train
+
+
+class JournalError(Permanent):
+    """A journal that can't be read; the message names the file and what in it."""
+
+
+class PayloadGone(JournalError):
+    """A step whose payload's file is not there: retention has removed it, or somebody else."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Segment:
+    """One payload file."""
+
+    fence: int          # of the life that wrote it
+    number: int         # 0, 1, 2 … in that life
+    path: Path
+
+
+def segments(folder: Path) -> list[Segment]:
+    """The payload files that are there, the oldest first."""
+    found = ((_NAME.fullmatch(path.name), path) for path in folder.glob("payload-*.bin"))
+    return sorted(Segment(int(match[1]), int(match[2]), path) for match, path in found if match)
+
+
+class StepEncoder:
+    """Payloads of steps, made in one buffer that it keeps: fresh memory for two megabytes costs more than the copy."""
+
+    def __init__(self) -> None:
+        self._buffer = np.empty(0, np.uint8)
+        self._maps: dict[str, tuple[ScoredGroup, bytes]] = {}      # of groups that wait for their step, by id
+
+    def prepare(self, group: ScoredGroup) -> None:
+        """Make the map of a group that has arrived: for a step of them that takes as long as a fast disk does."""
+        self._maps[group.group_id] = (group, pack_columns(group))
+
+    def forget(self, group_ids: Iterable[str]) -> None:
+        """Let go of groups that have ended."""
+        for group_id in group_ids:
+            self._maps.pop(group_id, None)
+
+    def encode(self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages) -> memoryview:
+        """The payload of one step, the groups in the order that they are trained in; it stands until the next call.
+
+        The length of a msgpack map (u32), the map, all token ids (i32), all log-probabilities (f32); little-endian,
+        one behind the other. In the map each group is msgpack of its own, and has the length of an array where that
+        belongs. So each array is copied once: for a step of two megabytes, the wire's bytes within bytes would take as
+        long as the disk does.
+        """
+        arrays: dict[str, list[NDArray[Any]]] = {
+            IDS: [array for group in groups for array in token_ids_of(group)],
+            LOGPROBS: [completion.logprobs for group in groups for completion in group.rollout.completions]}
+        sizes = {dtype: sum(map(len, own)) * np.dtype(dtype).itemsize for dtype, own in arrays.items()}
+        head = msgpack.packb({"schema": PAYLOAD_SCHEMA, "step": step, "ids_bytes": sizes[IDS],
+                              "groups": [self._known_map(group) for group in groups],
+                              "advantages": [list(row) for row in advantages]})
+        position = _HEAD_BYTES.size + len(head)
+        payload = self._room(position + sum(sizes.values()))
+        payload[:position] = np.frombuffer(_HEAD_BYTES.pack(len(head)) + head, np.uint8)
+        for dtype, own in arrays.items():
+            np.concatenate(own, out=payload[position:position + sizes[dtype]].view(dtype))
+            position += sizes[dtype]
+        return payload.data
+
+    def _known_map(self, group: ScoredGroup) -> bytes:
+        prepared, known = self._maps.get(group.group_id, (None, b""))
+        return known if prepared is group else pack_columns(group)      # it may have come again, with other scores
+
+    def _room(self, size: int) -> NDArray[np.uint8]:
+        if len(self._buffer) < size:
+            self._buffer = np.empty(size, np.uint8)
+        return self._buffer[:size]
+
+
+def read_step(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup], list[list[float | None]]]:
+    """Groups and advantages of a step, in the order that they were trained in.
+
+    Every completion's `text` is "": `generators.decoding` makes it of the token ids.
+
+    Args:
+        folder: the journal's.
+        record: the step's, from `Ledger.steps`.
+    Raises:
+        PayloadGone: its file is not there.
+        JournalError: the payload is not what was written, or can't be read.
+    """
+    where = f"{folder / record['file']}: the payload of step {record['step']}"
+    payload = read_payload(folder, record)
+    ids_at = _HEAD_BYTES.size + _HEAD_BYTES.unpack_from(payload)[0]
+    tree = msgpack.unpackb(payload[_HEAD_BYTES.size:ids_at])
+    if tree["schema"] != PAYLOAD_SCHEMA:
+        raise JournalError(f"{where} has schema version {tree['schema']}, this program reads {PAYLOAD_SCHEMA}")
+    positions = {IDS: ids_at, LOGPROBS: ids_at + tree["ids_bytes"]}
+
+    def get(count: int, dtype: str) -> bytes:
+        start = positions[dtype]
+        positions[dtype] = start + count * np.dtype(dtype).itemsize
+        return payload[start:positions[dtype]]
+    try:
+        return [group_of(group, get) for group in tree["groups"]], tree["advantages"]
+    except BadMessage as error:
+        raise JournalError(f"{where} can't be decoded: {error}") from error
+
+
+def read_payload(folder: Path, record: Mapping[str, Any]) -> bytes:
+    """The bytes of a step's payload, which are those that were written. Raises as `read_step` does."""
+    path = folder / record["file"]
+    where = f"{path}: the payload of step {record['step']}"
+    try:
+        with path.open("rb") as stream:
+            stream.seek(record["offset"])
+            payload: bytes = stream.read(record["length"])
+    except FileNotFoundError:
+        raise PayloadGone(f"{where} is gone with its file: retention (learner.journal) removes what checkpoints cover"
+                          ) from None
+    except OSError as error:
+        raise JournalError(f"{where} can't be read: {error.strerror}") from error
+    if len(payload) != record["length"] or zlib.crc32(payload) != record["crc32"]:
+        raise JournalError(f"{where} is damaged: {record['length']} bytes from byte {record['offset']} on have "
+                           "changed since they were written")
+    return payload
+
+
+class PayloadWriter:
+    """The segments of one life. Errors of the disk reach the caller as OSError; after one, nothing more is written."""
+
+    def __init__(self, folder: Path, fence: int, *, segment_mb: int) -> None:
+        self._folder = folder
+        self._fence = fence
+        self._limit = segment_mb * MIB
+        self._number = 0
+        self._stream: BinaryIO | None = None
+        self._size = 0
+
+    @property
+    def current(self) -> Path | None:
+        """The segment that is being written; None before the first payload."""
+        return None if self._stream is None else Path(self._stream.name)
+
+    def append(self, payload: bytes | memoryview) -> tuple[str, int]:
+        """Write one payload and return when it is on the disk: its file's name and its offset in it, in bytes."""
+        stream = self._stream
+        if stream is None or (self._size and self._size + len(payload) > self._limit):
+            stream = self._begin_segment()
+        offset = self._size
+        write_all(stream, payload)
+        os.fsync(stream.fileno())
+        self._size += len(payload)
+        return Path(stream.name).name, offset
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._stream is not None:
+            self._stream.close()
+
+    def _begin_segment(self) -> BinaryIO:
+        self.close()
+        path = self._folder / f"payload-{self._fence:06d}-{self._number:03d}.bin"
+        self._stream = path.open("xb", buffering=0)
+        sync(self._folder)
+        self._number += 1
+        self._size = 0
+        return self._stream

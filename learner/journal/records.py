@@ -1,0 +1,102 @@
+"""Records of a ledger's file: how one is framed, and which of the bytes of a file are whole records.
+
+In: a record, or a file. Out: the bytes to append, or every whole record with its place, and the damage between them.
+Used by `learner.journal` to write and by `learner.journal.ledger` to read. A record that ends a file and is not whole
+was being written when its life ended; one that others follow, whole or torn, was whole once, and something has changed
+it since.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgpack
+
+FRAME = struct.Struct("<II")        # bytes of the body, its CRC-32
+_KIND = b"\xa4kind"                 # the first key of every record, behind the one or three bytes of a map's head
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole record."""
+
+    record: Mapping[str, Any]
+    start: int                      # of its frame, in bytes from the beginning of the file
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Bytes that are no record."""
+
+    start: int
+    end: int                        # where the next whole record begins, or where the file (or the life) ends
+    is_tail: bool                   # it ends the file: no other record follows, whole or torn
+
+
+def framed(record: Mapping[str, Any]) -> bytes:
+    """A record as it lies in the file. Its first key must be `kind`: that is how one is found behind damage."""
+    body = msgpack.packb(record, use_bin_type=True)
+    return FRAME.pack(len(body), zlib.crc32(body)) + bytes(body)
+
+
+def scan(path: Path, *, until: int | None = None) -> Iterator[Whole | Broken]:
+    """All that a ledger's file holds, in order.
+
+    Args:
+        until: bytes that count; what lies behind them is void. None: the whole file.
+    """
+    with path.open("rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        limit = size if until is None else min(size, until)
+        position = 0
+        while position < limit:
+            found = _record_at(stream, position, limit) or _next_record(stream, position, limit)
+            yield found
+            position = found.end
+
+
+def first_record(path: Path) -> Whole | Broken | None:
+    """What a ledger's file begins with; None for an empty one."""
+    return next(scan(path), None)
+
+
+def _record_at(stream: BinaryIO, position: int, limit: int) -> Whole | None:
+    stream.seek(position)
+    frame = stream.read(FRAME.size)
+    if len(frame) < FRAME.size:
+        return None
+    length, checksum = FRAME.unpack(frame)
+    start, end = position, position + FRAME.size + length
+    if not length or end > limit:               # 0 bytes have the CRC 0: a tail of zeros, as a power cut leaves it
+        return None
+    body = stream.read(length)
+    if zlib.crc32(body) != checksum:
+        return None
+    return Whole(msgpack.unpackb(body, raw=False), start, end)
+
+
+def _next_record(stream: BinaryIO, position: int, limit: int) -> Broken:
+    """The broken bytes at `position`, up to the next whole record.
+
+    The length of what is broken can't be trusted, so the rest is searched for what every record begins with. Where it
+    is not found, but the length fits and something was written behind it, the next record is the torn one: a life
+    writes nothing behind a record that it could not finish.
+    """
+    stream.seek(position)
+    rest = stream.read(limit - position)
+    mark = rest.find(_KIND)
+    while mark >= 0:
+        for head in (1, 3):
+            start = position + mark - head - FRAME.size
+            if start > position and _record_at(stream, start, limit):
+                return Broken(position, start, is_tail=False)
+        mark = rest.find(_KIND, mark + 1)
+    length = FRAME.unpack_from(rest)[0] if len(rest) >= FRAME.size else 0
+    return Broken(position, limit, is_tail=not (length and any(rest[FRAME.size + length:])))

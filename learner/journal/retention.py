@@ -1,0 +1,47 @@
+"""Which payload files go: those that the settings let go of, and that recovery does not need.
+
+In: the ledger, the files that are there, what the checkpoints cover. Out: the files to remove. Asked by
+`learner.journal` after each checkpoint. Records of groups and steps are not its business: those stay for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from config.learner import JournalConfig
+from learner.journal.ledger import Ledger
+from learner.journal.payloads import MIB, Segment
+
+DAY_S = 86_400.0
+
+
+def removable(there: list[Segment], ledger: Ledger, config: JournalConfig, *, covered: int, now: float,
+              writing: Path | None) -> list[Segment]:
+    """The segments to remove, the oldest first.
+
+    Args:
+        there: all segments, the oldest first.
+        covered: steps below this one are covered by the oldest checkpoint that is kept.
+        now: Unix seconds.
+        writing: the segment that is being written, which stays.
+    """
+    last_steps = _last_steps(ledger)
+    newer_bytes = 0
+    chosen: list[Segment] = []
+    for segment in reversed(there):
+        facts = segment.path.stat()
+        newer_bytes += facts.st_size
+        if segment.path == writing or last_steps.get(segment.path.name, -1) >= covered:
+            continue
+        limits = [] if config.keep_days is None else [now - facts.st_mtime > config.keep_days * DAY_S]
+        limits += [] if config.keep_mb is None else [newer_bytes > config.keep_mb * MIB]
+        # `since_checkpoint` removes what no limit holds, `all` what any limit asks for.
+        if all(limits) if config.keep == "since_checkpoint" else any(limits):
+            chosen.append(segment)
+    return chosen[::-1]
+
+
+def _last_steps(ledger: Ledger) -> Mapping[str, int]:
+    """The newest step of each segment, by file name."""
+    return {record["file"]: record["step"] for record in ledger.steps}

@@ -1,0 +1,217 @@
+"""The journal: the ledger of the whole run, and what every step trained on.
+
+In: each batch before the optimizer sees it, and each group that ended otherwise. Out: files that say for ever what
+became of every group. Written by rank 0 of the learner, read by `learner.journal.ledger`; needs no torch.
+A failed write ends the learner before anything is acknowledged, so the groups are still in Redis.
+
+Files, in `runs/NAME/journal/`, those of each life of the learner named by its fence and created exclusively:
+    ledger-FENCE.log         records; each is length, CRC-32 (u32 little-endian both) and msgpack
+    payload-FENCE-NNN.bin    segments: for each step, in msgpack, the groups as they were scored, in order
+Records are numbered within their life (`n`), which shows a missing or a doubled one, and dated for people (`at`, Unix
+seconds). The first says which ledger came before and how far it counts: an older learner that wakes up writes behind
+that mark, to no effect. A life touches its own files only. `notes.jsonl` beside them is what operators did, and decides
+nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from broker.errors import Fenced, RunFailed
+from broker.messages import ScoredGroup
+from config.learner import JournalConfig
+from learner.journal.disk import make_folder, sync, write_all
+from learner.journal.ledger import Ledger, Outcome, fence_of, ledgers, read_ledger
+from learner.journal.payloads import MIB, Advantages, PayloadWriter, StepEncoder, segments
+from learner.journal.records import framed
+from learner.journal.retention import removable
+
+log = logging.getLogger(__name__)
+
+DEFAULTS = JournalConfig()
+
+
+class FenceTaken(RunFailed):
+    """Another life has a ledger of this fence."""
+
+
+class Journal:
+    """This life's own files, and the ledger of all lives.
+
+    Args:
+        folder: made if it is not there.
+        fence: this life's; no other life may ever have had it.
+        run: the run's name, for the record.
+        facts: what else the life's first record says: how it is configured, where it began.
+        config: how large a payload file gets, and when it goes.
+    Raises:
+        FenceTaken: another life has that fence.
+        RunFailed: the files can't be created or written.
+        JournalError: an older life's ledger is damaged.
+    """
+
+    def __init__(self, folder: Path, fence: int, *, run: str, facts: Mapping[str, Any] | None = None,
+                 config: JournalConfig = DEFAULTS) -> None:
+        self.folder = folder
+        self.fence = fence
+        self._config = config
+        self._failure: str | None = None
+        self._number = 0
+        self._log = self._create_ledger()
+        self._encoder = StepEncoder()
+        self._beside = ThreadPoolExecutor(1, "checksum")
+        self._payloads = PayloadWriter(folder, fence, segment_mb=config.segment_mb)
+        try:
+            self.ledger: Ledger = read_ledger(folder, before=fence)
+            previous = self.ledger.previous
+            self._sync_last_life(previous)
+            self._write([{"kind": "life", "fence": fence, "run": run, "previous": previous,
+                          "previous_end": self.ledger.end if previous else None, **(facts or {})}])
+        except BaseException:
+            self.close()
+            raise
+
+    def has(self, group_id: str) -> bool:
+        """Whether the group has an outcome."""
+        return group_id in self.ledger.outcomes
+
+    def prepare(self, group: ScoredGroup) -> None:
+        """Do of `append` what can be done when a group arrives, before its step is whole. Nothing is written."""
+        self._encoder.prepare(group)
+
+    def append(self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages, *, weights: str) -> None:
+        """Make step `step` stand: payload, fsync, record, fsync. From here on it can be replayed.
+
+        Args:
+            advantages: one list a group, one number a completion, as the step uses them.
+            weights: checksum of the weights that the step starts from.
+        Raises:
+            RunFailed: it could not be written; nothing may be acknowledged, and nothing more is written.
+            Fenced: a newer learner has opened the journal.
+            ValueError: another step is next.
+        """
+        if self.ledger.steps and step != self.ledger.steps[-1]["step"] + 1:
+            raise ValueError(f"step {step} can't follow step {self.ledger.steps[-1]['step']}")
+        self.check_fence()
+        self._refuse_after_failure()
+        payload = self._encoder.encode(step, groups, advantages)
+        checksum = self._beside.submit(zlib.crc32, payload)         # while the disk is at work
+        try:
+            file, offset = self._payloads.append(payload)
+        except OSError as error:
+            raise self._failed(error, len(payload)) from error
+        self._write([{"kind": "step", "step": step, "ids": [group.group_id for group in groups],
+                      "tokens": sum(group.rollout.num_tokens for group in groups), "weights": weights,
+                      "fence": self.fence, "file": file, "offset": offset, "length": len(payload),
+                      "crc32": checksum.result()}])
+        self._encoder.forget(group.group_id for group in groups)
+
+    def end(self, ends: Mapping[str, Outcome]) -> None:
+        """Write down groups that ended without training; one write and fsync for all. Raises as `append` does."""
+        self.check_fence()
+        self._write([{"kind": "end", "id": group_id, "outcome": outcome.kind, "reason": outcome.detail,
+                      "tokens": outcome.tokens, **({"facts": outcome.facts} if outcome.facts else {})}
+                     for group_id, outcome in ends.items()])
+        self._encoder.forget(ends)
+        self.check_fence()          # what stands behind a newer life's beginning is void: nothing may follow from it
+
+    def retry(self, group_id: str, number: int) -> None:
+        """Write down that a dead group is issued anew, for the `number`th time. Raises as `append` does."""
+        self.check_fence()
+        self._write([{"kind": "retry", "id": group_id, "number": number}])
+
+    def evaluation(self, version: int, results: Mapping[str, Any]) -> None:
+        """Write down an evaluation round: that is its groups' outcome. Raises as `append` does."""
+        self.check_fence()
+        self._write([{"kind": "evaluation", "version": version, **results}])
+        self.check_fence()
+
+    def retain(self, covered: int) -> None:
+        """Remove payload files as the settings say, and tell it in the log.
+
+        Args:
+            covered: steps below this one are covered by the oldest checkpoint that is kept; the others' payloads stay.
+        Raises:
+            Fenced: a newer learner has opened the journal.
+        """
+        self.check_fence()
+        for segment in removable(segments(self.folder), self.ledger, self._config, covered=covered, now=time.time(),
+                                 writing=self._payloads.current):
+            size = segment.path.stat().st_size
+            steps = [record["step"] for record in self.ledger.steps if record["file"] == segment.path.name]
+            try:
+                segment.path.unlink()
+            except OSError as error:
+                log.warning("payload_not_removed file=%s reason=%s", segment.path, error.strerror)
+                continue
+            log.info("payload_removed file=%s steps=%s mb=%.1f covered=%d", segment.path,
+                     f"{steps[0]}-{steps[-1]}" if steps else "none", size / MIB, covered)
+
+    def check_fence(self) -> None:
+        """Raises Fenced if a newer learner has opened this journal: Redis may have forgotten its fence."""
+        newest = max((fence_of(path) for path in ledgers(self.folder)), default=self.fence)
+        if newest > self.fence:
+            raise Fenced(f"{self.folder}: a newer learner (fence {newest}) has taken this run over from fence "
+                         f"{self.fence}")
+
+    def close(self) -> None:
+        """Close the files."""
+        self._beside.shutdown()
+        self._log.close()
+        self._payloads.close()
+
+    def _create_ledger(self) -> BinaryIO:
+        path = self.folder / f"ledger-{self.fence:06d}.log"
+        try:
+            make_folder(self.folder)
+            stream = path.open("xb", buffering=0)
+            sync(self.folder)
+        except FileExistsError:
+            raise FenceTaken(f"{path} is another life's") from None
+        except OSError as error:
+            raise RunFailed(f"{path} can't be created: {error.strerror}") from error
+        return stream
+
+    def _sync_last_life(self, ledger: str | None) -> None:
+        """Put on the disk what the life before was killed over: from here on its records count."""
+        if ledger is None:
+            return
+        path = self.folder / ledger
+        for file in (path, *(segment.path for segment in segments(self.folder) if segment.fence == fence_of(path))):
+            try:
+                sync(file)
+            except OSError as error:
+                raise RunFailed(f"{file} can't be put on the disk: {error.strerror}") from error
+
+    def _write(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Append records by one write, and take them in when they are on the disk."""
+        self._refuse_after_failure()
+        at = time.time()
+        numbered = [{"kind": record["kind"], "n": number, "at": at, **record}
+                    for number, record in enumerate(records, start=self._number)]
+        data = b"".join(map(framed, numbered))
+        try:
+            write_all(self._log, data)
+            os.fsync(self._log.fileno())
+        except OSError as error:
+            raise self._failed(error, len(data)) from error
+        self._number += len(numbered)
+        for record in numbered:
+            self.ledger.add(record)
+
+    def _refuse_after_failure(self) -> None:
+        """Behind a record that is half written, the next one would make damage of it."""
+        if self._failure is not None:
+            raise RunFailed(f"{self._failure} (a write before this one; nothing is written after it)")
+
+    def _failed(self, error: OSError, size: int) -> RunFailed:
+        self._failure = (f"the journal in {self.folder} can't be written ({size} bytes): {error.strerror}. Nothing of "
+                         "this step was acknowledged; its groups are still in Redis")
+        return RunFailed(self._failure)

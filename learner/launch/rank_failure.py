@@ -1,0 +1,69 @@
+"""Why a learner of several ranks has ended, said for a rank 0 that could not, or that knew only the echo of a death.
+
+In: how the ranks have ended. Out: the run's status in Redis and status.json. Run by the launcher of the ranks when all
+of them are gone. Where it can't be said, it is logged: the exit code is the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+
+from broker.connection import Link
+from broker.errors import PipelineError
+from broker.joining import state_of
+from broker.keys import Keys
+from broker.private_redis import server as embedded
+from broker.protocol.run_owner import Ownership
+from config.run import Run
+from learner.journal.ledger import read_ledger
+from learner.launch.ranks import ECHO, Ended
+from learner.resume.history import locked
+from learner.status import Status, read_status
+
+log = logging.getLogger(__name__)
+
+OUTAGE_S = 5.0          # that the end waits for Redis
+
+
+def tell_death(run: Run, ended: Ended) -> None:
+    """Say it, unless rank 0 has ended for a reason of its own or another learner has the run meanwhile.
+
+    After a signal a run that was on stays `running`, with the reason: the same command goes on with it, `millrace up`
+    gives it at once, and the other roles wait for that. Otherwise it has failed.
+    """
+    try:
+        with locked(run.folder), _redis_of(run) as url, contextlib.closing(Link(url, outage_s=OUTAGE_S)) as link:
+            _tell(run, link, ended)
+    except (PipelineError, OSError) as error:
+        log.warning("reason_not_told reason=%r error=%s", ended.why, error)
+
+
+def _tell(run: Run, link: Link, ended: Ended) -> None:
+    keys = Keys(run.name)
+    state = state_of(link, keys)
+    is_echo = state.status == "failed" and ECHO.search(state.reason) is not None
+    if not is_echo and (ended.has_verdict or state.status not in {"", "running", "stopped"}):
+        return
+    ledger = read_ledger(run.folder / "journal", strict=False)
+    gone = Ownership(link, keys)
+    gone.fence = ledger.fence           # a newer learner's run, in another folder, has not failed
+    status = Status(run, link, keys, gone)
+    if ledger.lives:
+        status.go_on()
+    goes_on = ended.by_signal and (state.status == "running" or (not state.status and bool(ledger.lives)))
+    status.end("running" if goes_on else "failed", ended.why, int(read_status(run.folder).get("version", 0)))
+
+
+@contextlib.contextmanager
+def _redis_of(run: Run) -> Iterator[str]:
+    """The run's Redis; the private one that rank 0 had started is gone with it, and is started for as long as this."""
+    if run.broker.url is not None:
+        yield run.broker.url.get_secret_value()
+        return
+    server = embedded.start(run)
+    try:
+        yield server.url
+    finally:
+        server.stop()

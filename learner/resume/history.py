@@ -1,0 +1,209 @@
+"""What there is of a run before this life of the learner: is its name free, does it go on, or is it done?
+
+In: the run's folder and its keys in Redis, and the checkpoint that it begins from, if any. Out: a `History`, or the
+refusal in words. Asked by `learner.session` before anything heavy is loaded and before anything is written. The ledger
+decides; Redis may have forgotten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from broker.connection import Link
+from broker.errors import Permanent, RunFailed
+from broker.keys import Keys
+from broker.monitoring.snapshot import keys_of
+from config.run import Run
+from learner.journal.ledger import JournalError, Ledger, read_ledger
+from learner.status import read_status
+from learner.training.checkpoint import STATE, read_progress, what_is_wrong
+
+log = logging.getLogger(__name__)
+
+PATIENCE_S = 20.0           # for the heartbeat of a learner that died on another machine to run out
+POLL_S = 0.5
+
+
+class NameTaken(Permanent):
+    """The name belongs to a run that lives, or that this configuration does not go on with."""
+
+
+class AlreadyFinished(Exception):
+    """The run of this name is done; there is nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the journal has of the run."""
+
+    ledger: Ledger
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a learner got as far as to let groups in. One that failed before, over a typo say, left nothing."""
+        return bool(self.ledger.lives)
+
+    @property
+    def first_life(self) -> Mapping[str, Any]:
+        """The facts of the life that began the run."""
+        return self.ledger.lives[0] if self.ledger.lives else {}
+
+    @property
+    def version(self) -> int:
+        """Optimizer steps that stand in the ledger, counted from the model's first."""
+        return int(self.ledger.steps[-1]["step"]) + 1 if self.ledger.steps else 0
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether the run in `folder` has begun, though its journal be damaged: asked where `look` was not reached."""
+    try:
+        ledger = read_ledger(folder / "journal", strict=False)
+    except (JournalError, OSError):
+        return True
+    return bool(ledger.lives or ledger.problems)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Be this folder's only learner; the kernel lets go when the process ends, however it ends.
+
+    Raises:
+        NameTaken: another one is.
+        RunFailed: the folder can't be written.
+    """
+    file = folder / "learner.lock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = file.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise RunFailed(f"the run's folder {folder} can't be written: {error.strerror}. It needs a place of its own: "
+                        "runs_dir=...") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise NameTaken(f"run {folder.name} has a living learner ({lock.read().strip() or 'just started'}); a run "
+                            "has one") from None
+        try:
+            os.ftruncate(lock.fileno(), 0)
+            os.write(lock.fileno(), f"{socket.gethostname()}-{os.getpid()}\n".encode())    # no buffer to fail at close
+        except OSError as error:
+            raise RunFailed(f"{file} can't be written: {error.strerror}. Make room there, and start again") from error
+        yield
+
+
+def look(run: Run, link: Link, keys: Keys) -> History:
+    """Read what there is.
+
+    Raises:
+        AlreadyFinished: the run is done.
+        NameTaken: a learner of this run lives; or it has begun, and `learner.resume` says not to go on; or Redis has
+            groups of it, and its journal is not here.
+        JournalError: the ledger is damaged.
+    """
+    refuse_living(run, link, keys)
+    history = History(read_ledger(run.folder / "journal"))
+    raw: Any = link(lambda client: client.hget(keys("run"), "status"))
+    status = raw.decode() if raw else read_status(run.folder).get("status", "")
+    steps = history.ledger.steps
+    if status == "finished" and (not steps or steps[-1]["step"] + 1 >= run.learner.steps):
+        raise AlreadyFinished(f"run {run.name} is finished; its model is in {run.folder / 'model'}")
+    if not history.has_begun:
+        position: Any = link(lambda client: client.hget(keys("cursor"), "position"))
+        if int(position or 0) > 0:
+            raise NameTaken(f"redis at {link.address} holds groups of a run {run.name}, whose journal is not in "
+                            f"{run.folder / 'journal'}: give its runs_dir=..., begin under another name: name=..., or "
+                            f"remove what is left of it: millrace rm {run.name}")
+        return history
+    resume, start = run.learner.resume, history.first_life.get("start")
+    if resume == "never" or (isinstance(resume, Path) and str(resume.absolute()) != start):
+        raise NameTaken(f"run {run.name} has begun ({status or 'no status'}), and learner.resume={resume} does not go "
+                        f"on with it. learner.resume=auto does; or begin under another name: name=..., or remove it: "
+                        f"millrace rm {run.name}")
+    return history
+
+
+def check_start(run: Run, folder: Path) -> None:
+    """See that a run can begin from the checkpoint `folder`: its name is taken once it has, and bound to that folder.
+
+    Raises:
+        RunFailed: it is none, it is broken, it is of a learner of another shape, or no steps are left to do.
+    """
+    name = f"learner.resume={folder}"
+    if not folder.is_dir():
+        raise RunFailed(f"{name}: there is no such folder")
+    if (wrong := what_is_wrong(folder)) is not None:
+        raise RunFailed(f"{name} is a broken checkpoint: {wrong}")
+    version = read_progress(folder).version
+    try:
+        fits = dict(json.loads((folder / STATE).read_text(encoding="utf-8"))["fits"])
+        there = {"learner.ranks": fits["ranks"], "learner.zero.stage": fits["zero_stage"],
+                 "model.dtype": fits["dtype"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunFailed(f"{name} can't be read: {STATE}: {type(error).__name__}: {error}") from error
+    ranks = int(os.environ["WORLD_SIZE"]) if "RANK" in os.environ else run.learner.ranks       # a launcher's, or ours
+    here = {"learner.ranks": ranks, "learner.zero.stage": run.learner.zero.stage, "model.dtype": run.model.dtype}
+    if here["learner.zero.stage"] == 0:         # each rank holds the whole optimizer's state, and so does the file
+        del here["learner.ranks"]
+    other = [f"{key}={value}, and it was written with {there[key]}" for key, value in here.items()
+             if there[key] != value]
+    if other:
+        raise RunFailed(f"{name} is a checkpoint of a learner of another shape: {'; '.join(other)}")
+    if version >= run.learner.steps:
+        raise RunFailed(f"{name} stands at step {version}, and learner.steps={run.learner.steps} are no more than that")
+
+
+def first_row_of(folder: Path, fingerprint: str) -> int:
+    """Where in the data with this fingerprint a run begins that starts from the checkpoint `folder`."""
+    there = read_progress(folder)
+    if there.fingerprint == fingerprint:
+        return there.first_row
+    log.warning("data_changed checkpoint=%s now=%s: the order of rows begins anew", there.fingerprint, fingerprint)
+    return 0
+
+
+def refuse_living(run: Run, link: Link, keys: Keys) -> None:
+    """Refuse to be beside a learner that uses another folder, which `locked` can't know of.
+
+    A key that is left of a dead one runs out: its process may have been another machine's, or its number be used again.
+    Raises:
+        NameTaken: one lives.
+    """
+    since = said = time.monotonic()
+    while others := [name for name in _heartbeats(link, keys) if not _has_died_here(name)]:
+        if time.monotonic() - since > PATIENCE_S:
+            raise NameTaken(f"run {run.name} has a living learner ({others[0]}); a run has one")
+        if said == since:
+            log.info("waiting up to %.0f s: for learner %s to be gone", PATIENCE_S, others[0])
+            said = time.monotonic()
+        link.stop.wait(POLL_S)
+
+
+def _heartbeats(link: Link, keys: Keys) -> list[str]:
+    prefix = keys.alive("learner", "")
+    return [key.decode().removeprefix(prefix) for key in link(lambda client: keys_of(client, prefix))]
+
+
+def _has_died_here(name: str) -> bool:
+    """Whether HOST-PID was a process of this machine that is no more: its key outlives it by some seconds."""
+    host, _, pid = name.rpartition("-")
+    if host != socket.gethostname() or not pid.isdecimal():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:         # somebody else's process, so it is there
+        return False
+    return int(pid) == os.getpid()

@@ -1,0 +1,206 @@
+"""Bring Redis and the ledger together again: at every start of a learner, and when Redis went back.
+
+In: the ledger, which is the last word, and whatever Redis still knows. Out: a Redis from which the run goes on: the
+newest version announced, what has ended retired, what is nowhere issued again, open evaluation rounds asked for again
+or, where only later weights could sample them, ended without a figure.
+Runs in the trainer's thread while the feeder stands still. Each part may be repeated, so a kill in the middle, or a
+Redis that goes back once more, costs another recovery and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import yaml
+
+from broker.group_ids import is_training, order_of, retried
+from config.run import Run
+from learner.groups.evaluation import version_of
+from learner.groups.feeder import Feeder
+from learner.groups.intake import LOOK_COUNT, Intake
+from learner.journal.ledger import DROPPED, Ledger, Outcome
+
+log = logging.getLogger(__name__)
+
+CHUNK = 500                 # ids of one `retire`
+ENTRIES = 32                # groups of one `reissue`
+SHOWN = 10                  # ids in a line of the log
+
+
+class Recovery:
+    """One learner's.
+
+    Args:
+        tell: writes the run's status and configuration, which Redis may have forgotten.
+    """
+
+    def __init__(self, run: Run, intake: Intake, feeder: Feeder, *, tell: Callable[[int], None]) -> None:
+        self._run = run
+        self._ownership = intake.ownership
+        self._journal = intake.journal
+        self._intake = intake
+        self._feeder = feeder
+        self._tell = tell
+
+    def recover(self, version: int, announce: Callable[[], None]) -> None:
+        """Go on at policy version `version`.
+
+        Args:
+            announce: tells the generators of it: before any slot is freed.
+        Raises:
+            WentBack: Redis went back meanwhile; call it again.
+            Fenced: a newer learner has the run.
+        """
+        with self._feeder.held():
+            knew_the_run = self._ownership.rejoin()
+            self._tell(version)
+            announce()
+            self._intake.version = version
+            self._intake.forget()
+            self._retire_what_has_ended()
+            self._restore_cursor()
+            self._issue_again()
+            self._reopen_rounds(version)
+            self._drop_what_can_not_make_it(version)
+            position = self._position()
+            self._say_what_is_made_again(position, knew_the_run=knew_the_run)
+            self._feeder.rebase(position, version)
+
+    def _retire_what_has_ended(self) -> None:
+        named = {*self._slots(), *self._where()}
+        ended = [group_id for group_id in named if self._journal.has(group_id) or self._is_recorded(group_id)]
+        for some in _chunks(ended, CHUNK):
+            self._ownership.retire(some)
+
+    def _is_recorded(self, group_id: str) -> bool:
+        """Whether it is of an evaluation round that the ledger has, or that nobody wants any more."""
+        if is_training(group_id):
+            return False
+        version = version_of(group_id)
+        return version in self._journal.ledger.evaluations or group_id not in self._feeder.evaluation_ids(version)
+
+    def _restore_cursor(self) -> None:
+        """What has a slot was issued, and so were retries that have ended; the others are let in by `Retries`.
+
+        A `cursor` that Redis has brought back with the slots knows them all: somebody may have deleted it by hand.
+        """
+        passed = max((order_of(group_id)[0] + 1 for group_id in self._slots()), default=0)
+        numbers = {base: number if self._journal.has(retried(base, number)) else number - 1
+                   for base, number in self._journal.ledger.retries.items()}
+        self._ownership.restore_cursor(passed, {base: number for base, number in numbers.items() if number})
+
+    def _issue_again(self) -> None:
+        """What has a slot and no outcome, and is in no stream."""
+        again: list[str] = []
+        for some in _chunks(sorted(self._nowhere(), key=order_of), ENTRIES):
+            again += self._ownership.reissue(self._feeder.entries(some))
+        if again:
+            log.warning("issued_again count=%d groups=%s: they had a slot and no entry in any stream", len(again),
+                        _some(again))
+
+    def _nowhere(self) -> Iterator[str]:
+        for some in _chunks(list(self._slots()), LOOK_COUNT):
+            reply = self._ownership.link.script("survey", self._ownership.keys.scripts(), *some)
+            for group_id, _, _, issued_at in zip(*[iter(word.decode() for word in reply)] * 4, strict=True):
+                if group_id in some and not issued_at:
+                    yield group_id
+
+    def _reopen_rounds(self, current: int) -> None:
+        """Ask again for what is missing of a round; one of an older version that Redis knows nothing of is lost."""
+        rounds, ledger = self._intake.rounds, self._journal.ledger
+        known = {version_of(group_id) for group_id in self._where() if not is_training(group_id)}       # not recorded
+        for version in sorted((known | rounds.open.keys() | asked_for(ledger, self._run)) - ledger.evaluations.keys()):
+            ids = self._feeder.evaluation_ids(version)
+            if ids and version not in known and version < current:
+                reason = (f"Redis had nothing of this round when the learner recovered, and the weights of version "
+                          f"{current} are not those of version {version}")
+                log.warning("evaluation_lost version=%d reason=%s", version, reason)
+                rounds.lose(version, ids, reason)
+            else:
+                rounds.begin(version, ids)
+                self._feeder.evaluate(version)
+
+    def _drop_what_can_not_make_it(self, version: int) -> None:
+        """After groups_per_step or max_lag became smaller: where the steps to come can't train all, the oldest go."""
+        if self._run.learner.late_groups != "wait":
+            return
+        size, max_lag = self._run.learner.groups_per_step, self._run.learner.max_lag
+        # Redis may have gone back once more since what had ended was retired: the ledger is asked again.
+        slots = sorted(((group_id, floor) for group_id, floor in self._slots().items()
+                        if not self._journal.has(group_id)), key=lambda item: (item[1], order_of(item[0])))
+        too_many = too_many_of([floor for _, floor in slots], version, groups_per_step=size, max_lag=max_lag)
+        if too_many:
+            reason = f"config: with groups_per_step={size} and max_lag={max_lag} it could not be trained in time"
+            log.warning("dropped count=%d groups=%s reason=%s", too_many, _some([name for name, _ in slots[:too_many]]),
+                        reason)
+            self._intake.settle({group_id: Outcome(DROPPED, reason) for group_id, _ in slots[:too_many]})
+
+    def _say_what_is_made_again(self, position: int, *, knew_the_run: bool) -> None:
+        known = max([self._feeder.position, *(order_of(group_id)[0] + 1 for group_id in self._journal.ledger.outcomes)])
+        again = [str(ordinal) for ordinal in range(position, known) if not self._journal.has(str(ordinal))]
+        if not knew_the_run and self._journal.ledger.outcomes:
+            # What was out beyond the ledger's last group, a learner that has just started can't know.
+            log.warning("redis_was_empty at=%s: it was flushed, or another one is in its place. The run goes on from "
+                        "its ledger; groups to be generated again: %s%d (%s)", self._ownership.link.address,
+                        "" if self._feeder.position else "at least ", len(again), _some(again) or "all that were out")
+        elif again:
+            log.warning("redis_forgot groups=%d (%s): they are issued again", len(again), _some(again))
+
+    def _position(self) -> int:
+        found: Any = self._ownership.link(lambda client: client.hget(self._ownership.keys("cursor"), "position"))
+        return int(found or 0)
+
+    def _slots(self) -> dict[str, int]:
+        key = self._ownership.keys("slots")
+        found: Any = self._ownership.link(lambda client: client.zrange(key, 0, -1, withscores=True))
+        return {group_id.decode(): int(floor) for group_id, floor in found}
+
+    def _where(self) -> list[str]:
+        found: Any = self._ownership.link(lambda client: client.hkeys(self._ownership.keys("where")))
+        return [group_id.decode() for group_id in found]
+
+
+def asked_for(ledger: Ledger, run: Run) -> set[int]:
+    """Versions whose evaluation round was asked for: whoever trained the step from a version had done so before.
+
+    Args:
+        run: as it is now; counts for a life that does not say how it was configured.
+    """
+    configs = {life["fence"]: life.get("config") for life in ledger.lives}
+    every = {fence: _every(config) if config else run.evaluation.every for fence, config in configs.items()}
+    return {record["step"] for record in ledger.steps
+            if every[record["fence"]] and record["step"] % every[record["fence"]] == 0}
+
+
+@lru_cache(maxsize=8)
+def _every(config: str) -> int:
+    """`evaluation.every` of a life, from its configuration in YAML."""
+    return int(yaml.safe_load(config)["evaluation"]["every"])
+
+
+def too_many_of(floors: Sequence[int], version: int, *, groups_per_step: int, max_lag: int) -> int:
+    """How many of the oldest groups have to go so that all others can be trained within their lag from `version` on.
+
+    Args:
+        floors: of the groups without an outcome, ascending.
+        version: the learner's policy, with no group taken yet.
+    """
+    gone = 0
+    for index, floor in enumerate(floors):
+        kept = index + 1 - gone             # groups of this floor or an older one, this one included
+        gone += max(0, kept - max(0, (floor + max_lag - version + 1) * groups_per_step))
+    return gone
+
+
+def _chunks(items: Iterable[str], size: int) -> Iterator[list[str]]:
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some
+
+
+def _some(ids: Sequence[str]) -> str:
+    return " ".join(ids[:SHOWN]) + (" ..." if len(ids) > SHOWN else "")

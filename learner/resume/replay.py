@@ -1,0 +1,194 @@
+"""Train the journal's steps again: after a crash, and offline.
+
+In: a policy at some version, and the ledger. Out: the policy after the ledger's last step (or the one asked for), with
+the bits that it had: each step with the groups, the advantages, the settings and the order of its first time. Rank 0
+runs it, before anything is announced. What is missing or damaged is RunFailed with the step: a run whose steps can't be
+trained again must not go on as if they had been.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from pydantic import ValidationError
+
+from broker.checksums import file_checksum
+from broker.errors import RunFailed
+from broker.messages import ScoredGroup
+from config.learner import LearnerConfig
+from config.run import Run
+from learner.journal.ledger import JournalError, Ledger, read_step
+from learner.journal.payloads import Advantages
+from learner.training.batch import Batch, pack
+from learner.training.checkpoint import ASIDE
+
+if TYPE_CHECKING:
+    from learner.training.policy import Policy
+
+log = logging.getLogger(__name__)
+
+SCRATCH = f"replay{ASIDE}"      # beside the checkpoints, so that the next save removes what a kill has left
+
+Report = Callable[[Mapping[str, Any], Sequence[ScoredGroup], Batch, Mapping[str, float]], None]
+
+
+class Interrupted(Exception):
+    """A signal came between two steps: the policy stands in the middle of the journal, and must not be announced."""
+
+
+def catch_up(run: Run, policy: Policy, folder: Path, ledger: Ledger, version: int, *,
+             report: Report = lambda *_: None, is_stopped: Callable[[], bool] = lambda: False) -> int:
+    """Train every step of the ledger from `version` on.
+
+    The weights at the first and at the last of them are compared with the record: another machine, number of threads or
+    of ranks rounds differently, and the warning says so. The run goes on all the same: the steps are as good. So it is
+    where `tokens_per_row` is smaller now: a step that did not fit in memory would else end every life that begins.
+
+    Args:
+        run: the run as it is now; a step is trained with the settings of the life that wrote it, but in rows no longer
+            than those of now.
+        policy: at `version`.
+        folder: of the journal.
+        ledger: as `read_ledger` gives it.
+        version: optimizer steps done by the policy.
+        report: told of each step: its record, its groups and batch, and what the policy says of it.
+        is_stopped: asked before each step whether to end; by rank 0 alone, since the others do what it sends them.
+    Returns:
+        Optimizer steps done then.
+    Raises:
+        Interrupted: `is_stopped` said so. Nothing is lost: the next life begins with the checkpoint again.
+        RunFailed: a step is missing, or its payload is gone or damaged; it says which and what to do.
+    """
+    records = steps_from(ledger, version)
+    lives = LifeSettings(run, ledger)
+    scratch = run.folder / "checkpoints" / SCRATCH
+    started = time.monotonic()
+    _say_smaller_rows(run.learner.tokens_per_row, [(record, lives.of(record)) for record in records])
+    try:
+        for record in records:
+            if is_stopped():
+                raise Interrupted(f"a signal came before step {record['step']}, and the journal's last is "
+                                  f"{records[-1]['step']}: the next life trains them again")
+            if record is records[0] or record is records[-1]:
+                _compare(policy, record, scratch)
+            settings = _in_rows_of(run.learner.tokens_per_row, lives.of(record))
+            groups, advantages = _read(folder, record)
+            batch = _packed(record, groups, advantages, settings)
+            report(record, groups, batch, policy.step(batch, settings))
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    if records:
+        log.info("replayed steps=%d from=%d to=%d took_s=%.1f", len(records), version, version + len(records),
+                 time.monotonic() - started)
+    return version + len(records)
+
+
+def steps_from(ledger: Ledger, version: int) -> list[Mapping[str, Any]]:
+    """The step records from `version` on, in order.
+
+    Raises:
+        RunFailed: one is missing, or the ledger ends before `version`.
+    """
+    records = sorted((record for record in ledger.steps if record["step"] >= version), key=lambda one: one["step"])
+    newest = max((record["step"] for record in ledger.steps), default=None)
+    if newest is not None and newest + 1 < version:
+        raise RunFailed(f"the weights have done {version} steps, and the journal ends with step {newest}: records were "
+                        "lost. Restore the journal's folder; `millrace audit` says what is missing")
+    for expected, record in enumerate(records, version):
+        if record["step"] != expected:
+            raise RunFailed(f"the journal's record of step {expected} is missing (or there twice): step "
+                            f"{record['step']} comes in its place. Restore the journal's folder; `millrace audit` says "
+                            "what is missing")
+    return records
+
+
+class LifeSettings:
+    """The learner's settings by the life that wrote a step."""
+
+    def __init__(self, run: Run, ledger: Ledger) -> None:
+        self._now = run.learner
+        self._lives = {life["fence"]: life for life in ledger.lives}
+        self._parsed: dict[int, LearnerConfig] = {}
+
+    def of(self, record: Mapping[str, Any]) -> LearnerConfig:
+        """The settings that a step was trained with. Raises RunFailed if this version can't read them."""
+        fence = record["fence"]
+        if fence not in self._parsed:
+            text = self._lives.get(fence, {}).get("config")
+            try:
+                self._parsed[fence] = (LearnerConfig.model_validate(yaml.safe_load(text)["learner"]) if text
+                                       else self._now)
+            except (ValidationError, yaml.YAMLError, TypeError, KeyError) as error:
+                what = ("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+                        if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}")
+                raise RunFailed(f"step {record['step']} was trained with settings that this version can't read "
+                                f"(ledger {fence}): {what}. Go on with the version that wrote it up to its next "
+                                "checkpoint, then with this one") from error
+        return self._parsed[fence]
+
+
+def read_batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig) -> Batch:
+    """What a step trained on, packed as it was.
+
+    Args:
+        folder: of the journal.
+        record: the step's.
+        settings: of the life that wrote it.
+    Raises:
+        JournalError: the payload is gone or damaged.
+    """
+    return _packed(record, *read_step(folder, record), settings)
+
+
+def weights_checksum(policy: Policy, scratch: Path) -> str:
+    """sha256 of the weights as they are published.
+
+    Args:
+        scratch: folder for the file, made if it is not there; the caller removes it.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    file = scratch / "model.safetensors"
+    policy.save_weights(file)
+    return file_checksum(file)
+
+
+def _in_rows_of(tokens_per_row: int, settings: LearnerConfig) -> LearnerConfig:
+    """The settings with rows no longer than `tokens_per_row`."""
+    return settings.model_copy(update={"tokens_per_row": min(tokens_per_row, settings.tokens_per_row)})
+
+
+def _say_smaller_rows(tokens_per_row: int, steps: Sequence[tuple[Mapping[str, Any], LearnerConfig]]) -> None:
+    smaller = [(record["step"], settings.tokens_per_row) for record, settings in steps
+               if settings.tokens_per_row > tokens_per_row]
+    if smaller:
+        log.warning("smaller_rows steps=%d first=%d tokens_per_row=%d recorded=%d: these steps are trained again in "
+                    "smaller rows, which fit where theirs did not but round differently, so the weights may not be the "
+                    "bits that they were", len(smaller), smaller[0][0], tokens_per_row, smaller[0][1])
+
+
+def _packed(record: Mapping[str, Any], groups: Sequence[ScoredGroup], advantages: Advantages,
+            settings: LearnerConfig) -> Batch:
+    return pack(groups, advantages, tokens_per_row=settings.tokens_per_row, truncated=settings.filters.truncated,
+                policy_version=record["step"])
+
+
+def _read(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup], Advantages]:
+    try:
+        return read_step(folder, record)
+    except JournalError as error:
+        raise RunFailed(f"step {record['step']} can't be trained again: {error}. Restore that file, or begin a run of "
+                        "another name from a checkpoint (learner.resume=FOLDER)") from error
+
+
+def _compare(policy: Policy, record: Mapping[str, Any], scratch: Path) -> None:
+    checksum = weights_checksum(policy, scratch)
+    if checksum != record["weights"]:
+        log.warning("weights_differ step=%d now=%.12s recorded=%.12s: these steps are trained again with other "
+                    "rounding (another machine, number of threads or ranks, or version of a library), so the weights "
+                    "are not the bits that they were", record["step"], checksum, record["weights"])

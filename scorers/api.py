@@ -1,0 +1,269 @@
+"""Score single rows from any program: `from scorers import score`, and `millrace score`.
+
+In: a response and a row of any known shape. Out: its score. The work is done by a process of its own
+(`scorers.child.row_worker`), so that the caller's is never forked, needs no sympy, and may have threads, signals and a
+GPU of its own. A worker that is killed is started again and gets its row again; one that dies of every try of a row
+leaves it unscorable. It ends with the caller, however that ends, also in the middle of a row.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from broker import processes
+from broker.errors import BadMessage, Permanent
+from broker.messages import Score, ScoreStatus
+from config.judge_names import VARIANT_OF_TASK
+from config.loading import judge_endpoint, sandbox_urls
+from config.scorers import (
+    ChoiceConfig,
+    CodeConfig,
+    FormatTaskConfig,
+    GradeConfig,
+    GymConfig,
+    InstructionsConfig,
+    JudgeConfig,
+    LivebenchConfig,
+    LogicConfig,
+    MathConfig,
+    RubricConfig,
+    ScorersConfig,
+    SearchConfig,
+    SimulationConfig,
+    SweConfig,
+    TableConfig,
+    TaskConfig,
+    TinyvConfig,
+)
+from scorers.child.row_worker import (
+    BEGIN,
+    ROWS_FAULTS,
+    SCORE,
+    TEXT_KEY,
+    Result,
+    failure,
+    receive_frame,
+    send_frame,
+)
+from tasks.route import route
+
+TRIES: Final = 3                    # of a row whose worker died
+GRACE_S: Final = 5.0                # for a worker to end its children
+# It finds modules where its caller does, and after them in the working folder: one's own scorers may lie there.
+_START: Final = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from scorers.child.row_worker import main; main()"
+
+
+class ScoringFailed(Permanent):
+    """This machine can't score such a row, or the row's scorer has a bug; the message says what it is."""
+
+
+def all_tasks(judge_url: str | None = None) -> ScorersConfig:
+    """What rows are scored with where no run says it: every scorer of this version, at the environment's services.
+
+    Args:
+        judge_url: of the judge to ask instead of the environment's.
+    """
+    judges = {"judge": "default", **VARIANT_OF_TASK}
+    return ScorersConfig(sandbox_urls=sandbox_urls(), tasks={
+        "math": TaskConfig(scorer=MathConfig()),
+        "code": TaskConfig(scorer=CodeConfig()),
+        "swe": TaskConfig(scorer=SweConfig()),
+        "logic": TaskConfig(scorer=LogicConfig()),
+        "instructions": TaskConfig(scorer=InstructionsConfig()),
+        "table": TaskConfig(scorer=TableConfig()),
+        "choice": TaskConfig(scorer=ChoiceConfig()),
+        "search": TaskConfig(scorer=SearchConfig()),
+        "livebench": TaskConfig(scorer=LivebenchConfig()),
+        "simulation": TaskConfig(scorer=SimulationConfig()),
+        "gym": TaskConfig(scorer=GymConfig()),
+        "grade": TaskConfig(scorer=GradeConfig()),
+        "rubric": TaskConfig(scorer=RubricConfig(endpoint=judge_endpoint("rubric", judge_url))),
+        "tinyv": TaskConfig(scorer=TinyvConfig(endpoint=judge_endpoint("tinyv", judge_url))),
+        "format": TaskConfig(scorer=FormatTaskConfig()),
+        **{task: TaskConfig(scorer=JudgeConfig(endpoint=judge_endpoint(variant, judge_url)))
+           for task, variant in judges.items()},
+    })
+
+
+class RowProcess:
+    """A `scorers.child.row_worker`, started with its first row. One caller at a time."""
+
+    def __init__(self, config: ScorersConfig) -> None:
+        self.config = config
+        self._process: subprocess.Popen[bytes] | None = None
+        self._link: socket.socket | None = None
+        self._is_stopped = False
+
+    @property
+    def pid(self) -> int | None:
+        """Of the worker; None where none runs."""
+        return None if self._process is None else self._process.pid
+
+    def result(self, line: bytes) -> Result:
+        """What becomes of a line of JSON, see `scorers.child.row_worker`.
+
+        Raises:
+            ScoringFailed: no worker can be started, or `stop` was called.
+        """
+        for _ in range(TRIES):
+            answer = self._exchange(SCORE, line)
+            if answer is not None:
+                result: Result = json.loads(answer)
+                return result
+            ending = _said(self.close())
+        return failure(f"not scored in {TRIES} tries: its process ended each time, the last time {ending}",
+                       status=ScoreStatus.UNSCORABLE.value, fault="machine")
+
+    def begin(self, line: bytes) -> None:
+        """Have the worker start what `result` of this line will wait for, the calls to a judge say. Returns at once.
+
+        A worker that dies forgets it: `result` then takes as long as it would have taken without. Raises ScoringFailed.
+        """
+        self._exchange(BEGIN, line)
+
+    def close(self, grace_s: float = GRACE_S) -> int:
+        """End the worker with all its children; the exit code, negative for a signal."""
+        process = self._process
+        self.forget()
+        if process is None:
+            return 0
+        processes.wait(process, grace_s)
+        return processes.stop(process, 0)
+
+    def stop(self) -> None:
+        """Kill the worker, from any thread; a call of `result` that waits for it ends with ScoringFailed."""
+        self._is_stopped = True
+        if (process := self._process) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def forget(self) -> None:
+        """Let go of the worker, which then ends by itself unless another process holds it too."""
+        if self._link is not None:
+            self._link.close()
+        self._process = self._link = None
+
+    def _exchange(self, kind: bytes, line: bytes) -> bytes | None:
+        """The worker's frame; None where it has ended, or for what gets no answer."""
+        link = self._link or (None if self._is_stopped else self._start())
+        if link is None or self._is_stopped:            # `stop` may have come while there was nothing to kill
+            raise ScoringFailed("stopped")
+        try:
+            send_frame(link, kind + line)
+            return receive_frame(link) if kind == SCORE else None
+        except OSError:
+            return None
+        except BaseException:           # interrupted: its answer must never be taken for that of another row
+            self.close(grace_s=0.0)
+            raise
+
+    def _start(self) -> socket.socket:
+        """A fresh worker, once it is ready."""
+        try:
+            ours = self._spawn()
+        except OSError as error:        # no descriptor, process or memory left, or the working folder is gone
+            raise ScoringFailed(f"no process that scores rows can be started: {error}") from error
+        try:
+            send_frame(ours, self.config.model_dump_json().encode())
+            is_ready = receive_frame(ours) is not None
+        except OSError:
+            is_ready = False
+        except BaseException:
+            self.close(grace_s=0.0)
+            raise
+        if not is_ready:
+            raise ScoringFailed(f"the process that scores rows did not start, it ended {_said(self.close())}; standard "
+                                "error says why")
+        return ours
+
+
+    def _spawn(self) -> socket.socket:
+        """Start a worker in a process group of its own: the terminal's Ctrl-C is its caller's alone. Raises OSError."""
+        with contextlib.ExitStack() as undo:
+            ours, theirs = socket.socketpair()
+            undo.callback(ours.close)
+            with theirs:
+                command = [sys.executable, "-P", "-c", _START, str(theirs.fileno()),
+                           json.dumps([*sys.path, str(Path.cwd())])]
+                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=2,
+                                                 pass_fds=[theirs.fileno()], process_group=0)
+            undo.pop_all()
+        self._link = ours
+        return ours
+
+
+def score_row(llm_output: str, verification_info: str | Mapping[str, Any], judge_url: str | None = None) -> Score:
+    """See `scorers.score`."""
+    if not isinstance(llm_output, str):
+        raise TypeError(f"llm_output must be text, got {type(llm_output).__name__}")
+    global _process     # noqa: PLW0603 - one for this process, started when it is first wanted
+    with _lock:
+        _process = _process or RowProcess(all_tasks())
+        try:
+            task, info = route(_record(verification_info), _process.config.tasks)
+        except BadMessage as error:
+            raise ValueError(str(error)) from None
+        process = _process
+        if judge_url is not None and hasattr(process.config.tasks[task].scorer, "endpoint"):
+            if judge_url not in _judging:
+                _judging[judge_url] = RowProcess(all_tasks(judge_url))
+            process = _judging[judge_url]
+        line = json.dumps({TEXT_KEY: llm_output, "task": task, "verification_info": info}).encode("ascii")
+        result = process.result(line)
+    if result["status"] == "error":
+        raise ValueError(result["reason"]) if result["fault"] in ROWS_FAULTS else ScoringFailed(result["reason"])
+    return Score(status=ScoreStatus(result["status"]), value=result["value"], reason=result["reason"],
+                 scorer=result["scorer"] or task, version=result["version"] or "", seconds=result["seconds"],
+                 components=result["components"])
+
+
+def _record(verification_info: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row around a bare verification_info, the row itself where it is one. Raises BadMessage."""
+    info: Any = verification_info
+    if isinstance(info, str):
+        try:
+            info = json.loads(info)
+        except (ValueError, RecursionError) as error:
+            raise BadMessage(f"verification_info is not JSON: {error}") from None
+    if isinstance(info, Mapping) and ("type" not in info or info.keys() & {"verification_info", "reward_model"}):
+        return info
+    return {"verification_info": info}
+
+
+def _said(code: int) -> str:
+    return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+
+
+@atexit.register
+def _close() -> None:
+    for process in _all():
+        process.close()
+
+
+def _after_fork() -> None:
+    """A forked child has the parent's end of the socket and, perhaps, its lock held: it gets its own of both."""
+    global _lock        # noqa: PLW0603
+    _lock = threading.Lock()
+    for process in _all():
+        process.forget()
+
+
+def _all() -> list[RowProcess]:
+    return [*_judging.values(), *([] if _process is None else [_process])]
+
+
+_lock = threading.Lock()
+_process: RowProcess | None = None
+_judging: dict[str, RowProcess] = {}        # by the address of a judge that a caller has named
+os.register_at_fork(after_in_child=_after_fork)

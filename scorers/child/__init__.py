@@ -1,0 +1,1 @@
+"""Child processes that do what may hang, eat memory or crash, and are ended at a deadline."""

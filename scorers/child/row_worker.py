@@ -1,0 +1,198 @@
+"""One process that scores single rows, for whoever holds the other end of its socket.
+
+In: frames, the first one the `scorers` section as JSON, each later one SCORE or BEGIN and a line: `{"llm_output": ...}`
+beside a row of any shape that `tasks.route` knows. Out: a frame for each SCORE, a JSON object that is always
+there: a line that is broken, a row that nobody scores, a scorer with a bug are results with a reason. BEGIN says that
+the line will be asked for: whoever sends many has their calls to a served model under way at once. `scorers.api`
+starts it and asks; it ends when the other end of the socket is closed, in the middle of a row too.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from broker.errors import BadMessage, Permanent
+from broker.messages import Score
+from config.scorers import ScorersConfig, TaskConfig
+from scorers.registry import Scorers
+from scorers.retries import score_with_retries
+from scorers.reward.combine import content_of
+from scorers.scorer import Foreseeing
+from tasks.route import route
+from tasks.values import UnknownType
+
+TEXT_KEY: Final = "llm_output"
+READY: Final = b"{}"                        # its first frame
+SCORE, BEGIN = b"=", b"+"                   # before a line: give its result; begin what the result will wait for
+ROWS_FAULTS: Final = frozenset({"row", "type"})     # `fault` of an error that the row itself is to blame for
+ALONE_S: Final = 2.0                        # from the end of its caller to its own, in the middle of a row
+_LENGTH: Final = struct.Struct("!Q")        # before each frame: its length in bytes
+
+Result = dict[str, Any]
+
+
+class RowScorer:
+    """The scorers of all tasks, each built when its first row comes."""
+
+    def __init__(self, config: ScorersConfig) -> None:
+        self._config = config
+        self._scorers = Scorers(config)
+
+    def result(self, line: bytes) -> Result:
+        """What becomes of one line. `fault` is what an error is due to: row, its type, machine or scorer."""
+        task = None
+        try:
+            text, record = parse_line(line)
+            task, info = route(record, self._config.tasks)
+            return result_of(self._score(self._config.tasks[task], text, info), task)
+        except UnknownType as error:
+            return failure(str(error), task, fault="type")
+        except BadMessage as error:
+            return failure(str(error), task, fault="row")
+        except Permanent as error:
+            return failure(str(error), task, fault="machine")
+        except Exception as error:      # noqa: BLE001 - a scorer's bug is this line's result; the next line goes on
+            return failure(_bug(error), task, fault="scorer")
+
+    def begin(self, line: bytes) -> None:
+        """Start the calls that `result` of the same line will wait for. What is wrong with it, `result` says."""
+        with suppress(Exception):
+            text, record = parse_line(line)
+            task, info = route(record, self._config.tasks)
+            section = self._config.tasks[task]
+            for judge in (self._scorers.of(section), *self._scorers.also(section).values()):
+                if isinstance(judge, Foreseeing):
+                    judge.begin(text, info)
+
+    def close(self) -> None:
+        """End every child process."""
+        self._scorers.close()
+
+    def _score(self, task: TaskConfig, text: str, info: dict[str, Any]) -> Score:
+        scorer = self._scorers.of(task)
+        others = self._scorers.also(task)
+        for judge in (scorer, *others.values()):
+            judge.check_row(info)
+        return content_of(task, score_with_retries(scorer, text, info, self._config),
+                          {name: score_with_retries(other, text, info, self._config)
+                           for name, other in others.items()})
+
+
+def parse_line(line: bytes) -> tuple[str, dict[str, Any]]:
+    """A response and its row. Raises BadMessage that names what is wrong with the line."""
+    record = parse_object(line)
+    return response_of(record), record
+
+
+def parse_object(line: bytes) -> dict[str, Any]:
+    """The JSON object that a line is. Raises BadMessage that names what else it is."""
+    try:
+        record = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise BadMessage(f"not UTF-8: byte {error.start} is {line[error.start]:#04x}") from None
+    except json.JSONDecodeError as error:
+        raise BadMessage(f"not JSON: {error.msg} at character {error.pos + 1}") from None
+    except (ValueError, RecursionError) as error:       # a number of 5,000 digits, brackets in brackets in brackets
+        raise BadMessage(f"not JSON: {error}") from None
+    if not isinstance(record, dict):
+        raise BadMessage(f"a line must be an object, got {type(record).__name__}")
+    return record
+
+
+def response_of(record: Mapping[str, Any]) -> str:
+    """The response that stands beside a row. Raises BadMessage where there is none."""
+    if TEXT_KEY not in record:
+        raise BadMessage(f"no key {TEXT_KEY!r} with the response among {', '.join(record) or 'no keys at all'}")
+    text = record[TEXT_KEY]
+    if not isinstance(text, str):
+        raise BadMessage(f"{TEXT_KEY} must be text, got {type(text).__name__}")
+    # Half of a surrogate pair is no character; it can't be written anywhere, so nobody's answer depends on it.
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def result_of(score: Score, task: str) -> Result:
+    """A score as JSON."""
+    return {"status": score.status.value, "value": score.value, "reason": score.reason,
+            "components": dict(score.components), "seconds": round(score.seconds, 6), "scorer": score.scorer,
+            "version": score.version, "task": task}
+
+
+def failure(reason: str, task: str | None = None, *, status: str = "error", fault: str) -> Result:
+    """The result of a line without a score."""
+    return {"status": status, "value": None, "reason": reason, "components": {}, "seconds": 0.0, "scorer": None,
+            "version": None, "task": task, "fault": fault}
+
+
+def send_frame(link: socket.socket, data: bytes) -> None:
+    """Write one frame. OSError where the other side is gone."""
+    link.sendall(_LENGTH.pack(len(data)) + data)
+
+
+def receive_frame(link: socket.socket) -> bytes | None:
+    """Read one frame; None where the other side has closed."""
+    head = _receive(link, _LENGTH.size)
+    return None if head is None else _receive(link, _LENGTH.unpack(head)[0])
+
+
+def _receive(link: socket.socket, size: int) -> bytes | None:
+    data = bytearray(size)
+    view = memoryview(data)
+    while view:
+        count = link.recv_into(view)
+        if count == 0:
+            return None
+        view = view[count:]
+    return bytes(data)
+
+
+def _bug(error: Exception) -> str:
+    """Where and what, in one line."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    said = traceback.format_exception_only(error)[-1].strip()
+    return f"the scorer failed: {said} ({Path(frame.filename).name}:{frame.lineno} in {frame.name})"
+
+
+def _end_with(link: socket.socket) -> None:
+    """Wait until the other end is closed, then end this process and its children, unless it has done so by itself."""
+    poll = select.poll()
+    poll.register(link, 0)          # POLLHUP needs no asking
+    poll.poll()
+    time.sleep(ALONE_S)
+    os.killpg(0, signal.SIGKILL)    # its own group: `scorers.api` starts it in one
+
+
+def main() -> None:
+    """Serve until the other end of the socket, whose descriptor is the first argument, is closed."""
+    logging.basicConfig(level=logging.ERROR)
+    with socket.socket(fileno=int(sys.argv[1])) as link:
+        link.set_inheritable(False)
+        threading.Thread(target=_end_with, args=(link,), name="caller", daemon=True).start()
+        section = receive_frame(link)
+        if section is None:
+            return
+        scorer = RowScorer(ScorersConfig.model_validate_json(section))
+        try:
+            send_frame(link, READY)
+            while (frame := receive_frame(link)) is not None:
+                if frame.startswith(BEGIN):
+                    scorer.begin(frame[1:])
+                else:
+                    send_frame(link, json.dumps(scorer.result(frame[1:])).encode("ascii"))
+        except ConnectionError:         # nobody waits for the result any more
+            pass
+        finally:
+            scorer.close()

@@ -1,0 +1,1 @@
+"""Multiple choice: one letter, stated once."""

@@ -1,0 +1,147 @@
+r"""Scorer of multiple choice: one letter, stated once, and never guessed.
+
+In: the text of a completion, and `{"type": "choice", "answer": {"value": "C", "options": ["...", ...]}}`; `options` may
+also be how many there are, or be left out. Out: 1.0 or 0.0 with a reason. After the thinking a letter may stand in the
+last `\boxed{}`, in the last `<answer>`, or in the last line (`Answer: C`, `(C)`). Where it stands in two of these they
+have to agree; a box that holds something else, such as a number, states none, and then only `Answer: C` does. What
+names no letter, or two, is wrong: no letter is picked out of a text, and none is drawn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from broker.errors import BadMessage
+from config.scorers import ChoiceConfig
+from scorers.short_answer import MAX_ANSWER_CHARS, SelfTest, ShortAnswer, Verdict, stated
+from scorers.text.extract import Unanswered, last_answer, last_box
+from scorers.text.latex import words
+from tasks.values import shown
+
+RULES: Final = 2        # raise it with any change here, in short_answer, latex_text or extract that can change a score
+_MOST_OPTIONS: Final = 26
+_LETTER: Final = re.compile(r"[(\[]?([A-Za-z])[)\]]?[*_]*[.:]?")
+# What introduces a letter within a box, or at any place of the last line: the last one does.
+_LABEL: Final = re.compile(r"(?:(?<![\w<])answer|\b(?:correct|right|best|final)\s+(?:option|choice)"
+                           r"|\A(?:option|choice))\b(?:\s+is\b)?[\s*_]*[:=]?[\s*_]*", re.IGNORECASE)
+# A letter with the text of its option: `C. Cat`, `(C) Cat`, `C: Cat`, `C.** Cat`.
+_WITH_TEXT: Final = re.compile(r"(?:\(([A-Z])\)|([A-Z])[*_]*[.):])[*_]*\s*(\S.*)", re.DOTALL)
+# Another letter in that text that is an option as well, and not a word of it: `(B)`, `B)`, `and B`, `or B`, `, B`.
+_OTHER: Final = re.compile(r"\([A-Z]\)|\b[A-Z][.):](?!\w)|(?:\b(?:and|or)|[,/&+])\s*[A-Z]\b|^[A-Z]$")
+_MARKS: Final = " \t*_`\"'"         # around a letter, in Markdown
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a row offers."""
+
+    letter: str                 # the right one
+    count: int                  # of options, or what is known of it
+    texts: tuple[str, ...]      # of the options, in normal form; () where the row has none
+
+    def letter_of(self, text: str) -> str | None:
+        """The letter of the one option with this text; None where there is none, or there are several."""
+        normal = _normal(text)
+        return chr(ord("A") + self.texts.index(normal)) if self.texts.count(normal) == 1 else None
+
+
+class ChoiceAnswer(ShortAnswer[Choice]):
+    """Scorer of multiple choice."""
+
+    name = "choice"
+    version = str(RULES)
+    types = ("choice",)
+    self_tests = (
+        SelfTest("choice", "D", "\\boxed{D. Cat}", 1.0), SelfTest("choice", "B", "so\n**Answer: B**", 1.0),
+        SelfTest("choice", "A", "All of A, B, C and D.", 0.0), SelfTest("choice", "A", "\\boxed{A or B}", 0.0),
+    )
+
+    def __init__(self, config: ChoiceConfig) -> None:
+        """It has no options yet."""
+        del config
+
+    def reference(self, answer: Mapping[str, Any], row_type: str) -> Choice:
+        """The right letter and the options. Raises BadMessage where the letter is none, or none of theirs."""
+        value, options = answer["value"], answer.get("options")
+        found = _LETTER.fullmatch(value.strip()) if isinstance(value, str) else None
+        if found is None:
+            raise BadMessage(f"no answer: a row of type {row_type!r} needs one letter; got {shown(value)}")
+        texts = tuple(_normal(text) for text in options if isinstance(text, str)) if isinstance(options, list) else ()
+        if isinstance(options, list) and len(texts) != len(options):
+            raise BadMessage(f"answer.options must be texts, or how many there are; got {shown(options)}")
+        count = _MOST_OPTIONS if options is None else len(texts) if isinstance(options, list) else options
+        if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= _MOST_OPTIONS:
+            raise BadMessage(f"answer.options must be 2 to {_MOST_OPTIONS} texts, or their number; got "
+                             f"{shown(options)}")
+        letter = found[1].upper()
+        if ord(letter) - ord("A") >= count:
+            raise BadMessage(f"no answer: {letter!r} is none of a row's {count} options")
+        return Choice(letter, count, texts)
+
+    def judge(self, response: str, reference: Choice) -> Verdict:
+        """Whether the letter that the response states is the right one. Raises Unanswered where it states none."""
+        letters = _letters(response, reference)
+        if len(set(letters.values())) > 1:
+            raise Unanswered("no answer: two of them, " + " and ".join(f"{letter} in the last {place}"
+                                                                       for place, letter in letters.items()))
+        letter = next(iter(letters.values()))
+        if ord(letter) - ord("A") >= reference.count:
+            return Verdict(0.0, f"answer {letter}, which is none of the {reference.count} options")
+        return (Verdict(1.0, f"answer {letter}") if letter == reference.letter
+                else Verdict(0.0, f"answer {letter}, expected {reference.letter}"))
+
+
+def _letters(response: str, choice: Choice) -> dict[str, str]:
+    """The letter at each place where a response states one. Raises Unanswered where it does so nowhere."""
+    stating: dict[str, str | None] = {}
+    if "\\boxed" in response:
+        stating["box"] = last_box(response)
+    if (tag := last_answer(response)) is not None and "\\boxed" not in tag:
+        stating["<answer>"] = tag
+    line = response.rstrip().rpartition("\n")[2].lstrip(_MARKS + "#>").rstrip(_MARKS)
+    if len(line) <= MAX_ANSWER_CHARS and "\\boxed" not in line and "</answer>" not in line:
+        says = _after_label(line)
+        if says is not None or (not stating and _LETTER.fullmatch(words(line))):
+            stating["line"] = says or line
+    letters: dict[str, str] = {}
+    problem = "no answer: no letter in a box, in <answer>, after `Answer:` in the last line, or alone in it"
+    for place, text in stating.items():
+        try:
+            letters[place] = _letter(stated(text, place), choice)
+        except Unanswered as error:
+            problem = str(error)
+    if not letters:
+        raise Unanswered(problem)
+    return letters
+
+
+def _after_label(text: str) -> str | None:
+    """What follows the last `Answer:` or the like; None where there is none, or nothing follows it."""
+    labels = list(_LABEL.finditer(text))
+    return text[labels[-1].end():].strip(_MARKS) or None if labels else None
+
+
+def _letter(text: str, choice: Choice) -> str:
+    """The one letter that a text states, by itself or by the text of its option. Raises Unanswered."""
+    plain = words(text).strip(_MARKS)
+    by_text = choice.letter_of(plain)
+    plain = _after_label(plain) or plain
+    by_text = by_text or choice.letter_of(plain)
+    if alone := _LETTER.fullmatch(plain):
+        return alone[1].upper()
+    if by_text is not None:
+        return by_text
+    if (with_text := _WITH_TEXT.fullmatch(plain)) is not None and not _OTHER.search(with_text[3].strip(_MARKS)):
+        letter = with_text[1] or with_text[2]
+        if choice.texts and (named := choice.letter_of(with_text[3])) != letter:
+            raise Unanswered(f"no answer: {shown(plain)} has the letter of one option and the text of "
+                             f"{'another' if named else 'none'}")
+        return letter
+    raise Unanswered(f"no answer: {shown(text)} names no option, or more than one")
+
+
+def _normal(text: str) -> str:
+    return words(text).casefold().strip(_MARKS + ".")

@@ -1,0 +1,1 @@
+"""Programs against the tests of their row, in the sandbox."""

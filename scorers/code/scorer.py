@@ -1,0 +1,295 @@
+"""Programs against their tests: the scorer of the tasks `code` and `code_verifiable`.
+
+In: the text of a completion and a row (`scorers.code.rows` has its shapes). Out: the share of cases that passed, or all
+or nothing. Called in a scorer's process by `scorers.group`, one completion at a time. The program is taken out of the
+text here (the last closed code block in the row's language) and runs in the sandbox only.
+
+A stdin/stdout case is one run of the program, alone; what it must print never enters the sandbox. Everything else is
+judged by the harness (`scorers.sandbox.harness`) in a process of its own beside the answer's, and counts only where its
+line carries the run's nonce. A case that exceeds a limit is tried once more, alone in a fresh sandbox, and then is
+wrong with that reason; a deadline that the answer itself has used up fails what is left. What the sandbox itself could
+not do, or not in time, raises `SandboxUnavailable`, a `Retryable`; a language that it lacks and a program too large for
+it make the completion unscorable, saying so. Never a zero.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from broker.messages import Score, ScoreStatus
+from config.scorers import CodeConfig, ScorersConfig
+from scorers.code.harness import Job, Verdict, harness, new_nonce, verdict_of
+from scorers.code.output import difference
+from scorers.code.rows import Harnessed, StdioCase, Suite, suite_of
+from scorers.code.source import program_of
+from scorers.code.tally import CaseTally
+from scorers.sandbox.program import (
+    CROWDED,
+    Ending,
+    Language,
+    Limits,
+    Outcome,
+    Prepared,
+    Program,
+    ProgramTooLarge,
+    Sandbox,
+    SandboxUnavailable,
+)
+from scorers.sandbox.time_budget import Allowance
+from scorers.scorer import OVER_LIMIT, SelfTestFailed
+from scorers.text.extract import Unanswered
+
+log = logging.getLogger(__name__)
+
+RULES: Final = 5                    # raise it with any change here or in what this imports that can change a score
+_OVERTIME_S: Final = 1.0            # after the deadline, for the harness to say what it knows
+_HARNESS_BYTES: Final = 128 << 20   # of a run's memory, kept from the answer for the process that judges it
+_LIMITS: Final = frozenset({Ending.TIME, Ending.MEMORY, Ending.OUTPUT})
+
+
+class CodeTests:
+    """Scorer of programs. Holds the sandbox."""
+
+    name = "code"
+
+    def __init__(self, config: CodeConfig, scorers: ScorersConfig, sandbox: Sandbox | None = None) -> None:
+        """Nothing is started here: the sandbox, unless it is given, is built when it is first needed."""
+        self._config = config
+        self._scorers = scorers
+        self._built = sandbox
+        self._suite: tuple[Mapping[str, Any], Suite] | None = None      # of the last row: a group shares it
+
+    @property
+    def version(self) -> str:
+        """The rules, and the sandbox with its interpreters."""
+        return f"{RULES} {self._sandbox.version}"
+
+    def check_row(self, verification_info: Mapping[str, Any]) -> None:
+        """Raises BadMessage naming what the row lacks."""
+        self._suite_of(verification_info)
+
+    def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
+        """Run the completion's program against the row's tests.
+
+        Raises:
+            Retryable: the sandbox failed.
+            BadMessage: as `check_row`.
+        """
+        return self._scored(verification_info, lambda language: program_of(text, language))
+
+    def score_program(self, program: str, verification_info: Mapping[str, Any]) -> Score:
+        """The same of a program by itself, whatever stands in it. Raises as `score`."""
+        return self._scored(verification_info, lambda _: program)
+
+    def _scored(self, verification_info: Mapping[str, Any], answered: Callable[[Language], str]) -> Score:
+        started = time.monotonic()
+        suite = self._suite_of(verification_info)
+        if suite.language not in self._sandbox.languages:
+            reason = f"the sandbox here ({self._sandbox.name}) has no {suite.language.value}"
+            return self._score(started, None, reason, {})
+        most = min(Limits().output_bytes, self._sandbox.max_output_bytes)
+        if (longest := _longest_output(suite)) > most:
+            reason = f"a case expects {longest} bytes of output; the sandbox here ({self._sandbox.name}) carries {most}"
+            return self._score(started, None, reason, {})
+        try:
+            tally = self._judge(answered(suite.language), suite)
+        except Unanswered as error:
+            return self._score(started, 0.0, f"no answer: {error}", {"passed": 0.0})
+        except ProgramTooLarge as error:
+            return self._score(started, None, str(error), {})
+        value, share, reason = tally.verdict()
+        over_limit = {OVER_LIMIT: 1.0} if tally.is_over_limit and value == 0.0 else {}
+        return self._score(started, value, reason, {"passed": share, **over_limit})
+
+    def self_test(self) -> None:
+        """Raises SelfTestFailed unless right is 1, and wrong, hanging and ending with success are 0.
+
+        The hang alone has little time: a right answer may need more on a busy machine.
+        """
+        self._sandbox.self_test()
+        brief = CodeTests(self._config.model_copy(update={"deadline_s": 4.0, "case_timeout_s": 1.0}), self._scorers,
+                          self._sandbox)
+        row = {"type": "code", "answer": {"tests": ["assert double(2) == 4", "assert double([]) == []"]}}
+        echo = {"type": "code", "answer": {"test_cases": [{"input": "4\n", "output": "8\n"}]}}
+        for what, scorer, program, info, expected in (
+            ("a right answer", self, "def double(x): return x + x", row, 1.0),
+            ("a wrong answer", self, "def double(x): return 2", row, 0.0),
+            ("an answer that hangs", brief, "def double(x):\n    while True: pass", row, 0.0),
+            ("an answer that ends with success", self, "import os\ndef double(x): os._exit(0)", row, 0.0),
+            ("a right program", self, "print(2 * int(input()))", echo, 1.0),
+            ("a wrong program", self, "print(4)", echo, 0.0),
+        ):
+            score = scorer.score(f"```python\n{program}\n```", info)
+            if score.value != expected:
+                raise SelfTestFailed(f"the code scorer's self-test failed: {what} gave {score.value} ({score.reason}), "
+                                     f"expected {expected}; versions: {self.version}")
+
+    def close(self) -> None:
+        """Let go of the sandbox."""
+        if self._built is not None:
+            self._built.close()
+
+    @property
+    def _sandbox(self) -> Sandbox:
+        if self._built is None:
+            from scorers.sandbox.choice import build_sandbox
+            self._built = build_sandbox(self._scorers)
+        return self._built
+
+    def _suite_of(self, verification_info: Mapping[str, Any]) -> Suite:
+        if self._suite is None or self._suite[0] is not verification_info:
+            split = self._scorers.credit == "fraction" or (
+                self._scorers.credit is None and verification_info.get("type") == "code_verifiable")
+            suite = suite_of(verification_info, split=split, max_cases=self._config.max_cases)
+            self._suite = (verification_info, suite)
+        return self._suite[1]
+
+    def _score(self, started: float, value: float | None, reason: str, components: Mapping[str, float]) -> Score:
+        return Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value, reason=reason,
+                     scorer=self.name, version=self.version, seconds=time.monotonic() - started, components=components)
+
+    def _judge(self, source: str, suite: Suite) -> CaseTally:
+        """Every case, as far as the deadline and the first failure allow."""
+        allowance = Allowance(self._config.deadline_s)
+        is_all = self._scorers.credit == "all" or (self._scorers.credit is None and not suite.is_fraction)
+        if isinstance(suite.tests, Harnessed):
+            total = None if suite.tests.pytest is not None else len(suite.tests.cases)
+            tally = CaseTally(total, is_all)
+            self._run_harness(source, suite.tests, tally, allowance)
+        else:
+            tally = CaseTally(len(suite.tests), is_all)
+            program = Program(language=suite.language, source=source.encode("utf-8", "surrogatepass"),
+                              compile_s=self._config.deadline_s / 2)
+            if self._run_program(program, suite.tests, tally, allowance):
+                self._run_program(program, suite.tests, tally, allowance, again=True)
+        return tally
+
+    def _run_program(self, program: Program, cases: tuple[StdioCase, ...], tally: CaseTally,
+                     allowance: Allowance, *, again: bool = False) -> bool:
+        """Compile and run the cases. True: the compiler exceeded a limit for the first time, and nothing was run."""
+        with self._sandbox.prepare(program) as prepared:
+            allowance.charge(prepared.compiler_s)
+            failure = prepared.failure
+            if failure is None:
+                self._run_cases(prepared, cases, tally, allowance)
+                return False
+        is_limit = failure.ending in _LIMITS
+        if is_limit and not again:
+            return True
+        detail = _first_line(failure.stderr) or failure.detail
+        tally.fail_rest(f"the program does not compile: {detail}{', and again alone' if is_limit else ''}",
+                        is_limit=is_limit)
+        return False
+
+    def _run_cases(self, prepared: Prepared, cases: tuple[StdioCase, ...], tally: CaseTally,
+                   allowance: Allowance) -> None:
+        """Cases of standard input and output, each a run of its own."""
+        for case in cases:
+            if tally.is_decided:
+                return
+            stdin = case.stdin.encode("utf-8", "surrogatepass")
+            if allowance.left_s <= 0:
+                tally.fail_rest(self._over_deadline(), is_limit=True)
+                return
+            outcome = allowance.run(prepared, stdin, self._limits(allowance.left_s))
+            if outcome.ending in _LIMITS and allowance.left_s > 0:
+                outcome = allowance.run(prepared, stdin, self._limits(allowance.left_s))
+            problem = self._stdio_problem(outcome, case)
+            if problem is not None and outcome.is_crowded:
+                raise SandboxUnavailable(CROWDED)
+            tally.add(problem, is_limit=outcome.ending in _LIMITS)
+
+    def _stdio_problem(self, outcome: Outcome, case: StdioCase) -> str | None:
+        if outcome.ending in _LIMITS:
+            return f"exceeded its limit: {outcome.detail}, and again alone"
+        if outcome.ending is Ending.SIGNALLED or outcome.exit_code != 0:
+            return " ".join(f"{outcome.detail} {_last_line(outcome.stderr)}".split())
+        return difference(outcome.stdout.decode("utf-8", "replace"), case.expected,
+                          compatible=self._config.compatible)
+
+    def _run_harness(self, source: str, tests: Harnessed, tally: CaseTally, allowance: Allowance) -> None:
+        """Cases of Python tests, as many a run as there are; a run ends early at a case that does not end."""
+        with self._sandbox.prepare(harness(tests.packages)) as prepared:
+            if tests.pytest is not None:
+                self._run_pytest(prepared, source, tests, tally, allowance)
+                return
+            while not tally.is_decided:
+                done = len(tally.results)
+                verdict = self._run(prepared, source, tests, tests.cases[done:], stop=tally.is_all,
+                                    allowance=allowance)
+                _take(verdict, tally)
+                if verdict.stopped is None or tally.is_decided:
+                    continue
+                if verdict.is_limit:
+                    alone = tests.cases[len(tally.results):][:1] if verdict.is_loaded else tests.cases[done:]
+                    again = self._run(prepared, source, tests, alone, stop=tally.is_all, allowance=allowance)
+                    _take(again, tally)
+                    if again.stopped is None:
+                        continue
+                    verdict = again
+                reason = verdict.stopped
+                if verdict.is_limit:
+                    reason = f"exceeded its limit: {reason}, and again alone"
+                if allowance.left_s <= 0:
+                    tally.fail_rest(self._over_deadline(), is_limit=True)
+                elif verdict.is_loaded:
+                    tally.add(reason, is_limit=verdict.is_limit)
+                else:
+                    tally.fail_rest(f"while it was loaded: {reason}", is_limit=verdict.is_limit)
+
+    def _run_pytest(self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally,
+                    allowance: Allowance) -> None:
+        """A whole file: how many tests it has is known when it has run."""
+        verdict = self._run(prepared, source, tests, (), stop=tally.is_all, allowance=allowance)
+        if verdict.is_limit:
+            verdict = self._run(prepared, source, tests, (), stop=tally.is_all, allowance=allowance)
+        _take(verdict, tally)
+        if verdict.stopped is not None:
+            tally.add(verdict.stopped, is_limit=verdict.is_limit)
+        tally.total = len(tally.results)
+
+    def _run(self, prepared: Prepared, source: str, tests: Harnessed, cases: Sequence[Mapping[str, Any]],
+             *, stop: bool, allowance: Allowance) -> Verdict:
+        left_s = min(allowance.left_s, self._sandbox.max_wall_s - _OVERTIME_S)
+        if left_s <= 0:
+            return Verdict(cases=(), stopped=self._over_deadline(), is_limit=True)
+        limits = self._limits(left_s + _OVERTIME_S, of_case=False)
+        memory_bytes = max(limits.memory_bytes // 2, limits.memory_bytes - _HARNESS_BYTES)
+        job = Job(source=source, tests=tests, cases=cases, case_s=self._config.case_timeout_s, total_s=left_s,
+                  memory_bytes=memory_bytes, stop=stop)
+        nonce = new_nonce()
+        outcome = allowance.run(prepared, job.payload(nonce), limits)
+        return verdict_of(outcome, nonce, None if tests.pytest is not None else len(cases))
+
+    def _limits(self, left_s: float, *, of_case: bool = True) -> Limits:
+        wall_s = min(left_s, self._config.case_timeout_s) if of_case else left_s
+        return Limits(wall_s=wall_s, memory_bytes=self._config.memory_mb << 20)
+
+    def _over_deadline(self) -> str:
+        return f"the deadline of {self._config.deadline_s:g} s for all cases is over"
+
+
+def _longest_output(suite: Suite) -> int:
+    """Bytes that the longest case wants to see."""
+    if isinstance(suite.tests, Harnessed):
+        return 0
+    return max(len(case.expected.encode("utf-8", "surrogatepass")) for case in suite.tests)
+
+
+def _take(verdict: Verdict, tally: CaseTally) -> None:
+    """Enter a run's cases."""
+    for passed, reason in verdict.cases:
+        tally.add(None if passed else reason)
+    if verdict.broken is not None:
+        tally.fail_rest(verdict.broken)
+
+
+def _first_line(output: bytes) -> str:
+    return output.decode("utf-8", "replace").strip().partition("\n")[0]
+
+
+def _last_line(output: bytes) -> str:
+    return output.decode("utf-8", "replace").strip().rpartition("\n")[2]

@@ -1,0 +1,74 @@
+r"""The shape of an answer, beside its content.
+
+Is the thinking closed, is there a box, a block or an `<answer>` after it, in which script is it written, did it end by
+itself.
+
+In: a completion, or a text without its tokens, and its row. Out: 1.0 or 0.0 with the first thing that is wrong. Pure
+text work in the scorer's process; it can't fail. `scorers.reward.combine` makes a reward of it and the content's score;
+`scorers.format.scorer` asks it about rows that want nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final
+
+from broker.messages import FinishReason, Score, ScoreStatus
+from config.rewards import FormatConfig, ShapeConfig
+from scorers.format.language import foreign_script
+from scorers.format.shapes import missing
+from scorers.text.extract import MAX_RESPONSE_CHARS, THINK_CLOSE, THINK_OPEN, Unanswered, closed_part, within
+
+VERSION: Final = "2"        # raise it with any change here or in what this imports that can change a score
+# A word, or a letter of a script that writes without spaces.
+_WORD: Final = re.compile(r"[\u0e01-\u0e30\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u0e01-\u0e30\u3041-\u30ff"
+                          r"\u3400-\u9fff\uac00-\ud7a3]+")
+
+
+class AnswerFormat:
+    """Scorer of shapes."""
+
+    name = "format"
+    version = VERSION
+
+    def __init__(self, config: ShapeConfig) -> None:
+        """Keep which parts are asked for."""
+        self._config = config
+
+    def score(self, text: str, verification_info: Mapping[str, Any], finish: FinishReason | None = None) -> Score:
+        """1.0 where the text has the shape that the config asks for, else 0.0 naming the first thing missing.
+
+        Args:
+            text: the response.
+            verification_info: its row, whose type says what `answer: auto` means.
+            finish: why it ended; None where nobody knows, as of a recorded text.
+        """
+        problem = self._problem(text, verification_info, finish)
+        return Score(status=ScoreStatus.SCORED, value=1.0 if problem is None else 0.0, reason=problem or "well formed",
+                     scorer=self.name, version=self.version)
+
+    def _problem(self, text: str, info: Mapping[str, Any], finish: FinishReason | None) -> str | None:
+        config = self._config
+        if config.finish == "required" and finish is FinishReason.LENGTH:
+            return "cut off at its longest, it did not end by itself"
+        try:
+            response = closed_part(within(text, MAX_RESPONSE_CHARS, "a text"))
+        except Unanswered as error:
+            return str(error)
+        if config.think == "required" and (problem := _thought(text, config.min_think)):
+            return problem
+        shape = ("box" if config.box else "any") if isinstance(config, FormatConfig) and config.box is not None else (
+            config.answer)
+        return missing(response, shape, info) or (config.language and foreign_script(text, config.language))
+
+
+def _thought(text: str, min_words: int) -> str | None:
+    """What is wrong with the thinking span, whose opening tag may stand in the prompt."""
+    thought, closing, _ = text.rpartition(THINK_CLOSE)
+    if not closing:
+        return f"no closed thinking span ({THINK_CLOSE})"
+    words = sum(1 for _ in islice(_WORD.finditer(thought.replace(THINK_OPEN, " ").replace(THINK_CLOSE, " ")),
+                                  min_words))
+    return None if words == min_words else f"{words} words of thinking, where at least {min_words} are wanted"

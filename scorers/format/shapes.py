@@ -1,0 +1,118 @@
+r"""What an answer has to look like to be scored: by the type of its row, or as the config says.
+
+In: the part of a completion after its thinking, and the row's `verification_info`. Out: what is missing, in words; None
+where nothing is. The same extractors decide as where the content is scored, so that a right answer never fails here for
+its looks. Pure, linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from scorers.code.rows import ALIASES
+from scorers.code.source import program_of
+from scorers.sandbox.program import Language
+from scorers.swe.answer import patch_of, whole_file
+from scorers.swe.edits import NoEdit, edits_of, solution_of
+from scorers.text.extract import Unanswered, fenced_blocks, last_answer, last_box
+from scorers.text.totals import total_of
+
+# The last line of an answer to a multiple choice: `Answer: C`, `**(C)**`.
+_LETTER_LINE: Final = re.compile(r"(?:.*\banswer\b(?:\s+is\b)?)?[\W_]*[A-Za-z][\W_]*", re.IGNORECASE)
+_LONGEST_LETTER_LINE: Final = 120       # characters: what the pattern may try in more than one way
+
+Missing = Callable[[str, Mapping[str, Any]], str | None]
+
+
+def _any(response: str, _: Mapping[str, Any]) -> str | None:
+    return None if response.strip() else "nothing after the thinking"
+
+
+def _box(response: str, _: Mapping[str, Any]) -> str | None:
+    return None if (last_box(response) or "").strip() else "no closed and filled \\boxed{} after the thinking"
+
+
+def _tag(response: str, _: Mapping[str, Any]) -> str | None:
+    return None if last_answer(response) else "no closed and filled <answer> after the thinking"
+
+
+def _block(response: str, _: Mapping[str, Any]) -> str | None:
+    blocks = fenced_blocks(response)
+    return None if blocks and blocks[-1].text.strip() else "no closed and filled code block after the thinking"
+
+
+def _box_or_block(response: str, info: Mapping[str, Any]) -> str | None:
+    return None if _box(response, info) is None or _block(response, info) is None else (
+        "neither a closed and filled \\boxed{} nor a code block after the thinking")
+
+
+def _letter(response: str, info: Mapping[str, Any]) -> str | None:
+    """One letter in a box, in a tag or in the last line; whether it is one of the options is its content."""
+    last = (response.strip().splitlines() or [""])[-1]
+    stated = _box(response, info) is None or _tag(response, info) is None or (
+        len(last) <= _LONGEST_LETTER_LINE and _LETTER_LINE.fullmatch(last))
+    return None if stated else "no box, no <answer>, and no letter in the last line"
+
+
+def _hash(response: str, _: Mapping[str, Any]) -> str | None:
+    mark = response.rfind("####")
+    return None if mark >= 0 and response[mark + 4:].strip() else "no `####` with something after it"
+
+
+def _total(response: str, _: Mapping[str, Any]) -> str | None:
+    total = total_of(response)
+    return None if total.points is not None else total.reason
+
+
+def _program(response: str, info: Mapping[str, Any]) -> str | None:
+    """A block in the row's own language; one that nobody knows is the scorer's to refuse."""
+    answer = info.get("answer")
+    name = answer.get("language") if isinstance(answer, Mapping) else None
+    language = ALIASES.get(str(name or "python").strip().lower(), Language.PYTHON)
+    try:
+        program_of(response, language)
+    except Unanswered as error:
+        return str(error)
+    return None
+
+
+def _edit(response: str, info: Mapping[str, Any]) -> str | None:
+    """An edit that can be read; whether it can be made is its content."""
+    answer = info.get("answer")
+    keys = answer.keys() if isinstance(answer, Mapping) else ()
+    try:
+        if "code_context" in keys:
+            edits_of(solution_of(response))
+        elif "oracle_patches" in keys:
+            patch_of(response)
+        else:
+            whole_file(response)
+    except NoEdit as error:
+        return str(error)
+    return None
+
+
+NAMED: Final[Mapping[str, Missing]] = {"any": _any, "box": _box, "block": _block, "tag": _tag}
+# By the type of a row; of one that is not here, several shapes are right or none is known: any text.
+OF_TYPE: Final[Mapping[str, Missing]] = {
+    **dict.fromkeys(("math", "math_verifiable", "hendrycks_math", "hitab", "multihier", "finqa", "stem_llm_judge",
+                     "math_llm_judge"), _box),
+    "gsm8k": _hash, "grade": _total, "choice": _letter, "codeio": _box_or_block,
+    **dict.fromkeys(("code", "code_verifiable", "cruxeval"), _program),
+    **dict.fromkeys(("swe", "swe_verifiable"), _edit),
+    **dict.fromkeys(("zebra", "ordering", "graph", "arc", "qa_em"), _tag),
+}
+
+
+def missing(response: str, shape: str, verification_info: Mapping[str, Any]) -> str | None:
+    """What an answer lacks.
+
+    Args:
+        response: the part after the thinking.
+        shape: a key of NAMED, or `auto`: the row's type decides.
+        verification_info: the row.
+    """
+    check = OF_TYPE.get(str(verification_info.get("type")), _any) if shape == "auto" else NAMED[shape]
+    return check(response, verification_info)

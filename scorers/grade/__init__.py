@@ -1,0 +1,1 @@
+"""The reward that trains a rubric model: how near a grade comes to the right one."""

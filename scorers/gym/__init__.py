@@ -1,0 +1,1 @@
+"""reasoning-gym's tasks, scored by the library inside the sandbox."""

@@ -1,0 +1,170 @@
+"""What an answer must be before reasoning-gym's scorer is asked, and what of its value counts.
+
+In: an answer, and its row. Out: why it is refused, or the value that counts. Called by `scorers.gym.scorer`. The
+library's scorers are made for texts that mean well: some pay in full for what is no answer (any text where a game of
+life halts, NaN for a complex number, `0` for a probability, any four numbers that make 24), some parse their text as
+Python. What they would pay for without need is refused here, and so is every text that their parser could do more with
+than arithmetic. Everything is linear in the length of the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from scorers.gym.rows import Row
+
+MAX_ANSWER_CHARS: Final = 50_000
+FLOOR: Final = 0.1              # the most that the library pays for an attempt that is wrong
+# A value that counts as right. All but these say 1.0 of what is right; these two lose by the distance of numbers, and
+# 0.99 is a thousandth, or a hundredth, of one.
+_RIGHT: Final[Mapping[str, float]] = {"polynomial_equations": 0.99, "complex_arithmetic": 0.99}
+_EXACT: Final = 1.0 - 1e-9
+
+# All characters of an answer, where the library takes more than can be meant.
+_CHARACTERS: Final[Mapping[str, str]] = {
+    "countdown": r"[\d\s+\-*/()]+", "puzzle24": r"[\d\s+\-*/()]+",
+    "complex_arithmetic": r"[\d\s+\-*.()ijIJ]+", "number_sorting": r"[\d\s+\-.,eE\[\]'\"]+",
+    "polynomial_equations": r"[\d\s+\-.,eE]+", "quantum_lock": r"[A-Ca-c\s,>\-\u2192]+",
+    "coin_flip": r"[\d\s.]+(?:[eE][+\-]?\d{1,3})?(?:/[\d\s]+)?", "rubiks_cube": r"[\w\s']+",
+    "rush_hour": r"(?:[A-Z]{1,2}[+\-]\d{1,2}[\s,]*){1,200}",     # what can't be moved is passed over: no endless trying
+}
+_SYMBOLIC: Final = ("simple_integration", "intermediate_integration", "polynomial_multiplication")
+_TOKEN: Final = re.compile(r"[A-Za-z_]\w*|\d+(?:\.\d*)?|\*\*|[-+*/^()\s]")
+_FUNCTIONS: Final = frozenset((
+    "sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+    "exp", "log", "ln", "sqrt", "Abs", "pi"))
+_OTHERS: Final = frozenset("_NOQS")     # letters that mean more to sympy than a symbol
+_MOVE: Final = re.compile(r"[A-Za-z']{1,4}\d{0,2}'?", re.ASCII)
+_NUMBER: Final = re.compile(r"[-\u2212]?\d[\d.]*")
+_EMPTY: Final = ('""', "''")    # polynomial_equations wants this where nothing solves the equation
+
+
+def refusal(answer: str, row: Row) -> str | None:
+    """Why the answer is wrong whatever the library says of it; None where that decides."""
+    name = row.dataset.name
+    if not answer:
+        return "it is empty"
+    if len(answer) > MAX_ANSWER_CHARS:
+        return f"it has {len(answer)} characters; {MAX_ANSWER_CHARS} is the limit"
+    if name == "polynomial_equations" and not row.gold.strip():
+        return None if answer in _EMPTY else 'nothing solves the equation, and that is written ""'
+    if name in _CHARACTERS and re.fullmatch(_CHARACTERS[name], answer, re.ASCII) is None:
+        return f"it is not written as an answer of {name} is"
+    if name in _SYMBOLIC and (word := _other_word(answer)):
+        return f"it holds {word!r}, which is no part of an expression"
+    rule = _RULES.get(name)
+    return None if rule is None else rule(answer, row)
+
+
+def counted(value: float, answer: str, row: Row, *, partial: bool) -> float:
+    """What of the library's value counts, in [0, 1]: all or nothing, or with its partial values above FLOOR.
+
+    A text that only holds the right one somewhere gets nothing either way: "I don't know" holds "no", and a list of all
+    options holds each.
+    """
+    if not 0.0 <= value <= 1.0 + 1e-9:
+        return 0.0              # the library's formula has gone astray: further from right, it grows
+    if value >= _RIGHT.get(row.dataset.name, _EXACT):
+        return 1.0
+    return value if partial and value > FLOOR and not _is_mention(value, answer, row.gold) else 0.0
+
+
+def _is_mention(value: float, answer: str, gold: str) -> bool:
+    """Whether that is what the library pays for a text with the right one in it: the share of its length."""
+    bare = (answer.replace(",", ""), gold.replace(",", ""))
+    return any(right and right in text and abs(value * len(text) - len(right)) < 1e-6
+               for text, right in ((answer, gold), bare, (answer.upper(), gold.strip())))
+
+
+def _other_word(answer: str) -> str | None:
+    """What no expression of numbers, letters and the usual functions holds."""
+    position = 0
+    for token in _TOKEN.finditer(answer):
+        if token.start() != position:
+            break
+        position = token.end()
+        word = token.group()
+        if (word[0].isalpha() or word[0] == "_") and len(word) > 1 and word not in _FUNCTIONS:
+            return word[:40]
+        if not word.isascii() or word in _OTHERS:
+            return word[:40]
+    return answer[position] if position < len(answer) else None
+
+
+def _halting(answer: str, row: Row) -> str | None:
+    """The library compares whether both texts have any characters."""
+    return None if answer.lower() == row.gold.strip().lower() else "it is not what the game does"
+
+
+def _numbers(answer: str, row: Row) -> str | None:
+    """The library takes any four numbers for 24, and digits apart that stand together in a power."""
+    given = row.metadata.get("numbers")
+    used = [int(digits) for digits in re.findall(r"\d{1,9}", answer)]
+    if "**" in answer or "//" in answer:
+        return "it holds an operator other than + - * /"
+    return None if isinstance(given, list) and sorted(used) == sorted(given) else "it does not use the given numbers"
+
+
+def _probability(answer: str, row: Row) -> str | None:
+    """The library pays in full for the beginning of the right number, and is content with 0 for what is small."""
+    try:
+        top, _, bottom = answer.partition("/")
+        value, right = float(top) / float(bottom or 1), float(row.gold)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return "it is no number"
+    return None if abs(value - right) <= min(1e-4, 0.01 * abs(right)) else "it is another number"
+
+
+def _one_number(answer: str, row: Row) -> str | None:
+    """The library takes the first of several, and does not see its sign."""
+    found = _NUMBER.findall(answer)
+    if len(found) != 1:
+        return "it does not have one number"
+    return None if found[0][0].isdigit() or row.gold.strip().startswith("-") else "it is below zero"
+
+
+def _one_fraction(answer: str, row: Row) -> str | None:
+    """The library is content with the beginning of a text in LaTeX."""
+    del row
+    return None if len(_NUMBER.findall(answer)) == 2 else "it does not have one fraction"
+
+
+def _decimal(answer: str, row: Row) -> str | None:
+    """Twelve digits are asked for, and the library is content with a thousandth: 0 is as good as whatever is small."""
+    try:
+        value, right = float(answer), float(row.gold)
+    except (ValueError, OverflowError):
+        return "it is no number"
+    return None if abs(value - right) <= 1e-3 * abs(right) else "it is another number"
+
+
+def _no_longer(answer: str, row: Row) -> str | None:
+    """The library pays for the right beginning, whatever follows it."""
+    given, right = answer.lower(), row.gold.strip().lower()
+    return "it goes on after the right one" if given != right and given.startswith(right) else None
+
+
+def _moves(answer: str, row: Row) -> str | None:
+    """The library writes a move out as often as the number after it says."""
+    del row
+    return None if all(map(_MOVE.fullmatch, answer.split())) else "it is no sequence of moves"
+
+
+def _conclusion(answer: str, row: Row) -> str | None:
+    """A premise follows from itself; as a conclusion it is an echo."""
+    given = row.metadata["premises"]
+    return "it repeats a premise" if _bare(answer) in {_bare(str(premise)) for premise in given} else None
+
+
+def _bare(expression: str) -> str:
+    return re.sub(r"[\s()]", "", expression)
+
+
+_RULES: Final[Mapping[str, Callable[[str, Row], str | None]]] = {
+    "game_of_life_halting": _halting, "countdown": _numbers, "puzzle24": _numbers, "coin_flip": _probability,
+    "gsm_symbolic": _one_number, "rubiks_cube": _moves, "propositional_logic": _conclusion,
+    "fraction_simplification": _one_fraction, "decimal_arithmetic": _decimal, "spell_backward": _no_longer,
+    "letter_jumble": _no_longer,
+}

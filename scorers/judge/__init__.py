@@ -1,0 +1,1 @@
+"""Free answers that a served model compares with the row's reference."""

@@ -1,0 +1,190 @@
+"""What a judge has said: right, wrong, or nothing that counts.
+
+In: its reply, and the case that it was asked about. Out: a `Verdict`; one without a value leaves the answer unscorable,
+and its reason says why. A verdict stands at the end of the reply: a JSON object, or a line with nothing but one word in
+whatever dress (`**True**`, `'yes'`, a code block), after a label or not (`Final Decision: Yes`). Words in its reasoning
+count for nothing, and two verdicts that differ are none.
+
+A judge may quote what it was given, or do as it is told there. So a verdict counts without question only where it
+carries the call's nonce, which no answer holds; without it, one that calls the answer right does not count if the
+answer itself has such a word in it. One that calls it wrong always does: else no such answer would ever be wrong.
+Everything here is linear in the length of the reply.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scorers.judge.prompt import Case
+from scorers.text.extract import response_part
+
+MAX_REPLY_CHARS: Final = 100_000
+CUT_OFF: Final = "length"               # the finish reason of a reply that ran out of tokens
+ENDED_BY: Final = "by max_tokens or the end of its context"     # which of the two, a server does not say
+_MAX_LINE_CHARS: Final = 200            # of a line that is a verdict
+_SHOWN_CHARS: Final = 120
+
+_RIGHT: Final = ("true", "yes", "correct")
+_WRONG: Final = ("false", "no", "incorrect")
+_RIGHT_WORD: Final = re.compile(rf"\b(?:{'|'.join(_RIGHT)})\b", re.IGNORECASE)
+_HEDGE: Final = re.compile(rf"\b(?:{'|'.join(_WRONG)}|not|partial(?:ly)?)\b", re.IGNORECASE)
+_KEYS: Final = frozenset({"verdict", "correct", "is_correct", "decision", "final_decision", "judgment", "judgement"})
+_CODE: Final = "code"
+_WORD: Final = rf"(?P<word>{'|'.join(_RIGHT + _WRONG)})"
+_LABEL: Final = r"(?:final[ _])?(?:decision|grade|verdict|judge?ment)"
+_ANSWER_LABEL: Final = rf"(?:{_LABEL}|(?:final )?answer)"       # TinyV's, which for others would name the answer itself
+_DRESS: Final = r"[\s*_`~\"'\u2018\u2019\u201c\u201d()\[\]{}$#-]"
+_DRESS_CHARS: Final = " \t\r\n*_`~\"'\u2018\u2019\u201c\u201d()[]{}$#-.!"
+_MACRO: Final = re.compile(r"\\(?:boxed|text|textbf|mathbf|mathrm)(?=\{)")
+_FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*(?:\w{1,20}(?=[ \t]*(?:\{|$)))?", re.MULTILINE)      # and its tag
+_ENDS: Final = " \t\r\n*`~"        # around a reply
+_FLAT: Final = re.compile(r"\{[^{}]*\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a reply."""
+
+    value: float | None     # 1.0 right, 0.0 wrong, None: unscorable
+    reason: str             # for people
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One place of a reply that says right or wrong."""
+
+    is_right: bool
+    word: str
+    code: str | None = None     # that it carries, as JSON alone can
+    is_bare: bool = False       # a word without a label
+
+
+class _Contradiction(Exception):
+    """One object says both."""
+
+
+def verdict_of(text: str | None, finish_reason: str | None, case: Case) -> Verdict:
+    """The verdict on `case` in a judge's reply.
+
+    Args:
+        text: of the reply, a thinking judge's thoughts included; None where the endpoint gave no content.
+        finish_reason: as the endpoint gave it.
+        case: what the judge was asked about.
+    """
+    if finish_reason == CUT_OFF:
+        return Verdict(None, f"the judge's reply was cut off {ENDED_BY}: {_shown(text or '')}")
+    if not text or not text.strip():
+        return Verdict(None, "the judge's reply is empty")
+    if len(text) > MAX_REPLY_CHARS:
+        return Verdict(None, f"the judge's reply has {len(text)} characters; {MAX_REPLY_CHARS} is the limit")
+    said = response_part(text)
+    if said is None:
+        return Verdict(None, "the judge's thinking never ended")
+    said = _MACRO.sub("", _FENCE.sub("", visible(said))).strip(_ENDS)
+    label = _ANSWER_LABEL if case.variant == "tinyv" else _LABEL
+    try:
+        return _judged(said, label, case)
+    except _Contradiction:
+        return Verdict(None, f"the judge's reply holds both verdicts: {_shown(said)}")
+
+
+def visible(text: str) -> str:
+    """The text as a reader sees it: letters of full width as plain ones, and nothing that has no width."""
+    return "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
+
+
+def _judged(said: str, label: str, case: Case) -> Verdict:
+    final = _final(said, label)
+    if final is None:
+        return Verdict(None, f"the judge's reply does not end with a verdict: {_shown(said)}")
+    readings = list(_readings(said, label))
+    if final.code is not None:
+        if final.code != case.nonce:
+            return Verdict(None, f"the judge's verdict carries another call's code: {_shown(said)}")
+        readings = [reading for reading in readings if reading.code == case.nonce]      # others may be quotations
+    if any(reading.is_right != final.is_right for reading in readings):
+        raise _Contradiction
+    if not final.is_right:
+        return Verdict(0.0, f"the judge calls {_shown(case.answer)} wrong; the reference is {_shown(case.reference)}")
+    if final.code is None:
+        quotable = f"{case.answer}\n{case.reference}" if final.is_bare else case.answer
+        if _RIGHT_WORD.search(visible(quotable)):
+            return Verdict(None, f"the judge's {final.word!r} has no code, and may be a quotation: {_shown(said)}")
+    return Verdict(1.0, f"the judge calls {_shown(case.answer)} right; the reference is {_shown(case.reference)}")
+
+
+def _final(said: str, label: str) -> _Reading | None:
+    """The verdict that the text ends with."""
+    if said.endswith("}"):
+        for start in dict.fromkeys((0, said.rfind("\n{") + 1, said.rfind("{"))):
+            if said[start] == "{" and (reading := _of_object(said[start:])) is not None:
+                return reading
+    line = said.rpartition("\n")[2].strip()
+    if (reading := _of_line(line, label)) is not None:
+        return reading
+    found = list(_labelled(line, label))
+    return _of_word(found[-1]["word"]) if found and not line[found[-1].end():].strip(_DRESS_CHARS) else None
+
+
+def _readings(said: str, label: str) -> Iterator[_Reading]:
+    """Every place that reads as a verdict."""
+    for flat in _FLAT.finditer(said):
+        if (reading := _of_object(flat.group())) is not None:
+            yield reading
+    for line in said.split("\n"):
+        if (of_line := _of_line(line.strip(), label)) is not None:
+            yield of_line
+    yield from (_of_word(found["word"]) for found in _labelled(said, label))
+
+
+def _labelled(text: str, label: str) -> Iterator[re.Match[str]]:
+    return re.finditer(rf"\b{label}(?:{_DRESS}|[:=]){{1,12}}{_WORD}\b", text, re.IGNORECASE)
+
+
+def _of_line(line: str, label: str) -> _Reading | None:
+    """A line that is one word and its dress, after a label or not."""
+    if len(line) > _MAX_LINE_CHARS:
+        return None
+    found = re.fullmatch(rf"{_DRESS}*(?P<label>{label}(?:{_DRESS}|[:=])+)?{_WORD}(?:{_DRESS}|[.!])*", line,
+                         re.IGNORECASE)
+    return None if found is None else _of_word(found["word"], is_bare=found["label"] is None)
+
+
+def _of_object(text: str) -> _Reading | None:
+    """A JSON object with one of the verdict's keys. Raises _Contradiction where two of them differ."""
+    try:
+        pairs: Any = json.loads(text, object_pairs_hook=list)
+    except (ValueError, RecursionError):
+        return None
+    values = [value for key, value in pairs if key.casefold() in _KEYS]
+    verdicts = [word for value in values if (word := _word(value)) is not None]
+    if not verdicts:
+        return None
+    reading = _of_word(verdicts[0])
+    codes = [value for key, value in pairs if key.casefold() == _CODE]
+    is_hedged = reading.is_right and any(isinstance(value, str) and _HEDGE.search(value) for value in values)
+    if len({_of_word(word).is_right for word in verdicts}) > 1 or len(codes) > 1 or is_hedged:
+        raise _Contradiction
+    return _Reading(reading.is_right, reading.word, str(codes[0]).strip().lower() if codes else None)
+
+
+def _word(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    word = value.strip(_DRESS_CHARS).casefold() if isinstance(value, str) else ""
+    return word if word in _RIGHT + _WRONG else None
+
+
+def _of_word(word: str, *, is_bare: bool = False) -> _Reading:
+    return _Reading(word.casefold() in _RIGHT, word.casefold(), is_bare=is_bare)
+
+
+def _shown(text: str) -> str:
+    """One line of it, for people."""
+    line = " ".join(text.split())
+    return repr(line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS // 2]}...{line[-_SHOWN_CHARS // 2:]}")

@@ -1,0 +1,1 @@
+"""Logic puzzles: zebra, ordering, graph, and the grids of ARC-AGI."""

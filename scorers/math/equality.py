@@ -1,0 +1,232 @@
+r"""Whether two mathematical texts are equal: the only home of math_verify, and what the scoring child runs.
+
+In: a request of `scorers.math.scorer`, JSON, with texts that may hang or crash sympy. Out: a reply, JSON. math_verify's
+own timeouts are off: they use SIGALRM, which belongs to RQ, and turn a hang into a plain "not equal". Nothing here
+evaluates a text: math_verify reads LaTeX by a grammar, and its plain-expression reader is given digits and operators.
+
+math_verify decides, and its "equal" is then looked at again, since it compares decimals after rounding to six places:
+10^{-20} would equal 10^{-21}, and 0.0000001 would equal 0.0000002. Decimals stand for a value that they round to
+(0.333333 for 1/3, but not 0.33), an integer equals nothing but itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import metadata
+from typing import Any, Final
+
+import sympy
+import sympy.core.random
+from math_verify import LatexExtractionConfig, parse, verify
+
+from scorers.child.process import Reply, Request
+from scorers.math.text import (
+    difference,
+    elements,
+    has_percent,
+    normalised,
+    plain_number,
+    split_outside,
+    without_base,
+)
+
+LIBRARIES: Final = " ".join(
+    f"{library}={metadata.version(library)}" for library in ("math-verify", "latex2sympy2_extended", "sympy"))
+
+# Inside a box: the content as LaTeX, whole or not at all, so that no number is scraped out of prose.
+_BOXED: Final = (LatexExtractionConfig(boxed_match_priority=0, try_extract_without_anchor=False),)
+# In a text without a box: LaTeX, or else the last number. math_verify's own way to a bare number ends in parse_expr.
+_FREE: Final = (LatexExtractionConfig(boxed_match_priority=0),)
+_BARE_NUMBER: Final = re.compile(r"(?<![\w.,/^*])-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]++)(?:\.[0-9]++)?(?:/[0-9]++)?"
+                                 r"(?![\w/^*])")
+
+_EXACT: Final = 1e-12           # relative difference of two values that are both exact, or of an integer and anything
+_ROUNDED: Final = 1e-4          # of a decimal and what it rounds; math_verify has compared six places already
+_PRIME: Final = 1e-4            # the relative tolerance of prime's graders, in the compatible mode
+_DIGITS: Final = 30             # of two values before they are compared
+
+logging.getLogger("math_verify").setLevel(logging.ERROR)      # it warns that its timeouts are off; they are, on purpose
+
+# One of each construction that answers are made of. The parser decides by tables that it fills as it reads; a child
+# inherits those of its parent, and would else spend milliseconds on every first fraction and every first root.
+_WARMING: Final = (
+    "\\frac{-1}{2} + 3x^{2} - \\sqrt{5}y", "\\left( 3, \\frac{\\pi}{2} \\right)", "(-\\infty, 2] \\cup [3, 4)",
+    "\\{1, 2\\}", "x \\le 3", "x = \\frac{1 \\pm \\sqrt{5}}{2}", "2\\sin^2 x \\cos{y} \\cdot \\log_2 8 e^{-x}",
+    "\\begin{pmatrix} 1 & 2 \\\\ 3 & 4 \\end{pmatrix}", "\\text{Evelyn}", "3.5 \\times 10^{-2}", "6 - 5i", "90^\\circ",
+    "\\binom{5}{2} + 4!", "1,234", "x^3 + (3x - 7)(y + 1)", "f(x) = |x|", "50\\%", "\\sqrt[3]{x}", "\\$5.50", "2516_8",
+)
+
+
+def warm_up() -> None:
+    """Parse and compare texts of ours, so that the children of this process start with a warm parser."""
+    for text in _WARMING:
+        judge({"reference": text, "answer": None})
+
+
+def judge(request: Request) -> Reply:
+    """Compare an answer with a reference. Runs in the child, since it may hang or die.
+
+    Args:
+        request: `reference`, text; `answer`, text, or None to examine the reference alone; `boxed`, whether the answer
+            is the content of a box or a text to find something in; `rule`, "math" (the default) or "prime";
+            `compatible`, whether the mistakes of the systems that the rule comes from are wanted.
+    Returns: `equal`, whether the answer, or the reference itself, equals the reference; of a reference alone also
+        `parsed`, whether it is mathematics.
+    """
+    sympy.core.random.seed(0)       # sympy tries random points: the same text must get the same verdict everywhere
+    reference, answer, is_compatible = request["reference"], request["answer"], request.get("compatible", False)
+    if answer is None:
+        return _examination(_gold(reference))
+    if request.get("rule") == "prime":
+        return {"equal": _prime(reference, answer, _prime_part_compatibly if is_compatible else _prime_part)}
+    target = _expressions(answer, is_boxed=request["boxed"])
+    if is_compatible:               # II-Thought's verifier hands them over in the wrong order
+        return {"equal": bool(verify(gold=target, target=_gold(reference), timeout_seconds=None))}
+    return {"equal": _equal(reference, target)}
+
+
+def _examination(gold: list[Any]) -> Reply:
+    # Equal to itself is seen by the text. Against a number it has to be evaluated: one that hangs then is found out
+    # here, before an honest answer is blamed for it.
+    verify(gold=gold, target=_gold("1"), timeout_seconds=None)
+    return {"equal": bool(verify(gold=gold, target=gold, timeout_seconds=None)),
+            "parsed": any(not isinstance(expression, str) for expression in gold)}
+
+
+def _expressions(text: str, *, is_boxed: bool) -> list[Any]:
+    """What math_verify makes of it: a sympy expression where it is mathematics, and the normalised text itself."""
+    if is_boxed:
+        boxed: list[Any] = parse(f"\\boxed{{{text}}}", extraction_config=_BOXED, parsing_timeout=None)
+        return boxed
+    found: list[Any] = parse(text, extraction_config=_FREE, parsing_timeout=None)
+    if not found and (numbers := _BARE_NUMBER.findall(text)):
+        return _expressions(numbers[-1], is_boxed=True)
+    return found
+
+
+@lru_cache(maxsize=8)
+def _gold(reference: str) -> list[Any]:
+    """A reference's expressions, parsed once for all answers of its group. Nobody changes them."""
+    return _expressions(reference, is_boxed=True)
+
+
+def _equal(reference: str, target: list[Any]) -> bool:
+    gold = _gold(reference)
+    return (bool(verify(gold=gold, target=target, timeout_seconds=None))
+            and _holds(lambda: _stands(gold, target, is_percentage=has_percent(reference))))
+
+
+def _holds(check: Callable[[], bool]) -> bool:
+    """What a look at an expression of a model's says. One that sympy can't look at is nobody's answer."""
+    try:
+        return check()
+    except MemoryError:
+        raise
+    except Exception:       # noqa: BLE001 - sympy raises what it likes at odd expressions, a RecursionError at deep ones
+        return False
+
+
+def _stands(golds: list[Any], targets: list[Any], *, is_percentage: bool) -> bool:
+    """Whether math_verify's "equal" holds between values: no false equation, nothing lost by rounding.
+
+    A percentage, too, stands for a number of percents or for the share that it is, to the digit: 50 or 0.5 for 50%.
+    """
+    gold, target = golds[0], targets[0]
+    if isinstance(gold, str) or isinstance(target, str):
+        return True
+    sides, gold_sides = _sides(target) or _sides_of_text(targets), _sides(gold)
+    if any(isinstance(side, str) for side in sides):
+        return False
+    numbers = [_value(side) for side in sides if _is_number(side)]
+    if not all(_near(number, numbers[-1], _ROUNDED) for number in numbers):
+        return False                # `3 = 5` is no way to say 5
+    if sides and gold_sides and sides[0] != gold_sides[0]:
+        return True                 # equations of one line, not of one value
+    wanted, given = (gold_sides or [gold])[-1], (sides or [target])[-1]
+    if wanted == given or not _is_number(wanted) or not _is_number(given):
+        return True
+    wanted, given = _value(wanted), _value(given)
+    wanted, factors = (wanted * 100, (100, 1)) if is_percentage else (wanted, (1,))
+    is_exact = _is_whole(wanted) or not (wanted.has(sympy.Float) or given.has(sympy.Float))
+    return any(_near(given * factor, wanted, _EXACT if is_exact else _ROUNDED) for factor in factors)
+
+
+def _sides(expression: Any) -> list[Any]:
+    """The sides of an equation or of a chain of them, from left to right; none of anything else."""
+    if isinstance(expression, sympy.Eq):
+        return [expression.lhs, expression.rhs]
+    relations = getattr(expression, "_unsorted_args", ())
+    is_chain = all(isinstance(relation, sympy.Eq) for relation in relations) and all(
+        left.rhs == right.lhs for left, right in itertools.pairwise(relations))
+    return [relations[0].lhs, *(relation.rhs for relation in relations)] if relations and is_chain else []
+
+
+def _sides_of_text(targets: list[Any]) -> list[Any]:
+    """The sides of a chain that math_verify could not read, so that it took the last one alone; none of other texts.
+
+    `6 = 5 = 6` is one: it says the same equation twice.
+    """
+    texts = split_outside(targets[-1], "=") if isinstance(targets[0], sympy.Expr) else None
+    if texts is None or len(texts) < 3:
+        return []
+    return [(_expressions(text, is_boxed=True) or [text])[0] for text in texts]
+
+
+def _is_number(expression: Any) -> bool:
+    return (isinstance(expression, sympy.Expr) and not isinstance(expression, sympy.MatrixExpr)
+            and bool(expression.is_number))
+
+
+def _value(number: Any) -> Any:
+    """The number with its percentages (`50*(1/100)`) computed, which sympy leaves as they are."""
+    return number.replace(sympy.UnevaluatedExpr, lambda value: value)
+
+
+def _is_whole(number: Any) -> bool:
+    return bool(number.is_Integer or (number.is_Float and (number - number.round()).is_zero))
+
+
+def _near(given: Any, wanted: Any, tolerance: float) -> bool:
+    """Whether two numbers, complex ones too, differ by at most a share of the second; infinities by nothing."""
+    if given == wanted:
+        return True
+    return bool(not given.is_infinite and not wanted.is_infinite
+                and abs((given - wanted).evalf(_DIGITS)) <= tolerance * abs(wanted.evalf(_DIGITS)))
+
+
+def _prime(reference: str, answer: str, is_same: Callable[[str, str], bool]) -> bool:
+    """As prime's grader: of tuples the brackets, the number of parts and each part, in order."""
+    wanted, given = elements(reference), elements(answer)
+    return ((wanted.opening, wanted.closing, len(wanted.parts)) == (given.opening, given.closing, len(given.parts))
+            and all(map(is_same, wanted.parts, given.parts)))
+
+
+def _prime_part(reference: str, answer: str) -> bool:
+    if not answer or difference(answer, reference) is not None:
+        return False
+    wanted, given = plain_number(reference), plain_number(answer)
+    if wanted is not None and given is not None and wanted == given:
+        return True
+    return (normalised(answer) == normalised(reference) != "") or _equal(reference, _expressions(answer, is_boxed=True))
+
+
+def _prime_part_compatibly(reference: str, answer: str) -> bool:
+    """With what prime's graders let pass: a hundredth and a hundredfold, a tolerance of 1e-4, a base, 3.14 for pi."""
+    reference, answer = without_base(normalised(reference)), without_base(normalised(answer))
+    if not reference or not answer:
+        return False
+    gold, target = _gold(reference), _expressions(answer, is_boxed=True)
+    if reference == answer or verify(gold=gold, target=target, timeout_seconds=None):
+        return True
+    return _holds(lambda: _is_about(target[0], gold[0]))
+
+
+def _is_about(given: Any, wanted: Any) -> bool:
+    if not _is_number(wanted) or not _is_number(given):
+        return False
+    return any(_near(given.subs(sympy.pi, pi), wanted.subs(sympy.pi, pi) * factor, _PRIME)
+               for pi in (sympy.pi, sympy.Float("3.14")) for factor in (1, sympy.Rational(1, 100), 100))

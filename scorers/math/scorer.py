@@ -1,0 +1,201 @@
+r"""Mathematical equality of a completion's answer with the row's reference.
+
+In: the text of a completion and `{"type": "math", "answer": {"value": "72"}}`. Out: 1.0 or 0.0 with a reason. The
+answer is taken out of the text here, as the row's type asks for it (`scorers.math.variants`); what math_verify and
+sympy then do with it happens in a child process only (`scorers.child.process`, `scorers.math.equality`), since an
+expression such as `9^{9^{9}}` hangs them.
+
+An answer gets half of the deadline in the long-lived child and, if that was not enough, the other half alone in a fresh
+one; then it is wrong, with that reason. A reference that does not parse, or does not equal itself, is unscorable. A
+child that is killed from outside raises `Retryable`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from broker.errors import BadMessage
+from broker.messages import Score, ScoreStatus
+from config.scorers import MathConfig
+from scorers.child.process import Child, LimitExceeded, Reply, Request
+from scorers.math.equality import LIBRARIES, judge, warm_up
+from scorers.math.text import difference, is_integer, plain_number, tidy
+from scorers.math.variants import MAX_CHARS, VARIANTS, Answer, Variant
+from scorers.scorer import OVER_LIMIT, SelfTestFailed
+from scorers.text.extract import Unanswered, closed_part, within
+
+RULES: Final = 4        # raise it with any change here, in scorers.text.extract or in scorers.math_* that can change a score
+VERSION: Final = f"{RULES} {LIBRARIES}"
+HANGING: Final = "9^{9^{9}}"            # an integer of 370 million digits, computed inside one C call
+HANG_S: Final = 0.4                     # its deadline in the self-test, half of it twice
+MEMORY_BYTES: Final = 192 << 20         # of the child, beyond what it inherits; honest answers need a tenth
+_SHOWN_CHARS: Final = 80                # of an answer or a reference in a reason
+
+
+class _OverLimit(Exception):
+    """The answer used up its time or memory, twice; the message is the reason."""
+
+
+class MathAnswer:
+    """Scorer of answers with one mathematical value. Holds one child process."""
+
+    name = "math"
+    version = VERSION
+
+    def __init__(self, config: MathConfig) -> None:
+        """Nothing is started here: the child is forked by the first comparison."""
+        self._config = config
+        self._child = Child(judge, memory_bytes=MEMORY_BYTES, give_way_s=config.give_way_s)
+        self._checked: tuple[tuple[str, str], str | None] | None = None     # the last reference, what is wrong with it
+        warm_up()
+
+    @property
+    def child_pid(self) -> int | None:
+        """Process id of the scoring child; None before the first comparison and after a kill."""
+        return self._child.pid
+
+    def check_row(self, verification_info: Mapping[str, Any]) -> None:
+        """Raises BadMessage where the row is of no known type or has no usable `answer.value`."""
+        reference_of(verification_info)
+
+    def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
+        """1.0 where the answer equals the reference; see the module for what becomes of everything else.
+
+        Raises:
+            Retryable: the child was killed from outside.
+            BadMessage: the row has no answer.
+        """
+        return self.score_text(text, reference_of(verification_info), verification_info["type"])
+
+    def score_text(self, text: str, reference: str, row_type: str = "math") -> Score:
+        """The same from a completion's text, the reference's value and the row's type."""
+        started = time.monotonic()
+        components: dict[str, float] = {}
+        value: float | None
+        try:
+            value, reason = self._verdict(text, reference if self._config.compatible else tidy(reference),
+                                          VARIANTS[row_type])
+        except _OverLimit as error:
+            value, reason, components[OVER_LIMIT] = 0.0, str(error), 1.0
+        return Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value, reason=reason,
+                     scorer=self.name, version=self.version, seconds=time.monotonic() - started, components=components)
+
+    def self_test(self) -> None:
+        """Raises SelfTestFailed unless right is 1, wrong is 0, and a hang is 0 for its deadline.
+
+        The hang alone has so little time: its reference is an integer, which needs no look at itself. No machine is too
+        slow for it, since a child that is late is a child that hangs.
+        """
+        hanging = MathAnswer(self._config.model_copy(update={"deadline_s": HANG_S}))
+        try:
+            for scorer, answer, reference, expected, because in (
+                (self, "0.75", "\\frac{3}{4}", 1.0, "equals"),
+                (self, "\\frac{4}{3}", "\\frac{3}{4}", 0.0, "expected"),
+                (hanging, HANGING, "5", 0.0, "deadline"),
+            ):
+                score = scorer.score_text(f"\\boxed{{{answer}}}", reference)
+                if score.value != expected or because not in score.reason:
+                    raise SelfTestFailed(
+                        f"the math scorer's self-test failed: {answer} against {reference} gave {score.value} "
+                        f"({score.reason}), expected {expected}; versions: {self.version}")
+        finally:
+            hanging.close()
+
+    def close(self) -> None:
+        """End the child."""
+        self._child.close()
+
+    def _verdict(self, text: str, reference: str, variant: Variant) -> tuple[float | None, str]:
+        """Value, None where unscorable, and reason. The reference first: against a broken one no answer is wrong."""
+        if (problem := self._reference_problem(reference, variant)) is not None:
+            return None, problem
+        try:
+            answer = self._answer(text, variant)
+        except Unanswered as error:
+            return 0.0, str(error)
+        is_equal, because = self._compare(answer, reference, variant)
+        if is_equal:
+            return 1.0, f"answer {_shown(answer.text)} equals {_shown(reference)}"
+        return 0.0, because or f"answer {_shown(answer.text)}, expected {_shown(reference)}"
+
+    def _answer(self, text: str, variant: Variant) -> Answer:
+        """What the completion states. Raises Unanswered."""
+        answer = variant.answer(closed_part(text), self._config)
+        if not answer.text:
+            raise Unanswered("no answer: the box is empty" if answer.boxed else "no answer: nothing in the text")
+        within(answer.text, MAX_CHARS)
+        return answer
+
+    def _compare(self, answer: Answer, reference: str, variant: Variant) -> tuple[bool, str]:
+        """Whether they are equal, and why not where there is more to say than that they are not."""
+        is_compatible = self._config.compatible
+        if variant.same is not None:
+            return variant.same(answer.text, reference, is_compatible), ""
+        if variant.rule == "math" and answer.boxed:
+            if answer.text == reference:            # which has been found to equal itself
+                return True, ""
+            if is_integer(answer.text) and is_integer(reference):
+                return False, ""                    # what the child would say, without the way to it and back
+            if not is_compatible and (because := difference(answer.text, reference)) is not None:
+                return False, f"answer {_shown(answer.text)}, expected {_shown(reference)}: {because}"
+        reply = self._ask({"reference": reference, "answer": answer.text, "boxed": answer.boxed, "rule": variant.rule,
+                           "compatible": is_compatible})
+        if isinstance(reply, LimitExceeded):
+            raise _OverLimit(f"answer {_shown(answer.text)} exceeded its {reply}, and again alone in a fresh child")
+        return bool(reply["equal"]), ""
+
+    def _reference_problem(self, reference: str, variant: Variant) -> str | None:
+        """Why no answer could ever equal this reference; None where one could. Asked of the child once a group."""
+        if len(reference) > MAX_CHARS:
+            return f"the reference has {len(reference)} characters; {MAX_CHARS} is the limit"
+        if variant.rule is None or is_integer(reference):
+            return None
+        if self._checked is None or self._checked[0] != (reference, variant.rule):
+            self._checked = ((reference, variant.rule), self._examine(reference, variant))
+        return self._checked[1]
+
+    def _examine(self, reference: str, variant: Variant) -> str | None:
+        reply = self._ask({"reference": reference, "answer": None})
+        if isinstance(reply, LimitExceeded):
+            return f"the reference {_shown(reference)} itself exceeded the {reply}"
+        if variant.rule == "prime":
+            return None                 # equal spellings are enough there
+        if not reply["parsed"]:
+            return f"the reference {_shown(reference)} can't be parsed as mathematics"
+        return None if reply["equal"] else f"the reference {_shown(reference)} does not equal itself"
+
+    def _ask(self, request: Request) -> Reply | LimitExceeded:
+        """The child's reply, or the limit that the request exceeded twice: the second time alone, in a fresh child."""
+        for _ in range(2):
+            try:
+                return self._child.ask(request, timeout_s=self._config.deadline_s / 2)
+            except LimitExceeded as error:
+                exceeded = error
+        return exceeded
+
+
+def reference_of(verification_info: Mapping[str, Any]) -> str:
+    """The reference's value as text. Raises BadMessage that names what the row lacks."""
+    row_type = verification_info.get("type")
+    if not isinstance(row_type, str) or row_type not in VARIANTS:
+        raise BadMessage(f"the math scorer needs verification_info of type {', '.join(map(repr, VARIANTS))}, "
+                         f"got {row_type!r}")
+    answer = verification_info.get("answer")
+    value = answer.get("value") if isinstance(answer, Mapping) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not value.strip():
+        raise BadMessage(f'a row without an answer: the math scorer needs verification_info {{"type": "{row_type}", '
+                         f'"answer": {{"value": "72"}}}}, got the answer {_shown(repr(answer))}')
+    if VARIANTS[row_type].needs_number and plain_number(value) is None:
+        raise BadMessage(f"the math scorer needs verification_info of type {row_type!r} with a number for an answer, "
+                         f"got {_shown(repr(value))}")
+    return value
+
+
+def _shown(text: str) -> str:
+    """One line of it, for people."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS]}..."

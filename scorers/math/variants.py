@@ -1,0 +1,134 @@
+r"""The kinds of rows with one mathematical answer: where each looks for it, and what decides.
+
+In: the part of a completion that answers, or a row's reference. Out: the text to compare, or a verdict where strings
+decide. A row's `verification_info["type"]` names its kind. Called in the scorer's process, so nothing here may take
+long: every function is linear in the length of its text, and what needs a computer algebra system is left to the child
+(`scorers.math.equality`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from config.scorers import MathConfig
+from scorers.math.text import difference, names_number, normalised, plain_number, tidy
+from scorers.text.extract import Unanswered, last_box
+
+MAX_CHARS: Final = 10_000               # of an answer: math_verify's regular expressions are slow on long texts
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a completion states."""
+
+    text: str
+    boxed: bool = True          # the content of a box, and not a text to find something in
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One kind of row."""
+
+    answer: Callable[[str, MathConfig], Answer]
+    """The answer in a response. Raises Unanswered."""
+    rule: Literal["math", "prime"] | None
+    """How the child compares; None: `same` does."""
+    same: Callable[[str, str, bool], bool] | None = None
+    """Answer and reference, and whether the compatible mode is on: are they equal?"""
+    needs_number: bool = False
+    """Whether a reference that is no number can't be right."""
+
+
+def _of_math(response: str, config: MathConfig) -> Answer:
+    box = last_box(response)
+    if box is None and config.require_box:
+        raise Unanswered("no answer: no closed \\boxed{} after the thinking")
+    return Answer(tidy(response[-MAX_CHARS:] if box is None else box), box is not None)
+
+
+_FINAL_NUMBER: Final = re.compile(r"####[ \t*]*(-?(?:\\?\$)?-?\.?[0-9][0-9.,]*%?)([^\n#]*)")
+_MULTIPLE: Final = re.compile(r"[eE][-+]?[0-9]|[kK]\b|\s*(?:dozen|hundred|thousand|million|billion|trillion)s?\b")
+_FIRST_NUMBER: Final = re.compile(r"#### (-?[0-9.,]+)")
+
+
+def _of_gsm8k(response: str, config: MathConfig) -> Answer:
+    """The number after the last `####`, with no other in its line. Compatibly: after the first, whatever follows it."""
+    if config.compatible:
+        found = _FIRST_NUMBER.search(response)
+        if found is None:
+            raise Unanswered("no answer: no number after `#### `")
+        return Answer(found[1].replace(",", ""))
+    numbers = list(_FINAL_NUMBER.finditer(response))
+    if not numbers:
+        raise Unanswered("no answer: no number after ####")
+    if names_number(numbers[-1][2]):
+        raise Unanswered("no answer: more than one number after the last ####")
+    if multiple := _MULTIPLE.match(numbers[-1][2]):
+        raise Unanswered(f"no answer: {multiple[0].strip()!r} makes another number of the last after ####")
+    return Answer(numbers[-1][1].rstrip(".,"))
+
+
+def _same_number(answer: str, reference: str, is_compatible: bool) -> bool:
+    return answer == reference if is_compatible else plain_number(answer) == plain_number(reference)
+
+
+_BARE_END: Final = re.compile(r"[$\n]")
+
+
+def _of_hendrycks(response: str, config: MathConfig) -> Answer:
+    r"""The last box, also in its form without braces, `$\boxed 5$`."""
+    _, opening, bare = response.rpartition("\\boxed")
+    if opening and bare[:1] == " " and not bare.lstrip().startswith("{"):
+        return Answer(tidy(_BARE_END.split(bare, maxsplit=1)[0]))
+    return _of_math(response, config)
+
+
+def _same_spelling(answer: str, reference: str, is_compatible: bool) -> bool:
+    if not is_compatible and difference(answer, reference) is not None:
+        return False
+    return normalised(answer) == normalised(reference) != ""
+
+
+_LEAD: Final = re.compile(r"answer:|answers? (?:is|are)", re.IGNORECASE)
+_TRAIL: Final = re.compile(r"is (?:the |my )?answer", re.IGNORECASE)
+_STATES: Final = re.compile(r"be |is |are |=|: |get |\n", re.IGNORECASE)
+
+
+def _of_prime(response: str, config: MathConfig) -> Answer:
+    """The last box, or, without any, what the last sentence says that the answer is."""
+    if "\\boxed" in response or "\\fbox" in response:
+        box = last_box(response)
+        if box is not None:
+            text = box
+        elif not config.compatible:
+            raise Unanswered("no answer: the box was never closed")
+        else:
+            text = response.rpartition("{")[2]
+        return Answer(_last_clause(text) if config.compatible else tidy(text))
+    text = _after_last(_LEAD, response[-MAX_CHARS:])
+    if trails := list(_TRAIL.finditer(text)):
+        text = text[:trails[-1].start()]
+    return Answer(tidy(_last_clause(text)))
+
+
+def _last_clause(text: str) -> str:
+    r"""What the last sentence says that something is; a period within a number ends none."""
+    text = text.strip()
+    return _after_last(_STATES, text.rpartition(". ")[0] or text)
+
+
+def _after_last(mark: re.Pattern[str], text: str) -> str:
+    found = list(mark.finditer(text))
+    return text[found[-1].end():] if found else text
+
+
+VARIANTS: Final[Mapping[str, Variant]] = {
+    "math": Variant(_of_math, "math"),
+    "math_verifiable": Variant(_of_math, "math"),
+    "gsm8k": Variant(_of_gsm8k, None, _same_number, needs_number=True),
+    "hendrycks_math": Variant(_of_hendrycks, None, _same_spelling),
+    "prime_math": Variant(_of_prime, "prime"),
+}

@@ -1,0 +1,58 @@
+"""The first worker of a pool starts alone; the others follow when it is ready, has ended, or has had its time.
+
+Where processors are scarce, workers that start together get ready together, late: each needs seconds of processor time
+for its libraries and its self-test. With the first one ahead of the others, the first group is scored sooner. Used by
+`scorers.pool.supervisor` and `scorers.pool.worker`.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from broker import processes
+
+ALONE_S: Final = 20.0           # that the first worker may take; one whose sandbox is away waits for longer
+READY: Final = "SCORER_READY"   # names the descriptor that the first worker closes; its end closes it, too
+
+
+class FirstWorker:
+    """The pool's side. Nothing is started by making one."""
+
+    def __init__(self) -> None:
+        self._pipe: int | None = None
+        self._started = 0.0             # monotonic seconds
+
+    def spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Start it, and wait for none of its later lives. Its standard error is a pipe. Raises OSError."""
+        if self._pipe is not None:
+            return processes.spawn(command, stderr=subprocess.PIPE)
+        self._started = time.monotonic()
+        self._pipe, held = os.pipe()
+        try:
+            return processes.spawn(command, env=os.environ | {READY: str(held)}, stderr=subprocess.PIPE,
+                                   pass_fds=[held])
+        finally:
+            os.close(held)
+
+    def may_be_followed(self) -> bool:
+        """Whether the other workers may start."""
+        if self._pipe is None:
+            return False
+        return bool(select.select([self._pipe], [], [], 0)[0]) or time.monotonic() - self._started >= ALONE_S
+
+    def close(self) -> None:
+        """Wait no longer."""
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
+
+
+def say_ready() -> None:
+    """The worker's side: it serves from now on. A worker that nobody waits for says nothing."""
+    if (held := os.environ.pop(READY, None)) is not None:
+        os.close(int(held))

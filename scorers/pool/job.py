@@ -1,0 +1,173 @@
+"""Score some groups: the RQ job.
+
+In: entries of the stream `rollouts`, named by the job. Out: each group with its scores on `scored`, or on `dead` where
+too few of its completions have one, by a hand-over of its own. Runs in every scorer worker. A crash loses nothing: the
+entries are still there, the dispatcher's sweep names them in a new job, and the hand-over makes a second run harmless.
+What the groups of a job wait for, a judge's calls, begins for all of them before the first is scored. A worker that is
+told to end finishes the group that it is at and hands the others of its job back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rq import get_current_job
+
+from broker import codec
+from broker.errors import Permanent, PipelineError, Retryable
+from broker.joining import Joined
+from broker.keys import ROLLOUTS, SCORED
+from broker.messages import ScoredGroup
+from broker.monitoring.crash_reports import bury_exhausted
+from broker.monitoring.heartbeat import Heartbeat
+from broker.protocol.leases import Renewer, hand_back_within
+from broker.protocol.streams import Consumer, Entry, entries_of
+from config.run import API
+from scorers.group import GroupScorer
+from scorers.registry import WAITING
+
+log = logging.getLogger(__name__)
+
+CONSUMER = "scorers"            # one for all: an entry's job says who works, the hand-over whose result counts
+FUNCTION = "scorers.pool.job.score_entries"
+HAND_BACK_S = 2.0               # for Redis to take back what a process that must end has not done
+
+_worker: Worker | None = None
+
+
+class Worker:
+    """What a scorer's process keeps between jobs.
+
+    Args:
+        name: unique, HOST-PID-HEX; what is known of a group's end under way goes by it.
+        stop: set when the process is told to end.
+    """
+
+    def __init__(self, joined: Joined, scorer: GroupScorer, name: str, heartbeat: Heartbeat,
+                 stop: threading.Event) -> None:
+        self.joined = joined
+        self.scorer = scorer
+        self.name = name
+        self.heartbeat = heartbeat
+        self.stop = stop
+        self.rollouts = Consumer(joined.link, joined.keys, ROLLOUTS, CONSUMER, lease_s=joined.run.broker.lease_s,
+                                 worker=name)
+        self.rest: Sequence[str] = ()               # entries of the job at hand, from the one that it is at
+        self._renewer = Renewer([self.rollouts])
+        self._groups = 0
+
+    def find(self, entry_id: str) -> Entry | None:
+        """The entry of `rollouts` with that id; None if it is gone."""
+        key = self.joined.keys(ROLLOUTS)
+        found = entries_of(ROLLOUTS, self.joined.link(lambda client: client.xrange(key, entry_id, entry_id)))
+        return found[0] if found else None
+
+    def begin(self, entry_ids: Sequence[str]) -> None:
+        """Start what the groups of a job will wait for, all at once; they are scored one after the other.
+
+        It claims nothing and ends nothing: what can't be read or begun here is dealt with in its turn.
+        """
+        for entry_id in entry_ids:
+            try:
+                if not self.stop.is_set() and (entry := self.find(entry_id)) is not None:
+                    self.scorer.begin(codec.decode_rollout(entry.raw))
+            except Exception as error:      # noqa: BLE001 - it comes up again where it belongs to its group
+                log.warning("not_begun entry=%s error=%r", entry_id, error)
+                if isinstance(error, Retryable):        # Redis is away: one wait for it is enough
+                    return
+
+    def score(self, entry: Entry) -> None:
+        """One group: from its entry to `scored`, or to `dead` with the reason."""
+        self.rollouts.hold(entry)
+        attempts = self.rollouts.begin(entry)
+        if attempts == 0:
+            self.rollouts.release(entry)
+            return
+        rollout = self.rollouts.decode(entry, codec.decode_rollout)
+        if rollout is None:
+            return
+        most = self.joined.run.broker.max_attempts
+        if attempts > most:
+            bury_exhausted(self.rollouts, entry, attempts=attempts - 1, most=most, what="scorers began this group")
+            return
+        self.heartbeat.say(f"scoring group {entry.group_id}", groups=str(self._groups))
+        try:
+            scored = replace(self.scorer.score(rollout, self.name), scored_at=time.time(), attempts=attempts)
+        except Permanent as error:
+            self.rollouts.bury(entry, reason=str(error), attempts=attempts, traceback=traceback.format_exc())
+            return
+        least = self.joined.run.scorers.min_scored
+        # Whoever asked the reward server is told all that was found; nobody trains on it.
+        if self.joined.run.name != API and (problem := too_few_scored(scored, least)) is not None:
+            self.rollouts.bury(entry, reason=problem, attempts=attempts)
+        else:
+            counted = self.rollouts.hand_over(entry, SCORED, codec.encode_scored(scored))
+            self._groups += counted
+            self.heartbeat.meter.count(groups=counted)
+        self.scorer.tally.write(self.joined.link.client, self.joined.keys)
+
+    def hand_back(self) -> None:
+        """Give up the group at hand and the others of its job; never raises, since the process is about to end."""
+        hand_back_within([lambda: self.rollouts.hand_back(self.rest)], HAND_BACK_S)
+
+    def close(self) -> None:
+        """Stop renewing leases."""
+        self._renewer.stop()
+
+
+def too_few_scored(group: ScoredGroup, share: float) -> str | None:
+    """Why a group can't be used: fewer than `share` of its completions, or none at all, have a score. None: it can."""
+    total = len(group.rewards)
+    scored = sum(reward is not None for reward in group.rewards)
+    wanted = max(1, math.ceil(share * total))
+    if scored >= wanted:
+        return None
+    first = next(score.reason for score, reward in zip(group.scores, group.rewards, strict=True) if reward is None)
+    return (f"too few scored: {scored} of {total}, and scorers.min_scored={share:g} wants {wanted}; the first one "
+            f"without a score: {first}")
+
+
+def bind(worker: Worker) -> None:
+    """Give this process's jobs their worker: RQ calls a function by its name and can't hand one in."""
+    global _worker      # noqa: PLW0603
+    _worker = worker
+
+
+def score_entries(entry_ids: Sequence[str]) -> None:
+    """The job. One group's failure is no other's."""
+    if _worker is None:
+        raise RuntimeError("this process runs scoring jobs without being a scorer: start it with python -m scorers")
+    job = get_current_job()
+    if len(entry_ids) > 1 and job is not None and job.origin == _worker.joined.keys.queue(WAITING):
+        _worker.begin(entry_ids)
+    for place, entry_id in enumerate(entry_ids):
+        _worker.rest = entry_ids[place:]
+        if _worker.stop.is_set():
+            _worker.hand_back()
+            break
+        _score_entry(_worker, entry_id)
+    _worker.rest = ()
+    _worker.scorer.tally.write(_worker.joined.link.client, _worker.joined.keys, is_due=True)
+    _worker.heartbeat.say("waiting for rollouts")
+
+
+def _score_entry(worker: Worker, entry_id: str) -> None:
+    """One entry of a job. Whatever goes wrong, Redis being away included, the next one has its turn."""
+    entry = None
+    try:
+        if (entry := worker.find(entry_id)) is not None:
+            worker.score(entry)
+    except Exception:
+        log.exception("score_failed group=%s entry=%s; its lease runs out and it is tried again",
+                      "?" if entry is None else entry.group_id, entry_id)
+        if entry is not None:
+            with contextlib.suppress(PipelineError):        # Redis is away: a letter would say a little less
+                worker.rollouts.note_failure(entry, traceback.format_exc())
+            worker.rollouts.release(entry)

@@ -1,0 +1,148 @@
+"""RQ as this project uses it: queues of entry ids in JSON, one a class of cost, and workers whose deadlines are ours.
+
+The stream is the truth and a job is only its delivery, so a lost or doubled job costs time and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import redis
+from rq import Queue, SimpleWorker
+from rq.exceptions import DeserializationError
+from rq.job import Job
+from rq.serializers import JSONSerializer
+from rq.timeouts import BaseDeathPenalty
+
+from broker.keys import ROLLOUTS, Keys
+from broker.monitoring.snapshot import keys_of
+from broker.monitoring.work_meter import WorkMeter
+from config.scorers import QUEUES, QueueName
+from scorers.pool.job import FUNCTION
+
+log = logging.getLogger(__name__)
+
+FAILURE_TTL_S = 300
+CALLBACKS = ("success", "failure", "stopped")        # functions beside its own that a job may name
+NO_TIMEOUT = -1
+GROUP_CHARS = 80            # of a group's id in a job's: a foreign entry's may be anything
+
+
+class _NoAlarm(BaseDeathPenalty):
+    """RQ's own limit is SIGALRM, which a library may disarm and a C call ignores. The scoring child's own holds."""
+
+    def setup_death_penalty(self) -> None:
+        """Set nothing up."""
+
+    def cancel_death_penalty(self) -> None:
+        """Take nothing down."""
+
+
+class ScoringWorker(SimpleWorker):
+    """An RQ worker that runs jobs in its own process: the scoring child is the one that may be killed.
+
+    Args:
+        stop: set by a signal that came before RQ's own handlers were there; they see every later one.
+        meter: told when it waits for a job and when it has one; what RQ does between two jobs is work.
+    """
+
+    death_penalty_class = _NoAlarm
+
+    def __init__(self, *args: Any, stop: threading.Event, meter: WorkMeter | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._stop_before = stop
+        self._meter = meter or WorkMeter()
+
+    def dequeue_job_and_maintain_ttl(self, timeout: int | None, max_idle_time: int | None = None) -> Any:
+        """RQ's own, measured: the one place where it waits."""
+        self._meter.hold(0.0, "rollouts")
+        try:
+            return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
+        finally:
+            self._meter.hold(1.0)
+
+    def execute_job(self, job: Job, queue: Queue) -> None:
+        """RQ's own, for what this project enqueues: RQ would run any function of this environment that a job names."""
+        try:
+            functions = [job.func_name, *filter(None, (getattr(job, f"_{when}_callback_name") for when in CALLBACKS))]
+        except DeserializationError:            # written by another serializer, a pickle for instance
+            functions = ["?"]
+        if functions == [FUNCTION]:
+            super().execute_job(job, queue)
+            return
+        log.error("job_refused job=%s functions=%s: it is none of this project's", job.id,
+                  ",".join(map(str, functions)))
+        job.delete()
+
+    def _install_signal_handlers(self) -> None:
+        super()._install_signal_handlers()      # type: ignore[no-untyped-call]
+        self._stop_requested = self._stop_before.is_set()
+
+
+class Delivery:
+    """The run's queues, and who has which job."""
+
+    def __init__(self, client: redis.Redis, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+        self.queues = {name: Queue(keys.queue(name), connection=client, serializer=JSONSerializer,
+                                   default_timeout=NO_TIMEOUT) for name in QUEUES}
+
+    def enqueue(self, queue: QueueName, entry_ids: Sequence[str], first_group: str) -> str:
+        """Put one job for `entry_ids` on a queue; the hash `jobs` names it before it can start. Returns its id.
+
+        An id is new at each enqueue: RQ refuses one that it still knows, and the entry would wait for ever.
+        """
+        group = re.sub(r"[^A-Za-z0-9_-]", "-", first_group)[:GROUP_CHARS]
+        job_id = f"{self._keys.name}_{group}_{time.time_ns() // 1000}"
+        self._client.hset(self._keys("jobs"), mapping=dict.fromkeys(entry_ids, job_id))
+        self.queues[queue].enqueue(FUNCTION, list(entry_ids), job_id=job_id, unique=True, result_ttl=0,
+                                   failure_ttl=FAILURE_TTL_S, job_timeout=NO_TIMEOUT)
+        return job_id
+
+    def carriers(self) -> dict[str, str]:
+        """Entry -> id of the job that was last enqueued for it."""
+        found: dict[Any, Any] = self._client.hgetall(self._keys("jobs"))
+        return {entry.decode(): job.decode() for entry, job in found.items()}
+
+    def forget_gone(self, entry_ids: Sequence[str]) -> None:
+        """Drop what `jobs` says of those of `entry_ids` that are gone: retired between lease and enqueue."""
+        key = self._keys(ROLLOUTS)
+        if gone := [entry_id for entry_id in entry_ids if not self._client.xrange(key, entry_id, entry_id)]:
+            self._client.hdel(self._keys("jobs"), *gone)
+
+    def waiting(self) -> set[str]:
+        """Ids of the jobs in the queues' lists."""
+        return {job for queue in self.queues.values() for job in queue.get_job_ids()}
+
+    def groups_waiting(self, queue: QueueName) -> int:
+        """Entries of the jobs in a queue's list."""
+        jobs = set(self.queues[queue].get_job_ids())
+        return sum(job in jobs for job in self.carriers().values())
+
+    def serving(self) -> Counter[str]:
+        """Living workers of each queue, as their heartbeats say."""
+        found: list[Any] = [self._client.hget(self._keys.alive("scorer", name), "queues")
+                            for name in self.living_workers()]
+        return Counter(queue for queues in found if queues for queue in queues.decode().split(","))
+
+    def living_workers(self) -> list[str]:
+        """Names of the workers whose heartbeat is there. RQ's own record of a killed worker lies for minutes."""
+        prefix = self._keys.alive("scorer", "")
+        return [key.decode().removeprefix(prefix) for key in keys_of(self._client, prefix)]
+
+    def current(self, workers: Sequence[str]) -> set[str]:
+        """Ids of the jobs that `workers` are at."""
+        found: list[Any] = [self._client.hget(f"{SimpleWorker.redis_worker_namespace_prefix}{name}", "current_job")
+                            for name in workers]
+        return {job.decode() for job in found if job}
+
+    def age_s(self, job_id: str) -> float:
+        """Seconds since the job was enqueued."""
+        return time.time() - int(job_id.rsplit("_", 1)[1]) / 1e6

@@ -1,0 +1,167 @@
+"""`python -m scorers`: start a dispatcher and the workers, keep them running, end with the run.
+
+In: the run and how many workers. Out: an exit code. A child that ends is started again, whoever ended it; one that
+fails again and again, each time within a minute, ends the pool. Its last words are in the log just above the pool's,
+and in Redis for a day, for the letter of the group that it died of. The first worker has a start of the others
+(`scorers.pool.first_worker`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO
+
+from broker import processes
+from broker.joining import Joined, let_the_learner_go_first, state_of
+from broker.monitoring.crash_reports import LAST_LINES, how_it_ended, record_death
+from scorers.pool.first_worker import FirstWorker
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.2
+LONGEST_LINE = 1 << 16      # bytes of a log line that are passed on at once
+LAST_WORDS_S = 1.0          # for what a dead child has written to arrive
+LOOK_EVERY_S = 1.0
+GRACE_S = 15.0              # longer than a worker's own, and shorter than that of `millrace up`
+MOST_FAILURES = 5           # in a row
+FIRST_PAUSE_S = 0.5         # before the next start, doubled with each failure
+SOON_S = 5.0                # one that is killed after this life, or ends in good order, has not failed: somebody did it
+HEALTHY_S = 60.0            # and after this one nothing is held against it, a failure of its own neither
+BAD_CONFIG = 2              # a child's exit code, and then ours: another start would change nothing
+
+
+class _Echo(threading.Thread):
+    """Passes on what a child writes to its standard error, line by line, and keeps the last lines for its letter."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        super().__init__(name="echo", daemon=True)
+        self._source = source
+        self._lines: deque[bytes] = deque(maxlen=LAST_LINES)
+        self.start()
+
+    def run(self) -> None:
+        """Until the child and its own children have ended. A log that can't be written holds no child up."""
+        with self._source:
+            while line := self._source.readline(LONGEST_LINE):
+                self._lines.append(line)
+                with contextlib.suppress(OSError, ValueError):
+                    sys.stderr.buffer.write(line)
+                    sys.stderr.buffer.flush()
+
+    def last_lines(self) -> list[str]:
+        """Once the child has ended: what it said last."""
+        self.join(LAST_WORDS_S)
+        return [line.decode(errors="replace").rstrip() for line in list(self._lines)]
+
+
+@dataclass(slots=True)
+class _Child:
+    part: str
+    follows: bool = False       # started when the first worker is ready
+    process: subprocess.Popen[bytes] | None = None
+    echo: _Echo | None = None
+    started: float = 0.0        # monotonic seconds
+    failures: int = 0           # in a row
+    not_before: float = 0.0     # monotonic seconds
+
+    def take_end(self, code: int, now: float) -> None:
+        """Judge an end by its exit code, negative for a signal, and the life before it."""
+        lived_s = now - self.started
+        is_fine = lived_s >= HEALTHY_S or (lived_s >= SOON_S and code in {0, -signal.SIGKILL})
+        self.failures = 0 if is_fine else self.failures + 1
+        self.not_before = now + FIRST_PAUSE_S * 2 ** max(0, self.failures - 1)
+
+
+class Pool:
+    """The children of one `python -m scorers`."""
+
+    def __init__(self, joined: Joined, arguments: Sequence[str], workers: int | None = None) -> None:
+        """Nothing is started yet.
+
+        Args:
+            joined: the run.
+            arguments: of every child, before its `--part`.
+            workers: how many; None: `scorers.workers` of the run.
+        """
+        self._joined = joined
+        self._arguments = arguments
+        self._first = FirstWorker()
+        count = workers or joined.run.scorers.workers
+        self._children = [_Child("worker"), _Child("dispatcher"),
+                          *(_Child("worker", follows=True) for _ in range(count - 1))]
+
+    def run(self, stop: threading.Event) -> int:
+        """Watch the children until the run ends or `stop` is set.
+
+        Returns:
+            0; 1: the run failed, or a child can't be kept alive; 2: nor could it be after another start of this.
+        """
+        looked = 0.0
+        try:
+            while not stop.is_set():
+                for child in self._children:
+                    if (code := self._keep(child)) is not None:
+                        return code
+                if time.monotonic() - looked > LOOK_EVERY_S:
+                    looked = time.monotonic()
+                    state = state_of(self._joined.link, self._joined.keys)
+                    if state.has_ended:
+                        let_the_learner_go_first(self._joined.link, self._joined.keys, stop)
+                        log.info("ended run=%s status=%s reason=%s", self._joined.run.name, state.status,
+                                 state.reason or "none")
+                        return 1 if state.status == "failed" else 0
+                stop.wait(POLL_S)
+            return 0
+        finally:
+            self._end()
+
+    def _keep(self, child: _Child) -> int | None:
+        """Start `child` if it does not run. The exit code of the pool, if it has failed too often."""
+        now = time.monotonic()
+        if child.process is not None:
+            if not processes.has_ended(child.process):
+                return None
+            pid, code = child.process.pid, processes.stop(child.process, 0)
+            child.process = None
+            child.take_end(code, now)
+            if code != 0 and child.echo is not None:
+                record_death(self._joined.link.client, self._joined.keys, host=socket.gethostname(), pid=pid,
+                             how=how_it_ended(code), last_lines=child.echo.last_lines())
+            log.warning("child_ended part=%s code=%d failures=%d", child.part, code, child.failures)
+            if child.failures >= MOST_FAILURES:
+                log.error("giving_up part=%s code=%d: it failed %d times in a row; why is in its last lines above",
+                          child.part, code, child.failures)
+                return BAD_CONFIG if code == BAD_CONFIG else 1
+        if now >= child.not_before and (not child.follows or self._first.may_be_followed()):
+            self._start(child, now)
+        return None
+
+    def _start(self, child: _Child, now: float) -> None:
+        command = [sys.executable, "-m", "scorers", *self._arguments, "--part", child.part]
+        is_first = child.part == "worker" and not child.follows
+        child.started = now
+        child.process = self._first.spawn(command) if is_first else processes.spawn(command, stderr=subprocess.PIPE)
+        assert child.process.stderr is not None          # noqa: S101 - for mypy
+        child.echo = _Echo(child.process.stderr)
+
+    def _end(self) -> None:
+        """SIGTERM to all, once: a second one would cut short the job that a worker is at."""
+        running = [child.process for child in self._children if child.process is not None]
+        for process in running:
+            if not processes.has_ended(process):
+                process.terminate()
+        deadline = time.monotonic() + GRACE_S
+        for process in running:
+            processes.wait(process, deadline - time.monotonic())
+            processes.stop(process, 0)
+        self._first.close()

@@ -1,0 +1,121 @@
+"""One scorer process: an RQ worker that has passed its self-test.
+
+In: jobs of the queues that it serves, those of the first as long as there are any. Out: what `scorers.pool.job` hands
+over. Before the first job each scorer of these queues judges a right, a wrong and a hanging answer. A worker that can't
+tell them apart takes no work; one whose sandbox server is away waits for it. It ends on SIGTERM, after the group that
+it is at, or hands that back when it takes longer than the grace time; and by itself, with code 1, when Redis stays
+away: the pool starts it again.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+import time
+from collections.abc import Sequence
+
+import redis
+from rq.serializers import JSONSerializer
+
+from broker.errors import Retryable
+from broker.joining import Joined
+from broker.monitoring.heartbeat import Heartbeat
+from broker.monitoring.stall_warning import FIRST_S as LONG_WAIT_S
+from config.run import API
+from config.scorers import QueueName
+from scorers.group import GroupScorer
+from scorers.pool import job
+from scorers.pool.first_worker import say_ready
+from scorers.pool.rq_queues import Delivery, ScoringWorker
+from scorers.registry import served
+from scorers.reward_server.request_scorer import RequestScorer
+from scorers.served_model.concurrency_limits import Shared
+
+log = logging.getLogger(__name__)
+
+WORKER_TTL_S = 60           # RQ's record of a worker that was killed
+GRACE_S = 10.0              # for the group at hand, once a stop is asked for; the pool waits longer
+SIGNAL_S = 1.0              # longest time from RQ's handling of a signal to ours
+FIRST_PAUSE_S = 0.5         # before a self-test is tried again; doubled each time
+LONGEST_PAUSE_S = 30.0
+
+
+def run_worker(joined: Joined, name: str, stop: threading.Event, wanted: Sequence[QueueName] | None = None) -> int:
+    """Serve the queues `wanted`, in that order, until stopped. Returns the exit code: 1 where RQ ended by itself.
+
+    Args:
+        joined: the run.
+        name: unique among the run's processes.
+        stop: set when the process is told to end.
+        wanted: queues; None: all that the run's tasks use, the cheapest first.
+    Raises:
+        NothingToServe: the run has no task in any of these queues.
+        SelfTestFailed: a scorer does not tell right from wrong on this machine.
+    """
+    queues = served(joined.run.scorers, wanted)
+    kind = RequestScorer if joined.run.name == API else GroupScorer
+    scorer = kind(joined.run.scorers, queues, shared=Shared(joined.link, joined.keys))
+    heartbeat = Heartbeat(joined.link, joined.keys, "scorer", name, ttl_s=joined.run.broker.lease_s,
+                          long_wait_s=math.inf if joined.run.name == API else LONG_WAIT_S)
+    try:
+        if not _prove(scorer, name, heartbeat, stop):
+            return 0
+        log.info("self_test passed worker=%s queues=%s", name, ",".join(queues))
+        say_ready()
+        heartbeat.say("waiting for rollouts", queues=",".join(queues))
+        worker = job.Worker(joined, scorer, name, heartbeat, stop)
+        threading.Thread(target=_cut_short, args=(worker,), name="grace", daemon=True).start()
+        _serve(joined, worker, queues, stop)
+    finally:
+        scorer.close()
+        heartbeat.stop()
+    if stop.wait(SIGNAL_S):
+        return 0
+    log.error("ended worker=%s: RQ gave up, most likely because redis was away", name)       # RQ has said why
+    return 1
+
+
+def _prove(scorer: GroupScorer, name: str, heartbeat: Heartbeat, stop: threading.Event) -> bool:
+    """Pass the self-test, again and again while something that it needs is away. False: `stop` was set before.
+
+    Raises:
+        SelfTestFailed: see `run_worker`.
+    """
+    pause_s = FIRST_PAUSE_S
+    while not stop.is_set():
+        try:
+            scorer.self_test()
+        except Retryable as error:
+            log.warning("waiting worker=%s pause_s=%.2f for=%s", name, pause_s, error)
+            heartbeat.say(f"waiting for {error}")
+        else:
+            return True
+        stop.wait(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+    return False
+
+
+def _cut_short(worker: job.Worker) -> None:
+    """Once told to end, the worker's thread has `GRACE_S` for the group at hand; then the process ends without it."""
+    worker.stop.wait()
+    time.sleep(GRACE_S)
+    log.warning("unfinished worker=%s after_s=%.0f: its group is handed back", worker.name, GRACE_S)
+    worker.hand_back()
+    worker.heartbeat.stop()
+    os._exit(0)
+
+
+def _serve(joined: Joined, worker: job.Worker, queues: Sequence[QueueName], stop: threading.Event) -> None:
+    """Do the jobs of `queues` until RQ ends."""
+    job.bind(worker)
+    delivery = Delivery(joined.link.client, joined.keys)
+    connection = redis.Redis.from_url(joined.link.url)      # RQ's own: it blocks for longer than the link's time-out
+    rq_worker = ScoringWorker([delivery.queues[queue] for queue in queues], name=worker.name, connection=connection,
+                              worker_ttl=WORKER_TTL_S, serializer=JSONSerializer, stop=stop,
+                              meter=worker.heartbeat.meter)
+    try:
+        rq_worker.work(logging_level="WARNING")
+    finally:
+        worker.close()

@@ -1,0 +1,117 @@
+"""From scores to a reward: the one place where content, shape and penalties meet.
+
+First `content_of`, of a text: what its scorers say becomes one score, and that travels. It is the weighted mean of the
+task's own scorer and of those in `also`, 0 where one of their gates is closed. Then `pay`, of a completion: the reward
+that the advantage is computed from. The score says whether the answer was right; the reward is what training pays for,
+and it alone may be negative. Every value is kept as a component under its own name, and the reason names each part that
+changed the reward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from broker.messages import Completion, Score
+from config.scorers import SweConfig, TaskConfig
+from scorers.format.checks import AnswerFormat
+from scorers.reward.penalties import Penalty, penalties_of
+
+NO_EDIT_REWARD: Final = -1.0        # where there is no edit to compare; SWE-RL, arXiv:2502.18449, eq. 1
+
+
+def content_of(task: TaskConfig, own: Score, also: Mapping[str, Score]) -> Score:
+    """One score of all that judge a text.
+
+    Args:
+        task: whose weights and gates count.
+        own: by the task's own scorer.
+        also: by the others, under their names in `task.also`.
+    Returns:
+        The score with a component for each; unscorable where one that counts is.
+    """
+    if own.value is None:
+        return own
+    components = {**own.components, task.scorer.type: own.value}
+    value = own.value * (1.0 - sum(part.weight for part in task.also.values()))
+    reasons, is_open = [own.reason], True
+    for name, part in task.also.items():
+        score = also[name]
+        components |= {f"{name}.{key}": found for key, found in score.components.items()}
+        counts = part.weight > 0 or part.gate is not None
+        if score.value is None:
+            if counts:
+                return replace(score, components=components, reason=f"{name}: {score.reason}")
+            continue
+        components[name] = score.value
+        value += part.weight * score.value
+        is_closed = part.gate is not None and score.value < part.gate
+        is_open = is_open and not is_closed
+        if part.weight > 0 or is_closed:
+            closed = f" is below its gate of {part.gate:g}" if is_closed else ""
+            reasons.append(f"{name} {score.value:g}{closed}: {score.reason}")
+    version = "; ".join([own.version, *(f"{name} {also[name].version}" for name in task.also)])
+    return replace(own, value=min(value, 1.0) if is_open else 0.0, components=components, reason="; ".join(reasons),
+                   version=version, seconds=own.seconds + sum(score.seconds for score in also.values()))
+
+
+def pay(task: TaskConfig, content: Score, completion: Completion, verification_info: Mapping[str, Any],
+        allowed_tokens: int) -> tuple[Score, float | None]:
+    """The score with the components of shape and penalties, and the reward; None where the content is unscorable.
+
+    Args:
+        task: what the completion is judged by.
+        content: what `content_of` made of its text.
+        completion: its text has a shape; its tokens and its end are paid for too.
+        verification_info: its row.
+        allowed_tokens: the longest completion that its prompt allowed.
+    """
+    if content.value is None:
+        return content, None
+    shape = None if task.format is None else AnswerFormat(task.format).score(
+        completion.text, verification_info, completion.finish_reason)
+    return reward(task, content, shape, penalties_of(task.penalties, completion, allowed_tokens))
+
+
+def reward(task: TaskConfig, content: Score, shape: Score | None,
+           penalties: Sequence[Penalty]) -> tuple[Score, float | None]:
+    """The arithmetic of `pay`.
+
+    Args:
+        task: `format.mode` says how content and shape meet. `scorer.format_penalty` goes before that.
+        content: the score so far.
+        shape: None exactly where `task.format` is None.
+        penalties: what is taken off in the end.
+    """
+    if (task.format is None) != (shape is None):
+        raise ValueError("a format score belongs to a task with a format, and to no other")
+    if content.value is None:
+        return content, None
+    components, reasons = dict(content.components), [content.reason]
+    paid = content.value if shape is None else _shaped(task, content.value, shape.value or 0.0)
+    if shape is not None and shape.value is not None:
+        components["format"] = shape.value
+        if shape.value < 1.0:
+            reasons.append(f"format: {shape.reason}")
+    if isinstance(task.scorer, SweConfig) and task.scorer.format_penalty and content.components.get("edit") == 0.0:
+        paid = NO_EDIT_REWARD
+    for penalty in penalties:
+        components[penalty.name] = -penalty.amount
+        paid -= penalty.amount
+        if penalty.amount:
+            reasons.append(f"{penalty.name} -{penalty.amount:g}: {penalty.reason}")
+    return replace(content, components=components, reason="; ".join(reasons)), paid
+
+
+def _shaped(task: TaskConfig, value: float, shape: float) -> float:
+    """What the task's format leaves of the content, or adds to it."""
+    if task.format is None:
+        return value
+    match task.format.mode:
+        case "gate":
+            return value if shape == 1.0 else 0.0
+        case "mix":
+            return (1 - task.format.weight) * value + task.format.weight * shape
+        case "penalty":
+            return value - task.format.weight * (1.0 - shape)

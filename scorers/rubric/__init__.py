@@ -1,0 +1,1 @@
+"""Free answers that a served model grades by the row's criteria."""

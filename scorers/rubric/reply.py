@@ -1,0 +1,70 @@
+"""What a rubric model has said: the points out of ten as a value from 0 to 1, or nothing that counts.
+
+In: its reply, and the case that it was asked about. Out: a `Verdict`; one without a value leaves the answer unscorable.
+The total is read as everywhere (`scorers.text.totals`): the last line that begins with one counts, in all its forms.
+
+A model may quote what it was given, or say what it is told there. A total whose line is the reply's last and carries
+the call's code counts without question, since no solution holds the code. Without it, and models that were trained on
+bare totals have none, a total above 0 does not count where the solution names that very grade itself. One of 0 always
+does: there is nothing to gain by it. Everything here is linear in the length of the texts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from scorers.judge.reply import CUT_OFF, ENDED_BY, Verdict, visible
+from scorers.rubric.prompt import RubricCase
+from scorers.text.extract import response_part
+from scorers.text.totals import OUT_OF, Total, total_of
+
+_FENCES: Final = ("```", "~~~")
+_LABEL: Final = re.compile(r"total|final|overall|score", re.IGNORECASE)
+_TYPOGRAPHY: Final = re.compile(r"\\[A-Za-z]+|[\\*_`$\[\]{}]")        # what a total can be read without
+
+
+def verdict_of(text: str | None, finish_reason: str | None, case: RubricCase) -> Verdict:
+    """The grade of `case` in a rubric model's reply.
+
+    Args:
+        text: of the reply, its thinking included; None where the endpoint gave no content.
+        finish_reason: as the endpoint gave it.
+        case: what was graded.
+    """
+    if finish_reason == CUT_OFF:
+        return Verdict(None, f"the rubric model's reply was cut off {ENDED_BY}")
+    if not text or not text.strip():
+        return Verdict(None, "the rubric model's reply is empty")
+    response = response_part(text)
+    if response is None:
+        return Verdict(None, "the rubric model's thinking never ended")
+    total, has_code = _total(response, case.nonce)
+    if total.points is None:
+        return Verdict(None, f"the rubric model's reply has no total: {total.reason}")
+    if total.points > 0 and not has_code and _is_quotable(total.points, response, case):
+        return Verdict(None, f"the rubric model's {total.reason} has no code, and may be a quotation")
+    return Verdict(total.points / OUT_OF, f"the rubric model says: {total.reason}")
+
+
+def _total(response: str, nonce: str) -> tuple[Total, bool]:
+    """The total, and whether it carries the code."""
+    lines = [line for line in response.splitlines() if line.strip() and not line.lstrip().startswith(_FENCES)]
+    if lines and nonce in lines[-1]:
+        total = total_of(lines[-1])
+        if total.points is not None:
+            return total, True
+    return total_of(response), False
+
+
+def _is_quotable(points: float, response: str, case: RubricCase) -> bool:
+    """Whether a text that the model was given could have put that total into its reply."""
+    if any(total_of(text).points == points for text in (case.question, case.criteria)):
+        return True
+    solution = _TYPOGRAPHY.sub("", visible(case.solution))
+    number = rf"(?<![0-9.])0*{re.escape(f'{points:g}')}(?:\.0+)?(?!\.?[0-9])"
+    if _LABEL.search(response) is None:         # the reply is a number alone
+        return re.search(number, solution) is not None
+    return re.search(rf"(?:score|grade|grading|(?:total|points|marks?)\s*:)[\s\S]{{0,60}}?{number}"
+                     rf"|{number}\s*(?:points?|pts)?\s*(?:[/|\u2044\u2215]|(?:out\s+)?of|over)\s*10(?![0-9])",
+                     solution, re.IGNORECASE) is not None

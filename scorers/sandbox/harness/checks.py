@@ -1,0 +1,113 @@
+"""What a check is: the comparison of a call's result, and tests with their asserts counted.
+
+In: data that C sent, rebuilt from built-in types, and what the row expects. Out: whether they are the same. Runs in T.
+"""
+
+from __future__ import annotations
+
+import _ast
+
+from scorers.sandbox.harness.remote import Remote
+
+if False:
+    from typing import Any
+
+PLAIN = (int, float, bool, bytes, type(None))
+SHOWN = 60              # characters of a value in a reason
+TOLERANCE = 1e-6        # of numbers where the row expects a float: relative, or absolute below 1
+INFINITY = float("inf")
+CHECKED = "__check_ran__"
+_TREE = 0x400           # ast.PyCF_ONLY_AST; importing ast costs 6 ms
+
+
+def shown(value: Any) -> str:
+    """A value for people, in one short line."""
+    if isinstance(value, Remote):
+        return "an object of the program"
+    try:
+        text = repr(value)
+    except Exception as error:      # noqa: BLE001 - an integer of too many digits
+        text = f"a value of type {type(value).__name__} ({error})"
+    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+
+
+def told(error: BaseException) -> str:
+    """What an exception says, for people: only from data. An object of the answer is not asked, here or by `str`."""
+    parts = [part if type(part) is str else shown(part) if type(part) in PLAIN else f"a {type(part).__name__}"
+             for part in error.args[:4]]
+    return ", ".join(parts)
+
+
+def same(got: Any, expected: Any) -> bool:      # noqa: PLR0911 - one a kind of value
+    """Whether a call returned what a row in JSON expects.
+
+    Tuples count as lists, since JSON has no tuples, and keys of a dictionary as their text. True is no 1. Where a float
+    is expected a number within TOLERANCE is the same, and nothing else is infinite; whole numbers are exact.
+    """
+    if isinstance(expected, bool) or isinstance(got, bool) or expected is None or got is None:
+        return got is expected
+    if isinstance(expected, float):
+        if not isinstance(got, (int, float)):
+            return False
+        if got == expected:
+            return True
+        room = TOLERANCE * max(1.0, abs(expected))
+        return room < INFINITY and abs(got - expected) <= room
+    if isinstance(expected, list):
+        return (isinstance(got, (list, tuple)) and len(got) == len(expected)
+                and all(same(mine, theirs) for mine, theirs in zip(got, expected)))     # noqa: B905 - Python 3.9
+    if isinstance(expected, dict):
+        if not isinstance(got, dict) or len(got) != len(expected):
+            return False
+        named = {key if isinstance(key, str) else _json_key(key): value for key, value in got.items()}
+        return named.keys() == expected.keys() and all(same(named[key], expected[key]) for key in expected)
+    return type(got) is type(expected) and bool(got == expected)
+
+
+def _json_key(key: Any) -> str:
+    """A key as JSON writes it."""
+    return {True: "true", False: "false", None: "null"}[key] if key is None or isinstance(key, bool) else str(key)
+
+
+def parsed(text: str) -> Any:
+    """The syntax tree of tests."""
+    return compile(text, "tests.py", "exec", _TREE, dont_inherit=True)
+
+
+def compiled(statements: list[Any]) -> Any:
+    """Statements of tests as code that counts its asserts as they are reached."""
+    stack: list[Any] = list(statements)
+    body = _with_counts(statements)
+    while stack:
+        node = stack.pop()
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, _ast.AST):
+                stack.append(value)
+            elif isinstance(value, list):
+                stack.extend(item for item in value if isinstance(item, _ast.AST))
+                if any(isinstance(item, _ast.Assert) for item in value):
+                    setattr(node, name, _with_counts(value))
+    return compile(_ast.Module(body, []), "tests.py", "exec", dont_inherit=True)
+
+
+def _with_counts(statements: list[Any]) -> list[Any]:
+    counted = []
+    for statement in statements:
+        if isinstance(statement, _ast.Assert):
+            at = {name: getattr(statement, name) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")}
+            call = _ast.Call(_ast.Name(CHECKED, _ast.Load(), **at), [], [], **at)
+            counted.append(_ast.Expr(call, **at))
+        counted.append(statement)
+    return counted
+
+
+def sides(tree: Any) -> Any:
+    """Both sides of a lone `assert left == right` as code, or None: so that a reason can show them."""
+    if len(tree.body) != 1 or not isinstance(tree.body[0], _ast.Assert):
+        return None
+    test = tree.body[0].test
+    if not (isinstance(test, _ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], _ast.Eq)):
+        return None
+    return tuple([compile(_ast.Expression(side), "tests.py", "eval", dont_inherit=True)
+                  for side in (test.left, test.comparators[0])])

@@ -1,0 +1,1 @@
+"""The sandbox on this machine: a supervisor's orders, one run's preparation and execution, and the self-test."""

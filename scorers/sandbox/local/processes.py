@@ -1,0 +1,102 @@
+"""What the kernel says about the processes of one run: which there are, and how much memory they hold together.
+
+In: /proc, seen from outside the sandbox. Used by `scorers.sandbox.local.execution` between two looks at its pipes. A
+process that ends while it is looked at is no longer counted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from contextlib import suppress
+
+HELD = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)     # not files: interpreters are shared
+SHARE = re.compile(rb"^Pss_(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
+TASKS = re.compile(rb"^Uid:\s+(\d+).*^Threads:\s+(\d+)", re.MULTILINE | re.DOTALL)
+
+
+def read(pid: int | str, name: str) -> bytes:
+    """A file of a process; empty where it has ended."""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:        # noqa: PTH123 -- fifty times a second
+            return file.read(4096)
+    except OSError:
+        return b""
+
+
+def stat_fields(pid: int | str) -> list[bytes]:
+    """Of /proc/PID/stat, from the state on: [0] state, [1] parent, [2] group, [3] session."""
+    return read(pid, "stat").rpartition(b")")[2].split()
+
+
+def all_pids() -> set[str]:
+    """Every process of the machine."""
+    return {name for name in os.listdir("/proc") if name.isdigit()}         # noqa: PTH208 -- as above
+
+
+def threads_of_user(uid: int) -> int:
+    """How many tasks a user has: what RLIMIT_NPROC compares with."""
+    found = (TASKS.search(read(pid, "status")) for pid in all_pids())
+    return sum(int(match[2]) for match in found if match and int(match[1]) == uid)
+
+
+def kill_children() -> None:
+    """End every child of this process, also those that it was given because their own parents have ended."""
+    own = str(os.getpid()).encode()
+    for pid in all_pids():
+        fields = stat_fields(pid)
+        if len(fields) > 1 and fields[1] == own:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+class Tree:
+    """The processes of one run, known by their sessions: no program can leave its own."""
+
+    def __init__(self, main_pid: int) -> None:
+        self._sessions = {str(main_pid).encode()}
+        self._others = all_pids() - {str(main_pid)}     # of the machine: looked at once, not at every look
+
+    def add_session(self, leader: int) -> None:
+        """Bubblewrap's inner process leads a session of its own."""
+        self._sessions.add(str(leader).encode())
+        self._others.discard(str(leader))
+
+    def memory_bytes(self, allowed: int) -> int:
+        """What all of them hold: their own pages and shared memory. More than `allowed` only where it really is.
+
+        At first each page counts once a process. A fork shares its pages until they are written to, but the kernel
+        takes long to say so: it walks through them all.
+        """
+        members = self._members()
+        total = sum(map(held_bytes, members))
+        return total if total <= allowed else sum(share_bytes(pid) or held_bytes(pid) for pid in members)
+
+    def tasks(self) -> int:
+        """Threads of all of them."""
+        found = (TASKS.search(read(pid, "status")) for pid in self._members())
+        return sum(int(match[2]) for match in found if match)
+
+    def _members(self) -> list[str]:
+        now = all_pids()
+        self._others &= now
+        members = []
+        for pid in now - self._others:
+            fields = stat_fields(pid)
+            # Or leads a session, as soon as it gets to it.
+            if len(fields) > 3 and (fields[3] in self._sessions or pid.encode() in self._sessions):
+                members.append(pid)
+            else:
+                self._others.add(pid)
+        return members
+
+
+def held_bytes(pid: str) -> int:
+    """Pages of a process that are no file's, shared ones too."""
+    return sum(int(kilobytes) for kilobytes in HELD.findall(read(pid, "status"))) * 1024
+
+
+def share_bytes(pid: str) -> int:
+    """The same, where a page of n processes counts 1/n; 0 where the kernel does not tell us."""
+    return sum(int(kilobytes) for kilobytes in SHARE.findall(read(pid, "smaps_rollup"))) * 1024

@@ -1,0 +1,163 @@
+"""The scorer's end of its supervisors: starting them, handing them orders, letting go of them.
+
+In: an `Order`. Out: an `Outcome`, or `SandboxUnavailable`. `scorers.sandbox.local.sandbox` keeps one `Supervisors` a
+sandbox; as many of them live as orders were given at the same time. A fork of the scorer starts its own.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from scorers.sandbox.local.execution import SETUP_S
+from scorers.sandbox.local.folders import remove_folder
+from scorers.sandbox.local.launch import Identity
+from scorers.sandbox.local.orders import Order, receive_report, send_order
+from scorers.sandbox.program import NoRoom, Outcome, SandboxUnavailable
+
+PROGRAM = ("-m", "scorers.sandbox.local.supervisor")
+GRACE_S = 10.0          # beyond the run's own deadline and its walls' setup: then the supervisor itself is stuck
+
+
+class Supervisor:
+    """One supervising process; one order at a time."""
+
+    def __init__(self, base: Path) -> None:
+        """Started. Raises OSError: no room for it."""
+        self._connection, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, *PROGRAM, str(base), str(os.getpid())],
+                    stdin=theirs.fileno(), stdout=subprocess.DEVNULL, start_new_session=True,
+                    cwd=source_root(), env=own_environment())
+            except OSError:
+                self._connection.close()
+                raise
+
+    def run(self, order: Order) -> Outcome:
+        """Have it run. Raises SandboxUnavailable; this supervisor is of no use then, if `is_alive` says so."""
+        self._connection.settimeout(order.limits.wall_s + SETUP_S + GRACE_S)
+        try:
+            send_order(self._connection, order)
+            report = receive_report(self._connection)
+        except (EOFError, OSError) as error:
+            self.end()
+            raise SandboxUnavailable(f"the sandbox's supervisor {self._process.pid} is gone: {error}") from error
+        except BaseException:           # the scorer's own deadline: this report must not be taken for the next one
+            self.end()
+            raise
+        if report.outcome is None:
+            raise (NoRoom if report.no_room else SandboxUnavailable)(report.broken)
+        return report.outcome
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can take an order."""
+        return self._connection.fileno() >= 0
+
+    def end(self) -> None:
+        """Dismiss it: it ends what it runs and itself. Kills it where it does not."""
+        self._process.terminate()           # only noted: the folder is not its to remove
+        self._connection.close()
+        try:
+            self._process.wait(timeout=GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def forget(self) -> None:
+        """In a fork of the scorer: it belongs to the parent."""
+        self._connection.close()
+        self._process.returncode = 0    # not our child: nobody to wait for
+
+
+class Supervisors:
+    """Those of one sandbox, and the folder in which it prepares programs."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[Supervisor] = []
+        self._base: Path | None = None
+        self._owner = 0
+
+    def base(self) -> Path:
+        """The folder, reachable by us and by the user that programs run as; removed when we end, however we end.
+
+        Raises:
+            SandboxUnavailable: no room for it, or for who watches over it.
+        """
+        with self._lock:
+            if self._owner != os.getpid():
+                for supervisor in self._idle:
+                    supervisor.forget()
+                self._idle, self._base, self._owner = [], None, os.getpid()
+            if self._base is None:
+                with unavailable("no folder for programs, or nobody to watch over it"):
+                    self._base = self._found()
+            return self._base
+
+    def _found(self) -> Path:
+        base = Path(tempfile.mkdtemp(prefix="millrace-sandbox-"))
+        try:
+            gid = Identity.choose().gid
+            if gid is not None:
+                os.chown(base, -1, gid)
+                base.chmod(0o710)
+            self._idle.append(Supervisor(base))         # watches over the folder from now on
+        except OSError:
+            remove_folder(base)
+            raise
+        return base
+
+    def run(self, order: Order) -> Outcome:
+        """Have one that is idle do it, or a new one. Raises SandboxUnavailable."""
+        base = self.base()
+        with self._lock:
+            supervisor = self._idle.pop() if self._idle else None
+        with unavailable("no process for the sandbox's supervisor"):
+            supervisor = supervisor or Supervisor(base)
+        try:
+            return supervisor.run(order)
+        finally:
+            if supervisor.is_alive:
+                with self._lock:
+                    self._idle.append(supervisor)
+
+    def close(self) -> None:
+        """End those that are idle, and remove the folder. The next order starts anew."""
+        with self._lock:
+            if self._owner != os.getpid():
+                return
+            for supervisor in self._idle:
+                supervisor.end()
+            if self._base is not None:
+                remove_folder(self._base)
+            self._idle, self._base = [], None
+
+
+@contextmanager
+def unavailable(what: str) -> Iterator[None]:
+    """The machine's own failures, no room or no more processes, as SandboxUnavailable, or its NoRoom."""
+    try:
+        yield
+    except OSError as error:
+        kind = NoRoom if error.errno in NoRoom.ERRORS else SandboxUnavailable
+        raise kind(f"{what}: {error}") from error
+
+
+def source_root() -> Path:
+    """Where `scorers` is imported from: `-m` finds it there, whatever the scorer's own working folder is."""
+    return Path(__file__).resolve().parents[3]
+
+
+def own_environment() -> dict[str, str]:
+    """The supervisor needs none of the scorer's secrets."""
+    return {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR", "PYTHONPATH") if name in os.environ}

@@ -1,0 +1,58 @@
+"""The process between a scorer and the programs that it runs: `python -m scorers.sandbox.local.supervisor BASE PID`.
+
+In: orders, on the socket that is its standard input. Out: a report each. Started once by
+`scorers.sandbox.local.sandbox` and used for many runs. It exists because forks should come from a small process with
+one thread, and because somebody must be left to clean up when the scorer is killed with -9: then the socket closes, and
+this process ends the run, removes the folder of all prepared programs and is gone. SIGTERM before that says that the
+scorer lives on and needs the folder. When this process is killed itself, the kernel ends the program (PR_SET_PDEATHSIG,
+and with bubblewrap's inner process all in its namespace), and the scorer sees a broken connection.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from scorers.sandbox.local.execution import Execution, ScorerGone
+from scorers.sandbox.local.folders import remove_folder
+from scorers.sandbox.local.launch import Identity
+from scorers.sandbox.local.orders import Report, receive_order, send_report
+from scorers.sandbox.program import NoRoom
+from scorers.sandbox.walls.landlock import libc
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def main(argv: list[str]) -> int:
+    """Serve until the scorer is gone or lets go."""
+    base, scorer = Path(argv[0]), int(argv[1])
+    connection = socket.socket(fileno=os.dup(0))
+    nothing = os.open("/dev/null", os.O_RDWR)
+    os.dup2(nothing, 0)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)          # orphans of a run become ours, to be waited for
+    signal.signal(signal.SIGINT, signal.SIG_IGN)            # of a terminal: the scorer decides
+    identity = Identity.choose()
+    dismissals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: dismissals.append(number))
+    try:
+        scorer_fd = os.pidfd_open(scorer)
+        while True:
+            order = receive_order(connection)
+            try:
+                report = Execution(order, base=base, identity=identity,
+                                   gone_fds=(connection.fileno(), scorer_fd)).run()
+            except OSError as error:                        # no more processes, descriptors or disk: not the program's
+                report = Report(outcome=None, broken=f"the sandbox could not be set up: {error}",
+                                no_room=error.errno in NoRoom.ERRORS)
+            send_report(connection, report)
+    except (EOFError, ConnectionError, ProcessLookupError, ScorerGone):
+        if not dismissals:                                  # killed, or forgetful: what it prepared is nobody's
+            remove_folder(base)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

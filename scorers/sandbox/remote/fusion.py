@@ -1,0 +1,278 @@
+"""Programs run by servers that speak SandboxFusion's HTTP API: SandboxFusion itself, or `python -m scorers sandbox`.
+
+In: a `Program`. Out: an `Outcome`, as every `scorers.sandbox.program.Sandbox`. Used by the scorers' processes, from any
+thread. A refused connection, a time-out, a 5xx, `SandboxError`, a reply that is not to be understood: the server is in
+doubt (see `scorers.sandbox.remote.servers`) and the call goes to another one; with none left it raises
+`SandboxUnavailable`. None of these is ever an outcome.
+
+What SandboxFusion's fields blur is settled like this (our own server says exactly how a run ended):
+- A return code of SIGKILL or SIGTERM may be the program's own doing (out of memory, too) or somebody else's. The
+  program is run again, elsewhere if there is another server, and the second run counts.
+- SandboxFusion sets RLIMIT_STACK to `memory_limit_MB` too, a thread's stack is as large by default, and so no thread
+  starts; node maps more than any sensible limit at once. There, a program that could not start a thread is run again
+  without the limit, and JavaScript is always run without it: the server's own container is what holds then.
+- SandboxFusion reads an output while the program runs only as far as its buffers go: over 128 KiB it may come back cut,
+  or the program hangs until its time is up. That is `max_output_bytes` there, and more on standard output ends a run.
+- A call compiles and runs. So nobody knows whether a program compiles before its first run, which says so.
+- Its walls are its operator's: nothing here proves that a program can't get out.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+import httpx
+
+from scorers.sandbox.local.disk_space import compiler_without_room
+from scorers.sandbox.program import (
+    Ending,
+    Language,
+    Limits,
+    Outcome,
+    Program,
+    ProgramTooLarge,
+    SandboxMissing,
+    SandboxUnavailable,
+)
+from scorers.sandbox.remote.exchange import Busy, Refused, compile_failed, post_run
+from scorers.sandbox.remote.outcome import WHOLE_OUTPUT_BYTES, for_fusion, outcome_of, seconds_of
+from scorers.sandbox.remote.probe import PROBE_S, Probe, python_version
+from scorers.sandbox.remote.servers import Server, ServerPool, ServerTrouble
+from scorers.sandbox.wire import LANGUAGE_NAMES, MAX_TIMEOUT_S, RunRequest
+
+MARGIN_S: Final = 10.0                      # beyond a program's own limits: the way, the queue, the walls
+PATIENCE_S: Final = 20.0                    # for a server, when none is ready or all are busy
+REPLY_BYTES: Final = 80 << 20               # of JSON: both outputs of the largest run, escaped, and once more in base64
+IDLE_S: Final = 2.0                         # that a connection is kept; uvicorn closes its side after 5
+KILLS: Final = frozenset({-9, -15, 137, 143})       # SIGKILL and SIGTERM, as Python and as a shell report them
+NO_THREADS: Final = (b"can't start new thread", b"Resource temporarily unavailable")
+
+
+class FusionSandbox:
+    """Several servers as one sandbox."""
+
+    name = "fusion"
+    languages = frozenset(Language)
+    max_wall_s = MAX_TIMEOUT_S
+
+    def __init__(self, urls: Sequence[str], *, patience_s: float = PATIENCE_S, margin_s: float = MARGIN_S) -> None:
+        """Contact nobody yet.
+
+        Args:
+            urls: the servers: a URL, `host:port` or a host each; the port of a bare host is 8080.
+            patience_s: how long a call waits for a server when none is ready, or all are busy.
+            margin_s: how long a server may take beyond the program's own limits before it is in doubt.
+        Raises:
+            SandboxMissing: no address, or one that can't be used.
+        """
+        self._patience_s = patience_s
+        self._margin_s = margin_s
+        self._urls = tuple(urls)
+        self._pool = ServerPool(urls, self._probe, patience_s=patience_s)
+        self._http: httpx.Client | None = None
+        self._owner = os.getpid()               # whose connections, locks and threads all of this is
+        self._is_open = True
+        self._version: str | None = None        # asked once, so that it is the same in every score
+        self._lock = threading.Lock()
+
+    @property
+    def version(self) -> str:
+        """What the servers run Python with: `python=3.11.2`; several where they differ, unknown until one answers."""
+        if self._version is None:
+            self._open().meet()
+            versions = sorted({server.version for server in self._pool.servers if server.version})
+            if not versions:
+                return "python=unknown"
+            self._version = "python=" + ",".join(versions)
+        return self._version
+
+    @property
+    def max_output_bytes(self) -> int:
+        """Of one stream: SandboxFusion carries less than our server. Raises SandboxUnavailable: none ever answered."""
+        pool = self._open()
+        if not any(server.version for server in pool.servers):
+            pool.probe_all()
+        are_ours = all(server.is_ours for server in pool.servers if server.version)
+        return Limits().output_bytes if are_ours else WHOLE_OUTPUT_BYTES
+
+    @contextmanager
+    def prepare(self, program: Program) -> Iterator[FusionProgram]:
+        """Make a program ready. A server keeps nothing between two calls: it compiles at each run."""
+        yield FusionProgram(self, program)
+
+    def self_test(self) -> None:
+        """Probe every server; one that fails is left out. Raises SandboxUnavailable where all do.
+
+        Whether a program can get out of them is not asked: their walls are their operator's.
+        """
+        self._open().probe_all()
+
+    def close(self) -> None:
+        """Close the connections; none is opened until it is used again."""
+        if self._owner != os.getpid():
+            return
+        with self._lock:
+            http, self._http, self._is_open = self._http, None, False
+        if http is not None:
+            http.close()
+
+    def call(self, request: RunRequest, limits: Limits, *, rather_not: Sequence[Server] = ()) -> Answer:
+        """Have one of the servers run a program; another one where that fails.
+
+        Raises:
+            SandboxUnavailable: none did.
+            SandboxMissing: none takes such a program; ProgramTooLarge where only its size is why.
+        """
+        pool = self._open()
+        failed: list[Server] = []
+        reasons: list[str] = []
+        refusals: list[Refused] = []
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            try:
+                with pool.lend(without=failed, rather_not=rather_not) as server:
+                    try:
+                        answer = self._ask(server, request, limits)
+                        pool.trust(server)
+                        return answer
+                    except Busy as busy:
+                        pool.rest(server, busy.seconds)
+                        if time.monotonic() < deadline:
+                            continue
+                        reason = f"busy for {self._patience_s:g} s"
+                    except Refused as refused:
+                        refusals.append(refused)
+                        reason = str(refused)
+                    except ServerTrouble as trouble:
+                        reason = str(trouble)
+                        pool.doubt(server, reason)
+                    failed.append(server)
+                    reasons.append(f"{server.url}: {reason}")
+            except SandboxUnavailable as error:
+                if len(refusals) == len(pool.servers):
+                    kind = ProgramTooLarge if all(refused.is_size for refused in refusals) else SandboxMissing
+                    raise kind(f"no sandbox server takes this program: {'; '.join(reasons)}") from None
+                raise SandboxUnavailable("; ".join([*reasons, str(error)])) from None
+
+    def _ask(self, server: Server, request: RunRequest, limits: Limits) -> Answer:
+        sent = request if server.is_ours else for_fusion(request)
+        compile_s = request.compile_timeout if request.language == "cpp" else 0.0
+        began = time.monotonic()
+        reply = post_run(self._client(), server.url, sent, timeout_s=request.run_timeout + compile_s + self._margin_s,
+                         max_bytes=REPLY_BYTES)
+        took_s = time.monotonic() - began
+        is_compiler = compile_failed(reply)
+        result = reply.compile_result if is_compiler else reply.run_result
+        if result is None:
+            raise ServerTrouble("a reply without a result")
+        try:
+            outcome = outcome_of(result, limits, is_ours=server.is_ours)
+        except ValueError as error:
+            raise ServerTrouble(f"no reply of this API: {error}") from None
+        if is_compiler and compiler_without_room(outcome.stderr):
+            raise ServerTrouble("no room for a compiler on its disk")
+        outcome = replace(outcome, seconds=seconds_of(reply, took_s))
+        if is_compiler:
+            outcome = replace(outcome, detail=f"it does not compile: {outcome.detail}")
+        return Answer(server, outcome, is_compiler)
+
+    def _probe(self, server: Server) -> None:
+        """Ask for what only a run can know. Raises ServerTrouble where the answer is another one."""
+        probe = Probe()
+        try:
+            reply = post_run(self._client(), server.url, probe.request, max_bytes=1 << 20,
+                             timeout_s=PROBE_S + self._margin_s)
+        except (Refused, Busy) as error:
+            raise ServerTrouble(f"it does not take its probe: {error}") from None
+        if trouble := probe.trouble(reply):
+            raise ServerTrouble(trouble)
+        server.is_ours = reply.run_result is not None and reply.run_result.ending is not None
+        server.version = python_version(reply)
+
+    def _open(self) -> ServerPool:
+        """For a new use, closed or not.
+
+        In a fork all is made anew: the connections are the parent's, as the replies on them are, and its threads, one
+        of which may hold a lock, are not there.
+        """
+        if self._owner != os.getpid():
+            self._pool = ServerPool(self._urls, self._probe, patience_s=self._patience_s)
+            self._http, self._lock, self._owner = None, threading.Lock(), os.getpid()
+        with self._lock:
+            self._is_open = True
+        return self._pool
+
+    def _client(self) -> httpx.Client:
+        with self._lock:
+            if not self._is_open:               # a probe that was begun before, or another thread's call
+                raise ServerTrouble("the sandbox was closed")
+            if self._http is None:
+                limits = httpx.Limits(max_connections=None, keepalive_expiry=IDLE_S)
+                self._http = httpx.Client(limits=limits)
+            return self._http
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server says of one run."""
+
+    server: Server
+    outcome: Outcome
+    is_compiler: bool           # the program did not run: the compiler's outcome
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether somebody else may have ended it."""
+        return not self.server.is_ours and (self.outcome.exit_code in KILLS or (
+            self.is_compiler and b"Killed signal" in self.outcome.stderr))
+
+
+class FusionProgram:
+    """A program that is sent anew with every run."""
+
+    def __init__(self, sandbox: FusionSandbox, program: Program) -> None:
+        self._sandbox = sandbox
+        self._program = program
+        self.failure: Outcome | None = None     # the compiler's refusal, once a run has met it
+        self.compiler_s = 0.0
+
+    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
+        """Run it once on one of the servers. Raises as `scorers.sandbox.program.Prepared.run`."""
+        if self.failure is None:
+            answer = self._settle(stdin, limits or Limits())
+            if not answer.is_compiler or answer.outcome.ending is not Ending.EXITED:    # over a limit: again next time
+                return answer.outcome
+            self.failure = answer.outcome
+        return self.failure
+
+    def _settle(self, stdin: bytes, limits: Limits) -> Answer:
+        """Run it, and once more where the first run does not settle whose doing its end was."""
+        limits = replace(limits, wall_s=min(limits.wall_s, MAX_TIMEOUT_S))
+        request = self._request(stdin, limits)
+        answer = self._sandbox.call(request, limits)
+        if answer.is_doubtful:
+            return self._sandbox.call(request, limits, rather_not=[answer.server])
+        if not answer.server.is_ours and any(
+                said in stream for said in NO_THREADS for stream in (answer.outcome.stdout, answer.outcome.stderr)):
+            return self._sandbox.call(request.model_copy(update={"memory_limit_MB": -1}), limits)
+        return answer
+
+    def _request(self, stdin: bytes, limits: Limits) -> RunRequest:
+        program = self._program
+        try:
+            text = stdin.decode()
+        except UnicodeDecodeError as error:
+            raise SandboxMissing(f"SandboxFusion's API carries inputs as UTF-8 only: {error}") from None
+        return RunRequest(
+            code=program.source.decode(errors="replace"),       # an answer's: whatever it holds, it is run
+            stdin=text, language=LANGUAGE_NAMES[program.language],
+            compile_timeout=min(program.compile_s, MAX_TIMEOUT_S), run_timeout=limits.wall_s,
+            memory_limit_MB=-(-limits.memory_bytes >> 20),
+            files={path: base64.b64encode(content).decode() for path, content in program.files.items()})

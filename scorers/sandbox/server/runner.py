@@ -1,0 +1,130 @@
+"""One process of the sandbox service, which has programs run one at a time: `python -m scorers.sandbox.server.runner`.
+
+In: a `RunRequest` as length-prefixed JSON on standard input. Out: a `RunReply`, likewise, on standard output. Started
+by `scorers.sandbox.server.runners`, which ends it with its program when a client goes away; a process can be ended
+while it waits, a thread can't. SIGUSR1 unwinds the run that it is at, so that nothing of it stays; SIGTERM, which a
+service manager sends to all processes of a service, does not: the service decides. It dies with its parent.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import signal
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import BinaryIO, Final
+
+from config.logs import set_up_logging
+from config.scorers import ScorersConfig
+from scorers.sandbox.choice import build_sandbox
+from scorers.sandbox.program import (
+    CROWDED,
+    Ending,
+    Limits,
+    Outcome,
+    Program,
+    Sandbox,
+    SandboxMissing,
+    SandboxUnavailable,
+)
+from scorers.sandbox.wire import LANGUAGES, CommandResult, RunReply, RunRequest, to_result
+
+LENGTH: Final = struct.Struct("!I")     # before each JSON text: its length in bytes
+END: Final = signal.SIGUSR1             # give up the run, and leave
+
+
+def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
+    """Run one program. What the machinery does comes back as SandboxError, never as a result."""
+    files = {path: base64.b64decode(content) for path, content in request.files.items() if content is not None}
+    program = Program(language=LANGUAGES[request.language], source=request.code.encode(), files=files,
+                      packages=("pytest",) if request.language == "python" else ())
+    default = Limits()
+    memory_bytes = request.memory_limit_MB << 20 if request.memory_limit_MB > 0 else default.memory_bytes
+    limits = Limits(wall_s=request.run_timeout, memory_bytes=memory_bytes)
+    try:
+        with ExitStack() as stack:
+            with _deadline(request.compile_timeout if request.language == "cpp" else None):
+                prepared = stack.enter_context(sandbox.prepare(program))
+                failure = prepared.failure
+            if failure is not None:
+                return RunReply(status="Failed", compile_result=to_result(failure))
+            outcome = prepared.run((request.stdin or "").encode(), limits)
+    except _TooLong:
+        sandbox.close()             # it was interrupted somewhere: what it holds is not to be trusted
+        late = CommandResult(status="TimeLimitExceeded", execution_time=request.compile_timeout, stdout="", stderr="",
+                             ending=Ending.TIME, detail=f"{request.compile_timeout:g} s of the compiler's time")
+        return RunReply(status="Failed", compile_result=late)
+    except (SandboxUnavailable, SandboxMissing, OSError, ValueError) as error:       # one request, not this process
+        return RunReply(status="SandboxError", message=f"{type(error).__name__}: {error}")
+    if outcome.is_crowded:              # whether the program suffered from it is not known here: a harness ends well
+        return RunReply(status="SandboxError", message=CROWDED)
+    return RunReply(status="Success" if _succeeded(outcome) else "Failed", run_result=to_result(outcome))
+
+
+class _TooLong(Exception):
+    """The compiler's time is over."""
+
+
+@contextmanager
+def _deadline(seconds: float | None) -> Iterator[None]:
+    """Raise _TooLong here, in the main thread, when the time is over; None: never."""
+    if seconds is None:
+        yield
+        return
+
+    def ring(_number: int, _frame: FrameType | None) -> None:
+        raise _TooLong
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _succeeded(outcome: Outcome) -> bool:
+    return outcome.ending is Ending.EXITED and outcome.exit_code == 0
+
+
+def main() -> int:
+    """Answer requests until standard input ends."""
+    source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)                    # the two pipes belong to the service, whatever a library prints
+    os.dup2(2, 1)
+    set_up_logging("sandbox-runner", level=logging.ERROR)       # the service has said what it has to say
+    signal.signal(END, _leave)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    sandbox = build_sandbox(ScorersConfig.model_validate({"sandbox": sys.argv[1]}))
+    try:
+        while (request := _read(source)) is not None:
+            reply = run_request(sandbox, request).model_dump_json().encode()
+            sink.write(LENGTH.pack(len(reply)) + reply)
+            sink.flush()
+    finally:
+        sandbox.close()
+    return 0
+
+
+def _read(source: BinaryIO) -> RunRequest | None:
+    head = source.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    (length,) = LENGTH.unpack(head)
+    return RunRequest.model_validate(json.loads(source.read(length)))
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    signal.signal(END, signal.SIG_IGN)          # once: the way out is not interrupted
+    sys.exit(128 + END)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Questions answered by search: Search-R1's exact match."""

@@ -1,0 +1,95 @@
+"""What served models have said, so that the same answer to the same prompt is judged once.
+
+In: the name of a question, a hash of model, prompt and answer. Out: the reply, if there is one. `SharedReplies` keeps
+them in Redis for all workers of a run, `OwnReplies` in this process. A cache that can't be read or written is as good
+as empty: nothing waits for it.
+
+The replies of some hours lie in a few hashes, which go as a whole: a key for each reply would slow down everybody who
+looks for a run's keys.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from typing import Any, Final, Protocol
+
+import redis
+
+from scorers.served_model.concurrency_limits import Shared
+
+log = logging.getLogger(__name__)
+
+PERIOD_S: Final = 6 * 3600              # a reply is kept for at least one, and for less than two
+MOST_OWN: Final = 10_000                # replies of one process
+
+
+class Replies(Protocol):
+    """Where replies are kept. For any thread."""
+
+    def find(self, name: str) -> bytes | None:
+        """The reply of that name; None where there is none, or nobody can say."""
+        ...
+
+    def keep(self, name: str, reply: bytes) -> None:
+        """Keep it for a while. Never fails."""
+        ...
+
+
+class SharedReplies:
+    """Kept in Redis, for all workers of a run."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._client = shared.link.client
+        self._keys = shared.keys
+
+    def find(self, name: str) -> bytes | None:
+        """See `Replies`."""
+        try:
+            with self._client.pipeline(transaction=False) as pipe:
+                for age in (0, 1):
+                    pipe.hget(self._place(name, age), name)
+                found: list[Any] = pipe.execute()
+        except redis.RedisError as error:
+            log.warning("reply_not_looked_up error=%s", error)
+            return None
+        return next((reply for reply in found if reply is not None), None)
+
+    def keep(self, name: str, reply: bytes) -> None:
+        """See `Replies`."""
+        place = self._place(name, 0)
+        try:
+            with self._client.pipeline(transaction=False) as pipe:
+                pipe.hset(place, name, reply)
+                pipe.expire(place, 2 * PERIOD_S)
+                pipe.execute()
+        except redis.RedisError as error:           # Redis' memory is full, say
+            log.warning("reply_not_kept error=%s", error)
+
+    def _place(self, name: str, age: int) -> str:
+        """The hash of a reply that was kept in this period, or `age` periods ago. Sixteen each: none is large."""
+        return self._keys(f"replies:{int(time.time() // PERIOD_S) - age}:{name[0]}")
+
+
+class OwnReplies:
+    """Kept here; the one that nobody has asked for longest goes first."""
+
+    def __init__(self) -> None:
+        self._replies: OrderedDict[str, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, name: str) -> bytes | None:
+        """See `Replies`."""
+        with self._lock:
+            if name in self._replies:
+                self._replies.move_to_end(name)
+            return self._replies.get(name)
+
+    def keep(self, name: str, reply: bytes) -> None:
+        """See `Replies`."""
+        with self._lock:
+            self._replies[name] = reply
+            while len(self._replies) > MOST_OWN:
+                self._replies.popitem(last=False)

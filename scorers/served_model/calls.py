@@ -1,0 +1,174 @@
+"""A question to a served model: from the cache, or by a call to one of its servers after the other.
+
+In: messages. Out: a reply. Run by `scorers.served_model.client` on its loop, any number of questions side by side. Each
+exchange with a server is one call of the shared limits; between two of them a question holds none.
+
+- A server that fails is not asked the same again: the next one is, and when none is left, `EndpointUnavailable`.
+- One that nobody answers at is tried again for `timeout_s`, with doubled pauses: it may be about to start.
+- One that is busy is left alone as it asks, which costs no attempt, for `BUSY_S` at most.
+- A time-out begins with its call, not with the wait for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import msgpack
+
+from broker.errors import Permanent, PipelineError, Retryable
+from config.endpoint import EndpointConfig
+from scorers.served_model.admission import Gate
+from scorers.served_model.cache import Replies
+from scorers.served_model.hosts import Host, Hosts
+from scorers.served_model.wire import UNENDED, Busy, EndpointMisused, HostAway, HostTrouble, Reply, Wire
+
+T = TypeVar("T")
+
+BUSY_S = 300.0                                  # that all servers may be busy for one question
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0       # before servers that nobody answers at are tried again
+NO_ADDRESS: Final = "no address of a served model: set `urls` of the task's endpoint"
+HITS, MISSES = "cache_hits", "cache_misses"
+
+
+class EndpointUnavailable(Retryable):
+    """No server has answered; the message names each and its trouble."""
+
+
+class Calls:
+    """What questions have in common."""
+
+    def __init__(self, config: EndpointConfig, wire: Wire, hosts: Hosts, gate: Gate, replies: Replies, *,
+                 count: Callable[[str], None]) -> None:
+        """`count` is told of HITS and MISSES of the cache."""
+        self._model = config.model                  # once it is known
+        self._config = config
+        self._wire = wire
+        self._hosts = hosts
+        self._gate = gate
+        self._replies = replies
+        self._count = count
+        self._naming: asyncio.Task[str] | None = None
+
+    async def reply(self, messages: Sequence[Mapping[str, str]], key: str | None, *, anew: bool = False) -> Reply:
+        """What the model says.
+
+        Args:
+            messages: of the chat.
+            key: the text by which the cache knows the question; None: the messages themselves.
+            anew: whatever has been said before.
+        Raises:
+            Retryable: see `scorers.served_model.client`; Permanent likewise.
+        """
+        model = self._model or await self._name_model()
+        settings = {"model": model, "max_tokens": self._config.max_tokens, "temperature": self._config.temperature}
+        name = _digest([settings, list(messages) if key is None else key])
+        if self._config.cache and not anew:
+            kept = _unpacked(await asyncio.to_thread(self._replies.find, name))
+            self._count(MISSES if kept is None else HITS)
+            if kept is not None:
+                return kept
+        whole = [{part: _whole(text) for part, text in message.items()} for message in messages]
+        body = json.dumps({**settings, "messages": whole, "stream": False}).encode("ascii")
+        reply = await self._fail_over(partial(self._wire.complete, body=body))
+        if self._config.cache and reply.text not in {"", UNENDED}:      # which the server's settings may have made
+            await asyncio.to_thread(self._replies.keep, name, _packed(reply))
+        return reply
+
+    async def _name_model(self) -> str:
+        """The only model that is served; all who wait for its name wait for one question."""
+        if self._naming is None or self._naming.done():
+            self._naming = asyncio.create_task(self._only_model())
+        return await asyncio.shield(self._naming)
+
+    async def _only_model(self) -> str:
+        names = await self._fail_over(self._wire.models)
+        if len(names) != 1:
+            served = ", ".join(names) or "none"
+            raise EndpointMisused(f"{self._hosts.all[0].url}: set `model` of the endpoint; it serves {served}")
+        self._model = names[0]
+        return names[0]
+
+    async def _fail_over(self, exchange: Callable[[str], Awaitable[T]]) -> T:
+        """Have one of the servers do it."""
+        if not self._hosts.all:
+            raise EndpointMisused(NO_ADDRESS)
+        failed: dict[Host, PipelineError] = {}      # and not to be asked this again
+        away: dict[Host, PipelineError] = {}        # to be asked again after a pause
+        pause_s, began, busy_since = FIRST_PAUSE_S, 0.0, 0.0
+        while True:
+            if not (candidates := [host for host in self._hosts.all if host not in failed and host not in away]):
+                if not away or time.monotonic() - began > self._config.timeout_s:
+                    raise _verdict([*failed.values(), *away.values()])
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                away.clear()
+                continue
+            busy_since = await self._wait_for_rest(candidates, busy_since)
+            async with self._gate.call():
+                with self._hosts.lend(candidates) as host:
+                    if host is None:
+                        continue
+                    began = began or time.monotonic()
+                    try:
+                        done = await exchange(host.url)
+                        self._hosts.trust(host)
+                        return done
+                    except Busy as busy:
+                        busy_since = busy_since or time.monotonic()
+                        self._hosts.rest(host, busy.seconds)
+                    except HostAway as error:
+                        away[host] = error
+                        self._hosts.doubt(host, str(error))
+                    except (HostTrouble, EndpointMisused) as error:
+                        failed[host] = error
+                        self._hosts.doubt(host, str(error))
+
+    async def _wait_for_rest(self, hosts: Sequence[Host], since: float) -> float:
+        """Wait until one of them may be asked, `since` when one was first busy. Returns that; 0: none has been."""
+        now = time.monotonic()
+        until = max(now, min(host.rests_until for host in hosts))
+        since = since or (now if until > now else 0.0)
+        if since and until - since > BUSY_S:
+            urls = " and ".join(host.url for host in hosts)
+            raise EndpointUnavailable(f"{urls}: too many requests (HTTP 429) for {now - since:.0f} s, and wants to be "
+                                      f"left alone for {until - now:.0f} s more")
+        await asyncio.sleep(until - now)
+        return since
+
+
+def _verdict(errors: Sequence[PipelineError]) -> PipelineError:
+    """Of all servers together: nobody needs to act while one of them may get well."""
+    kind = EndpointMisused if all(isinstance(error, Permanent) for error in errors) else EndpointUnavailable
+    return kind("; ".join(map(str, errors)))
+
+
+def _whole(text: str) -> str:
+    """The text without halves of surrogate pairs, which are no characters: vLLM refuses a question with one."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _digest(question: Any) -> str:
+    return hashlib.sha256(json.dumps(question, sort_keys=True).encode("ascii")).hexdigest()
+
+
+def _packed(reply: Reply) -> bytes:
+    """For the cache. A model may break off within a character that JSON writes as two halves."""
+    packed: bytes = msgpack.packb([reply.text, reply.finish_reason], unicode_errors="surrogatepass")
+    return packed
+
+
+def _unpacked(kept: bytes | None) -> Reply | None:
+    """A reply out of the cache; None where it is none of this version."""
+    if kept is None:
+        return None
+    try:
+        text, finish_reason = msgpack.unpackb(kept, unicode_errors="surrogatepass")
+    except (ValueError, TypeError, msgpack.UnpackException):
+        return None
+    return Reply(text, finish_reason, cached=True)

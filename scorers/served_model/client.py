@@ -1,0 +1,142 @@
+"""A served model, for scorers that ask one: judges and rubric models.
+
+In: messages, from a scorer's one thread. Out: a future of the reply, at once: calls run side by side on a loop in a
+thread of its own, so that one worker keeps dozens of them under way while it scores. What all workers of a run may do
+together is counted in Redis (`Shared`); without a run, in this process. A failure of the machinery is the future's
+exception, never a reply: `Retryable`, or `Permanent` where a person has to act.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final
+
+from broker.errors import PipelineError, Retryable
+from config.endpoint import EndpointConfig
+from config.loading import api_key
+from scorers.served_model.admission import Gate
+from scorers.served_model.cache import OwnReplies, Replies, SharedReplies
+from scorers.served_model.calls import Calls, EndpointUnavailable
+from scorers.served_model.concurrency_limits import Ask, Grant, Limits, OwnLimits, Shared, SharedLimits, Terms
+from scorers.served_model.hosts import Hosts
+from scorers.served_model.wire import EndpointMisused, Reply, RequestRefused, Wire
+
+__all__ = ["Endpoint", "EndpointMisused", "EndpointUnavailable", "Reply", "RequestRefused", "Shared",
+           "has_failed", "seconds_of"]
+
+LEASE_MARGIN_S: Final = 5.0         # from the latest end of a call to the end of its lease
+REDIS_THREADS: Final = 4            # that ask Redis for the loop
+CLOSE_S: Final = 5.0
+
+
+class Endpoint:
+    """One endpoint. Its thread begins with the first question, and again after `close`. For one thread."""
+
+    def __init__(self, config: EndpointConfig, shared: Shared | None = None) -> None:
+        """Nothing is contacted here."""
+        self._config = config
+        self._limits: Limits = OwnLimits() if shared is None else SharedLimits(shared)
+        self._replies: Replies = OwnReplies() if shared is None else SharedReplies(shared)
+        self._session: _Session | None = None
+        self._counting = threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    def ask(self, messages: Sequence[Mapping[str, str]], key: str | None = None, *,
+            anew: bool = False) -> Future[Reply]:
+        """Have the model answer. Returns at once.
+
+        Args:
+            messages: of the chat, `role` and `content` each.
+            key: the text by which the cache knows this question, say that of the messages without their nonce; None:
+                the messages themselves.
+            anew: whatever it has said before: the question is whether it answers.
+        Returns:
+            a future that has a deadline of its own: however the servers behave, it ends. It raises
+            Retryable: no server has answered, each was busy or nobody lets a call begin, for too long.
+            RequestRefused: a `Permanent`: this one question is not taken, it is too long for the model, say.
+            Permanent: the model, the key or an address is wrong.
+        """
+        if self._session is None:
+            self._session = _Session(self._config, self._limits, self._replies, self._count)
+        return self._session.ask(messages, key, anew=anew)
+
+    def take_counts(self) -> Mapping[str, int]:
+        """Hits and misses of the cache since the last call, by their names in `broker.monitoring.counters.ScorerStats`."""
+        with self._counting:
+            counts, self._counts = self._counts, Counter()
+        return counts
+
+    def close(self) -> None:
+        """Break off what is under way: its futures are cancelled."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def _count(self, what: str) -> None:
+        with self._counting:
+            self._counts[what] += 1
+
+
+def seconds_of(call: Future[Reply]) -> float:
+    """What the server took for a call that has ended: not its wait for a turn, and nothing where it was none."""
+    return call.result().seconds if call.exception() is None else 0.0
+
+
+def has_failed(call: Future[Any]) -> bool:
+    """Whether it is over and nobody knows why it should not succeed the next time."""
+    return call.done() and (call.cancelled() or isinstance(call.exception(), Retryable))
+
+
+class _Session:
+    """From the first question to `close`: a loop, its thread, and all that lives on it."""
+
+    def __init__(self, config: EndpointConfig, limits: Limits, replies: Replies, count: Callable[[str], None]) -> None:
+        hosts = Hosts(config.urls)
+        terms = Terms(urls=tuple(host.url for host in hosts.all), concurrency=config.concurrency,
+                      requests_per_minute=config.requests_per_minute, lease_s=config.timeout_s + LEASE_MARGIN_S)
+
+        def exchange(ask: Ask) -> Awaitable[Grant]:
+            return asyncio.to_thread(limits.exchange, terms, ask)
+
+        self._gate = Gate(exchange, f"one of {config.concurrency} calls at once to {' '.join(terms.urls)}")
+        self._wire = Wire(api_key(config.key_variable), timeout_s=config.timeout_s)
+        self._calls = Calls(config, self._wire, hosts, self._gate, replies, count=count)
+        self._questions: set[asyncio.Task[Reply]] = set()
+        self._stop = asyncio.Event()
+        is_ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._live(is_ready)), name="endpoint", daemon=True)
+        self._thread.start()
+        is_ready.wait()
+
+    def ask(self, messages: Sequence[Mapping[str, str]], key: str | None, *, anew: bool) -> Future[Reply]:
+        """From another thread."""
+        return asyncio.run_coroutine_threadsafe(self._answer(messages, key, anew=anew), self._loop)
+
+    def close(self) -> None:
+        """From another thread."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(CLOSE_S)
+
+    async def _answer(self, messages: Sequence[Mapping[str, str]], key: str | None, *, anew: bool) -> Reply:
+        question = asyncio.create_task(self._calls.reply(messages, key, anew=anew))
+        self._questions.add(question)
+        question.add_done_callback(self._questions.discard)
+        return await question
+
+    async def _live(self, is_ready: threading.Event) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(REDIS_THREADS, thread_name_prefix="endpoint redis"))
+        admitting = asyncio.create_task(self._gate.run())
+        is_ready.set()
+        await self._stop.wait()
+        for task in (*self._questions, admitting):
+            task.cancel()
+        await asyncio.gather(*self._questions, admitting, return_exceptions=True)
+        with contextlib.suppress(PipelineError, TimeoutError):      # else its calls' leases run out
+            await asyncio.wait_for(self._gate.give_back(), CLOSE_S / 2)
+        await self._wire.close()

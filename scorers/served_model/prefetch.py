@@ -1,0 +1,74 @@
+"""Scores that were begun before anybody asks for them: what lets one worker keep the calls of a whole job under way.
+
+In: what a score is made of, by a key of text and row. Out: a future of the plan, begun now or before. Used by the
+scorers that ask a served model, from one thread; what a rule has to say first is planned in a thread of its own, so
+that `begin` does not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final, Generic, TypeVar
+
+from scorers.served_model.client import has_failed
+
+MAX_BEGUN: Final = 4096             # that nobody has asked for yet; beyond, the oldest are begun anew
+Plan = TypeVar("Plan")
+
+
+class BegunCalls(Generic[Plan]):
+    """The plans of one scorer's answers.
+
+    Args:
+        call_of: the call of a plan that waits for one.
+    """
+
+    def __init__(self, call_of: Callable[[Plan], Future[Any] | None]) -> None:
+        self._call_of = call_of
+        self._begun: OrderedDict[bytes, Future[Plan]] = OrderedDict()
+        self._thread: ThreadPoolExecutor | None = None
+
+    def __len__(self) -> int:
+        """Plans that were begun and not taken."""
+        return len(self._begun)
+
+    def begin(self, key: bytes, plan: Callable[[], Plan], *, is_aside: bool) -> None:
+        """As `start`. What was begun and has failed since begins anew, beside all others."""
+        if (begun := self._begun.get(key)) is not None and self._has_failed(begun):
+            del self._begun[key]
+        self.start(key, plan, is_aside=is_aside)
+
+    def start(self, key: bytes, plan: Callable[[], Plan], *, is_aside: bool) -> Future[Plan]:
+        """The plan as it was begun, or begun now; `is_aside`: in the thread beside. Raises what `plan` raises here."""
+        if (begun := self._begun.get(key)) is None:
+            if is_aside:
+                self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="rule")
+                begun = self._thread.submit(plan)
+            else:
+                begun = Future()
+                begun.set_result(plan())
+            self._begun[key] = begun
+            while len(self._begun) > MAX_BEGUN:
+                self._begun.popitem(last=False)
+        return begun
+
+    def take(self, key: bytes, plan: Callable[[], Plan], *, is_aside: bool) -> Future[Plan]:
+        """As `start`, and forget it: who asks again begins anew."""
+        begun = self.start(key, plan, is_aside=is_aside)
+        del self._begun[key]
+        return begun
+
+    def close(self) -> None:
+        """End the thread and forget all. Before the endpoint is closed: a plan that asks it would open it again."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.shutdown(cancel_futures=True)
+        self._begun.clear()
+
+    def _has_failed(self, begun: Future[Plan]) -> bool:
+        if not begun.done() or has_failed(begun) or begun.exception() is not None:
+            return has_failed(begun)
+        call = self._call_of(begun.result())
+        return call is not None and has_failed(call)

@@ -1,0 +1,230 @@
+"""One exchange with one server of a model, by OpenAI's API.
+
+In: a server's address and the body of a request. Out: what the model said, or an error that says whose doing it is:
+the server's (`HostTrouble`: another one may do better; `HostAway`: it may be back soon), too much work (`Busy`), the
+request's own (`RequestRefused`), or the configuration's (`EndpointMisused`). Called by `scorers.served_model.calls` on
+the endpoint's loop. No message holds the key, also where a server repeats it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import ssl
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from functools import cache
+from http import HTTPStatus
+from itertools import chain
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+from pydantic import SecretStr
+
+from broker.errors import Permanent, Retryable
+from config.logs import MASK
+from scorers.text.extract import THINK_OPEN
+
+CONNECT_S: Final = 10.0
+KEEP_S: Final = 3.0                     # an idle connection; uvicorn, and so vLLM, closes it after 5
+LIST_S: Final = 10.0                    # for the names of its models
+REPLY_BYTES: Final = 4 << 20
+UNENDED: Final = THINK_OPEN             # instead of a reply, where there were thoughts and then nothing
+SAID_CHARS: Final = 300                 # of what a server says of an error
+_AWAY: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
+_THIS_REQUEST: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                                  HTTPStatus.UNPROCESSABLE_ENTITY})
+_BROKEN_OFF: Final = frozenset({"abort", "error"})      # finish reasons of vLLM and SGLang: what came is no reply
+_THOUGHTS: Final = ("reasoning", "reasoning_content")   # vLLM's name, and the one that it and others had before
+_OUT_OF_MONEY: Final = "insufficient_quota"     # OpenAI's code for a 429 that no waiting ends
+
+
+class HostTrouble(Retryable):
+    """This server did not do its work; another one may, or this one the next time."""
+
+
+class HostAway(HostTrouble):
+    """Nobody answers there: it may be about to start."""
+
+
+class RequestRefused(Permanent):
+    """This very request is not taken, wherever it is sent: too long for the model, say. Others may be."""
+
+
+class EndpointMisused(Permanent):
+    """An unknown model, a wrong key or address: every request fails until a person acts."""
+
+
+class Busy(Exception):
+    """It has too much to do: no failure, but a wish to be asked again later.
+
+    Attributes:
+        seconds: until it wants to be asked again; None: it does not say.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the model said."""
+
+    text: str                   # "" where it said nothing, UNENDED where it only thought
+    finish_reason: str | None   # "length": it was cut off
+    cached: bool = False        # it said so before
+    seconds: float = field(default=0.0, compare=False)      # of the call; none where it said so before
+
+
+class Wire:
+    """What every exchange has in common: the connections, the key and the patience. For one loop.
+
+    Each connection is a client of its own: what one client does for a request takes time by the square of its
+    connections, and at 64 of them ten times as long as the request itself.
+    """
+
+    def __init__(self, key: SecretStr | None, *, timeout_s: float) -> None:
+        """Nothing is contacted here."""
+        self._key = "" if key is None else key.get_secret_value()
+        self._timeout_s = timeout_s
+        self._idle: defaultdict[str, list[httpx.AsyncClient]] = defaultdict(list)       # by server, the last used last
+
+    async def close(self) -> None:
+        """Close the connections, once nothing runs any more."""
+        for client in chain.from_iterable(self._idle.values()):
+            await client.aclose()
+
+    async def complete(self, url: str, body: bytes) -> Reply:
+        """Have the model answer. Raises as the module says."""
+        url, started = f"{url}/chat/completions", time.monotonic()
+        found = await self._exchange("POST", url, body, self._timeout_s)
+        try:
+            choice = found["choices"][0]
+            message, finish_reason = choice["message"], choice.get("finish_reason")
+            text = UNENDED if message["content"] in (None, "") and _has_thought(message) else message["content"]
+        except (LookupError, TypeError, AttributeError):
+            raise HostTrouble(f"{url}: a reply without a message") from None
+        if not isinstance(text, str | None) or not isinstance(finish_reason, str | None):
+            raise HostTrouble(f"{url}: a reply whose message is no text")
+        if finish_reason in _BROKEN_OFF:
+            raise HostTrouble(f"{url}: the server broke its reply off ({finish_reason})")
+        return Reply(text or "", finish_reason, seconds=time.monotonic() - started)
+
+    async def models(self, url: str) -> list[str]:
+        """The names of what is served there. Raises as the module says."""
+        url = f"{url}/models"
+        found = await self._exchange("GET", url, None, LIST_S)
+        try:
+            return [str(model["id"]) for model in found["data"]]
+        except (LookupError, TypeError):
+            raise HostTrouble(f"{url}: a list of models without names") from None
+
+    async def _exchange(self, method: str, url: str, body: bytes | None, timeout_s: float) -> Any:
+        if not (self._key.isascii() and self._key.isprintable()):       # the errors that it leads to would show it
+            raise EndpointMisused(f"{url}: the key has a character that no header can carry")
+        headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {self._key}"} if self._key else {})
+        timeout = httpx.Timeout(None, connect=min(CONNECT_S, timeout_s))
+        try:
+            with self._client(url) as http:
+                async with (asyncio.timeout(timeout_s),
+                            http.stream(method, url, content=body, headers=headers, timeout=timeout) as response):
+                    data = await _read(response)
+        except TimeoutError:
+            raise HostTrouble(f"{url}: no reply within {timeout_s:g} s") from None
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise HostAway(f"{url}: no connection ({error or type(error).__name__})") from None
+        except httpx.InvalidURL as error:
+            raise EndpointMisused(f"{url}: no address ({error})") from None
+        except httpx.HTTPError as error:
+            raise HostTrouble(f"{url}: the connection broke ({error or type(error).__name__})") from None
+        if response.status_code != HTTPStatus.OK:
+            raise self._error(url, response.status_code, response.headers, data)
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            raise HostTrouble(f"{url}: a reply that is not JSON") from None
+
+    @contextmanager
+    def _client(self, url: str) -> Iterator[httpx.AsyncClient]:
+        """One that nobody else uses, with a connection to that server if there is one."""
+        idle = self._idle[urlsplit(url).netloc]
+        client = idle.pop() if idle else httpx.AsyncClient(
+            verify=_trusted(), limits=httpx.Limits(keepalive_expiry=KEEP_S))
+        try:
+            yield client
+        finally:
+            idle.append(client)
+
+    def _error(self, url: str, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
+        """What an answer other than 200 means."""
+        code, said = _said(data, self._key)
+        what = f"{url}: HTTP {status} {said}".rstrip()
+        retry_after_s = _seconds(headers.get("retry-after"))
+        if status == HTTPStatus.TOO_MANY_REQUESTS and code != _OUT_OF_MONEY:
+            return Busy(retry_after_s)
+        if status == HTTPStatus.SERVICE_UNAVAILABLE and retry_after_s is not None:
+            return Busy(retry_after_s)
+        if status in _THIS_REQUEST:
+            return RequestRefused(what)
+        if status in _AWAY:
+            return HostAway(what)
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.REQUEST_TIMEOUT:
+            return HostTrouble(what)
+        return EndpointMisused(what)
+
+
+def _has_thought(message: Mapping[str, Any]) -> bool:
+    """Whether a server that tells thoughts from the reply (vLLM's --reasoning-parser) found some."""
+    return any(isinstance(thoughts := message.get(name), str) and thoughts.strip() for name in _THOUGHTS)
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Whose certificates are believed. To read them takes longer than a call."""
+    return httpx.create_ssl_context()
+
+
+async def _read(response: httpx.Response) -> bytes:
+    data = bytearray()
+    async for piece in response.aiter_bytes():
+        data += piece
+        if len(data) > REPLY_BYTES:
+            raise HostTrouble(f"{response.url}: a reply of more than {REPLY_BYTES >> 20} MiB")
+    return bytes(data)
+
+
+def _said(data: bytes, key: str) -> tuple[str, str]:
+    """Code and message of an error without the key: those of its JSON, else the beginning of whatever it is."""
+    code, text = "", data.decode(errors="replace")
+    try:
+        error = json.loads(data)
+        error = error.get("error", error)
+        if isinstance(error, str):              # as vLLM has it for a wrong key
+            error = {"message": error}
+        code, text = str(error.get("code")), str(error.get("message") or text)
+    except (ValueError, AttributeError, RecursionError):
+        pass
+    if key:                 # before it is cut: half of a key is a secret too
+        text = text.replace(key, MASK)
+    return code, " ".join(text.split())[:SAID_CHARS]
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Of a Retry-After, a number or a date; None where it is neither, or does not ask for any time."""
+    if retry_after is None:
+        return None
+    try:
+        seconds = float(retry_after)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(retry_after).timestamp() - time.time()
+        except ValueError:
+            return None
+    return seconds if math.isfinite(seconds) and seconds > 0 else None

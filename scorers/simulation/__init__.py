@@ -1,0 +1,1 @@
+"""Programs foretold: CodeI/O and CRUXEval, decided by running the row's program in the sandbox."""

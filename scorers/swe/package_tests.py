@@ -1,0 +1,176 @@
+"""The tests of a patched package, in the sandbox.
+
+In: a row's files and test command, and the files that an answer writes. Out: which tests passed, or why none can be
+judged. The tests run in the harness's process T, the package in C beside it (`scorers.sandbox.harness`): of every
+module that does not belong to the tests, T sees stand-ins, and C is sent everything but the tests. So a patched package
+can't read or change what judges it, and success is proven by a nonce that it never holds.
+
+What belongs to the tests: files in a folder `test`, `tests` or `testing`, and those named `test_*.py` or `*_test.py`.
+An answer's changes to them do not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import scorers.sandbox.harness
+from broker.errors import BadMessage
+from scorers.code.harness import Job, Verdict, harness, new_nonce, verdict_of
+from scorers.code.rows import Harnessed
+from scorers.sandbox.program import Limits, Sandbox
+from scorers.sandbox.time_budget import Allowance
+
+COMMANDS: Final = ("`pytest FILE ...`, `python -m pytest FILE ...`, `python -m unittest FILE-OR-MODULE ...`, with no "
+                   "options but -q, -v, -x, -s and --tb=...")
+BRIDGE: Final = "swe_bridge"            # the module that C makes of package_program.py
+CASE_S: Final = 10.0                    # of one test
+OVERTIME_S: Final = 1.0                 # after the end of a run's time, for the harness to say what it knows
+HARNESS_BYTES: Final = 128 << 20        # of a run's memory, kept for the process that judges
+TEST_FOLDERS: Final = frozenset({"test", "tests", "testing"})
+RESERVED: Final = sys.stdlib_module_names | {"pytest", "_pytest", "scorers", BRIDGE}
+
+
+@dataclass(frozen=True, slots=True)
+class RepoTests:
+    """Files, and those of them that are run as tests."""
+
+    files: Mapping[str, str]
+    test_files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the tests of one state of the files said."""
+
+    passed: int
+    total: int
+    reason: str                 # of the first failure; "" where all passed
+    is_limit: bool              # whether time, memory or output ended it
+
+    @property
+    def is_all(self) -> bool:
+        """Whether there was a test and every one passed."""
+        return 0 < self.passed == self.total
+
+
+def tests_of(files: Mapping[str, str], command: object) -> RepoTests:
+    """The row's tests. Raises BadMessage naming what can't be run, and what can."""
+    if not isinstance(command, str):
+        raise BadMessage(f"`test_command` of a swe row must be text: {COMMANDS}")
+    test_files = tuple(_targets(command, files))
+    for path in test_files:
+        try:
+            ast.parse(files[path])
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise BadMessage(f"the test file {path!r} of a swe row is no Python: {error}") from error
+    if conftest := next((path for path in files if PurePosixPath(path).name == "conftest.py"), None):
+        raise BadMessage(f"a swe row with {conftest!r}: fixtures of conftest.py are not supported")
+    taken = sorted({name.partition(".")[0] for path in files for name in _modules(path)} & RESERVED)
+    if taken:
+        raise BadMessage(f"a swe row with a module named {taken[0]!r}, as one of Python's or the harness's own is")
+    return RepoTests(files, test_files)
+
+
+def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], allowance: Allowance) -> Result:
+    """Run every test file against the files with those that were written, each in a fresh sandbox.
+
+    Args:
+        sandbox: where.
+        tests: of the row.
+        written: path -> content, over the row's files; those that belong to the tests are passed over.
+        allowance: for all of them; time that the machinery loses is not charged.
+    Raises:
+        SandboxUnavailable: the machinery failed.
+    """
+    total_s = allowance.left_s
+    is_tests = {path: _belongs_to_tests(path) or path in tests.test_files for path in {**tests.files, **written}}
+    program = {path: text for path, text in {**tests.files, **written}.items() if not is_tests[path]}
+    source = f"{_text('package_program')}\ninstall({program!r}, {_roots(tests.files)!r})\n"
+    support = {parent: "" for path in tests.files if is_tests[path] for parent in _packages(path)}
+    support |= {name: text for path, text in tests.files.items() if is_tests[path] for name in _modules(path)}
+    names = sorted({name for path in tests.files if not is_tests[path] for name in _packages(path)})
+    setup = f"{_text('package_tests')}\ninstall({names!r}, {support!r}, load_module)\n"
+    cases: list[tuple[bool, str]] = []
+    with sandbox.prepare(harness(("pytest",))) as prepared:
+        for path in tests.test_files:
+            left_s = min(allowance.left_s, sandbox.max_wall_s - OVERTIME_S)
+            if left_s <= 0:
+                return _result(cases, f"{path}: {total_s:g} s of time", is_limit=True)
+            limits = Limits(wall_s=left_s + OVERTIME_S)
+            harnessed = Harnessed(cases=(), module=BRIDGE, setup=setup, pytest=tests.files[path], imports=("pytest",),
+                                  names=("load_module",))
+            job = Job(source=source, tests=harnessed, cases=(), case_s=min(CASE_S, left_s), total_s=left_s,
+                      memory_bytes=limits.memory_bytes - HARNESS_BYTES, stop=False)
+            nonce = new_nonce()
+            verdict = verdict_of(allowance.run(prepared, job.payload(nonce), limits), nonce, None)
+            cases += verdict.cases
+            if (reason := _failure(verdict)) is not None:
+                return _result(cases, f"{path}: {reason}", is_limit=verdict.is_limit)
+    return _result(cases, next((reason for is_passed, reason in cases if not is_passed), ""), is_limit=False)
+
+
+def _result(cases: list[tuple[bool, str]], failure: str, *, is_limit: bool) -> Result:
+    """The count; a run that failed as a whole has at least one test that did not pass."""
+    passed = sum(is_passed for is_passed, _ in cases)
+    return Result(passed, max(len(cases), passed + bool(failure)), failure, is_limit)
+
+
+def _failure(verdict: Verdict) -> str | None:
+    """Why the file's other tests can't pass; None where it ran to its end."""
+    return verdict.broken or verdict.stopped or (None if verdict.cases else "no test ran")
+
+
+def _targets(command: str, files: Mapping[str, str]) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise BadMessage(f"the test command {command!r} can't be read: {error}") from error
+    if words[:1] in (["python"], ["python3"]) and words[1:2] == ["-m"]:
+        words = words[2:]
+    runner, arguments = (words[0], words[1:]) if words else ("", [])
+    targets = [word for word in arguments if word not in {"-q", "-v", "-vv", "-x", "-s"} and word[:5] != "--tb="]
+    if runner == "unittest":
+        targets = [word if word.endswith(".py") else f"{word.replace('.', '/')}.py" for word in targets]
+    targets = [str(PurePosixPath(word)) for word in targets]
+    if runner not in {"pytest", "unittest"} or not targets:
+        raise BadMessage(f"the test command {command!r} can't be run; what can: {COMMANDS}")
+    for word in targets:
+        if word not in files:
+            raise BadMessage(f"the test command {command!r} names {word!r}, which is no file of the row; what can be "
+                             f"run: {COMMANDS}")
+    return targets
+
+
+def _belongs_to_tests(path: str) -> bool:
+    *folders, name = PurePosixPath(path).parts
+    return not TEST_FOLDERS.isdisjoint(folders) or (
+        name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py")))
+
+
+def _roots(files: Mapping[str, str]) -> list[str]:
+    """The folders that modules are imported from."""
+    return ["src", "."] if any(path.startswith("src/") for path in files) else ["."]
+
+
+def _modules(path: str) -> list[str]:
+    """The name by which a file is imported; none where it can't be."""
+    pure = PurePosixPath(path)
+    parts = [*pure.parts[pure.parts[0] == "src":-1], *([] if pure.name == "__init__.py" else [pure.stem])]
+    return [".".join(parts)] if pure.suffix == ".py" and parts and all(part.isidentifier() for part in parts) else []
+
+
+def _packages(path: str) -> list[str]:
+    """The name by which a file is imported, and those of the packages above it."""
+    parts = [part for name in _modules(path) for part in name.split(".")]
+    return [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
+
+
+def _text(module: str) -> str:
+    """One of the harness's modules, to be sent."""
+    return (Path(scorers.sandbox.harness.__file__).parent / f"{module}.py").read_text(encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Questions about tables: HiTab, MultiHiertt, FinQA."""

@@ -1,0 +1,1 @@
+"""Readers of answers, pure functions on text that all scorers share: extraction, LaTeX, literals, totals."""

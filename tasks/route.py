@@ -1,0 +1,189 @@
+"""From a row, in the shape in which its users have it, to the task that scores it and a canonical `verification_info`.
+
+In: a record: II-Thought's (`verification_info`, text or object), verl's (`data_source`, `reward_model.ground_truth`,
+`extra_info`), or ours (`task` beside `verification_info`). Out: the task, a key of `scorers.tasks`, and
+`{"type": ..., "answer": {...}}` of JSON's types only. Called by the learner when it reads its data and by whoever
+scores rows without a run, so that a row means the same everywhere.
+
+Nothing has a default: an unknown type, an unknown data source, an answer that no scorer could use raise `BadMessage`
+naming the known ones. What is inside an answer (are its tests text?) is the scorer's `check_row` to say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from broker.errors import BadMessage
+from config.scorers import TaskConfig, reads
+from tasks.values import UnknownType, hint, listed, shown, to_object
+from tasks.verl import of_verl
+
+TASK_OF_TYPE: Final[Mapping[str, str]] = {
+    "math": "math", "math_verifiable": "math", "gsm8k": "math", "hendrycks_math": "math", "prime_math": "math",
+    "code": "code", "code_verifiable": "code",
+    "swe": "swe", "swe_verifiable": "swe",
+    "zebra": "logic", "ordering": "logic", "graph": "logic", "arc": "logic",
+    "hitab": "table", "multihier": "table", "finqa": "table", "choice": "choice", "qa_em": "search",
+    "ifeval": "instructions", "ifbench": "instructions",
+    "livebench": "livebench",
+    "codeio": "simulation", "cruxeval": "simulation",
+    "reasoning_gym": "gym",
+    "grade": "grade", "format": "format",
+    "judge": "judge", "llm_judge": "judge", "stem_llm_judge": "judge", "math_llm_judge": "judge",
+    "rubric": "rubric", "tinyv": "tinyv",
+}
+KNOWN_SHAPES: Final = ('{"verification_info": {"type": ..., "answer": {...}}}, or '
+                       '{"data_source": ..., "reward_model": {"ground_truth": ...}}')
+
+# What an answer of each task must hold: all names of one of these.
+ANSWERS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "math": (("value",),),
+    "code": (("test_cases",), ("inputs", "outputs"), ("functional",), ("tests",), ("pytest",)),
+    "swe": (("input", "ground_truth"), ("code_context", "oracle_new_content"), ("oracle_patches",)),
+    "logic": (("value",),),
+    "table": (("value",),), "choice": (("value",),), "search": (("value",),),
+    "instructions": (("instruction_id_list", "kwargs"), ("value",)),
+    "livebench": (("value", "task"),),
+    "simulation": (("value",), ("functional", "input"), ("functional", "output")),
+    "judge": (("value",),), "tinyv": (("value",),),
+    "rubric": (("criteria",),),             # and a question, where the row has no prompt to stand for it
+    "gym": (("entry",),),
+    "grade": (("value",),),
+    "format": (),               # it has `of` instead, another row's verification_info
+}
+# What `answer.task` of a row of LiveBench may be; the rules are in `scorers.livebench.scorer`.
+LIVEBENCH_TASKS: Final = (
+    "web_of_lies_v2", "web_of_lies_v3", "house_traversal", "spatial", "zebra_puzzle",
+    "cta", "tablereformat", "tablejoin", "connections", "plot_unscrambling", "typos",
+)
+_ASKED: Final = frozenset({"judge", "rubric", "tinyv"})     # who is told the question
+_BY_PATH: Final = ("code_context", "oracle_new_content", "oracle_patches", "files")     # objects keyed by file names
+
+
+def route(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig] | None = None) -> tuple[str, dict[str, Any]]:
+    """The task that scores `record`, and its canonical verification_info.
+
+    Args:
+        record: one row; keys other than those above are not looked at, but for the chat in `messages` or `prompt`,
+            which a judge or a rubric model is told as the question.
+        tasks: the run's `scorers.tasks`. A type or a data source that is the name of a task belongs to that task, and
+            one that a custom scorer judges keeps its answer as it is. None: the types of this version alone.
+    Raises:
+        BadMessage: naming the shape, type, data source or part of the answer that is wrong, and what is known.
+    """
+    info = _info(record, tasks or {})
+    row_type = info.get("type")
+    if not isinstance(row_type, str) or not row_type:
+        raise BadMessage(f"verification_info needs a type, one of {listed(TASK_OF_TYPE)}; got {shown(row_type)}")
+    task = _task(record.get("task") if record.get("verification_info") is not None else None, row_type, tasks)
+    kind = TASK_OF_TYPE.get(row_type)
+    judge, *others = [kind] if tasks is None else _judges(tasks[task])
+    if judge == "custom":
+        return task, info
+    if judge is None or kind is None or not reads(judge, kind):
+        fitting = [known for known, its_kind in TASK_OF_TYPE.items() if judge is None or reads(judge, its_kind)]
+        raise BadMessage(f"task {shown(task)} takes rows of type {listed(fitting)}; got {shown(row_type)}")
+    if kind == "format":
+        return task, {**info, "of": _of(info.get("of"), tasks or {})}
+    answer = _answer(info.get("answer"), row_type, kind)
+    if {judge, *others} & _ASKED and "question" not in answer and (question := _question(record)):
+        answer |= to_object({"question": question}, "the prompt")
+    return task, {**info, "answer": answer}
+
+
+def _judges(task: TaskConfig) -> list[str | None]:
+    """The types of all that judge a task's rows, its own scorer's first."""
+    return [task.scorer.type, *(part.scorer.type for part in task.also.values())]
+
+
+def _info(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[str, Any]:
+    """The row's verification_info, of JSON's types, whatever its shape."""
+    if record.get("verification_info") is not None:
+        return to_object(record["verification_info"], "verification_info")
+    if record.get("data_source") is not None or record.get("reward_model") is not None:
+        return of_verl(record, tasks)
+    if "verification_info" in record:
+        raise BadMessage("verification_info must be an object, got NoneType")
+    raise BadMessage(f"a row of no known shape, with the keys {listed(record) or 'none'}; known are {KNOWN_SHAPES}")
+
+
+def _task(given: Any, row_type: str, tasks: Mapping[str, TaskConfig] | None) -> str:
+    """The key of scorers.tasks; checked against `tasks` where there are any."""
+    if given is not None and not isinstance(given, str):
+        raise BadMessage(f"task must be a name, got {shown(given)}")
+    task = given or (row_type if row_type in (tasks or {}) else TASK_OF_TYPE.get(row_type))
+    if task is None:
+        known = dict.fromkeys([*TASK_OF_TYPE, *(tasks or {})])
+        raise UnknownType(f"no scorer for rows of type {shown(row_type)}{hint(row_type, known)}; known are "
+                          f"{listed(known)}")
+    if tasks is not None and task not in tasks:
+        remedy = f"add `scorers.tasks.{task[:100]}: {{scorer: {{type: {TASK_OF_TYPE.get(row_type, 'custom')}}}}}`"
+        raise BadMessage(f"no scorer for task {shown(task)}{hint(task, tasks)}; scorers.tasks has {listed(tasks)}: "
+                         f"{remedy}")
+    return task
+
+
+def _of(value: Any, tasks: Mapping[str, TaskConfig]) -> dict[str, Any]:
+    """The verification_info whose shape a row of type `format` asks for, of any type that is scored somewhere."""
+    info = to_object(value, "`of` of a row of type 'format', the verification_info whose shape is wanted,")
+    row_type = info.get("type")
+    if row_type == "format":
+        raise BadMessage("a row of type 'format' can't be `of` another one")
+    is_custom = isinstance(row_type, str) and row_type in tasks and tasks[row_type].scorer.type == "custom"
+    return info if is_custom else route({"verification_info": info})[1]
+
+
+def _answer(answer: Any, row_type: str, task: str) -> dict[str, Any]:
+    """The row's answer with all that its task needs."""
+    if not isinstance(answer, dict) and ("value",) in ANSWERS[task]:
+        answer = {"value": answer}
+    if not isinstance(answer, dict):
+        raise BadMessage(f"no answer: a row of type {row_type!r} needs an object with {_needs(task)}; "
+                         f"got {shown(answer)}")
+    # In a column of objects every row has the keys of all rows, null where it had none itself.
+    found: dict[str, Any] = {key: value for key, value in answer.items() if value is not None}
+    for key in _BY_PATH:
+        if isinstance(found.get(key), dict):
+            found[key] = {path: text for path, text in found[key].items() if text is not None}
+    if task == "rubric":
+        found = {key: value for key, value in found.items() if key != "criteria" or str(value).strip()}
+    if task in {"math", "judge", "tinyv"} or (task == "rubric" and "value" in found):
+        found["value"] = _reference(found.get("value"))
+    if not any(all(name in found for name in names) for names in ANSWERS[task]):
+        raise BadMessage(f"no answer: a row of type {row_type!r} needs {_needs(task)}; its answer has "
+                         f"{listed(found) or 'nothing'}")
+    if task == "livebench" and found["task"] not in LIVEBENCH_TASKS:
+        name = str(found["task"])
+        raise UnknownType(f"LiveBench's task {shown(name)} is not scored{hint(name, LIVEBENCH_TASKS)}; those that are: "
+                          f"{listed(LIVEBENCH_TASKS)}")
+    return found
+
+
+def _question(record: Mapping[str, Any]) -> str:
+    """What the last user of the row's chat asks, for a scorer that gets no prompt; "" where the row has no chat."""
+    chat = record.get("messages") if record.get("messages") is not None else record.get("prompt")
+    if isinstance(chat, str):
+        return chat
+    asked = [turn["content"] for turn in (chat if isinstance(chat, Iterable) else ())
+             if isinstance(turn, Mapping) and turn.get("role") == "user" and isinstance(turn.get("content"), str)]
+    return asked[-1] if asked else ""
+
+
+def _reference(value: Any) -> str:
+    """A reference as text: numbers are written, a list of one is that one, space around it goes."""
+    if isinstance(value, list):
+        if len(value) != 1:
+            raise BadMessage(f"no answer: a reference must be one value, got a list of {len(value)}: {shown(value)}")
+        return _reference(value[0])
+    text = value.strip() if isinstance(value, str) else ""
+    if (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and math.isfinite(value)):
+        text = str(value)
+    if not text:
+        raise BadMessage(f"no answer to check against in verification_info: the value is {shown(value)}")
+    return text
+
+
+def _needs(task: str) -> str:
+    return ", or ".join(" and ".join(names) for names in ANSWERS[task])

@@ -1,0 +1,94 @@
+"""Values of a row in JSON's types, and how messages about them speak.
+
+In: what a file, a column of parquet or a caller holds. Out: the same as objects, lists, texts and numbers, or
+`BadMessage` naming the part that can't be written. Used by `tasks.route` and `tasks.verl`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import json
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from broker.errors import BadMessage
+
+_MAX_DEPTH: Final = 100                         # of lists and objects in one another: what travels has to be unpacked
+_MAX_BITS: Final = 14_284                       # of an integer: Python writes 4,300 digits, and no more
+_SHOWN_CHARS: Final = 120                       # of a value in a message
+_LISTED_CHARS: Final = 4000                     # of names in a message
+_NAME_CHARS: Final = 100                        # that a name may have: comparing longer ones takes seconds
+
+
+class UnknownType(BadMessage):
+    """No scorer has such rows; the message names the types or data sources that have one."""
+
+
+def to_object(value: Any, name: str) -> dict[str, Any]:
+    """A mapping, or the JSON text of one, as a dict of JSON's types."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise BadMessage(f"{name} is not JSON: {error}: {shown(value)}") from None
+    if not isinstance(value, Mapping):
+        raise BadMessage(f"{name} must be an object, got {type(value).__name__}")
+    return {_text(key, name): _plain(item, name) for key, item in value.items()}
+
+
+def _plain(value: Any, name: str, depth: int = 1) -> Any:
+    """`value` in JSON's types: what parquet gives as arrays and tuples become lists."""
+    if depth > _MAX_DEPTH:
+        raise BadMessage(f"{name} is nested more than {_MAX_DEPTH} deep")
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {_text(key, name): _plain(item, name, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, name, depth + 1) for item in value]
+    if isinstance(value, str):
+        return _text(value, name)
+    if isinstance(value, dt.date):          # parquet's; Reasoning360 has the date of a question
+        return value.isoformat()
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise BadMessage(f"{name} holds an integer of more than 4,300 digits, which can't be written as JSON")
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    raise BadMessage(f"{name} can't be written as JSON: {type(value).__name__} {shown(value)}")
+
+
+def _text(text: Any, name: str) -> str:
+    if not isinstance(text, str):
+        raise BadMessage(f"{name} can't be written as JSON: the key {shown(text)} is no text")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadMessage(f"{name} holds text that is no Unicode: {shown(text)}") from None
+    return text
+
+
+def hint(name: str, known: Collection[str]) -> str:
+    """What was probably meant, as the end of a message; "" where nothing is near."""
+    if len(name) > _NAME_CHARS:
+        return ""
+    near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=1, cutoff=0.5)
+    found = [other for other in known if other.lower() in near]
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def listed(names: Any) -> str:
+    """Names for a message, cut where there are too many."""
+    text = ", ".join(map(str, names))
+    return text if len(text) <= _LISTED_CHARS else f"{text[:_LISTED_CHARS]}..."
+
+
+def shown(value: Any) -> str:
+    """A value for a message, cut where it is long; of what Python can't write, its type."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):        # an integer of more digits than Python writes; nested too deep
+        return f"{type(value).__name__} too large to be shown"
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."

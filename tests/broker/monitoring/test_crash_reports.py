@@ -1,0 +1,122 @@
+"""What a dead letter says of those who died of its group, and when that is forgotten. Real Redis."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from broker import codec
+from broker.connection import Link
+from broker.keys import Keys
+from broker.messages import DeadLetter
+from broker.monitoring.crash_reports import Death, bury_exhausted, deaths_of, how_it_ended, record_death
+from broker.protocol.streams import Consumer, Entry
+from tests.broker.conftest import Board, result_of
+from tests.support.redis_servers import RedisServer
+
+
+@pytest.mark.parametrize(("code", "words"), [
+    (0, "ended with code 0"),
+    (1, "ended with code 1"),
+    (-9, "was killed by SIGKILL"),
+    (-11, "was killed by SIGSEGV"),
+    (-40, "was killed by signal 40"),
+])
+def test_an_exit_code_is_said_in_words(code: int, words: str) -> None:
+    assert how_it_ended(code) == words
+
+
+def test_a_death_is_known_by_the_workers_name_for_a_day(link: Link, keys: Keys) -> None:
+    record_death(link.client, keys, host="a-b", pid=17, how="was killed by SIGSEGV", last_lines=["one", "two"])
+    assert deaths_of(link, keys, ["a-b-17-0f3c", "a-b-18-0f3c"]) == {
+        "a-b-17-0f3c": Death("was killed by SIGSEGV", "one\ntwo")}
+    assert 86_000 < link.client.ttl(keys("died:a-b-17")) <= 86_400
+
+
+def test_only_the_last_lines_are_kept_and_no_secret(link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_planted")
+    record_death(link.client, keys, host="h", pid=1, how="ended with code 1",
+                 last_lines=[*map(str, range(60)), "401 for hf_planted"])
+    kept = deaths_of(link, keys, ["h-1-aa"])["h-1-aa"].last_lines.splitlines()
+    assert (len(kept), kept[0], kept[-1]) == (40, "21", "401 for **********")
+
+
+def test_a_death_that_can_not_be_written_down_is_said_and_no_error(tmp_path: Path, keys: Keys,
+                                                                  caplog: pytest.LogCaptureFixture) -> None:
+    server = RedisServer(tmp_path)
+    server.kill()
+    link = Link(server.url, outage_s=1)
+    with caplog.at_level(logging.WARNING):
+        record_death(link.client, keys, host="h", pid=1, how="was killed by SIGKILL", last_lines=[])
+    assert "death_unrecorded process=h-1 how='was killed by SIGKILL'" in caplog.text
+
+
+def begun_by(board: Board, *names: str) -> tuple[Consumer, Entry]:
+    """Group 0, begun by these workers one after the other, and the last of them."""
+    board.issue(0)
+    for name in names:
+        consumer = Consumer(board.link, board.keys, "prompts", name, lease_s=0.0)
+        (entry,) = consumer.take_over(1) or consumer.read_new(1, block_s=0)
+        consumer.begin(entry)
+    return consumer, entry
+
+
+def letter(board: Board) -> DeadLetter:
+    return codec.decode_dead(board.entry("0").raw)
+
+
+def test_the_letter_names_who_began_how_each_ended_and_its_last_lines(board: Board) -> None:
+    consumer, entry = begun_by(board, "h-1-aa", "h-2-bb", "h-2-bb", "h-3-cc", "h-9-zz")
+    record_death(board.client, board.keys, host="h", pid=1, how="was killed by SIGSEGV", last_lines=["first"])
+    record_death(board.client, board.keys, host="h", pid=3, how="ended with code 1", last_lines=["MemoryError"])
+    bury_exhausted(consumer, entry, attempts=4, most=4, what="generators began this prompt")
+    assert letter(board).reason == (
+        "4 generators began this prompt and none finished it (broker.max_attempts=4): h-1-aa (was killed by SIGSEGV), "
+        "h-2-bb 2 times, h-3-cc (ended with code 1)")
+    assert letter(board).traceback == "The last lines of h-3-cc, which ended with code 1:\nMemoryError"
+    assert (letter(board).attempts, letter(board).original) == (4, entry.raw[b"payload"])
+    assert board.hash("tries") == {}
+
+
+def test_the_letter_carries_the_last_error_of_a_group_that_fails_each_time(
+        board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_planted")
+    consumer, entry = begun_by(board, "h-1-aa", "h-9-zz")
+    for text in ("Traceback: the first\nKeyError: 'x'", "Traceback: the last\nValueError: hf_planted is no token\n"):
+        consumer.note_failure(entry, text)
+    bury_exhausted(consumer, entry, attempts=1, most=1, what="scorers began this group")
+    assert letter(board).reason.endswith(": h-1-aa; the last error: ValueError: ********** is no token")
+    assert letter(board).traceback == "Traceback: the last\nValueError: ********** is no token"
+    assert board.hash("tries") == {}
+
+
+def test_of_a_group_that_was_issued_again_only_the_tries_of_this_life_count(board: Board) -> None:
+    consumer, entry = begun_by(board, "h-1-aa", "h-2-bb", "h-9-zz")
+    bury_exhausted(consumer, entry, attempts=1, most=1, what="generators began this prompt")
+    assert letter(board).reason.endswith(": h-2-bb")
+
+
+def test_what_is_known_of_the_tries_goes_with_each_stage_and_with_the_group(board: Board) -> None:
+    consumer, entry = begun_by(board, "h-1-aa")
+    consumer.note_failure(entry, "Boom")
+    assert board.hash("tries") == {"0": "h-1-aa", "error:0": "Boom"}
+    assert consumer.hand_over(entry, "rollouts", result_of(entry))
+    assert board.hash("tries") == {}
+    scorers = Consumer(board.link, board.keys, "rollouts", "scorers", lease_s=60, worker="h-7-dd")
+    (entry,) = scorers.lease(1, block_s=0)
+    scorers.begin(entry)
+    assert board.hash("tries") == {"0": "h-7-dd"}, "the process, where all share a consumer's name"
+    board.learner.retire(["0"])
+    assert board.hash("tries") == {}
+
+
+def test_a_foreign_copy_of_an_entry_leaves_no_trace_among_the_tries(board: Board) -> None:
+    board.issue(0)
+    board.client.xadd(board.keys("prompts"), dict(board.entry("0").raw))
+    consumer = Consumer(board.link, board.keys, "prompts", "h-1-aa", lease_s=60)
+    own, copy = consumer.lease(2, block_s=0)
+    assert (consumer.begin(copy), board.hash("tries")) == (1, {})
+    consumer.note_failure(copy, "Boom")
+    assert (consumer.begin(own), board.hash("tries")) == (1, {"0": "h-1-aa"})

@@ -1,0 +1,487 @@
+"""Every script of the protocol, on a real Redis: its effect, once, or nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from redis.exceptions import ResponseError
+
+from broker import codec
+from broker.connection import Link
+from broker.errors import BrokerUnavailable, Fenced, NoRoom, RunFailed, WentBack
+from broker.keys import Keys
+from broker.protocol.run_owner import Issued, Ownership
+from broker.protocol.streams import Entry, bury, hand_over, reject
+from tests.broker.conftest import Board, LosesReplies, result_of
+from tests.support.groups import a_prompt, an_announcement
+
+
+def test_issue_lets_groups_in_at_the_newest_announced_version(board: Board) -> None:
+    assert board.issue(0, 1) == Issued(2, 0)
+    board.announce(3)
+    assert board.issue(2) == Issued(3, 3)
+    assert board.issue(3, newest=5) == Issued(4, 5)             # Redis forgot two announcements; the learner did not
+    assert board.slots() == {"0": 0, "1": 0, "2": 3, "3": 5}
+    assert board.ids("prompts") == ["0", "1", "2", "3"]
+    assert {group: board.entry(group).floor for group in board.ids("prompts")} == board.slots()
+    assert codec.text(board.entry("2").raw, "policy") == "3"
+    cursor = board.hash("cursor")
+    assert (cursor["position"], cursor["issued"]) == ("4", "4")
+    assert codec.decode_prompt(board.entry("2").raw).floor == 3
+    board.audit()
+
+
+def test_issue_is_refused_where_the_cursor_stands_elsewhere(board: Board) -> None:
+    board.issue(0, 1)
+    before = board.state()
+    assert board.issue(0, 1) == Issued(2, None)                 # the same call twice
+    assert board.issue(5) == Issued(2, None)
+    assert board.state() == before
+
+
+def test_issue_never_exceeds_the_budget_and_lets_all_in_or_none(board: Board) -> None:
+    board.issue(0, 1, budget=3)
+    before = board.state()
+    assert board.issue(2, 3, budget=3) == Issued(2, None, full=True)
+    assert board.state() == before
+    assert board.issue(2, budget=3) == Issued(3, 0)
+    assert board.issue(3, budget=3).full
+    board.learner.retire(["0"])
+    assert board.issue(3, budget=3) == Issued(4, 0)
+
+
+@pytest.mark.parametrize("groups", [["0"], ["7", "7"]], ids=["in slots", "twice in one call"])
+def test_issue_of_an_id_that_is_there_changes_nothing(board: Board, groups: list[str]) -> None:
+    board.issue(0)
+    before = board.state()
+    with pytest.raises(RunFailed, match=f"group {groups[0]} is in Redis already, though the cursor stands at 1"):
+        board.learner.issue(1, 3, 100, 0, [board.group(group) for group in groups])
+    assert board.state() == before
+
+
+def test_issue_of_an_id_that_only_where_has_changes_nothing(board: Board) -> None:
+    board.issue(0)
+    board.client.zrem(board.keys("slots"), "0")
+    with pytest.raises(RunFailed, match="group 0 is in Redis already"):
+        board.learner.issue(1, 2, 100, 0, [board.group("0")])
+
+
+def test_numbers_that_the_ledger_has_are_skipped_and_counted(board: Board) -> None:
+    """The position moves by three, and one group comes in."""
+    assert board.learner.issue(0, 3, 100, 0, [board.group("2")]) == Issued(3, 0)
+    assert board.learner.issue(3, 5, 100, 0, []).position == 5
+    assert board.hash("cursor")["issued"] == "5"
+    assert board.ids("prompts") == ["2"]
+
+
+def test_evaluation_holds_no_slot_and_is_sent_once(board: Board) -> None:
+    round_of_4 = [board.group(f"eval-4-{number}") for number in range(2)]
+    assert board.learner.issue_eval(4, round_of_4) == 2
+    before = board.state()
+    assert board.learner.issue_eval(4, round_of_4) == 0
+    assert board.state() == before
+    assert board.slots() == {}
+    assert "position" not in board.hash("cursor")
+    assert board.entry("eval-4-0").floor == 4
+
+
+def test_evaluation_is_sent_again_only_where_its_entry_is_gone(board: Board) -> None:
+    groups = [board.group(f"eval-0-{number}") for number in range(3)]
+    board.learner.issue_eval(0, groups)
+    first, second = board.entry("eval-0-0"), board.entry("eval-0-1")
+    assert board.move(first, "rollouts")
+    board.client.xdel(board.keys("prompts"), second.entry_id)
+    assert board.learner.issue_eval(0, groups) == 1
+    assert board.ids("prompts") == ["eval-0-2", "eval-0-1"]
+    assert not board.move(second, "rollouts")               # the older life's result is late
+    assert board.move(board.entry("eval-0-1"), "rollouts")
+
+
+def test_a_group_goes_its_way_and_where_follows(board: Board) -> None:
+    board.issue(0)
+    for source, to in (("prompts", "rollouts"), ("rollouts", "scored"), ("scored", "dead")):
+        entry = board.entry("0")
+        assert entry.stream == source
+        assert board.move(entry, to)
+        assert board.ids(source) == []
+        assert board.ids(to) == ["0"]
+        assert board.slots() == {"0": 0}
+        board.audit()
+
+
+def test_a_result_counts_once(board: Board) -> None:
+    board.issue(0)
+    entry = board.entry("0")
+    assert board.move(entry, "rollouts")
+    before = board.state()
+    assert not board.move(entry, "rollouts")
+    assert not board.move(entry, "dead")
+    assert board.state() == before
+
+
+def test_a_late_result_of_an_older_life_does_not_count(board: Board) -> None:
+    """After a rewind: the id was issued again at a higher floor, and Redis used the same entry id again."""
+    board.issue(0)
+    old = board.entry("0")
+    client, keys = board.client, board.keys
+    client.delete(keys("prompts"), keys("where"), keys("slots"), keys("cursor"))
+    fields: Any = {**codec.encode_prompt(a_prompt("0")), "floor": "4"}
+    client.xadd(keys("prompts"), fields, id=old.entry_id)
+    client.zadd(keys("slots"), {"0": 4})
+    client.hset(keys("where"), "0", f"prompts {old.entry_id}")
+    before = board.state()
+    assert not board.move(old, "rollouts")
+    assert not reject(board.link, keys, old, reason="x")
+    assert board.state() == before
+    assert board.move(board.entry("0"), "rollouts")
+
+
+@pytest.mark.parametrize("floor", ["7", "", "x", "9" * 5000, None])
+@pytest.mark.parametrize("stream", ["prompts", "scored"])
+def test_a_group_whose_entry_has_a_spoilt_floor_can_end(board: Board, stream: str, floor: str | None) -> None:
+    board.announce(2)
+    board.issue(0)
+    entry = board.entry("0")
+    fields: Any = {name: value for name, value in entry.raw.items() if name != b"floor"}
+    board.client.xdel(board.keys("prompts"), entry.entry_id)
+    added = board.client.xadd(board.keys(stream), fields | ({} if floor is None else {"floor": floor}))
+    board.client.hset(board.keys("where"), "0", f"{stream} {added.decode()}")
+    spoilt = board.entry("0")
+    assert not board.move(spoilt, "rollouts")               # no result of it counts
+    assert bury(board.link, board.keys, spoilt, reason="its header was spoilt")
+    letter = board.entry("0")
+    assert (letter.stream, letter.floor) == ("dead", 2)
+    board.audit()
+
+
+def test_an_older_life_of_a_group_does_not_bury_it(board: Board) -> None:
+    """As above: the same entry id, and another floor in the entry that is there now."""
+    board.announce(4)
+    board.issue(0)
+    now = board.entry("0")
+    old = Entry("prompts", now.entry_id, {**now.raw, b"floor": b"0"})
+    before = board.state()
+    assert not bury(board.link, board.keys, old, reason="it was too old")
+    assert board.state() == before
+
+
+@pytest.mark.parametrize("floor", ["1", "x", None])
+def test_a_result_with_another_floor_than_its_slot_is_refused(board: Board, floor: str | None) -> None:
+    board.issue(0)
+    entry = board.entry("0")
+    fields = {name: value for name, value in result_of(entry).items() if name != "floor"}
+    before = board.state()
+    with pytest.raises(ResponseError, match=f"the result of group 0 has floor {floor or '[?]'}, and its slot has 0"):
+        hand_over(board.link, board.keys, entry, "rollouts", fields | ({} if floor is None else {"floor": floor}))
+    assert board.state() == before
+
+
+def test_a_result_of_a_group_that_has_ended_does_not_count(board: Board) -> None:
+    board.issue(0)
+    entry = board.entry("0")
+    board.learner.retire(["0"])
+    before = board.state()
+    assert not board.move(entry, "rollouts")
+    assert board.state() == before
+
+
+def test_without_its_slot_a_training_group_is_nobodys(board: Board) -> None:
+    board.issue(0)
+    board.client.zrem(board.keys("slots"), "0")
+    before = board.state()
+    assert not board.move(board.entry("0"), "rollouts")
+    assert board.state() == before
+
+
+@pytest.mark.parametrize("to", ["rollouts", "dead"])
+def test_a_destination_of_a_wrong_type_changes_nothing(board: Board, to: str) -> None:
+    board.issue(0)
+    board.client.set(board.keys(to), "planted")
+    before = board.state()
+    with pytest.raises(ResponseError, match=f"{to} is no stream but string"):
+        board.move(board.entry("0"), "rollouts")
+    assert board.state() == before
+    board.client.delete(board.keys(to))
+    assert board.move(board.entry("0"), "rollouts")
+
+
+@pytest.mark.parametrize(("to", "fields", "said"), [
+    ("elsewhere", ("v", "1"), "elsewhere is no stream but nil"),
+    ("rollouts", ("v",), "fields must be pairs"),
+    ("rollouts", (), "fields must be pairs"),
+    ("rollouts", ("f", "x") * 101, "fields must be pairs"),
+])
+def test_a_malformed_hand_over_changes_nothing(board: Board, to: str, fields: tuple[str, ...], said: str) -> None:
+    board.issue(0)
+    entry = board.entry("0")
+    before = board.state()
+    with pytest.raises(ResponseError, match=said):
+        board.link.script("hand_over", board.keys.scripts(), "prompts", entry.entry_id, "0", to, 0, *fields)
+    assert board.state() == before
+
+
+def test_a_result_that_its_stream_refuses_goes_to_dead_with_the_reason(board: Board) -> None:
+    """A stream whose last id is the highest there is takes no entry more."""
+    board.issue(0)
+    highest = f"{2**64 - 1}-{2**64 - 1}"
+    board.client.xadd(board.keys("rollouts"), {"v": "1"}, id=highest)
+    board.client.xdel(board.keys("rollouts"), highest)
+    assert board.move(board.entry("0"), "rollouts")
+    letter = codec.decode_dead(board.entry("0").raw)
+    assert (letter.group_id, letter.stage) == ("0", "prompts")
+    assert letter.reason.startswith("rollouts refused the result: ")
+    board.audit()
+
+
+def test_the_job_of_an_entry_goes_with_it(board: Board) -> None:
+    board.issue(0, 1, 2)
+    for group in "012":
+        board.move(board.entry(group), "rollouts")
+        board.client.hset(board.keys("jobs"), board.entry(group).entry_id, f"test_{group}_1")
+    board.move(board.entry("0"), "scored")
+    board.learner.retire(["1"])
+    assert list(board.hash("jobs").values()) == ["test_2_1"]
+
+
+def test_bury_keeps_what_is_known_of_a_group(board: Board) -> None:
+    board.issue(0)
+    entry = board.entry("0")
+    assert bury(board.link, board.keys, entry, reason="too hard", attempts=5, traceback="x" * 9000 + "the end")
+    letter = codec.decode_dead(board.entry("0").raw)
+    assert (letter.group_id, letter.stage, letter.reason, letter.attempts) == ("0", "prompts", "too hard", 5)
+    assert letter.traceback.endswith("the end")
+    assert len(letter.traceback) == 4000
+    assert letter.original == entry.raw[b"payload"]
+    assert not bury(board.link, board.keys, entry, reason="again")
+    assert board.ids("dead") == ["0"]
+
+
+FOREIGN: list[dict[str, str | bytes]] = [
+    {"x": "y"},
+    {"group": "0", "floor": "0", "payload": b"an entry that where does not name"},
+    {"group": "99", "floor": "--5", "at": "nan"},
+    {"group": b"\xff\xfe", "v": "2", "floor": "²"},
+]
+
+
+@pytest.mark.parametrize("stream", ["prompts", "rollouts", "scored"])
+@pytest.mark.parametrize("fields", FOREIGN, ids=["no header", "a copied id", "numbers that are none", "no text"])
+def test_a_foreign_entry_goes_to_dead_as_nobodys_and_once(
+        board: Board, stream: str, fields: dict[Any, Any]) -> None:
+    board.issue(0)
+    entry_id = board.client.xadd(board.keys(stream), fields).decode()
+    raw = {name.encode(): value if isinstance(value, bytes) else value.encode() for name, value in fields.items()}
+    entry = Entry(stream, entry_id, raw)
+    slots, place = board.slots(), board.where("0")
+    assert bury(board.link, board.keys, entry, reason="not ours")
+    assert not bury(board.link, board.keys, entry, reason="not ours")
+    assert board.ids("dead") == ["?"]
+    assert (board.slots(), board.where("0")) == (slots, place)
+    board.audit()
+
+
+def test_reject_leaves_alone_what_where_names(board: Board) -> None:
+    board.issue(0)
+    before = board.state()
+    assert not reject(board.link, board.keys, board.entry("0"), reason="x")
+    assert board.state() == before
+
+
+def test_reject_with_dead_of_a_wrong_type_loses_nothing(board: Board) -> None:
+    entry_id = board.client.xadd(board.keys("prompts"), {"x": "y"}).decode()
+    board.client.set(board.keys("dead"), "planted")
+    before = board.state()
+    with pytest.raises(ResponseError, match="dead is no stream but string"):
+        reject(board.link, board.keys, Entry("prompts", entry_id, {b"x": b"y"}), reason="x")
+    assert board.state() == before
+
+
+@pytest.mark.parametrize("stream", ["prompts", "rollouts", "scored"])
+def test_retire_frees_a_group_wherever_it_is_and_may_be_repeated(board: Board, stream: str) -> None:
+    board.issue(0, 1)
+    for to in {"prompts": (), "rollouts": ("rollouts",), "scored": ("rollouts", "scored")}[stream]:
+        board.move(board.entry("0"), to)
+    board.learner.retire(["0"])
+    once = {name: value for name, value in board.state().items() if not name.endswith(":cursor")}
+    assert (board.slots(), board.where("0")) == ({"1": 0}, None)
+    assert board.ids(stream) == (["1"] if stream == "prompts" else [])
+    board.learner.retire(["0", "never issued"])
+    assert {name: value for name, value in board.state().items() if not name.endswith(":cursor")} == once
+    board.audit()
+
+
+def test_retire_leaves_a_dead_letter_to_its_operator(board: Board) -> None:
+    board.issue(0)
+    bury(board.link, board.keys, board.entry("0"), reason="x")
+    board.learner.retire(["0"])
+    assert (board.slots(), board.where("0"), board.ids("dead")) == ({}, None, ["0"])
+
+
+def test_announced_versions_never_fall_and_the_last_16_stay(board: Board) -> None:
+    for version in range(20):
+        board.announce(version)
+    assert board.hash("run")["version"] == "19"
+    before = board.state()
+    with pytest.raises(RunFailed, match=f"Redis knows version 19 of run {board.keys.name}, and the journal ends at "
+                                        f"version 18: .*`millrace audit {board.keys.name}`"):
+        board.announce(18)
+    assert board.state() == before
+    board.announce(19)                      # a recovery says it again
+    entries = board.client.xrange(board.keys("weights"))
+    assert [codec.decode_announcement(fields).version for _, fields in entries] == [*range(5, 20), 19]
+
+
+def test_a_claim_is_above_every_fence_that_redis_or_the_journal_knows(board: Board) -> None:
+    assert board.learner.fence == 1
+    assert Ownership(board.link, board.keys).claim(0) == 2
+    assert Ownership(board.link, board.keys).claim(7) == 8          # Redis forgot, the journal did not
+    assert Ownership(board.link, board.keys).claim(3) == 9
+
+
+LEARNER_SCRIPTS: dict[str, Callable[[Ownership, Board], Any]] = {
+    "issue": lambda learner, board: learner.issue(1, 2, 100, 0, [board.group("1")]),
+    "issue_eval": lambda learner, board: learner.issue_eval(0, [board.group("eval-0-0")]),
+    "reissue": lambda learner, board: learner.reissue([board.group("0")]),
+    "restore_cursor": lambda learner, _: learner.restore_cursor(1, {}),
+    "retire": lambda learner, _: learner.retire(["0"]),
+    "announce": lambda learner, _: learner.announce(an_announcement(9)),
+    "check": lambda learner, _: learner.check(),
+}
+
+
+@pytest.mark.parametrize("name", LEARNER_SCRIPTS)
+def test_a_script_of_an_older_learner_changes_nothing(board: Board, name: str) -> None:
+    board.issue(0)
+    newer = Ownership(board.link, board.keys)
+    newer.claim(0)
+    before = board.state()
+    with pytest.raises(Fenced, match=r"a newer learner \(fence 2\) has taken run test over from this one \(fence 1\)"):
+        LEARNER_SCRIPTS[name](board.learner, board)
+    assert board.state() == before
+    LEARNER_SCRIPTS[name](newer, board)
+
+
+@pytest.mark.parametrize("name", LEARNER_SCRIPTS)
+def test_a_script_on_a_redis_that_went_back_changes_nothing(board: Board, name: str) -> None:
+    board.issue(0)
+    acknowledged = board.learner.seq
+    board.client.hset(board.keys("cursor"), "seq", acknowledged - 1)
+    before = board.state()
+    with pytest.raises(WentBack, match=f"it stands at seq {acknowledged - 1}, and {acknowledged} was acknowledged"):
+        LEARNER_SCRIPTS[name](board.learner, board)
+    assert board.state() == before
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNER_SCRIPTS if name != "check"])
+def test_every_script_that_took_effect_is_counted_in_seq(board: Board, name: str) -> None:
+    board.issue(0)
+    seq = board.learner.seq
+    LEARNER_SCRIPTS[name](board.learner, board)
+    assert board.learner.seq == seq + 1 == int(board.hash("cursor")["seq"])
+
+
+def lost(board: Board, call: Callable[[], Any]) -> Any:
+    """`call`, whose first reply is lost: the link sends it again."""
+    real = board.link.client
+    lossy: Any = LosesReplies(real)
+    board.link.client = lossy
+    try:
+        return call()
+    finally:
+        board.link.client = real
+        assert lossy.left == 0
+
+
+def test_a_lost_reply_of_issue_lets_the_group_in_once_and_says_where_redis_stands(board: Board) -> None:
+    assert lost(board, lambda: board.issue(0, 1)) == Issued(2, None)
+    assert board.ids("prompts") == ["0", "1"]
+    assert board.hash("cursor")["issued"] == "2"
+    assert board.issue(2) == Issued(3, 0)
+    board.audit()
+
+
+def test_a_lost_reply_of_any_other_script_leaves_one_effect(board: Board) -> None:
+    board.issue(0, 1, 2)
+    assert lost(board, lambda: board.learner.issue_eval(0, [board.group("eval-0-0")])) == 0
+    assert board.ids("prompts") == ["0", "1", "2", "eval-0-0"]
+    entry = board.entry("0")
+    assert not lost(board, lambda: board.move(entry, "rollouts"))       # it counted, and nobody knows
+    assert board.ids("rollouts") == ["0"]
+    assert not lost(board, lambda: bury(board.link, board.keys, board.entry("1"), reason="x"))
+    assert board.ids("dead") == ["1"]
+    lost(board, lambda: board.learner.retire(["0", "1"]))
+    assert board.slots() == {"2": 0}
+    lost(board, lambda: board.announce(1))
+    assert board.hash("run")["version"] == "1"
+    assert lost(board, lambda: board.learner.claim(0)) == 3             # two claims of one learner
+    board.issue(3)
+    board.audit()
+
+
+def test_a_survey_tells_where_every_group_is_and_what_is_missing(board: Board) -> None:
+    board.issue(0, 1, 2, 3)
+    board.move(board.entry("1"), "rollouts")
+    bury(board.link, board.keys, board.entry("2"), reason="x")
+    board.client.xdel(board.keys("prompts"), board.entry("3").entry_id)
+    places = {group: board.where(group) for group in board.slots()}
+    board.client.hdel(board.keys("where"), "0")
+    before = board.state()
+
+    def survey(*ids: str) -> dict[str, tuple[str, str]]:
+        reply = [word.decode() for word in board.link.script("survey", board.keys.scripts(), *ids)]
+        return {reply[i]: (f"{reply[i + 1]} {reply[i + 2]}", reply[i + 3]) for i in range(0, len(reply), 4)}
+    assert survey("0", "1", "2", "3", "gone") == {"0": (" ", ""), "1": (places["1"], "1.000"), "2": (places["2"], "0"),
+                                                  "3": (places["3"], "")}
+    assert survey("2") == {"0": (" ", ""), "1": (places["1"], "?"), "2": (places["2"], "0"), "3": (places["3"], "?")}
+    assert board.state() == before
+
+
+@pytest.fixture
+def full(board: Board) -> Iterator[Callable[[], None]]:
+    """Fill Redis up, for the rest of the test."""
+    client = board.client
+    board.link.outage_s = 0.1
+
+    def fill() -> None:
+        client.config_set("maxmemory", "1")
+    yield fill
+    client.config_set("maxmemory", "0")
+
+
+def test_full_memory_lets_nothing_in_and_everything_out(board: Board, full: Callable[[], None]) -> None:
+    board.issue(0, 1, 2)
+    board.move(board.entry("1"), "rollouts")
+    foreign = board.client.xadd(board.keys("prompts"), {"x": "y"}).decode()
+    full()
+    before = board.state()
+    assert board.issue(3, 4) == Issued(3, None, full=True)
+    with pytest.raises(NoRoom, match=r"redis at .* is full: .*command not allowed when used"):
+        board.learner.issue_eval(0, [board.group("eval-0-0")])
+    assert board.state() == before
+    assert board.move(board.entry("0"), "rollouts")
+    assert board.move(board.entry("1"), "scored")
+    assert bury(board.link, board.keys, board.entry("2"), reason="x")
+    assert reject(board.link, board.keys, Entry("prompts", foreign, {b"x": b"y"}), reason="x")
+    board.announce(1)
+    board.learner.retire(["1"])
+    assert Ownership(board.link, board.keys).claim(0) == 2
+    assert (board.slots(), board.ids("rollouts")) == ({"0": 0, "2": 0}, ["0"])
+    board.audit()
+
+
+def test_a_plain_command_waits_for_memory_too(board: Board, full: Callable[[], None]) -> None:
+    full()
+    with pytest.raises(BrokerUnavailable, match="is full: command not allowed"):
+        board.link(lambda client: client.set("rl:{test}:x", "1"))
+
+
+def test_two_runs_in_one_redis_do_not_meet(board: Board, link: Link) -> None:
+    other = Board(link, Keys("test-2"))
+    board.issue(0)
+    other.issue(0)
+    assert hand_over(link, other.keys, other.entry("0"), "rollouts", result_of(other.entry("0")))
+    other.learner.retire(["0"])
+    assert board.ids("prompts") == ["0"]
+    board.audit()

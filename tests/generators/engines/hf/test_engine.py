@@ -1,0 +1,252 @@
+"""The transformers engine samples from the weights it was given, and says with which probability."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import PreTrainedModel
+
+from broker.errors import Retryable, RunFailed
+from broker.messages import Completion, FinishReason, Prompt, Span
+from config.generators import HfEngine
+from generators.engines.hf.engine import HfEngineRunner
+from tests.generators.conftest import (
+    STOP_ID,
+    VOCABULARY,
+    make_prompt,
+    make_run,
+    random_model,
+    reference_logprobs,
+    save_folder,
+    save_weights,
+)
+
+Group = tuple[Completion, ...]
+
+
+class Started:
+    """A started engine with an event loop of its own."""
+
+    def __init__(self, model: Path, *, batch_groups: int = 16) -> None:
+        config = HfEngine(batch_groups=batch_groups, threads=1)
+        self.engine = HfEngineRunner(make_run(model, config), config)
+        self.loop = asyncio.Runner()
+        self.loop.run(self.engine.start())
+
+    def load(self, file: Path, version: int) -> None:
+        self.loop.run(self.engine.load_weights(file, version))
+
+    def sample(self, *prompts: Prompt) -> list[Group]:
+        """Sample side by side."""
+        async def together() -> list[Group]:
+            return await asyncio.gather(*(self.engine.sample(prompt) for prompt in prompts))
+
+        return self.loop.run(together())
+
+    def close(self) -> None:
+        self.loop.run(self.engine.close())
+        self.loop.close()
+
+
+@pytest.fixture
+def unloaded(tiny_model: Path) -> Iterator[Started]:
+    """An engine that has no weights yet."""
+    with closing(Started(tiny_model)) as engine:
+        yield engine
+
+
+@pytest.fixture
+def started(unloaded: Started, tiny_model: Path) -> Started:
+    """An engine with the folder's own weights (seed 0) as version 0."""
+    unloaded.load(tiny_model / "model.safetensors", 0)
+    return unloaded
+
+
+def assert_agrees(model: PreTrainedModel, prompt: Prompt, group: Group) -> None:
+    for completion in group:
+        expected = reference_logprobs(model, prompt, completion)
+        np.testing.assert_allclose(completion.logprobs, expected, atol=1e-5, rtol=0)
+
+
+def assert_one_span(group: Group, version: int) -> None:
+    for completion in group:
+        assert completion.policy_spans == (Span(version=version, first=0, count=len(completion.token_ids)),)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_logprobs_are_of_the_sampled_distribution(started: Started, temperature: float) -> None:
+    prompt = make_prompt("1+2=", temperature=temperature)
+    [group] = started.sample(prompt)
+    assert_agrees(random_model(seed=0), prompt, group)
+
+
+def test_tokens_come_as_often_as_the_model_says(started: Started) -> None:
+    prompt = make_prompt("1+2=", n=4000, max_tokens=1, temperature=0.5)
+    [group] = started.sample(prompt)
+    counts = np.bincount([int(completion.token_ids[0]) for completion in group], minlength=len(VOCABULARY))
+    with torch.inference_mode():
+        logits = random_model(seed=0)(torch.tensor([prompt.token_ids.tolist()])).logits[0, -1]
+    expected = torch.softmax(logits / 0.5, -1).numpy()
+    deviation = np.sqrt(4000 * expected * (1 - expected))
+    assert expected.max() > 0.05      # there is something to get wrong
+    assert (np.abs(counts - 4000 * expected) <= 4.5 * deviation + 1).all()
+
+
+def test_prompts_of_different_lengths_side_by_side_are_sampled_as_alone(started: Started) -> None:
+    prompts = [make_prompt("1" * length, seed=length, n=3, max_tokens=8 + length) for length in (1, 2, 7, 19)]
+    for prompt, together in zip(prompts, started.sample(*prompts), strict=True):
+        [alone] = started.sample(prompt)
+        for one, other in zip(together, alone, strict=True):
+            assert one.token_ids.tolist() == other.token_ids.tolist()
+            np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5, rtol=0)
+        assert_agrees(random_model(seed=0), prompt, together)
+
+
+def test_a_seed_repeats_a_group_and_another_seed_does_not(started: Started) -> None:
+    def ids(seed: int) -> list[list[int]]:
+        [group] = started.sample(make_prompt("1+2=", seed=seed))
+        return [completion.token_ids.tolist() for completion in group]
+
+    first = ids(1)
+    assert first == ids(1) != ids(2)
+    assert len({tuple(row) for row in first}) == len(first)      # the completions of a group differ
+
+
+def test_a_row_ends_at_its_first_stop_token_or_at_the_limit(started: Started) -> None:
+    """One token of 257 stops, so rows end at different places and the batch shrinks on its way."""
+    prompt = make_prompt("1+2=", n=64, max_tokens=300)
+    [group] = started.sample(prompt)
+    stopped = [completion for completion in group if completion.finish_reason is FinishReason.STOP]
+    assert 8 < len(stopped) < 64      # both ends are met, at many places
+    for completion in group:
+        *inside, last = completion.token_ids.tolist()
+        assert STOP_ID not in inside
+        assert (last == STOP_ID) == (completion.finish_reason is FinishReason.STOP)
+        assert last == STOP_ID or len(completion.token_ids) == 300
+        assert "<|endoftext|>" not in completion.text
+    assert_agrees(random_model(seed=0), prompt, group)
+
+
+@pytest.mark.parametrize(("prompt", "opened"), [("1+2=", ""), ("1+2=<think>", "<think>")])
+def test_text_is_the_bytes_of_the_ids_after_the_thought_that_the_prompt_opened(started: Started, prompt: str,
+                                                                              opened: str) -> None:
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]     # GPT-2's alphabet: these are themselves
+    others = [code for code in range(256) if code not in printable]       # and these come from 256 on
+    byte_of = {VOCABULARY[chr(code)]: code for code in printable}
+    byte_of |= {VOCABULARY[chr(256 + i)]: code for i, code in enumerate(others)}
+    [group] = started.sample(make_prompt(prompt, n=64, max_tokens=48))
+    for completion in group:
+        spoken = bytes(byte_of[token] for token in completion.token_ids.tolist() if token != STOP_ID)
+        assert completion.text == opened + spoken.decode(errors="replace")
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_new_weights_are_really_used(tmp_path: Path, tied: bool) -> None:
+    prompt = make_prompt("1+2=")
+    with closing(Started(save_folder(tmp_path, tied=tied))) as started:
+        for seed, version in ((1, 4), (2, 5)):
+            model = random_model(seed=seed, tied=tied)
+            started.load(save_weights(model, tmp_path / f"{version}.safetensors"), version)
+            [group] = started.sample(prompt)
+            assert started.engine.version == version
+            assert_agrees(model, prompt, group)
+            assert_one_span(group, version)
+
+
+def test_weights_that_come_during_a_batch_wait_for_its_end(started: Started, tmp_path: Path) -> None:
+    new = random_model(seed=1)
+    file = save_weights(new, tmp_path / "new.safetensors")
+    prompt = make_prompt("1+2=", n=16, max_tokens=200)
+
+    async def body() -> tuple[Group, Group]:
+        engine = started.engine
+        first = asyncio.create_task(engine.sample(prompt))
+        await asyncio.sleep(0.05)      # the batch has begun: it waits 5 ms for company
+        await engine.load_weights(file, 1)
+        return await first, await engine.sample(prompt)
+
+    old_group, new_group = started.loop.run(body())
+    assert_one_span(old_group, 0)
+    assert_agrees(random_model(seed=0), prompt, old_group)
+    assert_one_span(new_group, 1)
+    assert_agrees(new, prompt, new_group)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda weights: weights.pop("model.norm.weight"), "missing model.norm.weight; unexpected none"),
+    (lambda weights: weights.update(extra=torch.zeros(1)), "missing none; unexpected extra"),
+    (lambda weights: weights.update({"model.norm.weight": torch.zeros(63)}),
+     r"model.norm.weight has shape \(63,\), the model's is \(64,\)"),
+])
+def test_a_file_of_another_model_is_refused_by_name_and_changes_nothing(
+        started: Started, tmp_path: Path, change: Callable[[dict[str, torch.Tensor]], object], message: str) -> None:
+    weights = load_file(save_weights(random_model(seed=1), tmp_path / "good.safetensors"))
+    change(weights)
+    save_file(weights, tmp_path / "bad.safetensors")
+    with pytest.raises(RunFailed, match=message):
+        started.load(tmp_path / "bad.safetensors", 1)
+    prompt = make_prompt("1+2=")
+    [group] = started.sample(prompt)
+    assert_one_span(group, 0)
+    assert_agrees(random_model(seed=0), prompt, group)
+
+
+def test_a_torn_file_is_refused(started: Started, tmp_path: Path) -> None:
+    file = save_weights(random_model(seed=1), tmp_path / "torn.safetensors")
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(RunFailed, match=r"torn\.safetensors can't be read"):
+        started.load(file, 1)
+
+
+def test_more_groups_than_a_batch_takes_are_all_sampled(tiny_model: Path) -> None:
+    prompts = [make_prompt("1" * (1 + i % 3), seed=i) for i in range(7)]
+    with closing(Started(tiny_model, batch_groups=2)) as started:
+        started.load(tiny_model / "model.safetensors", 0)
+        groups = started.sample(*prompts)
+    for prompt, group in zip(prompts, groups, strict=True):
+        assert_agrees(random_model(seed=0), prompt, group)
+
+
+def test_an_error_of_a_batch_reaches_its_callers_and_the_next_batch_runs(started: Started) -> None:
+    beyond = make_prompt("1+2=")
+    beyond.token_ids[0] = len(VOCABULARY)      # no such row of the embedding
+    with pytest.raises(IndexError):
+        started.sample(beyond)
+    [group] = started.sample(make_prompt("1+2="))
+    assert len(group) == 4
+
+
+def test_sampling_without_weights_is_refused(unloaded: Started) -> None:
+    with pytest.raises(RuntimeError, match="load_weights"):
+        unloaded.sample(make_prompt("1+2="))
+
+
+def test_closing_ends_a_batch_at_its_next_token(started: Started) -> None:
+    async def body() -> None:
+        endless = asyncio.create_task(started.engine.sample(make_prompt("1+2=", n=64, max_tokens=400)))
+        await asyncio.sleep(0.05)
+        await started.engine.close()
+        with pytest.raises(Retryable, match="closed"):
+            await endless
+        with pytest.raises(Retryable, match="closed"):
+            await started.engine.sample(make_prompt("1+2="))
+
+    started.loop.run(body())
+
+
+def test_a_model_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=str(tmp_path)):
+        Started(tmp_path)
+
+
+def test_a_file_that_is_gone_says_so(started: Started, tmp_path: Path) -> None:
+    """The announcement is then read again: a newer version has replaced it."""
+    with pytest.raises(FileNotFoundError):
+        started.load(tmp_path / "gone.safetensors", 1)

@@ -1,0 +1,70 @@
+"""The scripted engine makes completions that the wire accepts."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from broker.messages import Completion, FinishReason, Prompt
+from config.generators import FakeEngine
+from generators.engine import build_engine
+from tests.generators.conftest import make_prompt, make_run
+
+
+def sampled(config: FakeEngine, prompt: Prompt, *, version: int = 3) -> tuple[Completion, ...]:
+    async def group() -> tuple[Completion, ...]:
+        engine = build_engine(make_run(Path("no-such-model"), config))
+        await engine.start()
+        await engine.load_weights(Path("no-such-file"), version)
+        completions = await engine.sample(prompt)
+        await engine.close()
+        return completions
+
+    return asyncio.run(group())
+
+
+def test_a_group_goes_round_the_answers() -> None:
+    group = sampled(FakeEngine(answers=("a", "b")), make_prompt("1", n=5))
+    assert [completion.text for completion in group] == ["a", "b", "a", "b", "a"]
+
+
+@pytest.mark.parametrize(("answer", "max_tokens", "token_ids", "text", "reason"), [
+    ("7", 8, [55, 0], "7", FinishReason.STOP),
+    ("é", 8, [195, 169, 0], "é", FinishReason.STOP),
+    ("", 8, [0], "", FinishReason.STOP),
+    ("77", 2, [55, 55], "77", FinishReason.LENGTH),
+    ("é", 1, [195], "\ufffd", FinishReason.LENGTH),      # cut inside a character
+])
+def test_ids_are_bytes_and_a_stop(answer: str, max_tokens: int, token_ids: list[int], text: str,
+                                  reason: FinishReason) -> None:
+    [completion] = sampled(FakeEngine(answers=(answer,)), make_prompt("1", n=1, max_tokens=max_tokens))
+    assert completion.token_ids.tolist() == token_ids
+    assert (completion.text, completion.finish_reason) == (text, reason)
+    assert (completion.logprobs <= 0).all()
+
+
+def test_every_token_names_the_version_held() -> None:
+    [completion] = sampled(FakeEngine(answers=("abc",)), make_prompt("1", n=1), version=7)
+    assert [(span.version, span.first, span.count) for span in completion.policy_spans] == [(7, 0, 4)]
+
+
+def test_a_group_takes_the_time_it_pretends_to() -> None:
+    started = time.monotonic()
+    sampled(FakeEngine(seconds_per_group=0.2), make_prompt("1"))
+    assert time.monotonic() - started >= 0.2
+
+
+def test_sampling_without_weights_is_refused() -> None:
+    engine = build_engine(make_run(Path("no-such-model"), FakeEngine()))
+    with pytest.raises(RuntimeError, match="load_weights"):
+        asyncio.run(engine.sample(make_prompt("1")))
+
+
+def test_the_fake_needs_no_torch() -> None:
+    program = "import sys, generators.engines.scripted; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0

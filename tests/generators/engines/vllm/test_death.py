@@ -1,0 +1,75 @@
+"""A generator's death, however it comes, is that of vLLM's processes: they hold the memory that its successor needs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from config.generators import VllmEngine
+from tests.support.paths import ROOT
+
+CONFIG = VllmEngine(kv_cache_mb=64, max_num_seqs=4, enforce_eager=True, start_timeout_s=280)
+
+GENERATOR = """
+import asyncio, sys
+from pathlib import Path
+from generators.engines.vllm.engine import VllmEngineRunner
+from tests.generators.conftest import make_run
+from tests.generators.engines.vllm.test_death import CONFIG
+
+async def main():
+    await VllmEngineRunner(make_run(Path(sys.argv[1]), CONFIG), CONFIG).start()
+    print("started", flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.timeout(300)
+def test_a_generator_that_is_killed_takes_all_of_vllm_with_it(tiny_model: Path) -> None:
+    generator = subprocess.Popen([sys.executable, "-c", GENERATOR, str(tiny_model)], cwd=ROOT,
+                                 env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE)
+    try:
+        assert generator.stdout is not None
+        assert b"started\n" in generator.stdout, "it ended before"      # vLLM has a few lines of its own
+        family = descendants(generator.pid)
+        assert any("EngineCore" in name for name in family.values()), family
+    finally:
+        generator.kill()
+        generator.wait()
+    deadline = time.monotonic() + 10
+    while (left := {pid: name for pid, name in family.items() if is_running(pid)}) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)      # not to stay until the machine is switched off
+    assert not left
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Names of the processes below `pid`."""
+    parents: dict[int, int] = {}
+    names: dict[int, str] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):      # it has just ended
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            names[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ").strip()
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return {child: names[child] for child in found - {pid}}
+
+
+def is_running(pid: int) -> bool:
+    """Not counting a zombie: in a container nobody may be there to reap it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

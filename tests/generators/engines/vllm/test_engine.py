@@ -1,0 +1,395 @@
+"""vLLM itself: it samples as transformers would, and takes new weights while it samples. One engine for the session."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import PreTrainedModel, Qwen2Tokenizer
+
+from broker.errors import BadMessage, RunFailed
+from broker.messages import Completion, FinishReason, Prompt, Span
+from config.endpoint import EndpointConfig
+from config.generators import VllmEngine
+from config.scorers import JudgeConfig, RubricConfig
+from generators.engine import NO_VERSION
+from generators.engines.hf import model as hf_model
+from generators.engines.vllm import engine as vllm_engine
+from generators.engines.vllm.engine import VllmEngineRunner
+from generators.engines.vllm.liveness import EngineDied, Lifeline
+from scorers import api
+from scorers.served_model.client import Endpoint, EndpointMisused
+from tests.generators.conftest import (
+    STOP,
+    STOP_ID,
+    VOCABULARY,
+    make_prompt,
+    make_run,
+    random_model,
+    reference_logprobs,
+    save_weights,
+)
+from tests.support import judging
+from tests.support.judging import GRADED, JUDGED, Judging, answers
+from tests.support.vllm_server import KEY, MODEL, ModelServer, parrot, serving
+
+if TYPE_CHECKING:
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning"),              # vLLM leaves its own open
+    pytest.mark.filterwarnings("ignore:max_tokens is deprecated:DeprecationWarning"),   # for what not all servers know
+]
+
+CONFIG = VllmEngine(kv_cache_mb=64, max_num_seqs=64, enforce_eager=True, start_timeout_s=280)
+MAX_TOKENS = 300
+CONTEXT = 4096        # tokens of prompt and completion: room for what a judge is asked
+TOLERANCE = 1e-3      # nats, fp32
+
+Group = tuple[Completion, ...]
+
+
+class Served:
+    """The session's engine on its own event loop, and where the next version comes from."""
+
+    def __init__(self, model: Path, folder: Path) -> None:
+        self.engine = VllmEngineRunner(make_run(model, CONFIG, max_tokens=MAX_TOKENS, context=CONTEXT), CONFIG)
+        self.loop = asyncio.Runner()
+        self.folder = folder
+        self.version = NO_VERSION
+        self.loop.run(self.engine.start())
+
+    @property
+    def vllm(self) -> AsyncLLM:
+        """The engine's own."""
+        assert self.engine._parts is not None
+        return self.engine._parts.engine
+
+    def file(self, model: PreTrainedModel) -> Path:
+        """A file with the next version."""
+        self.version += 1
+        return save_weights(model, self.folder / f"{self.version}.safetensors")
+
+    def load(self, model: PreTrainedModel) -> None:
+        """Give the engine a new version."""
+        self.loop.run(self.engine.load_weights(self.file(model), self.version))
+
+    async def put(self, model: PreTrainedModel) -> int:
+        """The same, while the loop runs; its version."""
+        await self.engine.load_weights(self.file(model), self.version)
+        return self.version
+
+    def sample(self, *prompts: Prompt) -> list[Group]:
+        """Sample side by side."""
+        async def together() -> list[Group]:
+            return await asyncio.gather(*(self.engine.sample(prompt) for prompt in prompts))
+
+        return self.loop.run(together())
+
+    def close(self) -> None:
+        self.loop.run(self.engine.close())
+        self.loop.close()
+
+
+@pytest.fixture(scope="session")
+def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """vLLM on the tiny model, whose embedding is tied: the case in which a stale output layer goes unnoticed."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("OMP_NUM_THREADS", "1")
+        environment.setenv("LD_PRELOAD", "")      # vLLM sets it, and every later child of pytest would inherit that
+        served = Served(tiny_model, tmp_path_factory.mktemp("weights"))
+    yield served
+    served.close()
+
+
+def assert_agrees(models: Mapping[int, PreTrainedModel], prompt: Prompt, group: Group) -> None:
+    """Every token has the probability that transformers gives it under the version that its span names."""
+    assert len(group) == prompt.n
+    for completion in group:
+        for span in completion.policy_spans:
+            tokens = slice(span.first, span.first + span.count)
+            expected = reference_logprobs(models[span.version], prompt, completion)[tokens]
+            np.testing.assert_allclose(completion.logprobs[tokens], expected, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.timeout(300)      # the first test of the session pays for the start
+def test_logprobs_agree_with_transformers(served: Served) -> None:
+    model = random_model(seed=1)
+    served.load(model)
+    prompts = [make_prompt("1+2=", seed=1), make_prompt("1" * 19, seed=2, temperature=0.7),
+               make_prompt("7", seed=3, n=1, max_tokens=1)]
+    for prompt, group in zip(prompts, served.sample(*prompts), strict=True):
+        assert_agrees({served.version: model}, prompt, group)
+        for completion in group:
+            assert completion.policy_spans == (Span(version=served.version, first=0, count=len(completion.token_ids)),)
+
+
+@pytest.mark.timeout(300)
+def test_new_weights_come_while_requests_are_in_flight(served: Served) -> None:
+    old, new = random_model(seed=2), random_model(seed=3)
+    served.load(old)
+    before, file = served.version, served.file(new)
+    models = {before: old, served.version: new}
+    in_flight = [make_prompt("1+2=", seed=i, max_tokens=MAX_TOKENS) for i in range(4)]
+    fresh = make_prompt("1+2=" * 10, seed=9)      # longer than a block of the cache: shorter ones are never found there
+    assert len(fresh.token_ids) > vllm_engine.CPU_BLOCK_SIZE
+    [group] = served.sample(fresh)
+    assert_agrees(models, fresh, group)
+
+    async def body() -> tuple[list[Group], Group]:
+        tasks = [asyncio.create_task(served.engine.sample(prompt)) for prompt in in_flight]
+        await asyncio.sleep(0.3)
+        await served.engine.load_weights(file, served.version)
+        return await asyncio.gather(*tasks), await served.engine.sample(fresh)
+
+    groups, group = served.loop.run(body())
+    assert_agrees({served.version: new}, fresh, group)      # no span of the old version, and no cache of it
+    spans = [completion.policy_spans for group in groups for completion in group]
+    crossed = [[span.version for span in of_one] == [before, served.version] for of_one in spans]
+    assert sum(crossed) >= len(crossed) / 2      # the others had stopped before, or had not begun
+    for prompt, old_group in zip(in_flight, groups, strict=True):
+        assert_agrees(models, prompt, old_group)
+
+
+@pytest.mark.timeout(300)
+def test_a_completion_ends_at_a_stop_token_or_at_the_limit(served: Served) -> None:
+    served.load(random_model(seed=0))
+    [group] = served.sample(make_prompt("1+2=", n=48, max_tokens=MAX_TOKENS))
+    stopped = [completion for completion in group if completion.finish_reason is FinishReason.STOP]
+    assert 0 < len(stopped) < len(group)
+    for completion in group:
+        *inside, last = completion.token_ids.tolist()
+        assert STOP_ID not in inside
+        assert (last == STOP_ID) == (completion.finish_reason is FinishReason.STOP)
+        assert last == STOP_ID or len(completion.token_ids) == MAX_TOKENS
+        assert "<|endoftext|>" not in completion.text
+        assert "<think>" not in completion.text
+    [thinking] = served.sample(make_prompt("1+2=<think>", n=2, max_tokens=4))
+    assert all(completion.text.startswith("<think>") for completion in thinking)
+
+
+@pytest.mark.timeout(300)
+def test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_other(served: Served) -> None:
+    models = {}
+    prompts = [make_prompt("1+2=" * 8, n=16, max_tokens=MAX_TOKENS) for _ in range(4)]
+
+    async def body() -> list[Group]:
+        tasks = [asyncio.create_task(served.engine.sample(prompt)) for prompt in prompts]
+        for seed in range(10, 16):              # each makes vLLM compute all that is in flight again, in parts
+            model = random_model(seed=seed)
+            file = served.file(model)
+            models[served.version] = model
+            await served.engine.load_weights(file, served.version)
+            await asyncio.sleep(0.1)
+        return await asyncio.gather(*tasks)
+
+    served.load(random_model(seed=9))
+    models[served.version] = random_model(seed=9)
+    groups = served.loop.run(body())
+    assert max(len(completion.policy_spans) for group in groups for completion in group) > 2
+    for prompt, group in zip(prompts, groups, strict=True):
+        assert_agrees(models, prompt, group)
+        assert len({completion.text for completion in group}) == len(group), "the completions of a group differ"
+
+
+@pytest.mark.timeout(300)
+def test_a_file_that_can_not_be_loaded_leaves_the_old_weights(served: Served, tmp_path: Path) -> None:
+    model = random_model(seed=4)
+    served.load(model)
+    weights = load_file(save_weights(random_model(seed=5), tmp_path / "good.safetensors"))
+    weights["model.norm.weight"] = torch.zeros(63)
+    save_file(weights, tmp_path / "bad.safetensors")
+    with pytest.raises(RunFailed, match=r"model\.norm\.weight has shape"):
+        served.loop.run(served.engine.load_weights(tmp_path / "bad.safetensors", served.version + 1))
+    with pytest.raises(FileNotFoundError):
+        served.loop.run(served.engine.load_weights(tmp_path / "gone.safetensors", served.version + 1))
+    assert served.engine.version == served.version
+    prompt = make_prompt("1+2=")
+    [group] = served.sample(prompt)
+    assert_agrees({served.version: model}, prompt, group)
+
+
+@pytest.mark.timeout(300)
+def test_a_file_that_vanishes_behind_the_check_leaves_the_old_weights(
+        served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model(seed=6)
+    served.load(model)
+    file = save_weights(random_model(seed=7), tmp_path / "model.safetensors")
+    monkeypatch.setattr(hf_model, "check_weights", lambda _skeleton, file: file.unlink())      # retention was faster
+    with pytest.raises(FileNotFoundError, match="is gone"):
+        served.loop.run(served.engine.load_weights(file, served.version + 1))
+    prompt = make_prompt("1+2=")
+    [group] = served.sample(prompt)
+    assert_agrees({served.version: model}, prompt, group)
+
+
+class FailingCore:
+    """An engine core whose update fails with what vLLM says of it."""
+
+    def __init__(self, said: str) -> None:
+        self.said = said
+
+    async def start_weight_update(self) -> None:
+        pass
+
+    async def update_weights(self, _request: object) -> None:
+        raise RuntimeError(self.said)
+
+
+@pytest.mark.parametrize(("workers", "exists", "said", "error", "is_cut"), [
+    (1, False, "No such file or directory", FileNotFoundError, False),
+    (2, False, "No such file or directory", EngineDied, True),      # the other may have found it
+    (1, False, "out of memory", EngineDied, True),                  # half-way, and retention came then
+    (1, True, "out of memory", EngineDied, True),
+])
+def test_an_update_that_fails_is_harmless_only_if_no_worker_can_have_begun(
+        tmp_path: Path, *, workers: int, exists: bool, said: str, error: type[Exception], is_cut: bool) -> None:
+    file = tmp_path / "model.safetensors"
+    if exists:
+        file.touch()
+
+    async def body() -> None:
+        parts = SimpleNamespace(engine=FailingCore(said), line=Lifeline(OSError))
+        with pytest.raises(error):
+            await vllm_engine._replace_weights(parts, file, 3, workers=workers)      # type: ignore[arg-type]
+        assert parts.line.is_cut == is_cut
+
+    asyncio.run(body())
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("tokens", "message"), [
+    ([16] * 3797, "group 5: 3797 tokens of prompt and max_tokens=300 are more than 4096"),   # vLLM would cut it short
+    ([16, 257], "group 5: its prompt has token ids outside the model's 257"),             # vLLM would sample on
+    ([], "group 5: vLLM refuses its prompt: .* cannot be empty"),
+])
+def test_a_prompt_that_can_not_be_sampled_is_refused_and_the_engine_goes_on(
+        served: Served, tokens: list[int], message: str) -> None:
+    served.load(random_model(seed=0))
+    refused = replace(make_prompt("1", seed=5, max_tokens=MAX_TOKENS), token_ids=np.array(tokens, dtype=np.int32))
+    with pytest.raises(BadMessage, match=message):
+        served.sample(refused)
+    [group] = served.sample(make_prompt("1+2="))
+    assert len(group) == 4
+
+
+def test_sampling_without_weights_is_refused(tiny_model: Path) -> None:
+    engine = VllmEngineRunner(make_run(tiny_model, CONFIG), CONFIG)
+    with pytest.raises(RuntimeError, match="load_weights"):
+        asyncio.run(engine.sample(make_prompt("1+2=")))
+
+
+@pytest.fixture
+def asking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What those who ask a judge set, and the process that asks it."""
+    monkeypatch.setenv("LLM_JUDGE_API_KEY", KEY)
+    monkeypatch.setenv("LLM_JUDGE_MAX_TOKENS", str(judging.MAX_TOKENS))
+    yield
+    while api._judging:
+        api._judging.popitem()[1].close()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("asking")
+def test_whatever_a_judge_on_vllm_babbles_no_score_is_invented(served: Served, tiny_model: Path) -> None:
+    texts = answers(JUDGED, CONTEXT)
+
+    async def body() -> None:
+        async with serving(served.vllm, tiny_model) as server:
+            judge = Judging(server, served.put)
+            assert await judge.values(random_model(seed=0), JUDGED, texts) == [None] * 10
+            assert await judge.values(random_model(seed=1), JUDGED, texts) == [None] * 10
+            assert await judge.values(parrot("True"), JUDGED, texts) == [1.0] * 5 + [None] * 5
+            assert await judge.values(parrot("False"), JUDGED, texts) == [0.0] * 6 + [None] * 4
+            for said, value in (("</think>No", 0.0), ("No idea", None), ("", None), ("\u00ff", None)):
+                assert await judge.values(parrot(said), JUDGED, texts[:1]) == [value]
+            for model, reason in ((random_model(seed=0), "'four' against 4 gave None (the judge's reply was cut off"),
+                                  (parrot("No idea"), "does not end with a verdict: 'No idea'"),
+                                  (parrot("True"), "'five' against 4 gave 1.0"),
+                                  (parrot("False"), "'four' against 4 gave 0.0")):
+                assert reason in await judge.refusal(model, JudgeConfig)
+            too_many = await judge.refusal(parrot("True"), JudgeConfig, max_tokens=CONTEXT + 1)
+            assert "HTTP 400 max_tokens=4097 cannot be greater than max_model_len=4096" in too_many
+
+    served.loop.run(body())
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("asking")
+def test_whatever_a_rubric_model_on_vllm_babbles_no_grade_is_invented(served: Served, tiny_model: Path) -> None:
+    texts = answers(GRADED, CONTEXT)
+
+    async def body() -> None:
+        async with serving(served.vllm, tiny_model) as server:
+            grader = Judging(server, served.put)
+            assert await grader.values(random_model(seed=0), GRADED, texts) == [None] * 10
+            assert await grader.values(parrot("7/10"), GRADED, texts) == [0.7] * 5 + [None] * 5
+            for said in ("No idea", "", "\u00ff", "True"):
+                assert await grader.values(parrot(said), GRADED, texts[:1]) == [None]
+            for model, reason in ((random_model(seed=0), "2 + 2 = 4 gave None (the rubric model's reply was cut off"),
+                                  (parrot("7/10"), "(the rubric model says: total 7 of 10), 2 + 2 = 5 gave 0.7")):
+                assert reason in await grader.refusal(model, RubricConfig)
+
+    served.loop.run(body())
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("asking")
+def test_thoughts_that_vllm_tells_from_the_reply_are_none(served: Served, tiny_model: Path, tmp_path: Path) -> None:
+    thinking = {name: len(VOCABULARY) + i for i, name in enumerate(("<think>", "</think>"))}
+    Qwen2Tokenizer(vocab=VOCABULARY | thinking, merges=[], eos_token=STOP, pad_token=STOP, unk_token=STOP,
+                   additional_special_tokens=[*thinking]).save_pretrained(tmp_path)
+    shutil.copy(tiny_model / "config.json", tmp_path)
+
+    async def body() -> None:
+        async with serving(served.vllm, tmp_path, reasoning_parser="deepseek_r1") as server:
+            judge = Judging(server, served.put)
+            texts = ["It is as everybody knows."]
+            assert await judge.values(parrot("</think>No"), JUDGED, texts) == [0.0]
+            assert await judge.values(parrot("True"), JUDGED, texts) == [None]
+            assert "thinking never ended" in await judge.refusal(parrot("True"), JudgeConfig)
+
+    served.loop.run(body())
+
+
+@pytest.mark.timeout(300)
+def test_many_questions_at_once_are_answered_and_a_wrong_name_or_key_is_told(
+        served: Served, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served.load(parrot("False"))
+
+    def ask(server: ModelServer, key: str, **options: Any) -> list[Any]:
+        monkeypatch.setenv("LLM_JUDGE_API_KEY", key)
+        endpoint = Endpoint(EndpointConfig(urls=(server.url,), **options))
+        with closing(endpoint):
+            asked = [endpoint.ask([{"role": "user", "content": f"Is {i} prime?"}]) for i in range(64)]
+            return [one.exception() or one.result().text for one in asked]
+
+    async def body() -> None:
+        async with serving(served.vllm, tiny_model) as server:
+            assert await asyncio.to_thread(ask, server, KEY) == ["False"] * 64
+            for key, options, reason in ((KEY, {"model": "gpt"}, r"HTTP 404 The model `gpt` does not exist"),
+                                         ("wrong", {"model": MODEL}, "HTTP 401 Unauthorized"),
+                                         ("wrong", {}, "/models: HTTP 401 Unauthorized")):
+                errors = await asyncio.to_thread(ask, server, key, **options)
+                assert {type(error) for error in errors} == {EndpointMisused}
+                assert all(re.search(reason, str(error)) for error in errors)
+
+    served.loop.run(body())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has memory of its own to fill")
+def test_a_cpu_needs_a_size_of_the_cache(tiny_model: Path) -> None:
+    engine = VllmEngineRunner(make_run(tiny_model, VllmEngine()), VllmEngine())
+    with pytest.raises(RunFailed, match=r"kv_cache_mb is needed .* or set generators\.engine\.type=hf"):
+        asyncio.run(engine.start())

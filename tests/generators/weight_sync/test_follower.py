@@ -1,0 +1,235 @@
+"""The follower gives the engine the newest weights and nothing older. Real Redis, real files, no model."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from broker.connection import Link
+from broker.errors import RunFailed
+from broker.keys import Keys
+from broker.messages import Announcement
+from broker.protocol.run_owner import Ownership
+from config.generators import FakeEngine
+from generators.engine import NO_VERSION
+from generators.engines.scripted import FakeEngineRunner
+from generators.weight_sync import follower as weights
+from generators.weight_sync.follower import WeightFollower
+from tests.generators.conftest import make_run
+
+
+class RecordingEngine(FakeEngineRunner):
+    """The fake engine, which keeps a list of what it was given; `before` runs first."""
+
+    def __init__(self, before: Callable[[Path, int], None] = lambda _file, _version: None) -> None:
+        super().__init__(make_run(Path("no-such-model"), FakeEngine()), FakeEngine())
+        self.before = before
+        self.loaded: list[int] = []
+
+    async def load_weights(self, file: Path, version: int) -> None:
+        self.before(file, version)
+        await super().load_weights(file, version)
+        self.loaded.append(version)
+
+
+class Publisher:
+    """The learner's side: files and announcements."""
+
+    def __init__(self, link: Link, keys: Keys, folder: Path) -> None:
+        self.link = link
+        self.keys = keys
+        self.folder = folder
+        self.owner = Ownership(link, keys)
+        self.owner.claim(0)
+
+    def write(self, version: int) -> Path:
+        """The file of a version."""
+        file = self.folder / str(version) / "model.safetensors"
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(f"weights {version}".encode())
+        return file
+
+    def announce(self, version: int, *, checksum: str | None = None) -> None:
+        """Tell of a version, whether its file is there or not."""
+        right = hashlib.sha256(f"weights {version}".encode()).hexdigest()
+        self.owner.announce(Announcement(version=version, path=str(self.folder / str(version)), size_bytes=9,
+                                         checksum=checksum or right, announced_at=0.0))
+
+    def publish(self, version: int) -> None:
+        """Write, then tell."""
+        self.write(version)
+        self.announce(version)
+
+
+@pytest.fixture
+def publisher(link: Link, keys: Keys, tmp_path: Path) -> Publisher:
+    return Publisher(link, keys, tmp_path)
+
+
+@asynccontextmanager
+async def following(link: Link, keys: Keys, engine: RecordingEngine) -> AsyncIterator[WeightFollower]:
+    """A follower at work."""
+    follower = WeightFollower(link, keys, engine)
+    task = asyncio.create_task(follower.follow())
+    try:
+        yield follower
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def test_one_who_joins_late_loads_the_newest_and_nothing_else(link: Link, keys: Keys, publisher: Publisher) -> None:
+    async def body() -> None:
+        engine = RecordingEngine()
+        for version in (0, 1, 2):
+            publisher.publish(version)
+        async with following(link, keys, engine) as follower:
+            await asyncio.wait_for(follower.at_least(2), 10)
+            assert engine.loaded == [2]
+            publisher.publish(3)
+            await asyncio.wait_for(follower.at_least(3), 10)
+        assert engine.loaded == [2, 3]
+
+    asyncio.run(body())
+
+
+def test_who_waits_for_a_version_wakes_with_a_newer_one_and_not_with_an_older(
+        link: Link, keys: Keys, publisher: Publisher) -> None:
+    async def body() -> None:
+        async with following(link, keys, engine := RecordingEngine()) as follower:
+            waiting = [asyncio.create_task(follower.at_least(version)) for version in (0, 2, 5)]
+            publisher.publish(0)
+            await asyncio.wait_for(waiting[0], 10)
+            publisher.publish(3)                        # 1 and 2 are never loaded
+            await asyncio.wait_for(waiting[1], 10)
+            assert engine.loaded == [0, 3]
+            assert not waiting[2].done()
+            waiting[2].cancel()
+
+    asyncio.run(body())
+
+
+def test_what_the_engine_holds_is_never_replaced_by_a_lower_version(link: Link, keys: Keys,
+                                                                    publisher: Publisher) -> None:
+    async def body() -> None:
+        engine = RecordingEngine()
+        await FakeEngineRunner.load_weights(engine, Path("held"), 5)
+        publisher.publish(4)
+        async with following(link, keys, engine) as follower:
+            await looked_again(follower)
+            publisher.publish(6)
+            await asyncio.wait_for(follower.at_least(6), 10)
+        assert engine.loaded == [6]
+
+    asyncio.run(body())
+
+
+async def looked_again(follower: WeightFollower, times: int = 2) -> None:
+    """Return when the follower has read the announcements `times` more."""
+    seen = asyncio.Semaphore(0)
+    loop = asyncio.get_running_loop()
+    announced = follower._announced
+
+    def counted() -> list[Announcement]:
+        try:
+            return announced()
+        finally:
+            loop.call_soon_threadsafe(seen.release)
+
+    follower._announced = counted                       # type: ignore[method-assign]
+    for _ in range(times):
+        await asyncio.wait_for(seen.acquire(), 10)
+
+
+def wrong_checksum(publisher: Publisher) -> None:
+    publisher.write(1)
+    publisher.announce(1, checksum="c0ffee")
+
+
+def vanished_file(publisher: Publisher) -> None:
+    publisher.announce(1)
+
+
+@pytest.mark.parametrize(("damage", "said"), [
+    (wrong_checksum, "announced c0ffee"),
+    (vanished_file, "No such file"),
+])
+def test_what_cant_be_read_is_passed_over_for_the_next_and_said_once(
+        link: Link, publisher: Publisher, damage: Callable[[Publisher], None], said: str,
+        caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        engine = RecordingEngine()
+        damage(publisher)
+        async with following(link, publisher.keys, engine) as follower:
+            await looked_again(follower, times=3)
+            assert engine.version == NO_VERSION
+            publisher.publish(2)
+            await asyncio.wait_for(follower.at_least(2), 10)
+        assert engine.loaded == [2]
+
+    asyncio.run(body())
+    (warning,) = [record.getMessage() for record in caplog.records if "weights_unreadable" in record.getMessage()]
+    assert said in warning
+
+
+@pytest.mark.parametrize("announced", [0, 2])
+def test_junk_at_the_end_of_the_stream_hides_no_announcement_and_is_said_once(
+        link: Link, publisher: Publisher, announced: int, monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        engine = RecordingEngine()
+        for version in range(1, announced + 1):
+            publisher.publish(version)
+        link.client.xadd(publisher.keys("weights"), {"hello": "world"})
+        link.client.xadd(publisher.keys("weights"), {"v": "1", "version": "one"})
+        async with following(link, publisher.keys, engine) as follower:
+            await looked_again(follower, times=3)
+            assert engine.loaded == ([announced] if announced else [])
+            publisher.publish(5)
+            await asyncio.wait_for(follower.at_least(5), 10)
+
+    monkeypatch.setattr(weights, "PATIENCE_S", 0.0)     # junk alone never uses it up
+    asyncio.run(body())
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "invalid literal" in warning                 # what the newest of them lacks
+
+
+def test_a_file_that_is_replaced_while_the_engine_opens_it_is_read_again(link: Link, keys: Keys,
+                                                                         publisher: Publisher) -> None:
+    def remove_the_first(file: Path, version: int) -> None:
+        if version == 1:
+            file.unlink()                               # retention was faster
+            publisher.publish(2)
+            raise FileNotFoundError(file)
+
+    async def body() -> None:
+        engine = RecordingEngine(remove_the_first)
+        publisher.publish(1)
+        async with following(link, keys, engine) as follower:
+            await asyncio.wait_for(follower.at_least(2), 10)
+        assert engine.loaded == [2]
+
+    asyncio.run(body())
+
+
+def test_weights_that_stay_unreadable_end_the_following_with_what_to_do(
+        link: Link, keys: Keys, publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "PATIENCE_S", 0.05)
+    publisher.announce(1)
+    with pytest.raises(RunFailed, match=r"No such file .* must share learner\.weights\.directory"):
+        asyncio.run(WeightFollower(link, keys, RecordingEngine()).follow())
+
+
+def test_an_engine_that_cant_load_ends_the_following(link: Link, keys: Keys, publisher: Publisher) -> None:
+    def refuse(_file: Path, _version: int) -> None:
+        raise ValueError("shape [4, 8], expected [8, 8]")
+
+    publisher.publish(0)
+    with pytest.raises(ValueError, match="shape"):
+        asyncio.run(WeightFollower(link, keys, RecordingEngine(refuse)).follow())

@@ -1,0 +1,338 @@
+"""Which groups a step takes: rule 3 of the protocol by hand, by exhaustive search, and on a real Redis."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from broker import codec
+from broker.errors import Fenced
+from broker.keys import PROMPTS, SCORED
+from broker.protocol.run_owner import Ownership
+from broker.protocol.run_state import PAUSE
+from broker.protocol.streams import hand_over
+from learner.groups.collector import rest_can_make_it
+from learner.journal.ledger import Outcome
+from tests.learner.conftest import MakeChain
+from tests.support.chain import Chain, make_prompt, make_scored
+
+# -------------------------------------------------------------------------------------------------------------- rule 3
+
+# A group of floor f trains at a version <= f + L; before that, S groups train at each version. So of what a step at v
+# leaves, none may have the floor v - L, at most S a floor <= v - L + 1, at most 2 S one <= v - L + 2, and so on.
+
+
+@pytest.mark.parametrize(("version", "slots", "chosen", "size", "lag", "may_go"), [
+    (0, [0, 0], [0, 0], 2, 0, True),                        # synchronous: a step's groups and no others
+    (3, [3, 3, 3], [3, 3], 2, 0, False),                    # the third could only train at 3
+    (5, [4, 4, 5, 5], [4, 4], 2, 1, True),                  # leaves 5, 5 for version 6
+    (5, [4, 5, 5, 5], [5, 5], 2, 1, False),                 # leaves a 4, and this is its last version
+    (5, [5, 5, 5, 5], [5, 5], 2, 1, True),
+    (5, [5, 5, 5, 5, 5], [5, 5], 2, 1, False),              # leaves three, and version 6 takes two
+    (7, [5, 6, 7], [5], 1, 2, True),                        # 6 trains at 8 at the latest, 7 at 9
+    (7, [5, 6, 7], [6], 1, 2, False),                       # 5 can't wait
+    (7, [6, 6, 7], [6], 1, 2, True),
+    (7, [6, 6, 6], [6], 1, 2, False),                       # two of 6 for version 8 alone
+    (0, [0, 0, 0, 0], [0, 0], 2, 4, True),                  # the first steps: no floor below 0
+    (0, [], [], 2, 4, True),
+])
+def test_a_step_goes_only_if_the_rest_can_still_make_it(
+        *, version: int, slots: list[int], chosen: list[int], size: int, lag: int, may_go: bool) -> None:
+    assert rest_can_make_it(version, slots, chosen, groups_per_step=size, max_lag=lag) is may_go
+
+
+Rule = Callable[[int, list[int], list[int]], bool]
+State = tuple[tuple[int, bool], ...]        # of each group in flight: its age, version less floor; is it scored?
+
+
+def oldest(state: State, size: int) -> State:
+    return tuple(sorted((group for group in state if group[1]), reverse=True)[:size])
+
+
+def without(state: State, gone: State) -> State:
+    rest = list(state)
+    for group in gone:
+        rest.remove(group)
+    return tuple(rest)
+
+
+def may_take(state: State, rule: Rule, size: int, lag: int) -> bool:
+    chosen = oldest(state, size)
+    return len(chosen) == size and rule(lag, [lag - age for age, _ in state], [lag - age for age, _ in chosen])
+
+
+def successors(state: State, rule: Rule, size: int, lag: int) -> Iterator[State]:
+    """Every state that one issue, score, drop or death, or step leads to."""
+    if len(state) < (lag + 1) * size:
+        yield (*state, (0, False))
+    for group in set(state):
+        yield without(state, (group,))                      # dropped, or dead
+        if not group[1]:
+            yield (*without(state, (group,)), (group[0], True))
+    if may_take(state, rule, size, lag):
+        yield tuple((age + 1, scored) for age, scored in without(state, oldest(state, size)))
+
+
+def reachable(rule: Rule, size: int, lag: int, *, oldest_age: int) -> set[State]:
+    """Every state that can come about from an empty run, up to `oldest_age`."""
+    found: set[State] = {()}
+    todo: list[State] = [()]
+    while todo:
+        for state in successors(todo.pop(), rule, size, lag):
+            ordered = tuple(sorted(state))
+            if ordered not in found and all(age <= oldest_age for age, _ in ordered):
+                found.add(ordered)
+                todo.append(ordered)
+    return found
+
+
+@pytest.mark.parametrize(("size", "lag"), list(itertools.product([1, 2], [0, 1, 2])))
+def test_whatever_happens_no_group_gets_too_old_and_none_waits_for_ever(size: int, lag: int) -> None:
+    def rule(version: int, slots: list[int], chosen: list[int]) -> bool:
+        return rest_can_make_it(version, slots, chosen, groups_per_step=size, max_lag=lag)
+    states = reachable(rule, size, lag, oldest_age=lag + 1)
+    assert len(states) >= 3
+    for state in states:
+        assert all(age <= lag for age, _ in state), f"{state} has a group that can only be trained too late"
+        arrived = tuple((age, True) for age, _ in state)
+        assert len(state) < size or may_take(arrived, rule, size, lag), f"{state} never goes on"
+
+
+@pytest.mark.parametrize(("size", "lag"), [(1, 1), (2, 1), (2, 2)])
+def test_the_budget_alone_does_not_bound_the_lag(size: int, lag: int) -> None:
+    states = reachable(lambda version, slots, chosen: True, size, lag, oldest_age=lag + 5)
+    assert any(age == lag + 5 for state in states for age, _ in state)
+
+
+# ------------------------------------------------------------------------------------------------------ on a real Redis
+
+def stop_at_the_first_wait(chain: Chain) -> list[str]:
+    """Returns where it will say what it waits for."""
+    def say(what: str) -> None:
+        chain.said.append(what)
+        chain.stop.set()
+    chain.collector._say = say
+    return chain.said
+
+
+def take(chain: Chain, version: int) -> list[str] | None:
+    groups = chain.collector.take(version)
+    return None if groups is None else [group.group_id for group in groups]
+
+
+def commit(chain: Chain, version: int, ids: list[str]) -> None:
+    """What the trainer does after the step from `version`."""
+    groups = [chain.intake.held[group_id] for group_id in ids]
+    chain.journal.append(version, groups, [[0.5, -0.5]] * len(ids), weights="w")
+    chain.announce(version + 1)
+    chain.collector.commit(groups)
+
+
+def test_a_step_takes_the_oldest_floors_first_and_frees_their_slots_when_committed(chain: Chain) -> None:
+    for group_id in chain.issue(3):                                     # floor 0
+        if group_id != "0":
+            chain.score(group_id)
+    assert take(chain, 0) == ["1", "2"]                                 # 0 may still train at version 1
+    assert chain.slots == {"0", "1", "2"}
+    commit(chain, 0, ["1", "2"])
+    assert (chain.slots, chain.depth(SCORED), chain.depth(PROMPTS)) == ({"0"}, 0, 1)
+    for group_id in chain.issue(2):                                     # floor 1
+        chain.score(group_id)
+    chain.read()
+    said = stop_at_the_first_wait(chain)
+    assert take(chain, 1) is None                                       # 0 must train now, or never
+    assert "2 of 2 groups (older groups must come first, for max_lag)" in said[-1]
+    assert chain.collector.late_wait_s > 0
+    sums = chain.collector.meter.read()
+    assert sums["wait_late_s"] > 0
+    assert sums["kept_s"] == pytest.approx(2 * sums["wait_late_s"], rel=0.5), "two groups waited with it"
+    chain.stop.clear()
+    chain.score("0")
+    chain.read()
+    assert take(chain, 1) == ["0", "3"]
+    commit(chain, 1, ["0", "3"])
+    assert chain.slots == {"4"}
+    assert (chain.collector.breaches, chain.journal.ledger.twice) == (0, [])
+
+
+@pytest.mark.parametrize("what", ["train", "drop"])
+def test_late_groups_may_be_trained_all_the_same_or_dropped(make_chain: MakeChain, what: str) -> None:
+    chain = make_chain(learner={"late_groups": what})
+    late, *others = chain.issue(3)
+    for group_id in others:
+        chain.score(group_id)
+    commit(chain, 0, take(chain, 0) or [])
+    for version in (1, 2):
+        for group_id in chain.issue(2):
+            chain.score(group_id)
+        commit(chain, version, take(chain, version) or [])              # nobody waits for the late one
+    assert chain.collector.late_wait_s == 0
+    chain.score(late)                                                   # sampled by version 0, for version 3
+    for group_id in chain.issue(2):
+        chain.score(group_id)
+    if what == "train":
+        assert take(chain, 3) == [late, "7"]
+        assert (chain.collector.late, chain.collector.breaches) == (1, 0)
+    else:
+        assert take(chain, 3) == ["7", "8"]
+        outcome = chain.journal.ledger.outcomes[late]
+        assert (outcome.kind, outcome.tokens) == ("dropped", 4)
+        assert outcome.detail == "late: sampled by version 0, 3 before 3; learner.max_lag=1"
+
+
+def test_a_step_no_longer_waits_for_a_group_that_died(chain: Chain) -> None:
+    chain.issue(1)
+    chain.intake.look_around()
+    chain.elapsed += 301                                                # past its deadline
+    for group_id in chain.issue(2):
+        chain.score(group_id)
+    commit_later = take(chain, 0)
+    assert commit_later == ["1", "2"]
+    commit(chain, 0, commit_later)
+    for group_id in chain.issue(2):
+        chain.score(group_id)
+    assert take(chain, 1) == ["3", "4"]                                 # look_after buried group 0
+    assert chain.journal.ledger.outcomes["0"].kind == "dead"
+
+
+def test_a_held_group_that_got_an_outcome_meanwhile_is_not_taken(chain: Chain) -> None:
+    for group_id in chain.issue(3):
+        chain.score(group_id)
+    chain.read()
+    chain.journal.end({"0": Outcome("dead", "meanwhile")})
+    assert take(chain, 0) == ["1", "2"]
+    assert "0" not in chain.intake.held
+
+
+def test_a_wait_names_the_streams_that_the_missing_groups_are_in_and_their_age(make_chain: MakeChain) -> None:
+    chain = make_chain(learner={"groups_per_step": 3})
+    chain.issue(1, issued_at=time.time() - 95)
+    scored, sampled = chain.issue(2)
+    chain.score(scored)
+    chain.sample(sampled)
+    said = stop_at_the_first_wait(chain)
+    assert take(chain, 0) is None
+    assert re.match(r"\d s: 1 of 3 groups; out: 1 in prompts, 1 in rollouts, 1 in scored; oldest 9[5-9] s", said[-1])
+
+
+NO_GENERATOR = "; no generator is alive: python -m generators --run test"
+NO_SCORER = "; no scorer is alive: python -m scorers --run test"
+
+
+@pytest.mark.parametrize(("sampled", "alive", "says"), [
+    (False, [], NO_GENERATOR),
+    (False, ["generator"], ""),
+    (True, ["generator"], NO_SCORER),
+    (True, ["scorer", "generator"], ""),
+])
+@pytest.mark.parametrize("waits_for", ["a step", "a round"])
+def test_a_wait_names_the_role_that_has_work_and_nobody_alive(
+        chain: Chain, *, waits_for: str, sampled: bool, alive: list[str], says: str) -> None:
+    (group_id,) = chain.issue() if waits_for == "a step" else chain.issue_eval(0, 1)
+    if sampled:
+        chain.sample(group_id)
+    for role in alive:
+        chain.client.hset(chain.keys.alive(role, "host-1"), "pid", "1")
+    said = stop_at_the_first_wait(chain)
+    if waits_for == "a step":
+        assert take(chain, 0) is None
+    else:
+        chain.collector.wait_for_round(0, lambda version: None)
+    assert said[-1].endswith(says)
+    assert ("is alive" in said[-1]) is bool(says)
+
+
+@pytest.mark.parametrize("waits_for", ["groups", "operator", "round"])
+def test_its_meter_tells_work_from_waiting_and_what_for(chain: Chain, waits_for: str) -> None:
+    chain.collector.wanted = PAUSE if waits_for == "operator" else ""
+    stop_at_the_first_wait(chain)
+    if waits_for == "round":
+        chain.issue_eval(0, 1)
+        chain.collector.wait_for_round(0, lambda version: None)
+        assert chain.collector.meter.idle_s == 0, "whoever waited for a round goes on"
+    else:
+        assert take(chain, 0) is None
+    sums = chain.collector.meter.read()
+    assert {name for name in sums if name.startswith("wait_")} == {f"wait_{waits_for}_s"}
+    for group_id in chain.issue(2):
+        chain.score(group_id)
+    chain.stop.clear()
+    chain.collector.wanted = ""
+    assert take(chain, 0) is not None
+    assert chain.collector.meter.idle_s == 0
+
+
+def test_who_is_alive_is_asked_now_and_then(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain.issue()
+    assert chain.collector._who_is_missing() == NO_GENERATOR
+    chain.client.hset(chain.keys.alive("generator", "host-1"), "pid", "1")
+    assert chain.collector._who_is_missing() == NO_GENERATOR
+    now = time.monotonic()
+    monkeypatch.setattr("learner.groups.collector.time.monotonic", lambda: now + 10)
+    assert chain.collector._who_is_missing() == ""
+
+
+def test_a_long_wait_is_said_in_the_log(chain: Chain, caplog: pytest.LogCaptureFixture,
+                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("learner.groups.collector.SAY_EVERY_S", 0.0)
+    stop_at_the_first_wait(chain)
+    with caplog.at_level(logging.INFO, "learner.groups.collector"):
+        assert take(chain, 0) is None
+    assert re.fullmatch(r"waiting \d s: 0 of 2 groups; out: none; oldest 0 s", caplog.messages[-1])
+
+
+def test_a_learner_that_was_replaced_notices_it_while_it_waits(chain: Chain) -> None:
+    Ownership(chain.link, chain.keys).claim(0)
+    with pytest.raises(Fenced, match="a newer learner"):
+        chain.collector.take(0)
+
+
+def test_a_breach_of_the_lag_is_logged_and_counted(chain: Chain, caplog: pytest.LogCaptureFixture) -> None:
+    """Only a generator that ignores the floor can bring one about."""
+    for version in (1, 2):
+        chain.announce(version)
+    for group_id in chain.issue(2):
+        chain.sample(group_id)
+        stale = make_scored(make_prompt(group_id, floor=2), [1.0, 0.0], version=0)
+        fields = codec.encode_scored(stale)
+        assert hand_over(chain.link, chain.keys, chain.entry(group_id), SCORED, fields)
+    assert take(chain, 2) == ["0", "1"]
+    assert chain.collector.breaches == 2
+    assert "lag_breach group=0 lag=2 max_lag=1 floor=2" in caplog.messages
+
+
+# ---------------------------------------------------------------------------------------------------- evaluation rounds
+
+def test_a_round_that_is_whole_has_ended(chain: Chain) -> None:
+    for group_id in chain.issue_eval(0, 3):
+        chain.score(group_id)
+    asked: list[int] = []
+    chain.collector.wait_for_round(0, asked.append)
+    (done,) = chain.intake.rounds.ended()
+    assert len(done.groups) == 3
+    assert asked == []
+
+
+def test_a_round_past_its_deadline_is_asked_for_once_more_and_then_given_up(make_chain: MakeChain) -> None:
+    chain = make_chain(evaluation={"deadline_s": 0.05})
+    back, missing = chain.issue_eval(0, 2)
+    chain.score(back)
+    asked: list[int] = []
+    chain.collector.wait_for_round(0, asked.append)
+    (given_up,) = chain.intake.rounds.ended()
+    assert (asked, set(given_up.groups), given_up.missing) == ([0], {back}, {missing})
+    assert "evaluation of version 0, 1 groups missing" in chain.said[-1]
+
+
+def test_older_rounds_may_end_while_one_is_waited_for(chain: Chain) -> None:
+    for version in (4, 5):
+        for group_id in chain.issue_eval(version, 2):
+            chain.score(group_id)
+    chain.collector.wait_for_round(5, lambda version: None)
+    done = chain.intake.rounds.ended()
+    assert sorted(current.version for current in done) == [4, 5]

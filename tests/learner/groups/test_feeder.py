@@ -1,0 +1,263 @@
+"""The feeder's thread on a real Redis."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from broker.codec import decode_prompt
+from broker.errors import Fenced, RunFailed, WentBack
+from broker.keys import PROMPTS, SCORED
+from broker.protocol.run_owner import Ownership
+from learner.data.dataset import Row
+from learner.data.prompts import PromptSource
+from learner.groups.feeder import Feeder
+from tests.learner.conftest import MakeChain
+from tests.support.chain import Chain, OneToken
+
+STILL_S = 0.35               # three looks of the feeder
+
+
+StartFeeder = Callable[..., Feeder]
+
+
+@pytest.fixture
+def start_feeder() -> Iterator[StartFeeder]:
+    """A feeder of ten rows, started at version 0 unless told otherwise."""
+    made: list[Feeder] = []
+
+    def start(chain: Chain, *, known: Callable[[str], bool] = lambda group_id: False, version: int = 0,
+              first_row: int = 0, mean_bytes: Callable[[], float] = lambda: 0.0,
+              wants_round: Callable[[int], bool] = lambda _: True) -> Feeder:
+        rows = [(i, Row(messages=({"role": "user", "content": f"{i}"},), task="math",
+                        verification_info={"type": "math", "answer": {"value": "5"}})) for i in range(10)]
+        tokenizer: Any = OneToken()
+        train, held_out = (PromptSource(chain.run, rows, "f", tokenizer, shuffle=False) for _ in range(2))
+        made.append(Feeder(chain.run, chain.ownership, train, held_out, first_row=first_row, known=known,
+                           mean_bytes=mean_bytes, wants_round=wants_round))
+        made[-1].rebase(0, version)
+        made[-1].start()
+        return made[-1]
+    yield start
+    for feeder in made:
+        feeder.stop()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.01)
+
+
+def ids_in_prompts(chain: Chain) -> list[str]:
+    return [fields[b"group"].decode() for _, fields in chain.client.xrange(chain.keys(PROMPTS))]
+
+
+def test_the_budget_is_filled_and_never_exceeded(chain: Chain, start_feeder: StartFeeder) -> None:
+    start_feeder(chain)                                          # (1 + 1) x 2 groups
+    wait_until(lambda: len(chain.slots) == 4)
+    time.sleep(STILL_S)
+    assert ids_in_prompts(chain) == ["0", "1", "2", "3"]
+    chain.ownership.retire(["1"])
+    wait_until(lambda: chain.slots == {"0", "2", "3", "4"})
+
+
+def test_a_smaller_budget_may_be_set(make_chain: MakeChain, start_feeder: StartFeeder) -> None:
+    chain = make_chain(learner={"groups_in_flight": 3})
+    start_feeder(chain)
+    wait_until(lambda: len(chain.slots) == 3)
+    time.sleep(STILL_S)
+    assert len(chain.slots) == 3
+
+
+def test_no_more_is_issued_than_the_remaining_steps_can_train(make_chain: MakeChain, start_feeder: StartFeeder) -> None:
+    chain = make_chain(learner={"steps": 6})
+    feeder = start_feeder(chain)
+    for version in range(6):
+        out = min(4, 2 * (6 - version))
+        wait_until(lambda out=out: len(chain.slots) == out)      # type: ignore[misc]
+        oldest = sorted(chain.slots, key=int)[:2]
+        chain.announce(version + 1)
+        feeder.advance(version + 1)
+        chain.ownership.retire(oldest)
+        feeder.wake()
+    time.sleep(STILL_S)
+    assert (feeder.position, chain.slots, chain.depth(PROMPTS)) == (12, set(), 0)
+
+
+def test_a_dropped_group_is_replaced_even_in_the_last_step(make_chain: MakeChain, start_feeder: StartFeeder) -> None:
+    chain = make_chain(learner={"steps": 1})
+    start_feeder(chain)
+    wait_until(lambda: chain.slots == {"0", "1"})
+    chain.score("0", [1.0, 1.0])
+    chain.read()
+    wait_until(lambda: chain.slots == {"1", "2"})
+
+
+def test_new_groups_start_from_the_newest_version(chain: Chain, start_feeder: StartFeeder) -> None:
+    feeder = start_feeder(chain)
+    wait_until(lambda: len(chain.slots) == 4)
+    chain.announce(1)
+    feeder.advance(1)
+    chain.ownership.retire(["0", "1"])
+    wait_until(lambda: len(chain.slots) == 4)
+    floors = {group_id.decode(): floor for group_id, floor in chain.client.zrange(chain.keys("slots"), 0, -1,
+                                                                                 withscores=True)}
+    assert floors == {"2": 0, "3": 0, "4": 1, "5": 1}
+    assert chain.entry("5").floor == 1
+
+
+def test_a_lost_reply_makes_no_gap_and_no_double(chain: Chain, start_feeder: StartFeeder,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    """The link repeats a script whose reply was lost: the first run has had its effect."""
+    script = chain.link.script
+
+    def run_twice(name: str, keys: list[str], *args: Any, **options: Any) -> Any:
+        if name == "issue":
+            script(name, keys, *args, **options)
+        return script(name, keys, *args, **options)
+    monkeypatch.setattr(chain.link, "script", run_twice)
+    feeder = start_feeder(chain)
+    wait_until(lambda: len(chain.slots) == 4)
+    chain.ownership.retire(["0"])
+    wait_until(lambda: chain.slots == {"1", "2", "3", "4"})
+    time.sleep(STILL_S)
+    assert ids_in_prompts(chain) == ["1", "2", "3", "4"]
+    assert (feeder.position, int(chain.client.hget(chain.keys("cursor"), "issued"))) == (5, 5)
+
+
+def test_ordinals_go_on_where_redis_stands_and_rows_with_them(chain: Chain, start_feeder: StartFeeder) -> None:
+    chain.ownership.retire(chain.issue(7))
+    start_feeder(chain, first_row=20)
+    wait_until(lambda: chain.slots == {"7", "8", "9", "10"})
+    prompt = decode_prompt(chain.entry("7").raw)
+    assert (prompt.epoch, prompt.row) == (2, 7)                  # draw 27 of ten rows
+
+
+def test_ordinals_that_the_ledger_has_are_passed_over(chain: Chain, start_feeder: StartFeeder) -> None:
+    start_feeder(chain, known=lambda group_id: group_id in {"0", "2", "3"})
+    wait_until(lambda: chain.slots == {"1", "4", "5", "6"})
+    assert int(chain.client.hget(chain.keys("cursor"), "issued")) == 7            # counted, and not sent
+
+
+def test_nothing_new_comes_in_while_redis_is_nearly_full(chain: Chain, start_feeder: StartFeeder,
+                                                         caplog: pytest.LogCaptureFixture) -> None:
+    used = chain.client.info("memory")["used_memory"]
+    chain.client.config_set("maxmemory", int(used * 1.15))
+    try:
+        with caplog.at_level(logging.WARNING, "learner.groups.feeder"):
+            feeder = start_feeder(chain)
+            feeder.evaluate(0)
+            wait_until(lambda: bool(caplog.messages))
+            time.sleep(STILL_S)
+        assert len(caplog.messages) == 1                         # said once, not at every look
+        assert "nothing new is issued beyond 80%" in caplog.messages[0]
+        assert chain.depth(PROMPTS) == 0
+    finally:
+        chain.client.config_set("maxmemory", 0)
+    wait_until(lambda: chain.depth(PROMPTS) == 4 + 10)
+
+
+def test_what_is_to_be_sampled_yet_counts_as_used_memory(chain: Chain, start_feeder: StartFeeder,
+                                                         caplog: pytest.LogCaptureFixture) -> None:
+    used = chain.client.info("memory")["used_memory"]
+    sizes = [float(used)]                                        # of a group
+    chain.client.config_set("maxmemory", 2 * used)               # half of it is used, so one more group is too much
+    try:
+        with caplog.at_level(logging.WARNING, "learner.groups.feeder"):
+            start_feeder(chain, mean_bytes=lambda: sizes[0])
+            wait_until(lambda: bool(caplog.messages))            # the four of the budget are out
+        chain.ownership.retire(["0"])
+        time.sleep(STILL_S)
+        assert chain.slots == {"1", "2", "3"}
+        said = re.search(r"a full budget of 4 groups needs (\d+) MiB more", caplog.messages[0])
+        assert said is not None
+        more = (used + 4 * used) / 0.8 - 2 * used
+        assert int(said[1]) == pytest.approx(more / 2**20, abs=1.5)
+        sizes[0] = 0.0
+        wait_until(lambda: chain.slots == {"1", "2", "3", "4"})
+    finally:
+        chain.client.config_set("maxmemory", 0)
+
+
+def test_an_evaluation_round_is_issued_once_and_again_only_what_is_missing(
+        make_chain: MakeChain, start_feeder: StartFeeder) -> None:
+    chain = make_chain(learner={"steps": 1, "groups_per_step": 1}, evaluation={"prompts": 3})
+    feeder = start_feeder(chain, version=1)                      # nothing is left to train
+    assert feeder.evaluation_ids(1) == ["eval-1-0", "eval-1-1", "eval-1-2"]
+    feeder.evaluate(1)
+    wait_until(lambda: chain.depth(PROMPTS) == 3)
+    chain.score("eval-1-0")
+    lost = chain.entry("eval-1-1")
+    chain.client.xdel(chain.keys(PROMPTS), lost.entry_id)
+    for _ in range(2):
+        feeder.evaluate(1)
+        wait_until(lambda: chain.depth(PROMPTS) == 2)
+        time.sleep(STILL_S)
+        assert ids_in_prompts(chain) == ["eval-1-2", "eval-1-1"]
+    assert (chain.depth(SCORED), chain.slots) == (1, set())
+
+
+def test_a_round_has_no_more_prompts_than_there_are_held_out(make_chain: MakeChain, start_feeder: StartFeeder) -> None:
+    chain = make_chain(evaluation={"prompts": 64})
+    assert len(start_feeder(chain).evaluation_ids(0)) == 10
+
+
+def test_a_feeder_of_a_learner_that_was_replaced_ends_with_the_reason(chain: Chain, start_feeder: StartFeeder) -> None:
+    Ownership(chain.link, chain.keys).claim(0)
+    feeder = start_feeder(chain)
+    wait_until(lambda: feeder.failure is not None)
+    assert isinstance(feeder.failure, Fenced)
+    assert chain.depth(PROMPTS) == 0
+
+
+def test_a_slot_made_by_hand_ends_the_feeder_with_the_reason(chain: Chain, start_feeder: StartFeeder) -> None:
+    chain.client.zadd(chain.keys("slots"), {"1": 0})
+    feeder = start_feeder(chain)
+    wait_until(lambda: feeder.failure is not None)
+    assert isinstance(feeder.failure, RunFailed)
+    assert "group 1 is in Redis already" in str(feeder.failure)
+
+
+def test_a_failure_of_the_feeder_outlives_a_recovery_and_one_over_a_forgetful_redis_does_not(
+        chain: Chain, start_feeder: StartFeeder) -> None:
+    chain.ownership.seq += 1                                    # Redis knows of one less
+    feeder = start_feeder(chain)
+    wait_until(lambda: isinstance(feeder.failure, WentBack))
+    chain.ownership.rejoin()
+    feeder.rebase(0, 0)
+    assert feeder.failure is None
+    wait_until(lambda: len(chain.slots) == 4)
+    chain.ownership.retire(["0"])
+    Ownership(chain.link, chain.keys).claim(0)
+    feeder.wake()
+    wait_until(lambda: isinstance(feeder.failure, Fenced))
+    feeder.rebase(4, 0)
+    assert isinstance(feeder.failure, Fenced)
+    wait_until(lambda: feeder.has_died)
+
+
+def test_a_retry_near_the_end_waits_like_any_other_group(make_chain: MakeChain, start_feeder: StartFeeder) -> None:
+    chain = make_chain(learner={"steps": 1})                    # one step of two groups is left
+    feeder = start_feeder(chain)
+    wait_until(lambda: len(chain.slots) == 2)
+    feeder.insert(["0-r1"])
+    time.sleep(STILL_S)
+    assert chain.slots == {"0", "1"}
+    chain.ownership.retire(["1"])
+    wait_until(lambda: chain.slots == {"0", "0-r1"})
+
+
+def test_a_round_that_ended_while_memory_was_short_is_not_asked_for_again(
+        chain: Chain, start_feeder: StartFeeder) -> None:
+    feeder = start_feeder(chain, wants_round=lambda version: version == 4)
+    feeder.evaluate(2)
+    feeder.evaluate(4)
+    wait_until(lambda: any(group.startswith("eval-4-") for group in ids_in_prompts(chain)))
+    assert not any(group.startswith("eval-2-") for group in ids_in_prompts(chain))

@@ -1,0 +1,142 @@
+"""A group's age is the time in which somebody could work on it: a pause, an outage and full memory kill nobody."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from broker.connection import Link
+from broker.keys import PROMPTS, ROLLOUTS, Keys
+from broker.protocol.run_state import DRAIN, PAUSE
+from learner.groups.evaluation import Rounds
+from tests.conftest import RedisServer
+from tests.learner.groups.test_collector import stop_at_the_first_wait, take
+from tests.support.chain import Chain, make_run
+
+FULL = 1                # bytes of maxmemory
+
+
+def deaths(chain: Chain) -> set[str]:
+    chain.read()
+    return set(chain.journal.ledger.outcomes)
+
+
+def look(chain: Chain) -> None:
+    chain.collector._looked = 0.0
+    chain.collector.look_after()
+
+
+def test_a_pause_ages_nobody_and_the_deadline_passes_after_it(chain: Chain) -> None:
+    ids = chain.issue(2)
+    chain.sample(ids[0])
+    chain.collector.wanted = PAUSE
+    look(chain)
+    chain.elapsed += 1000
+    look(chain)
+    chain.collector.wanted = ""
+    chain.elapsed += 200
+    look(chain)
+    assert chain.intake.survey.places[PROMPTS] == chain.intake.survey.places[ROLLOUTS] == 1
+    assert 200 <= chain.intake.survey.oldest_s < 210
+    assert deaths(chain) == set()
+    chain.elapsed += 101
+    look(chain)
+    assert deaths(chain) == set(ids)
+
+
+def test_full_memory_ages_nobody_and_a_wait_says_how_many_groups_are_stuck(chain: Chain) -> None:
+    ids = chain.issue(3)
+    for group_id in ids[:2]:
+        chain.sample(group_id)
+    chain.client.config_set("maxmemory", FULL)
+    try:
+        look(chain)
+        chain.elapsed += 1000
+        look(chain)
+        assert deaths(chain) == set()
+        said = stop_at_the_first_wait(chain)
+        assert take(chain, 0) is None
+        mib = -(-chain.client.info("memory")["used_memory"] // 2**20)
+        assert f"; redis is full: 2 groups in rollouts wait for {mib} MiB of memory; no generator is" in said[-1]
+    finally:
+        chain.client.config_set("maxmemory", 0)
+    look(chain)
+    assert chain.collector._memory() == ""
+    chain.elapsed += 301
+    look(chain)
+    assert deaths(chain) == set(ids)
+
+
+def test_an_outage_of_redis_ages_nobody_and_the_deadline_passes_after_it(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path / "redis", "--appendfsync", "always")
+    link = Link(server.url, outage_s=30)
+    chain = Chain(make_run(tmp_path, learner={"group_deadline_s": 0.9}), link, Keys("test"))
+    try:
+        ids = chain.issue(2)
+        chain.sample(ids[0])
+        look(chain)
+        server.kill()
+        starter = threading.Timer(1.0, server.start)
+        starter.start()
+        chain.read()                                                # or whatever else asks Redis for something
+        starter.join()
+        look(chain)
+        assert deaths(chain) == set()
+        chain.elapsed += 1
+        look(chain)
+        assert deaths(chain) == set(ids)
+    finally:
+        chain.journal.close()
+        link.close()
+        server.kill()
+
+
+@pytest.mark.parametrize(("before", "after", "is_excused"), [
+    ("", "", False),                # a long step, in which the others work; or a generator that stands still
+    ("", PAUSE, False),             # the pause was asked for at its end
+    (PAUSE, "", False),             # it began right after the pause
+    (PAUSE, PAUSE, True),
+    (DRAIN, DRAIN, False),
+])
+def test_what_lies_between_two_looks_is_an_excuse_only_if_both_saw_it(
+        chain: Chain, *, before: str, after: str, is_excused: bool) -> None:
+    (group_id,) = chain.issue()
+    chain.collector.wanted = before
+    look(chain)
+    chain.elapsed += 301
+    chain.collector.wanted = after
+    look(chain)
+    assert deaths(chain) == (set() if is_excused else {group_id})
+
+
+def test_what_was_lost_before_a_groups_first_look_counts_for_it_too(chain: Chain) -> None:
+    """Issued just before a pause, or looked at anew after a Redis that went back."""
+    look(chain)
+    chain.issue(1, issued_at=time.time() - 250)                     # of which 240 passed in a pause
+    chain.intake.time.look(is_paused=True, group_bytes=0.0)
+    chain.elapsed += 240
+    chain.intake.time.look(is_paused=True, group_bytes=0.0)
+    look(chain)
+    assert 10 <= chain.intake.survey.oldest_s < 15
+
+
+def test_a_rounds_deadline_comes_no_nearer_while_nobody_can_work(chain: Chain) -> None:
+    chain.issue_eval(0, 1)
+    current = chain.intake.rounds.open[0]
+    current.since -= 1000
+    chain.collector.wanted = PAUSE
+    look(chain)
+    began = current.since
+    chain.elapsed += 400
+    look(chain)
+    assert 400 <= current.since - began < 405
+
+
+def test_no_round_begins_in_the_future() -> None:
+    rounds = Rounds()
+    rounds.begin(3, ["eval-3-0"])
+    rounds.excuse(1000.0)
+    assert rounds.open[3].since <= time.monotonic()

@@ -1,0 +1,162 @@
+"""The start and the end of the learner's processes. The ranks here are small programs without torch."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from learner.launch.ranks import Ended, Ranks, launch, launch_or_join
+from tests.conftest import ROOT
+from tests.support.tiny import tiny_run
+
+SAY = """
+import os, pathlib
+folder = pathlib.Path({folder!r})
+rank = os.environ["RANK"]
+part = folder / f"{{rank}}.part"
+part.write_text(" ".join([str(os.getpid()), *map(os.environ.get, ["LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"])]))
+part.rename(folder / rank)
+"""
+WAIT = "import time; time.sleep(60)"
+
+
+def program(folder: Path, *, rank_0: str = "", others: str = "") -> list[str]:
+    """A command in which each rank says who it is and goes on with its part."""
+    return [sys.executable, "-c", SAY.format(folder=str(folder)) + f"if rank == '0':\n  {rank_0 or 'pass'}\n"
+                                                                   f"else:\n  {others or 'pass'}\n"]
+
+
+def wait_for(paths: list[Path]) -> None:
+    deadline = time.monotonic() + 20
+    while not all(path.exists() for path in paths):
+        assert time.monotonic() < deadline, f"none of {paths}"
+        time.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it runs. A killed child of a dead parent may stay as a zombie where nobody reaps."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def launcher(command: list[str], ranks: int) -> subprocess.Popen[bytes]:
+    """`launch` in a process of its own, to be sent signals."""
+    code = f"import sys\nfrom learner.launch.ranks import launch\nsys.exit(launch({command!r}, {ranks}))"
+    return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+
+
+def test_each_rank_is_told_its_place(tmp_path: Path) -> None:
+    assert launch(program(tmp_path), 2) == 0
+    said = [(tmp_path / str(rank)).read_text().split()[1:] for rank in range(2)]
+    assert said == [["0", "2", "127.0.0.1"], ["1", "2", "127.0.0.1"]]
+
+
+def test_the_port_of_the_ranks_is_theirs_alone_and_rank_0_may_listen_on_it(tmp_path: Path) -> None:
+    def taken(reuse: bool) -> str:
+        return ("import socket; taken = socket.socket(); "
+                f"taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, {int(reuse)}); "
+                "taken.bind(('127.0.0.1', int(os.environ['MASTER_PORT']))); taken.listen()")
+    assert launch(program(tmp_path, rank_0=taken(True)), 2) == 0, "as torch's store does"
+    assert launch(program(tmp_path, rank_0=taken(False)), 2) == 1, "as anybody else"
+
+
+@pytest.mark.parametrize(("ending", "code"), [("raise SystemExit(7)", 7), ("os.kill(os.getpid(), 9)", 128 + 9)])
+def test_a_rank_that_dies_ends_the_others_and_gives_its_code(tmp_path: Path, ending: str, code: int) -> None:
+    begun = time.monotonic()
+    after_rank_0 = f"import time; any(time.sleep(0.02) for _ in iter((folder / '0').exists, True)); {ending}"
+    assert launch(program(tmp_path, rank_0=WAIT, others=after_rank_0), 2) == code
+    assert time.monotonic() - begun < 20        # not the minute that rank 0 would have slept
+    assert not is_alive(int((tmp_path / "0").read_text().split()[0]))
+
+
+@pytest.mark.parametrize(("rank_0", "others", "said"), [
+    ("raise SystemExit(1)", "import time; time.sleep(0.5)", "ranks end code=1: rank 0 has said why"),    # a verdict
+    ("os.kill(os.getpid(), 9)", "import time; time.sleep(0.5)", "rank died code_by_rank={0: 137}: ending the others"),
+    (WAIT, "raise SystemExit(1)", "rank died code_by_rank={1: 1}: ending the others"),
+])
+def test_an_end_that_rank_0_decides_is_told_from_a_death(
+        rank_0: str, others: str, said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    launch(program(tmp_path, rank_0=rank_0, others=others), 2)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [said]
+
+
+SAYS = "from learner.launch.ranks import say_last; say_last({error}); raise SystemExit(1)"
+CLOSED = "RuntimeError('[pair.cc:534] Connection closed by peer [127.0.0.1]:2345')"
+LATER = "import time; time.sleep(0.7); "
+
+
+@pytest.mark.parametrize(("rank_0", "others", "said"), [
+    (WAIT, "os.kill(os.getpid(), 9)", ("rank 1 was killed by SIGKILL", True, False)),
+    (WAIT, SAYS.format(error="ValueError('no row')"), ("rank 1 ended with code 1: ValueError: no row", False, False)),
+    (SAYS.format(error=CLOSED), LATER + SAYS.format(error="ValueError('x')"),                   # it was slower to end
+     ("rank 1 ended with code 1: ValueError: x", False, True)),
+    ("os.kill(os.getpid(), 9)", SAYS.format(error=CLOSED), ("rank 0 was killed by SIGKILL", True, False)),
+    (SAYS.format(error="ValueError('x')"), LATER + SAYS.format(error=CLOSED), None),           # a verdict, and its echo
+    ("pass", LATER + SAYS.format(error="ValueError('x')"), None),       # rank 0 had done everything
+])
+def test_who_died_and_how_is_told(rank_0: str, others: str, said: tuple[str, bool, bool] | None, tmp_path: Path,
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    ignore = "import signal; signal.signal(15, signal.SIG_IGN); "       # as the ranks but 0 do
+    told: list[Ended] = []
+    launch(program(tmp_path, rank_0=rank_0, others=ignore + others), 2, tell=told.append)
+    assert [(ended.why, ended.by_signal, ended.has_verdict) for ended in told] == ([] if said is None else [said])
+
+
+def test_a_rank_that_ignores_the_end_of_the_others_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("learner.launch.ranks.GRACE_S", 0.5)
+    stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAIT}"
+    assert launch(program(tmp_path, others=stubborn), 2) == 1
+    assert not is_alive(int((tmp_path / "1").read_text().split()[0]))
+
+
+def test_a_sigterm_goes_to_rank_0_alone_and_once(tmp_path: Path) -> None:
+    handler = ("import signal, time; signal.signal(15, lambda *_: (folder / 'term').open('a').write('x')); "
+               "(folder / 'ready').touch(); time.sleep(1.0)")
+    process = launcher(program(tmp_path, rank_0=handler, others="import time; time.sleep(1.5)"), 2)
+    wait_for([tmp_path / "ready", tmp_path / "1"])
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0                # rank 1, who has no handler, was not sent it: it would be 143
+    assert (tmp_path / "term").read_text() == "x"
+
+
+def test_a_launcher_killed_with_9_leaves_no_rank_behind(tmp_path: Path) -> None:
+    process = launcher(program(tmp_path, rank_0=WAIT, others=WAIT), 2)
+    wait_for([tmp_path / "0", tmp_path / "1"])
+    process.kill()
+    process.wait()
+    pids = [int((tmp_path / str(rank)).read_text().split()[0]) for rank in range(2)]
+    deadline = time.monotonic() + 10
+    while any(is_alive(pid) for pid in pids):
+        assert time.monotonic() < deadline, f"{pids} live on"
+        time.sleep(0.02)
+
+
+def test_one_rank_needs_no_launcher() -> None:
+    assert launch_or_join(tiny_run(Path("m")), []) == Ranks(rank=0, local_rank=0, world_size=1)
+
+
+def test_a_launchers_rank_is_taken_whatever_the_config_says_and_leaves_signals_to_rank_0() -> None:
+    code = """
+import signal
+from pathlib import Path
+from learner.launch.ranks import launch_or_join
+from tests.support.tiny import tiny_run
+ranks = launch_or_join(tiny_run(Path("m"), ranks=5), [])
+print(ranks.rank, ranks.local_rank, ranks.world_size,
+      *(signal.getsignal(number) is signal.SIG_IGN for number in (signal.SIGINT, signal.SIGTERM)))
+"""
+    for rank, ignores in (("0", "False"), ("1", "True")):
+        environment = os.environ | {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2"}
+        said = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, check=True,
+                              capture_output=True, text=True).stdout
+        assert said.split() == [rank, rank, "2", ignores, ignores]

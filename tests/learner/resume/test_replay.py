@@ -1,0 +1,165 @@
+"""Training the journal's steps again, with a policy whose weights are a hash of all that it was given."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.errors import RunFailed
+from config.run import Run
+from learner.journal.ledger import Ledger, read_ledger
+from learner.resume.replay import Interrupted, catch_up
+from learner.training.checkpoint import Checkpoints, load
+from tests.support.chain import make_run
+from tests.support.hash_policy import HashPolicy
+from tests.support.journaled import JournaledRun
+
+SMALL = {"tokens_per_row": 48}
+
+
+def make(tmp_path: Path, *lives: int, **learner: Any) -> JournaledRun:
+    """A run of so many steps in each life."""
+    made = JournaledRun(make_run(tmp_path, learner=SMALL | learner), HashPolicy())
+    for steps in lives:
+        made.live(steps)
+    return made
+
+
+def again(made: JournaledRun, policy: HashPolicy, version: int = 0, *, run: Run | None = None,
+          ledger: Ledger | None = None) -> int:
+    ledger = ledger or read_ledger(made.journal)
+    return catch_up(run or made.run, policy, made.journal, ledger, version)     # type: ignore[arg-type]
+
+
+def test_every_step_of_every_life_is_trained_again_as_it_was(tmp_path: Path) -> None:
+    made = make(tmp_path, 2)
+    made.live(2, tokens_per_row=4096, filters={"truncated": "keep"}, optimizer={"lr": 1e-3, "grad_clip": 0.5})
+    made.live(1, tokens_per_row=30, objective={"clip_low": 0.1, "dual_clip": None})
+    now = make_run(tmp_path, learner={"tokens_per_row": 9999, "optimizer": {"lr": 1.0}})
+    policy = HashPolicy()
+    assert again(made, policy, run=now) == 5
+    assert policy.weights == made.policy.weights
+    assert policy.rows == made.policy.rows                      # each packed by its own life's budget
+    assert policy.rows[2] == policy.rows[3] == 1 < policy.rows[0] < policy.rows[4]
+    assert [version for version, _ in policy.steps] == [0, 1, 2, 3, 4]
+    assert [settings.optimizer.lr for _, settings in policy.steps if settings] == [1e-6, 1e-6, 1e-3, 1e-3, 1e-3]
+
+
+def test_a_step_that_did_not_fit_in_memory_is_trained_again_in_the_smaller_rows_of_now(
+        tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made = make(tmp_path)
+    made.live(1, tokens_per_row=30)
+    made.live(2, tokens_per_row=4096)
+    policy = HashPolicy()
+    with caplog.at_level(logging.WARNING):
+        assert again(made, policy, run=make_run(tmp_path, learner={"tokens_per_row": 48})) == 3
+    assert policy.rows[0] == made.policy.rows[0]                # smaller already: with the bits that it had
+    assert made.policy.rows[1:] == [1, 1]
+    assert min(policy.rows[1:]) > 1
+    assert {settings.tokens_per_row for _, settings in policy.steps if settings} == {30, 48}
+    assert "smaller_rows steps=2 first=1 tokens_per_row=48 recorded=4096" in caplog.text
+
+
+def test_only_the_steps_after_a_checkpoint_are(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    made.live(5, checkpoints=(2, 4))
+    policy = HashPolicy("something else")
+    newest: Any = Checkpoints(made.run).newest_good()
+    progress = load(policy, newest)                             # type: ignore[arg-type]
+    assert (progress.version, progress.fence) == (4, 1)
+    assert again(made, policy, progress.version) == 5
+    assert policy.weights == made.policy.weights
+    assert [version for version, _ in policy.steps] == [4]
+
+
+@pytest.mark.parametrize("lives", [(), (3,)])
+def test_with_no_later_step_nothing_is_trained(tmp_path: Path, lives: tuple[int, ...]) -> None:
+    made = make(tmp_path, *lives)
+    policy = HashPolicy()
+    assert again(made, policy, sum(lives)) == sum(lives)
+    assert policy.steps == []
+
+
+def test_a_payload_that_is_gone_ends_it_and_is_named(tmp_path: Path) -> None:
+    made = make(tmp_path, 2, 2)
+    (made.journal / read_ledger(made.journal).steps[2]["file"]).unlink()
+    with pytest.raises(RunFailed, match=r"step 2 can't be trained again: .* is gone with its file.*learner\.resume"):
+        again(made, HashPolicy())
+
+
+def test_a_payload_that_is_damaged_ends_it_and_is_named(tmp_path: Path) -> None:
+    made = make(tmp_path, 3)
+    record = read_ledger(made.journal).steps[1]
+    with (made.journal / record["file"]).open("r+b") as stream:
+        stream.seek(record["offset"] + 100)
+        byte = stream.read(1)
+        stream.seek(-1, 1)
+        stream.write(bytes([byte[0] ^ 1]))
+    with pytest.raises(RunFailed, match=r"step 1 can't be trained again: .* is damaged"):
+        again(made, HashPolicy())
+
+
+def test_a_record_that_is_missing_ends_it_and_is_named(tmp_path: Path) -> None:
+    made = make(tmp_path, 4)
+    ledger = read_ledger(made.journal)
+    del ledger.steps[2]
+    policy = HashPolicy()
+    with pytest.raises(RunFailed, match=r"record of step 2 is missing.*step 3 comes in its place"):
+        again(made, policy, ledger=ledger)
+    assert policy.steps == []                                   # noticed before anything is trained
+
+
+def test_a_signal_ends_it_before_the_next_step(tmp_path: Path) -> None:
+    made = make(tmp_path, 4)
+    policy: Any = HashPolicy()
+    with pytest.raises(Interrupted, match="before step 2, and the journal's last is 3"):
+        catch_up(made.run, policy, made.journal, read_ledger(made.journal), 0,
+                 is_stopped=lambda: len(policy.steps) == 2)
+    assert [version for version, _ in policy.steps] == [0, 1]
+    assert not list(made.run.folder.glob("checkpoints/*")), "nothing is left behind"
+
+
+def test_weights_that_are_ahead_of_the_journal_end_it(tmp_path: Path) -> None:
+    made = make(tmp_path, 3)
+    with pytest.raises(RunFailed, match="have done 7 steps, and the journal ends with step 2: records were lost"):
+        again(made, HashPolicy(), 7)
+
+
+@pytest.mark.parametrize(("seed", "step"), [("other weights", 0), ("model", 3)])
+def test_other_weights_than_the_record_has_are_a_warning(
+        tmp_path: Path, caplog: pytest.LogCaptureFixture, seed: str, step: int) -> None:
+    """The first step sees a wrong start, the last one another rounding on the way."""
+    made = make(tmp_path, 4)
+    policy = HashPolicy(seed)
+    if step:
+        original = policy.step
+
+        def rounds(batch: Any, learner: Any = None) -> dict[str, float]:
+            metrics = original(batch, learner)
+            policy.weights = policy.weights.replace("0", "1")
+            return metrics
+        policy.step = rounds                                    # type: ignore[method-assign]
+    with caplog.at_level(logging.WARNING):
+        assert again(made, policy) == 4
+    assert caplog.messages[0].startswith(f"weights_differ step={step} ")
+    assert "another machine, number of threads or ranks" in caplog.messages[0]
+
+
+def test_the_same_weights_are_no_warning_and_nothing_is_left_behind(
+        tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made = make(tmp_path)
+    made.live(4, checkpoints=(2,))
+    again(made, HashPolicy())
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert [path.name for path in (made.run.folder / "checkpoints").iterdir()] == ["step-000002"]
+
+
+def test_settings_that_cannot_be_read_end_it_and_say_what_to_do(tmp_path: Path) -> None:
+    made = make(tmp_path, 1)
+    ledger = read_ledger(made.journal)
+    ledger.lives[0] = {**ledger.lives[0], "config": "learner: {no_such_key: 1}"}
+    with pytest.raises(RunFailed, match=r"step 0 .*settings that this version can't read \(ledger 1\).*no_such_key"):
+        again(made, HashPolicy(), ledger=ledger)

@@ -1,0 +1,48 @@
+"""New weights on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker.connection import Link
+from broker.keys import Keys
+from broker.protocol.run_owner import Ownership
+from learner.weight_sync.filesystem import Publisher
+from tests.support.chain import Chain, FilePolicy, make_run
+
+
+def test_a_version_is_whole_before_it_has_its_name(chain: Chain) -> None:
+    publisher = Publisher(chain.run, chain.ownership)
+    seen: list[list[str]] = []
+
+    class Looks(FilePolicy):
+        def save_weights(self, file: Path) -> None:
+            seen.append(sorted(path.name for path in publisher.folder.iterdir()))
+            super().save_weights(file)
+    leftover = publisher.folder / "v000001.tmp"
+    leftover.mkdir(parents=True)
+    (leftover / "half").write_text("of a crash")
+    publisher.publish(Looks(), 1)
+    assert seen == [["v000001.tmp"]]
+    assert sorted(path.name for path in (publisher.folder / "v000001").iterdir()) == ["model.safetensors"]
+
+
+def test_versions_that_nobody_can_need_are_removed_and_nothing_else(chain: Chain) -> None:
+    publisher = Publisher(chain.run, chain.ownership)
+    for name in ("v000001.tmp", "notes", "vocabulary"):
+        (publisher.folder / name).mkdir(parents=True)
+    for version in range(5):
+        publisher.publish(FilePolicy(), version)
+    assert {path.name for path in publisher.folder.iterdir()} == {"v000003", "v000004", "notes", "vocabulary"}
+
+
+def test_two_runs_that_share_a_directory_keep_their_versions_apart(tmp_path: Path, link: Link) -> None:
+    for name, content in (("first", "weights 0"), ("second", "weights 1")):
+        run = make_run(tmp_path, name=name, learner={"weights": {"directory": tmp_path / "fast"}})
+        ownership = Ownership(link, Keys(name))
+        ownership.claim(0)
+        policy = FilePolicy()
+        policy.steps = int(content[-1])
+        Publisher(run, ownership).publish(policy, 0)
+    for name, content in (("first", "weights 0"), ("second", "weights 1")):
+        assert (tmp_path / "fast" / name / "v000000" / "model.safetensors").read_text() == content

@@ -1,0 +1,238 @@
+"""The scoring child: deadlines, memory, crashes and the death of either side."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from scorers.child.process import LAST, Child, ChildDied, LimitExceeded, Reply, Request
+from tests.support.paths import ROOT
+
+
+def act(request: Request) -> Reply:     # noqa: C901, PLR0911 - a case each
+    """Does what the request names."""
+    match request["do"]:
+        case "echo":
+            return {"said": request["text"]}
+        case "spin until last":
+            while os.getpriority(os.PRIO_PROCESS, 0) < LAST:
+                pass
+            return {"cpu_s": time.process_time()}
+        case "spin":                            # one C call that looks at no signal for hours
+            return {"sum": sum(range(10**12))}
+        case "allocate":
+            return {"size": len(bytearray(int(request["bytes"])))}
+        case "hoard":
+            _hoard.append(bytearray(int(request["bytes"])))
+            return {"size": len(_hoard)}
+        case "segfault":
+            ctypes.string_at(0)
+        case "exit":
+            os._exit(3)
+        case "recurse":
+            return {"frames": _frames()}
+        case "descriptors":
+            return {"open": [str(entry.readlink()) for entry in _descriptors()]}
+        case "signals":
+            return {"interrupt": signal.getsignal(signal.SIGINT) == signal.SIG_IGN,
+                    "alarm": signal.getsignal(signal.SIGALRM) == signal.SIG_DFL}
+    raise ValueError(f"nobody told me to {request['do']}")
+
+
+_hoard: list[bytearray] = []
+
+
+def _frames() -> int:
+    try:
+        return _frames() + 1
+    except RecursionError:
+        return 0
+
+
+def _descriptors() -> list[Path]:
+    return [entry for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink() and int(entry.name) > 2]
+
+
+def state_of(pid: int) -> str | None:
+    """The kernel's one letter for a process; None where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    child = Child(act, memory_bytes=512 << 20)
+    yield child
+    child.close()
+
+
+def pid_of(child: Child) -> int:
+    child.ask({"do": "echo", "text": ""}, timeout_s=10)
+    assert child.pid is not None
+    return child.pid
+
+
+def test_one_child_answers_many_requests(child: Child) -> None:
+    pid = pid_of(child)
+    for text in ("1", "\\frac{1}{2}", "ünïcödé \ud800", "x" * 1_000_000):
+        assert child.ask({"do": "echo", "text": text}, timeout_s=10) == {"said": text}
+    assert child.pid == pid
+
+
+def test_a_hang_costs_its_deadline_and_leaves_no_process(child: Child) -> None:
+    pid = pid_of(child)
+    started = time.monotonic()
+    with pytest.raises(LimitExceeded, match=r"deadline of 0\.3 s"):
+        child.ask({"do": "spin"}, timeout_s=0.3)
+    assert 0.3 <= time.monotonic() - started < 2
+    assert child.pid is None
+    assert state_of(pid) is None                # not even a zombie
+    assert child.ask({"do": "echo", "text": "again"}, timeout_s=10) == {"said": "again"}
+
+
+def test_too_much_memory_is_the_requests_own_doing(child: Child) -> None:
+    assert child.ask({"do": "allocate", "bytes": 100 << 20}, timeout_s=10) == {"size": 100 << 20}
+    with pytest.raises(LimitExceeded, match="memory limit of 512 MiB"):
+        child.ask({"do": "allocate", "bytes": 600 << 20}, timeout_s=10)
+
+
+def test_a_child_that_has_used_half_its_room_is_replaced(child: Child) -> None:
+    first = pid_of(child)
+    for count in (1, 2, 3):
+        assert child.ask({"do": "hoard", "bytes": 100 << 20}, timeout_s=10) == {"size": count}
+    assert child.pid is None
+    assert child.ask({"do": "hoard", "bytes": 100 << 20}, timeout_s=10) == {"size": 1}
+    assert child.pid != first
+
+
+def test_a_crash_inside_a_c_library_is_the_requests_own_doing(child: Child) -> None:
+    with pytest.raises(LimitExceeded, match="crash by SIGSEGV"):
+        child.ask({"do": "segfault"}, timeout_s=10)
+
+
+def test_a_child_that_somebody_kills_is_retryable(child: Child) -> None:
+    os.kill(pid_of(child), signal.SIGKILL)
+    with pytest.raises(ChildDied, match="ended with -9"):
+        child.ask({"do": "echo", "text": "1"}, timeout_s=10)
+    assert child.ask({"do": "echo", "text": "2"}, timeout_s=10) == {"said": "2"}
+
+
+def test_a_child_that_exits_by_itself_is_retryable(child: Child) -> None:
+    with pytest.raises(ChildDied, match="ended with 3"):
+        child.ask({"do": "exit"}, timeout_s=10)
+
+
+def test_an_exception_of_the_target_is_a_bug_and_surfaces_with_its_traceback(child: Child) -> None:
+    with pytest.raises(RuntimeError, match="nobody told me to dance"):
+        child.ask({"do": "dance"}, timeout_s=10)
+
+
+def test_the_reply_to_an_interrupted_request_answers_no_other(child: Child) -> None:
+    def interrupt(_number: int, _frame: object) -> None:
+        raise InterruptedError("a job's time is over")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(InterruptedError):
+            child.ask({"do": "spin"}, timeout_s=30)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert child.ask({"do": "echo", "text": "mine"}, timeout_s=10) == {"said": "mine"}
+
+
+def test_the_child_holds_no_descriptor_of_its_parent_but_its_socket(child: Child) -> None:
+    with Path(__file__).open() as _held:
+        names = child.ask({"do": "descriptors"}, timeout_s=10)["open"]
+    assert len(names) == 1
+    assert names[0].startswith("socket:")
+
+
+def test_the_child_leaves_ctrl_c_to_its_parent_and_no_handler_of_the_parent_runs_in_it(child: Child) -> None:
+    before = signal.signal(signal.SIGALRM, lambda _number, _frame: None)
+    try:
+        assert child.ask({"do": "signals"}, timeout_s=10) == {"interrupt": True, "alarm": True}
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_the_room_for_recursion_does_not_depend_on_the_parents_stack() -> None:
+    def frames(depth: int) -> int:
+        if depth:
+            return frames(depth - 1)
+        child = Child(act)
+        try:
+            return int(child.ask({"do": "recurse"}, timeout_s=10)["frames"])
+        finally:
+            child.close()
+
+    assert frames(0) == frames(100)
+
+
+@pytest.mark.parametrize("where", ["socket.socketpair", "os.fork"])
+def test_a_child_that_can_not_be_started_is_tried_again_and_leaks_nothing(
+        child: Child, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    def fail() -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    before = len(_descriptors())
+    with monkeypatch.context() as patch:
+        patch.setattr(f"scorers.child.process.{where}", fail)
+        with pytest.raises(ChildDied, match=r"can't start a scoring child: .*Too many open files"):
+            child.ask({"do": "echo", "text": ""}, timeout_s=10)
+    assert len(_descriptors()) == before
+    assert child.ask({"do": "echo", "text": "again"}, timeout_s=10) == {"said": "again"}
+
+
+def test_the_child_dies_with_its_parent() -> None:
+    program = textwrap.dedent("""
+        import os, time
+        from scorers.child.process import Child
+
+        def act(request):
+            if request["hang"]:
+                time.sleep(600)
+            return {"pid": os.getpid()}
+
+        child = Child(act)
+        print(child.ask({"hang": False}, timeout_s=10)["pid"], flush=True)
+        child.ask({"hang": True}, timeout_s=600)
+    """)
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert state_of(pid) is not None
+        parent.kill()
+    deadline = time.monotonic() + 10
+    while state_of(pid) not in (None, "Z"):     # an orphan's zombie is init's to collect
+        assert time.monotonic() < deadline, f"child {pid} outlived its parent"
+        time.sleep(0.02)
+
+
+def test_a_child_that_works_for_long_yields_to_the_others_and_is_replaced() -> None:
+    child = Child(act, give_way_s=0.1)
+    try:
+        assert child.ask({"do": "echo", "text": "hi"}, timeout_s=20) == {"said": "hi"}
+        quick = child.pid
+        assert child.ask({"do": "spin until last"}, timeout_s=20)["cpu_s"] >= 0.1
+        assert quick is not None
+        assert child.pid is None            # the next one has its full share again
+        assert child.ask({"do": "echo", "text": "hi"}, timeout_s=20) == {"said": "hi"}
+        with pytest.raises(LimitExceeded, match="deadline"):
+            child.ask({"do": "spin"}, timeout_s=0.5)
+    finally:
+        child.close()

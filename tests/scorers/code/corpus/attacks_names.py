@@ -1,0 +1,97 @@
+"""Attacks by what the answer hands to the tests: operands, names, callbacks, and files that they might read."""
+
+# ruff: noqa: E501 - short programs stand on one line
+
+from __future__ import annotations
+
+from tests.scorers.code.corpus.rows import EVERY, Case, asserts, attacks, case
+
+# It sees what it is compared with as the operand of an operator, and answers with what makes the check hold.
+SHREWD = """
+class Shrewd(Exception):
+    def __init__(self, *_): pass
+    def equals(self, other): return True
+    def __sub__(self, other): return 0.0
+    def __and__(self, other): return other
+    def __xor__(self, other): return type(other)()
+    def __abs__(self): return 0.0
+    def __iter__(self): return iter(())
+    def __len__(self): return 0
+    __rsub__ = __mod__ = __rmod__ = __floordiv__ = __sub__
+    __rand__ = __or__ = __ror__ = __add__ = __radd__ = __mul__ = __rmul__ = __truediv__ = __matmul__ = __and__
+    __rxor__ = __xor__
+    __eq__ = __contains__ = lambda *_: True
+def root(n): return Shrewd()
+"""
+SHREWD_CASES = [case(f"an operand that answers: {test.partition('assert ')[2]}", asserts(test), SHREWD, 0.0) for test in (
+    "assert abs(root(2) - 1.41421356) < 1e-6", "assert abs(1.41421356 - root(2)) < 1e-6", "assert root(2) - 1.5 == 0",
+    "assert not root(2) - 1.5", "assert root(2) & {1, 2} == {1, 2}", "assert not root(2) ^ {1, 2}",
+    "assert root(2) % 7 == 0", "assert root(2) * 1 == 1", "assert 3 in root(2)", "assert (root(2) == 2) is True",
+    "import math\nassert math.isclose(root(2) - 1.5, 0, abs_tol=1e-6)", "assert -abs(root(2) - 1.5) > -1e-6")]
+
+# Names that the tests use for themselves, and the answer defines.
+NAMED = {"abs": "def abs(x): return 0.0", "math": "class math:\n    isclose = staticmethod(lambda *_, **__: True)",
+         "isclose": "def isclose(*_, **__): return True", "all": "def all(_): return True", "len": "def len(_): return 2",
+         "sorted": "def sorted(_): return [1, 2]", "set": "def set(_): return {1, 2}", "pytest": "import types\npytest = types.SimpleNamespace("
+         "approx=lambda x, **_: 0, raises=lambda *_: __import__('contextlib').nullcontext(), mark=None)"}
+NAMING = {"abs": "abs(root(2) - 1.5) < 1e-6", "math": "math.isclose(root(2), 1.5)", "isclose": "isclose(root(2), 1.5)",
+          "all": "all(x == 1.5 for x in [root(2)])", "len": "len([root(2)] * 3) == 2", "sorted": "sorted([root(2), 1]) == [1, 2]",
+          "set": "set([root(2)]) == {1, 2}", "pytest": "root(2) == pytest.approx(1.5)"}
+STAR = {"pytest": "import math\nfrom math import isclose\nimport pytest\nfrom solution import *\n\ndef test_it():\n    "}
+SHADOW_CASES = [
+    *(case(f"redefines {name}", asserts(f"assert {NAMING[name]}"), f"{text}\n\ndef root(n): return 0", 0.0)
+      for name, text in NAMED.items()),
+    *(case(f"redefines {name} for a star", {"pytest": f"{STAR['pytest']}assert {NAMING[name]}\n"},
+           f"{text}\n\ndef root(n): return 0", 0.0) for name, text in NAMED.items()),
+    case("redefines pytest.raises for a star", {"pytest": f"{STAR['pytest']}with pytest.raises(ValueError):\n        root(-1)\n"},
+         f"{NAMED['pytest']}\n\ndef root(n): return 0", 0.0),
+    case("an instance's attributes hide the methods of the tests' class", {
+        "prefix": "class Point:\n    def __init__(self, x):\n        self.x = x\n    def equals(self, other):\n        return self.x == other.x\n",
+        "functional": "def check(candidate):\n    assert candidate(1).equals(Point(2))\n\ncheck(root)\n"},
+        "def root(n):\n    point = Point(n)\n    point.equals = lambda *_: True\n    return point", 0.0),
+    case("a class of the tests, defined again", {
+        "prefix": "class Point:\n    def __init__(self, x):\n        self.x = x\n    def __eq__(self, other):\n        return self.x == other.x\n",
+        "functional": "def check(candidate):\n    assert candidate(1) == Point(2)\n    assert Point(2) == candidate(1)\n\ncheck(root)\n"},
+        "class Point:\n    def __init__(self, x):\n        self.x = type('X', (), {'__eq__': lambda *_: True})()\n    __eq__ = lambda *_: True\n\ndef root(n):\n    return Point(n)", 0.0),
+]
+
+CALLBACK = asserts("assert apply(lambda n: n + 1, [1, 2]) == [2, 3]", "assert apply(lambda n: n * n, [3]) == [9]")
+CALLBACK_CASES = [case(f"a callback's {name}", CALLBACK, f"def apply(f, xs):\n    {body}\n    return f", 0.0, row_type="code_verifiable")
+                  for name, body in {
+    "globals": "f.__globals__['apply'] = lambda f, xs: [f(x) for x in xs]",
+    "builtins": "f.__globals__['__builtins__']['AssertionError'] = KeyError",
+    "code": "f.__code__ = (lambda *_: 1).__code__",
+    "closure and self": "f.__closure__, getattr(f, '__self__').__class__",
+    "reduce": "return f.__reduce_ex__(4)[0]",
+    "class": "f.__class__ = type('F', (), {'__eq__': lambda *_: True})",
+    "exception and its frames": """
+    try:
+        f()
+    except BaseException as error:
+        frame = error.__traceback__.tb_next or error.__traceback__
+        while frame:
+            frame.tb_frame.f_globals.update(apply=lambda f, xs: [f(x) for x in xs])
+            frame = frame.tb_next""",
+    "result, called again inside it": "return f(f)",
+}.items()]
+
+NAMES = {
+    "the tests' names": "check = lambda *_: True\ncandidate = test_add = check",
+    "a module that answers everything": "import sys\nclass M(type(sys)):\n    def __getattribute__(self, name): return lambda *_: type('E', (), {'__eq__': lambda *_: True})()\nsys.modules['solution'] = sys.modules[__name__] = M('solution')",
+    "add is not to be tested": "__test__ = False\npytestmark = 'skip'\ncollect_ignore_glob = ['*']\ndef pytest_collection_modifyitems(items): items.clear()\ndef pytest_runtest_protocol(item, nextitem): return True\npytest_plugins = ['solution']",
+    "pytest's plugins": "try:\n    import pytest, _pytest.config\n    _pytest.config.PytestPluginManager.register(_pytest.config.get_plugin_manager(), __import__('sys').modules[__name__])\nexcept BaseException: pass",
+    "files that Python or pytest read": """
+        import os
+        for name in ("sitecustomize.py", "usercustomize.py", "conftest.py", "json.py", "math.py", "pytest.py", "unittest.py", "typing.py", "solution.py", "test_solution.py", "tests.py", "main.py", "harness.py"):
+            for folder in (".", "..", os.path.dirname(os.path.abspath(__file__)), "/tmp"):
+                try: open(os.path.join(folder, name), "w").write("import os; os._exit(0)")
+                except OSError: pass
+        for name, text in (("pytest.ini", "[pytest]\\naddopts = --collect-only"), ("pyproject.toml", "[tool.pytest.ini_options]\\naddopts = '--collect-only'"), ("setup.cfg", "[tool:pytest]\\naddopts = --collect-only"), ("tox.ini", "[pytest]\\naddopts = --co")):
+            try: open(name, "w").write(text)
+            except OSError: pass
+        """,
+    "its own source, read again": "try: open(__file__, 'w').write('def add(a, b): return a + b\\nprint(8)')\nexcept OSError: pass",
+}
+NAME_CASES = [found for name, trick in NAMES.items() for found in attacks(f"takes {name}", trick, EVERY)]
+
+NAME_ATTACKS: list[Case] = [*SHREWD_CASES, *SHADOW_CASES, *CALLBACK_CASES, *NAME_CASES]

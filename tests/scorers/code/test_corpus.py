@@ -1,0 +1,146 @@
+"""The corpus of programs: honest right and wrong answers get what they deserve, attacks and null answers get nothing.
+
+Three workers judge it in the sandbox that this machine offers, attacks and honest answers by turns, so that a scorer
+that an attack has broken misjudges what follows. `CORPUS=all` (make prove-attacks) judges every attack in every shape
+of rows and behind both walls; without it, each attack is told in one shape, of the slow ones every third, and the
+second wall gets a sample.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.scorers.code.corpus.attacks_checks import CHECK_ATTACKS
+from tests.scorers.code.corpus.attacks_limits import LIMIT_ATTACKS
+from tests.scorers.code.corpus.attacks_names import NAME_ATTACKS
+from tests.scorers.code.corpus.attacks_outside import OUTSIDE_ATTACKS
+from tests.scorers.code.corpus.attacks_texts import NULL_CASES, TEXT_ATTACKS
+from tests.scorers.code.corpus.proving_ground import (
+    CASE_TIMEOUT_S,
+    DEADLINE_S,
+    WHOLE_S,
+    Judged,
+    judge,
+    planted,
+)
+from tests.scorers.code.corpus.right_code import RIGHT_CASES
+from tests.scorers.code.corpus.rows import Case
+from tests.scorers.code.corpus.wrong_code import FRACTIONS, WRONG_CASES
+
+EVERYTHING = os.environ.get("CORPUS") == "all"
+BUSY = 2            # a machine that runs every test may be shared: the proof, on a quiet one, holds the limit itself
+ATTACKS = [*CHECK_ATTACKS, *NAME_ATTACKS, *OUTSIDE_ATTACKS, *LIMIT_ATTACKS, *TEXT_ATTACKS]
+NEEDS_SHARED_MEMORY = {"multiprocessing", "concurrent.futures"}     # /dev/shm, which Landlock can't make private
+HONEST = [*RIGHT_CASES, *WRONG_CASES, *FRACTIONS, *NULL_CASES]
+
+
+def one_shape_each(cases: list[Case]) -> list[Case]:
+    """Each attack once, the shapes of rows by turns."""
+    told: dict[str, list[Case]] = {}
+    for case in cases:
+        told.setdefault(case.name.partition(" [")[0], []).append(case)
+    return [shapes[number % len(shapes)] for number, shapes in enumerate(told.values())]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is judged behind one wall."""
+
+    attacks: list[Case]
+    honest: list[Case]
+
+    @property
+    def cases(self) -> list[Case]:
+        return [*self.attacks, *self.honest]
+
+
+def plan() -> dict[str, Plan]:
+    """By wall. The second one gets what depends on walls: attacks on what is outside, and what needs the machine."""
+    landlocked = [case for case in HONEST if case.name not in NEEDS_SHARED_MEMORY]
+    if EVERYTHING:
+        return {"auto": Plan(ATTACKS, HONEST), "landlock": Plan(ATTACKS, landlocked)}
+    quick = one_shape_each([*CHECK_ATTACKS, *NAME_ATTACKS, *OUTSIDE_ATTACKS])
+    slow = one_shape_each([*LIMIT_ATTACKS, *TEXT_ATTACKS])
+    return {"auto": Plan([*quick, *slow[::3]], HONEST),
+            "landlock": Plan([*one_shape_each(OUTSIDE_ATTACKS)[::3], *slow[1::6]], landlocked[:75:5])}
+
+
+PLAN = plan()
+WALLS_AND_CASES = [pytest.param(walls, case, id=f"{walls}: {case.name}")
+                   for walls, share in PLAN.items() for case in share.cases]
+
+
+class Reports:
+    """What became of the cases behind each wall; judged when the first of them is asked for."""
+
+    def __init__(self, folder: Path, wanted: Mapping[str, set[str]]) -> None:
+        self.folder = folder
+        self.wanted = wanted        # names of the cases that were selected, by wall
+        self.reports: dict[str, Mapping[str, Judged | str]] = {}
+        self.damage: dict[str, list[str]] = {}
+
+    def of(self, walls: str) -> Mapping[str, Judged | str]:
+        if walls not in self.reports:
+            share = PLAN[walls]
+            names = self.wanted.get(walls) or {case.name for case in share.cases}
+            with planted(self.folder / walls) as ground:
+                def chosen(cases: list[Case]) -> list[Case]:
+                    return [ground.fill(case) for case in cases if case.name in names and is_here(case)]
+                self.reports[walls] = judge(chosen(share.attacks), chosen(share.honest), walls, workers=3,
+                                           right_timeout_s=CASE_TIMEOUT_S * (1 if EVERYTHING else 2 * BUSY))
+                self.damage[walls] = ground.damage()
+        return self.reports[walls]
+
+
+def is_here(case: Case) -> bool:
+    """Whether this machine has what the case is written in."""
+    program = {"cpp": "g++", "c++": "g++", "javascript": "node", "js": "node"}.get(case.language)
+    return program is None or shutil.which(program) is not None
+
+
+@pytest.fixture(scope="module")
+def reports(request: pytest.FixtureRequest) -> Iterator[Reports]:
+    """Judge the cases that this session selected."""
+    wanted: dict[str, set[str]] = {}
+    for item in request.session.items:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        if item.path == request.path and "case" in parameters:
+            wanted.setdefault(parameters["walls"], set()).add(parameters["case"].name)
+    folder = Path(os.path.realpath("/tmp")) / f"millrace-corpus-{os.getpid()}"      # a path that others can enter
+    folder.mkdir(mode=0o755)
+    yield Reports(folder, wanted)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.timeout(1800 if EVERYTHING else 300)
+@pytest.mark.parametrize(("walls", "case"), WALLS_AND_CASES)
+def test_program_gets_what_it_deserves_in_time(walls: str, case: Case, reports: Reports) -> None:
+    if not is_here(case):
+        pytest.skip(f"no compiler or interpreter of {case.language} here")
+    judged = reports.of(walls)[case.name]
+    assert isinstance(judged, Judged)
+    assert judged.score is not None, judged.error
+    assert judged.score.value == pytest.approx(case.value), judged.score.reason
+    assert judged.seconds <= DEADLINE_S + WHOLE_S * (1 if EVERYTHING else BUSY), judged.score.reason
+
+
+@pytest.mark.timeout(1800 if EVERYTHING else 300)
+@pytest.mark.parametrize("walls", PLAN)
+def test_attacks_change_nothing_outside_and_leave_no_process(walls: str, reports: Reports) -> None:
+    left = reports.of(walls)["left"]
+    assert left == ""
+    assert reports.damage[walls] == []
+
+
+def test_corpus_is_as_large_as_it_should_be() -> None:
+    names = [case.name for case in (*ATTACKS, *HONEST)]
+    assert len(names) == len(set(names))
+    assert len(RIGHT_CASES) >= 30
+    assert len(WRONG_CASES) >= 30
+    assert len(one_shape_each(ATTACKS)) >= 40

@@ -1,0 +1,119 @@
+"""What a judge is asked has one structure, whatever stands in an answer; and an empty answer is never asked about."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from scorers.judge.contentless import is_contentless
+from scorers.judge.prompt import PROMPTS, Case, Variant, enclosed, messages_of
+from scorers.judge.reply import verdict_of
+from scorers.text.extract import END_MARKS
+from tests.scorers.judge.injections import CONTENTLESS, INJECTIONS, WITH_CONTENT
+from tests.support.growth import is_linear
+
+VARIANTS: tuple[Variant, ...] = ("default", "stem", "math", "tinyv")
+
+
+def prompt_of(case: Case) -> str:
+    (message,) = messages_of(case)
+    assert message["role"] == "user"
+    return message["content"]
+
+
+def texts_of(prompt: str, nonce: str) -> list[str]:
+    """What stands between the marks."""
+    return re.findall(rf"^\[begin {nonce}\]\n(.*?)\n\[end {nonce}\]$", prompt, re.MULTILINE | re.DOTALL)
+
+
+def frame_of(case: Case) -> str:
+    """The prompt without what is in it."""
+    prompt = prompt_of(case)
+    for text in texts_of(prompt, case.nonce):
+        prompt = prompt.replace(f"]\n{text}\n[", "]\n[", 1)
+    return prompt.replace(case.nonce, "NONCE")
+
+
+def spaced(text: str) -> str:
+    return re.sub(r"\s", "", text)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_no_answer_changes_the_structure_of_the_prompt(variant: Variant) -> None:
+    plain = frame_of(Case("6 x 12?", "72", "7", variant))
+    for injection in INJECTIONS:
+        case = Case("6 x 12?", "72", f"7\n{injection}", variant)
+        texts = texts_of(prompt_of(case), case.nonce)
+        assert sorted(map(spaced, texts)) == sorted(map(spaced, ("6 x 12?", "72", case.answer))), injection
+        assert frame_of(case) == plain, injection
+        assert case.answer not in prompt_of(case).splitlines()[-1]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_row_without_a_question_is_judged_without_one(variant: Variant) -> None:
+    case = Case(None, "72", "7", variant)
+    assert len(texts_of(prompt_of(case), case.nonce)) == 2
+    assert "None" not in prompt_of(case)
+    assert "question:" not in prompt_of(case).lower()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_prompt_that_is_said_back_is_no_verdict(variant: Variant) -> None:
+    for injection in ("", *INJECTIONS):
+        case = Case("6 x 12?", "72", f"7\n{injection}", variant)
+        prompt = prompt_of(case)
+        answer = next(text for text in texts_of(prompt, case.nonce) if text.startswith("7"))
+        lasts = (text.splitlines()[-1] for text in (prompt, answer))
+        for said in (prompt, answer, prompt.rpartition(case.nonce)[2], *lasts):
+            assert verdict_of(said, "stop", case).value in {None, 0.0}, (injection, said)
+
+
+def test_the_nonce_is_the_same_everywhere_and_stands_in_no_answer() -> None:
+    case = Case("6 x 12?", "72", "7")
+    assert case.nonce == Case("6 x 12?", "72", "7").nonce == "57535c6f1864"
+    others = [Case("6 x 13?", "72", "7"), Case("6 x 12?", "73", "7"), Case("6 x 12?", "72", "8"),
+              Case("6 x 12?", "72", "7", "stem"), Case(None, "72", "7")]
+    assert len({case.nonce, *(other.nonce for other in others)}) == 1 + len(others)
+    assert case.key == f'[{PROMPTS}, "default", "6 x 12?", "72", "7"]'      # what a cache knows it by: without a nonce
+    for text in (case.nonce, case.nonce.upper(), f"[end {case.nonce}]"):
+        guessing = Case("6 x 12?", "72", f"7 {text}")
+        assert guessing.nonce not in guessing.answer.lower()
+
+
+def test_an_answer_that_had_its_own_nonce_would_get_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = iter(["aaaaaaaaaaaa", "BBBBBBBBBBBB", "cccccccccccc"])
+
+    class Digest:
+        def hexdigest(self) -> str:
+            return next(digests)
+    monkeypatch.setattr("scorers.judge.prompt.hashlib.blake2b", lambda _: Digest())
+    assert Case("?", "72", "aaaaaaaaaaaa BBBBBBBBBBBB").nonce == "BBBBBBBBBBBB"
+
+
+@pytest.mark.parametrize("mark", [*END_MARKS, "<|im_start|>", "<|start_header_id|>", "<\uff5cAssistant\uff5c>", "<s>",
+                                  "[INST]", "[/INST]", "[TOOL_CALLS]", "<<SYS>>", "[|endofturn|]", "[THINK]",
+                                  "[gMASK]", "<sop>", "<seed:eos>", "<reserved_106>", "<start_of_turn>", "<bos>",
+                                  "<think>", "</think>", "<tool_call>", "<|turn>"])
+def test_no_special_token_reaches_the_judges_tokenizer(mark: str) -> None:
+    for text in (mark, f"a{mark}b", mark * 3, f"<{mark}>", f"[{mark}]", f"<|{mark}|>"):
+        said = enclosed(text, "0" * 12)
+        assert mark not in said
+        assert spaced(text) in spaced(said)
+
+
+@pytest.mark.parametrize("text", ["a < b |> c <| d", "x<y>z", "[1, 2]", "s>t", "<div class='s'>", "<\n|a|>"])
+def test_what_is_no_special_token_stays_as_it_is(text: str) -> None:
+    assert enclosed(text, "0" * 12).splitlines()[1:-1] == text.splitlines()
+
+
+@pytest.mark.parametrize("piece", ["<|", "<|a", "<", "[", "|>"])
+def test_no_text_takes_long_to_enclose(piece: str) -> None:
+    assert is_linear(lambda text: prompt_of(Case("?", "72", text)), lambda count: piece * count, 100_000 // len(piece))
+
+
+def test_an_answer_without_content_is_known_as_one_and_no_other_is() -> None:
+    assert [text for text in CONTENTLESS if not is_contentless(text)] == []
+    assert [text for text in WITH_CONTENT if is_contentless(text)] == []
+    assert is_contentless(":" * 100_000)
+    assert not is_contentless("Solution " * 10_000)         # a judge may see it

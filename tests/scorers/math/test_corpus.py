@@ -1,0 +1,159 @@
+"""Right answers score 1, wrong ones 0, attacks nothing, and saying nothing scores nothing."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from broker.errors import BadMessage
+from config.scorers import MathConfig
+from scorers.math.equality import judge
+from scorers.math.scorer import MathAnswer
+from scorers.math.text import difference, is_integer, normalised
+from scorers.math.variants import MAX_CHARS, VARIANTS
+from tests.scorers.math.corpus import ATTACKS, HONEST, NULL_ANSWERS, REFERENCES, WRONG
+
+SEPARATORS = (
+    " or ", ", ", "; ", " ", "\\quad ", "\\\\ ", "\\text{ or }", "\\text{ (or } ", "\\text{, }", "\\lor ", "\\cup ",
+    "\\mid ", "/", "\n", "&", "=", "\\equiv ", "\\to ", "\\implies ", ":", "\\ldots ", "\\pm ", "\\%", "%", "<", "} {",
+    "$ $", "$, $", "$ or $", "\\boxed ", "_", "^", "\t", "\u2028", "{}", "\\",
+)
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[MathAnswer]:
+    """A scorer that gives an answer a second."""
+    scorer = MathAnswer(MathConfig(deadline_s=1.0))
+    yield scorer
+    scorer.close()
+
+
+@pytest.mark.parametrize(("answer", "reference"), HONEST)
+def test_a_right_answer_scores_1(math_scorer: MathAnswer, answer: str, reference: str) -> None:
+    score = math_scorer.score_text(f"So it is $\\boxed{{{answer}}}$.", reference)
+    assert score.value == 1.0, score.reason
+
+
+@pytest.mark.parametrize(("answer", "reference"), WRONG)
+def test_a_wrong_answer_scores_0(math_scorer: MathAnswer, answer: str, reference: str) -> None:
+    score = math_scorer.score_text(f"So it is $\\boxed{{{answer}}}$.", reference)
+    assert score.value == 0.0, score.reason
+
+
+@pytest.mark.parametrize("row_type", ["math", "hendrycks_math", "prime_math"])
+@pytest.mark.parametrize(("text", "reference", "trick"), ATTACKS,
+                         ids=[f"{n}-{row[2]}" for n, row in enumerate(ATTACKS)])
+def test_an_attack_gets_nothing_within_its_deadline(hasty: MathAnswer, text: str, reference: str, trick: str,
+                                                    row_type: str) -> None:
+    started = time.monotonic()
+    score = hasty.score_text(text, reference, row_type)
+    assert score.value == 0.0, (trick, score.reason)
+    assert time.monotonic() - started < 1.0 + 2.0
+
+
+@pytest.mark.parametrize("piece", [
+    "0", "1 ", "\\text{", "\\text{ or", "or  ", "6-", "a^", "}^2", "\\frac", "\\frac{", "\\sqrt ", " .5",
+    "0_{\\text{", "5  ",
+])
+@pytest.mark.parametrize("end", ["", "}", "_x", "_{2", "!"])
+def test_no_text_is_slow_to_compare_in_the_scorers_own_process(piece: str, end: str) -> None:
+    """In quadratic time one of these took a second."""
+    text = f"5\\text{{{piece * (MAX_CHARS // len(piece))}{end}"
+    started = time.process_time()
+    for answer in (text, text.removeprefix("5\\text{")):
+        difference(answer, "5")
+        normalised(answer)
+    assert time.process_time() - started < 0.4
+
+
+@pytest.mark.parametrize("row_type", VARIANTS)
+def test_no_text_scores_for_two_references(math_scorer: MathAnswer, row_type: str) -> None:
+    """Whatever stands between two answers, at most one of them counts."""
+    for separator in SEPARATORS:
+        stated = f"5{separator}7"
+        text = f"#### {stated}" if row_type == "gsm8k" else f"\\boxed{{{stated}}}"
+        values = [math_scorer.score_text(text, reference, row_type).value for reference in ("5", "7")]
+        assert values != [1.0, 1.0], stated
+
+
+@pytest.mark.parametrize("row_type", VARIANTS)
+def test_saying_nothing_scores_nothing(math_scorer: MathAnswer, row_type: str) -> None:
+    for reference in REFERENCES:
+        info = {"type": row_type, "answer": {"value": reference}}
+        for text in NULL_ANSWERS:
+            try:
+                score = math_scorer.score(text, info)
+            except BadMessage:
+                assert row_type == "gsm8k"          # whose references are numbers
+                continue
+            assert score.value in (0.0, None), (text, reference, score.reason)
+
+
+@pytest.mark.parametrize("row_type", VARIANTS)
+@pytest.mark.parametrize("value", ["", None, " \n", [], {}, True])
+def test_a_row_whose_reference_is_nothing_is_refused(math_scorer: MathAnswer, row_type: str, value: object) -> None:
+    with pytest.raises(BadMessage, match="a row without an answer"):
+        math_scorer.score("", {"type": row_type, "answer": {"value": value}})
+
+
+@pytest.mark.parametrize("mark", ["<|im_end|>", "<|endoftext|>", "</s>\n", "<|eot_id|>"])
+@pytest.mark.parametrize(("row_type", "text"), [
+    ("math", "so \\boxed{5}"), ("hendrycks_math", "so $\\boxed 5$"), ("gsm8k", "#### 5"),
+    ("prime_math", "The answer is 5"), ("prime_math", "5"),
+])
+def test_the_mark_of_a_turns_end_changes_no_verdict(math_scorer: MathAnswer, row_type: str, text: str,
+                                                    mark: str) -> None:
+    assert math_scorer.score_text(text + mark, "5", row_type).value == 1.0
+    assert math_scorer.score_text(text + mark, "6", row_type).value == 0.0
+
+
+def test_integers_are_compared_without_the_child_as_it_would_compare_them() -> None:
+    source = random.Random(0)
+    texts = ["0", "-1", "1", *(str(source.randrange(-10**size, 10**size)) for size in (1, 3, 20, 30, 200, 999))]
+    for reference in texts:
+        for answer in texts:
+            assert is_integer(answer)
+            verdict = judge({"reference": reference, "answer": answer, "boxed": True})
+            assert verdict["equal"] == (answer == reference)
+    assert not any(map(is_integer, ("", "-0", "007", "1,000", "5.0", "+5", "5\n", "\uff15", "1" * 1001)))
+
+
+@pytest.mark.parametrize(("text", "reference", "row_type", "value"), [
+    ("\\boxed{5 = \\infty}", "\\infty", "math", 0.0), ("\\boxed{5 = \\infty}", "\\infty", "prime_math", 0.0),
+    ("\\boxed{-\\infty}", "\\infty", "math", 0.0), ("\\boxed{\\infty}", "\\infty", "math", 1.0),
+    ("\\boxed{50\\text{ per cent}}", "50", "math", 0.0), ("\\boxed{50\\text{ per cent}}", "50", "hendrycks_math", 0.0),
+    ("\\boxed{50\\text{ pc}}", "50", "prime_math", 0.0), ("\\boxed{50\\text{ per cent}}", "50\\%", "math", 1.0),
+    ("\\boxed{5\\text{ or thirteen}}", "5", "math", 0.0), ("\\boxed{5\\text{ or maybe fifty}}", "5", "prime_math", 0.0),
+    ("\\boxed{5\\text{ or maybe fifty}}", "5", "hendrycks_math", 0.0), ("\\boxed{5\\text{ cm}}", "5", "math", 1.0),
+    ("#### 5e3", "5", "gsm8k", 0.0), ("#### 5k", "5", "gsm8k", 0.0), ("#### 5 million", "5", "gsm8k", 0.0),
+    ("#### 5 apples", "5", "gsm8k", 1.0), ("#### 5kg", "5", "gsm8k", 1.0),
+])
+def test_a_value_is_not_made_another_by_what_stands_beside_it(math_scorer: MathAnswer, text: str, reference: str,
+                                                              row_type: str, value: float) -> None:
+    score = math_scorer.score_text(text, reference, row_type)
+    assert score.value == value, score.reason
+
+
+@pytest.mark.parametrize("answer", ["5", "-3", "0"])
+@pytest.mark.parametrize("reference", ["\\infty", "-\\infty"])
+def test_no_number_is_infinite_in_the_compatible_mode_either(answer: str, reference: str) -> None:
+    scorer = MathAnswer(MathConfig(compatible=True))
+    assert scorer.score_text(f"\\boxed{{{answer}}}", reference, "prime_math").value == 0.0
+    scorer.close()
+
+
+@pytest.mark.parametrize(("text", "value"), [
+    ("so it is 5", 1.0), ("1 2 5", 1.0), ("final answer: 5e3", 0.0), ("10^5", 0.0), ("5*3", 0.0), ("v5", 0.0),
+    ("$x = 5$", 1.0), ("1.5", 0.0), ("15/3", 1.0),
+])
+def test_a_bare_number_is_found_without_reading_the_text_as_a_program(monkeypatch: pytest.MonkeyPatch, text: str,
+                                                                      value: float) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a text of a model met parse_expr")
+    monkeypatch.setattr("math_verify.parser.parse_expr", refuse)
+    scorer = MathAnswer(MathConfig(require_box=False))
+    assert scorer.score_text(text, "5").value == value
+    scorer.close()

@@ -1,0 +1,121 @@
+"""What a generator may get wrong: each goes to the dead with the reason, and costs the other groups nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+
+from broker import codec
+from broker.connection import Link
+from broker.keys import PROMPTS, ROLLOUTS, Keys
+from broker.messages import Rollout
+from broker.protocol.streams import hand_over
+from tests.broker.monitoring.test_heartbeat import wait_until
+from tests.support.groups import a_prompt, a_rollout
+from tests.support.station import ScriptedScorer, Station, make_run
+
+Harm = Callable[[codec.Fields], codec.Fields]
+
+
+@pytest.fixture
+def station(link: Link, keys: Keys) -> Station:
+    return Station(link, keys, make_run())
+
+
+def first_completion(**changes: Any) -> Harm:
+    """Change the first completion, of three tokens; None takes the part away."""
+    def harm(fields: codec.Fields) -> codec.Fields:
+        tree = msgpack.unpackb(fields["payload"])
+        completion = tree["completions"][0] | changes
+        tree["completions"][0] = {name: part for name, part in completion.items() if part is not None}
+        return fields | {"payload": msgpack.packb(tree)}
+    return harm
+
+
+def logprobs(*values: float) -> bytes:
+    return np.array(values, "<f4").tobytes()
+
+
+@pytest.mark.parametrize(("harm", "reason"), [
+    (first_completion(logprobs=logprobs(-0.5, float("nan"), -0.25)), "1 of 3 log-probabilities are not finite"),
+    (first_completion(logprobs=logprobs(-0.5, float("-inf"), -0.25)), "1 of 3 log-probabilities are not finite"),
+    (first_completion(logprobs=b""), "3 tokens with 0 log-probabilities"),
+    (first_completion(logprobs=None), "KeyError: 'logprobs'"),
+    (first_completion(logprobs=logprobs(-0.5)), "3 tokens with 1 log-probabilities"),
+    (first_completion(token_ids=b"", logprobs=b"", spans=[]), "0 tokens with 0 log-probabilities"),
+    (first_completion(spans=[[3, 0, 4]]), "spans cover 4 of 3 tokens"),
+    (lambda fields: fields | {"v": "0"}, "schema version 0, this program reads 1"),
+    (lambda fields: fields | {"payload": codec.encode_rollout(a_rollout(a_prompt("18", floor=0)))["payload"]},
+     "the header says group '0', the payload '18'"),
+], ids=["a NaN", "an infinity", "no log-probabilities", "none at all", "too few", "an empty completion",
+        "spans beyond the end", "an older schema", "another group's payload"])
+def test_a_bad_rollout_goes_to_the_dead_under_its_own_id_and_the_next_is_scored(
+        station: Station, harm: Harm, reason: str) -> None:
+    station.issue(0)
+    entry = station.entry("0")
+    good = codec.encode_rollout(a_rollout(codec.decode_prompt(entry.raw)))
+    assert hand_over(station.link, station.keys, entry, ROLLOUTS, harm(good))
+    station.roll_out(1)
+    station.deliver()
+    station.work(scorer := ScriptedScorer())
+    assert (scorer.seen, station.ids("scored"), station.ids("dead")) == (["1"], ["1"], ["0"])
+    letter = station.letter("0")
+    assert reason in letter["reason"]
+    assert letter["stage"] == ROLLOUTS
+    station.audit()
+
+
+@pytest.mark.parametrize("group_id", ["0", "7"], ids=["an id of ours", "an id that we do not know"])
+def test_another_runs_entry_is_nobodys_and_touches_no_group_of_ours(station: Station, group_id: str) -> None:
+    station.roll_out(0)
+    theirs = codec.encode_rollout(a_rollout(a_prompt(group_id, floor=0)))
+    station.client.xadd(station.keys(ROLLOUTS), theirs)
+    station.deliver()
+    station.work(ScriptedScorer())
+    assert (station.ids("scored"), station.ids("dead"), station.ids(ROLLOUTS)) == (["0"], ["?"], [])
+    ((_, fields),) = station.client.xrange(station.keys("dead"))
+    assert fields[b"reason"].startswith(b"foreign entry: ")
+    assert fields[b"payload"] == theirs["payload"], "whole, for who looks for it"
+    assert station.ids(PROMPTS) == []
+    station.audit()
+
+
+@pytest.mark.parametrize(("hours", "again"), [(1, True), (-1, False)])
+def test_a_clock_that_jumps_costs_a_second_delivery_at_most(station: Station, monkeypatch: pytest.MonkeyPatch,
+                                                           hours: int, again: bool) -> None:
+    """A job is believed for an hour: after a jump forwards the one at work seems older. Each is scored once."""
+    first, second = station.roll_out(0, 1)
+    station.deliver()
+    right = time.time
+    queued: list[list[str]] = []
+
+    def jump(rollout: Rollout) -> None:
+        if not queued:
+            monkeypatch.setattr("scorers.pool.rq_queues.time.time", lambda: right() + 3600.0 * hours)
+            assert wait_until(lambda: station.delivery.living_workers() == ["w"])
+            station.age(first, second)
+            station.sweep()
+            queued.append(station.queued_entries())
+
+    station.work(ScriptedScorer(jump))
+    assert queued == [[first, second] if again else []]
+    assert (station.ids("scored"), station.ids("dead")) == (["0", "1"], [])
+    station.audit()
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_lost_job_is_replaced_whatever_the_clock_says(station: Station, monkeypatch: pytest.MonkeyPatch,
+                                                       hours: int) -> None:
+    entry, = station.roll_out(0)
+    station.deliver()
+    right = time.time
+    monkeypatch.setattr("scorers.pool.rq_queues.time.time", lambda: right() + 3600.0 * hours)
+    station.client.delete(station.delivery.queues["math"].key)
+    station.age(entry)
+    station.sweep()
+    assert station.queued_entries() == [entry]

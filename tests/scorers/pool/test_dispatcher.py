@@ -1,0 +1,279 @@
+"""Each entry gets one job, and another one when that is lost. Real Redis, real RQ; idle times are set."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from broker.connection import Link
+from broker.keys import GROUP, ROLLOUTS, Keys
+from broker.messages import Rollout
+from broker.monitoring.counters import Tally
+from broker.monitoring.heartbeat import Heartbeat
+from config.scorers import JudgeConfig, TaskConfig
+from scorers.pool import dispatcher as dispatching
+from scorers.pool.dispatcher import job_size
+from scorers.reward_server.api_run import api_run
+from scorers.reward_server.redis_messages import admit, rollout_of
+from tests.broker.monitoring.test_heartbeat import wait_until
+from tests.support.station import RIGHT, ScriptedScorer, Station, make_run
+
+
+@pytest.fixture
+def station(link: Link, keys: Keys) -> Station:
+    return Station(link, keys, make_run())
+
+
+@pytest.mark.parametrize(("waiting", "workers", "seconds_a_group", "size"), [
+    (100, 2, None, 1),          # nobody knows yet what a group costs
+    (100, 2, 0.005, 16),        # groups_per_job
+    (100, 2, 0.03, 8),          # a quarter of a second
+    (100, 2, 1.0, 1),
+    (9, 2, 0.005, 4),           # the other worker gets as many
+    (3, 8, 0.005, 1),
+    (1, 1, 0.005, 1),
+])
+def test_a_job_is_worth_its_overhead_and_leaves_work_for_the_other_workers(
+        waiting: int, workers: int, seconds_a_group: float | None, size: int) -> None:
+    assert job_size(waiting, workers, seconds_a_group, most=16) == size
+
+
+@pytest.mark.parametrize(("waiting", "workers", "size"), [(100, 2, 16), (9, 2, 4), (3, 8, 1), (20, 1, 16)])
+def test_groups_that_wait_for_others_do_so_together_whatever_one_takes(waiting: int, workers: int, size: int) -> None:
+    for seconds_a_group in (None, 60.0):
+        assert job_size(waiting, workers, seconds_a_group, most=16, is_waiting=True) == size
+
+
+def test_a_queues_list_is_kept_short_and_the_rest_is_held_until_it_is_wanted(station: Station) -> None:
+    ids = station.roll_out(*range(20))
+    tally = Tally()
+    tally.count("math", "math", {"groups": 10}, seconds=0.5)        # 50 ms a group: five a job
+    tally.write(station.link.client, station.keys, is_due=True)
+    with station.dispatcher() as dispatcher:
+        dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
+        dispatcher.deliver()
+        dispatcher.deliver()
+        assert station.queued() == [ids[:5], ids[5:10]]
+        station.age(*ids)
+        dispatcher.sweep()
+        assert len(dispatcher.held["math"]) == 10, "what is held is not lost, however long it is"
+        station.link.client.lpop(station.delivery.queues["math"].key)
+        dispatcher.deliver()
+        assert station.queued() == [ids[5:10], ids[10:15]]
+        with station.dispatcher() as other:
+            other.sweep()
+            assert not any(other.held.values()), "another's are leased"
+        stop = threading.Event()
+        stop.set()
+        dispatcher.run(stop)
+    assert station.queued() == [ids[5:10], ids[10:15], ids[15:]], "told to end, it holds nothing back"
+
+
+def test_jobs_never_mix_queues_and_each_task_goes_to_its_own(link: Link, keys: Keys) -> None:
+    custom = {"type": "custom", "import_path": "a.b:C"}
+    station = Station(link, keys, make_run(scorers={"tasks": {
+        "math": {}, "program": {"scorer": {"type": "code"}}, "short": {"scorer": custom}}}))
+    tasks = ["math", "program", "math", "short", "unheard-of", "program"]
+    ids = [station.roll_out(number, task=task)[0] for number, task in enumerate(tasks)]
+    station.deliver()
+    queued = {name: [station.entries_of(job) for job in queue.get_job_ids()]
+              for name, queue in station.delivery.queues.items()}
+    assert queued == {"light": [[ids[3], ids[4]]], "math": [[ids[0], ids[2]]], "code": [[ids[1], ids[5]]], "judge": []}
+
+
+def test_two_dispatchers_at_once_deliver_each_entry_once(station: Station) -> None:
+    stop = threading.Event()
+    with ExitStack() as stack:
+        both = [stack.enter_context(station.dispatcher()) for _ in range(2)]
+        threads = [threading.Thread(target=dispatcher.run, args=(stop,)) for dispatcher in both]
+        for thread in threads:
+            thread.start()
+        ids = [entry for first in range(0, 40, 4) for entry in station.roll_out(*range(first, first + 4))]
+        assert wait_until(lambda: len(station.delivery.carriers()) + sum(
+            len(line) for dispatcher in both for line in dispatcher.held.values()) == 40)
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert sorted(station.queued_entries()) == sorted(ids)
+
+
+def lose_the_job(station: Station, entry_id: str) -> None:
+    job_id = station.delivery.carriers()[entry_id]
+    station.link.client.delete(f"rq:job:{job_id}")
+    station.link.client.lrem(station.delivery.queues["math"].key, 0, job_id)
+
+
+def lose_all_of_rq(station: Station, entry_id: str) -> None:
+    station.link.client.delete(*station.link.client.scan_iter(match="rq:*"), station.keys("jobs"))
+
+
+def take_it_and_die(station: Station, entry_id: str) -> None:
+    station.link.client.lpop(station.delivery.queues["math"].key)        # the job is there; nobody is at it
+
+
+@pytest.mark.parametrize("lose", [lose_the_job, lose_all_of_rq, take_it_and_die])
+def test_an_entry_whose_job_is_lost_is_delivered_again_after_the_lease(
+        station: Station, lose: Callable[[Station, str], None], caplog: pytest.LogCaptureFixture) -> None:
+    entry, = station.roll_out(0)
+    station.deliver()
+    lost = station.delivery.carriers()[entry]
+    lose(station, entry)
+    station.sweep()
+    assert station.queued() == [], "the lease has not run out"
+    station.age(entry)
+    station.sweep()
+    assert station.queued() == [[entry]]
+    assert station.delivery.carriers()[entry] != lost
+    assert "delivering_again group=0" in caplog.text
+    station.work(scorer := ScriptedScorer())
+    assert scorer.seen == ["0"]
+    assert station.ids("scored") == ["0"]
+
+
+def test_an_entry_that_no_dispatcher_got_round_to_is_delivered(station: Station) -> None:
+    entry, = station.roll_out(0)
+    with station.dispatcher() as dispatcher:
+        assert dispatcher.rollouts.read_new(64, block_s=0)      # and dies before it enqueues
+    station.age(entry)
+    station.sweep()
+    assert station.queued() == [[entry]]
+
+
+def test_a_job_in_the_queues_list_is_not_delivered_again_however_long_it_waits(station: Station) -> None:
+    entries = station.roll_out(0, 1)
+    station.deliver()
+    queued = station.queued()
+    station.age(*entries)
+    station.sweep()
+    assert station.queued() == queued
+    pending: Any = station.link.client.xpending_range(station.keys(ROLLOUTS), GROUP, "-", "+", 10)
+    assert [item["time_since_delivered"] < 60_000 for item in pending] == [True, True], "leased anew"
+
+
+@pytest.mark.parametrize(("its_heart_beats", "hard_age_s", "again"), [
+    (True, 3600.0, False),
+    (False, 3600.0, True),          # RQ's record of the worker is there for minutes after its death
+    (True, 0.0, True),              # nobody is believed for ever
+])
+def test_a_job_that_a_worker_is_at_is_believed_while_its_heart_beats(
+        station: Station, monkeypatch: pytest.MonkeyPatch, its_heart_beats: bool, hard_age_s: float,
+        again: bool) -> None:
+    monkeypatch.setattr(dispatching, "HARD_AGE_S", hard_age_s)
+    _, second = station.roll_out(0, 1)
+    station.deliver()
+    queued: list[list[str]] = []
+    alive = station.keys.alive("scorer", "w")
+
+    def sweep_meanwhile(rollout: Rollout) -> None:
+        if rollout.prompt.group_id == "0" and not queued:
+            assert wait_until(lambda: station.link.client.exists(alive) == 1)
+            if not its_heart_beats:
+                station.link.client.delete(alive)
+            station.age(second)
+            station.sweep()
+            queued.append(station.queued_entries())
+
+    station.work(ScriptedScorer(sweep_meanwhile))
+    assert queued == [[second] if again else []]
+    assert station.ids("scored") == ["0", "1"], "delivered once or twice, each is scored once"
+
+
+def test_many_lost_jobs_come_back_in_one_sweep(station: Station) -> None:
+    entries = station.roll_out(*range(90))
+    for _ in range(2):
+        station.deliver()
+    lose_all_of_rq(station, "")
+    station.age(*entries)
+    station.sweep()
+    assert station.queued_entries() == entries
+
+
+def test_what_is_left_of_jobs_whose_entry_was_retired_is_forgotten(station: Station) -> None:
+    entry, = station.roll_out(0)
+    with station.dispatcher() as dispatcher:
+        leased = dispatcher.rollouts.read_new(64, block_s=0)
+        station.learner.retire(["0"])                           # its deadline was over
+        dispatcher.hold(leased)
+        dispatcher.deliver_all()
+        assert list(station.delivery.carriers()) == [entry]
+        station.work(scorer := ScriptedScorer())
+        assert scorer.seen == []
+        dispatcher.sweep()
+    assert station.delivery.carriers() == {}
+
+
+def test_what_is_held_and_wanted_by_nobody_any_more_is_let_go(station: Station) -> None:
+    station.roll_out(*range(5))
+    with station.dispatcher() as dispatcher:
+        dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
+        station.learner.retire(["0", "1", "3"])
+        dispatcher.rollouts.renew()
+        dispatcher.let_go()
+        assert [entry.group_id for entry in dispatcher.held["math"]] == ["2", "4"]
+
+
+def test_requests_of_the_reward_server_wait_for_a_judge_together_and_for_work_alone(link: Link) -> None:
+    judge = TaskConfig(scorer=JudgeConfig())
+    run = api_run([])
+    section = run.scorers.model_copy(update={"tasks": {"judge": judge, "math": TaskConfig()}})
+    station = Station(link, Keys("api"), run.model_copy(update={"scorers": section}))
+    for number in range(10):
+        for task in ("judge", "math"):
+            admit(link, station.keys, rollout_of(f"{task}-{number}", task, RIGHT, {"type": task}))
+    with station.dispatcher() as dispatcher:
+        dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
+        dispatcher.deliver()
+    sizes = {queue: [len(station.entries_of(job)) for job in station.delivery.queues[queue].get_job_ids()]
+             for queue in station.delivery.queues}
+    assert sizes == {"light": [], "math": [1, 1], "code": [], "judge": [10]}
+
+
+def test_a_foreign_entry_ends_with_the_dead_and_does_not_stop_the_dispatcher(station: Station) -> None:
+    station.link.client.xadd(station.keys(ROLLOUTS), {"group": "é/17", "rubbish": b"\xff"})
+    station.roll_out(0)
+    station.deliver()
+    station.work(ScriptedScorer())
+    assert station.ids("scored") == ["0"]
+    assert station.ids(ROLLOUTS) == []
+    assert station.ids("dead") == ["?"]
+
+
+@pytest.mark.parametrize("serves", ["", "light,code", "math", "code,math"])
+def test_groups_that_nobody_can_take_are_said_aloud(station: Station, monkeypatch: pytest.MonkeyPatch, serves: str,
+                                                  caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(dispatching, "SAY_EVERY_S", 0.0)
+    monkeypatch.setattr("broker.monitoring.heartbeat.LOOK_S", 0.02)
+    station.roll_out(*range(5))
+    heart = Heartbeat(station.link, station.keys, "scorer", "w")
+    heart.say("waiting", queues=serves)
+    assert wait_until(lambda: station.delivery.serving().total() == len(serves.split(",")) * bool(serves))
+    with station.dispatcher() as dispatcher:
+        dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
+        dispatcher.deliver()
+        assert len(dispatcher.held["math"]) == 3, "two jobs of one group are enough for the first worker to come"
+        dispatcher._say_aloud()
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert said == ([] if "math" in serves else
+                    ["no_worker queue=test.math groups=5: start some with python -m scorers --run test --queues math"])
+    heart.stop()
+
+
+def test_the_loop_sweeps_by_itself_and_ends_when_it_is_told(link: Link, keys: Keys) -> None:
+    station = Station(link, keys, make_run(broker={"lease_s": 0.5}))
+    stop = threading.Event()
+    entry, = station.roll_out(0)
+    with station.dispatcher() as dispatcher:
+        thread = threading.Thread(target=dispatcher.run, args=(stop,))
+        thread.start()
+        assert wait_until(lambda: station.queued() == [[entry]])
+        lost = station.delivery.carriers()[entry]
+        lose_the_job(station, entry)
+        assert wait_until(lambda: station.delivery.carriers()[entry] != lost)
+        stop.set()
+        thread.join(5)
+        assert not thread.is_alive()

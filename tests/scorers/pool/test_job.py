@@ -1,0 +1,282 @@
+"""The RQ job: one group's failure is no other's, and every attempt counts. Real Redis and RQ."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from broker import codec
+from broker.connection import Link
+from broker.errors import BrokerUnavailable, UnknownTask
+from broker.keys import ROLLOUTS, Keys
+from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus, Split
+from broker.protocol.streams import Entry
+from scorers.group import GroupScorer
+from scorers.pool import job
+from scorers.served_model.concurrency_limits import Shared
+from tests.support.endpoint_server import Saying, scripted_endpoint
+from tests.support.groups import a_rollout
+from tests.support.station import SLEEPER, ScriptedScorer, Station, make_run
+
+
+@pytest.fixture
+def station(link: Link, keys: Keys) -> Station:
+    return Station(link, keys, make_run(broker={"max_attempts": 3}))
+
+
+def fail_for(group_id: str, error: Exception) -> ScriptedScorer:
+    """A scorer that raises `error` at one group."""
+    def before(rollout: Rollout) -> None:
+        if rollout.prompt.group_id == group_id:
+            raise error
+    return ScriptedScorer(before)
+
+
+def test_each_group_of_a_job_is_handed_over_by_itself(station: Station) -> None:
+    station.roll_out(0, 1, 2)
+    station.deliver()
+    assert len(station.queued()) == 1
+    places: list[list[str]] = []
+    station.work(ScriptedScorer(lambda _: places.append(station.ids("scored"))))
+    assert places == [[], ["0"], ["0", "1"]]
+    assert station.ids("scored") == ["0", "1", "2"]
+    station.audit()
+
+
+def test_a_job_that_comes_twice_scores_once(station: Station) -> None:
+    entries = station.roll_out(0, 1)
+    station.deliver()
+    station.delivery.enqueue("math", entries, "0")
+    station.work(scorer := ScriptedScorer())
+    assert scorer.seen == ["0", "1"]
+    assert station.ids("scored") == ["0", "1"]
+
+
+def test_a_result_says_when_it_was_there_and_at_which_attempt(station: Station) -> None:
+    before = time.time()
+    entry, = station.roll_out(0)
+    station.deliver()
+    station.work(fail_for("0", ZeroDivisionError("a bug")))
+    station.age(entry)
+    station.sweep()
+    station.work(ScriptedScorer())
+    group = codec.decode_scored(station.entry("0").raw)
+    assert (group.attempts, before < group.scored_at < time.time()) == (2, True)
+
+
+def test_of_two_workers_at_one_group_only_the_first_result_counts(station: Station) -> None:
+    station.roll_out(0)
+    station.deliver()
+
+    def another_is_faster(_: Rollout) -> None:
+        station.move(station.entry("0"), "scored")
+
+    station.work(ScriptedScorer(another_is_faster))
+    assert station.ids("scored") == ["0"]
+    assert station.entry("0").raw[b"payload"] == b"result", "the other one's"
+    assert station.ids("dead") == []
+
+
+def test_a_bug_at_one_group_leaves_it_for_another_try_and_the_others_go_on(
+        station: Station, caplog: pytest.LogCaptureFixture) -> None:
+    station.roll_out(0, 1)
+    station.deliver()
+    station.work(fail_for("0", ZeroDivisionError("a bug")))
+    assert station.ids("scored") == ["1"]
+    assert station.ids(ROLLOUTS) == ["0"]
+    assert "score_failed group=0" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_an_entry_that_can_not_be_read_costs_the_others_of_its_job_nothing(
+        station: Station, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    first, _ = station.roll_out(0, 1)
+    station.deliver()
+    find = job.Worker.find
+
+    def redis_is_away(worker: job.Worker, entry_id: str) -> Entry | None:
+        if entry_id == first:
+            raise BrokerUnavailable("no answer from redis")
+        return find(worker, entry_id)
+
+    monkeypatch.setattr(job.Worker, "find", redis_is_away)
+    station.work(ScriptedScorer())
+    assert station.ids("scored") == ["1"]
+    assert f"score_failed group=? entry={first}" in caplog.text
+
+
+def test_a_group_that_nobody_finishes_goes_to_the_dead_after_the_last_attempt(station: Station) -> None:
+    entry, = station.roll_out(0)
+    station.deliver()
+    scorer = fail_for("0", ZeroDivisionError("a bug"))
+    for _ in range(4):
+        station.work(scorer)
+        station.age(entry)
+        station.sweep()
+    assert scorer.seen == ["0"] * 3, "max_attempts"
+    letter = station.letter("0")
+    assert letter["reason"] == ("3 scorers began this group and none finished it (broker.max_attempts=3): w 3 times; "
+                                "the last error: ZeroDivisionError: a bug")
+    assert (letter["attempts"], letter["stage"]) == ("3", ROLLOUTS)
+    assert "in before" in letter["traceback"]
+    assert station.hash("tries") == {}
+    assert station.delivery.carriers() == {}
+    station.audit()
+
+
+def test_deliveries_are_no_attempts(station: Station) -> None:
+    entry, = station.roll_out(0)
+    station.deliver()
+    for _ in range(5):
+        station.link.client.delete(station.delivery.queues["math"].key)
+        station.age(entry)
+        station.sweep()
+    station.work(ScriptedScorer())
+    assert station.ids("scored") == ["0"]
+
+
+def test_what_can_never_be_scored_goes_to_the_dead_at_once_with_its_traceback(station: Station) -> None:
+    station.roll_out(0, 1)
+    station.deliver()
+    station.work(fail_for("0", UnknownTask("no task 'maths'")))
+    letter = station.letter("0")
+    assert (letter["reason"], letter["attempts"]) == ("no task 'maths'", "1")
+    assert "Traceback" in letter["traceback"]
+    assert station.ids("scored") == ["1"]
+
+
+def partly_scored(rollout: Rollout, broken: int) -> ScoredGroup:
+    """The group with no score for its first `broken` completions, each for a reason of its own."""
+    values = [None if i < broken else 1.0 for i in range(len(rollout.completions))]
+    scores = tuple(Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value,
+                         reason=f"reason {i}", scorer="scripted", version="1") for i, value in enumerate(values))
+    return ScoredGroup(rollout=rollout, scores=scores, rewards=tuple(values), worker="w", seconds=0.0)
+
+
+@pytest.mark.parametrize(("min_scored", "broken", "completions", "wanted"), [
+    (0.5, 1, 2, None),
+    (0.5, 2, 3, 2),
+    (0.75, 1, 2, 2),
+    (1.0, 0, 2, None),
+    (0.0, 1, 2, None),
+    (0.0, 2, 2, 1),         # a group without any score is of no use to anybody
+])
+def test_too_few_scores_are_fewer_than_the_share_that_is_wanted(
+        min_scored: float, broken: int, completions: int, wanted: int | None) -> None:
+    rollout = replace(a_rollout(), completions=a_rollout().completions[:1] * completions)
+    assert job.too_few_scored(partly_scored(rollout, broken), min_scored) == (
+        None if wanted is None else
+        f"too few scored: {completions - broken} of {completions}, and scorers.min_scored={min_scored:g} wants "
+        f"{wanted}; the first one without a score: reason 0")
+
+
+@pytest.mark.parametrize("split", list(Split))
+def test_a_group_of_which_too_few_have_a_score_goes_to_the_dead_at_once(
+        station: Station, monkeypatch: pytest.MonkeyPatch, split: Split) -> None:
+    station.roll_out(0, 1, split=split)
+    station.deliver()
+    scorer = ScriptedScorer()
+    monkeypatch.setattr(scorer, "score", lambda rollout, _: partly_scored(
+        rollout, broken=2 if rollout.prompt.group_id == "0" else 1))
+    station.work(scorer)
+    assert station.ids("scored") == ["1"]
+    letter = station.letter("0")
+    assert letter["reason"].startswith("too few scored: 0 of 2, ")
+    assert (letter["attempts"], letter["stage"]) == ("1", ROLLOUTS)
+    station.audit()
+
+
+def test_an_undecodable_group_goes_to_the_dead_under_its_own_id(station: Station) -> None:
+    station.issue(0)
+    station.move(station.entry("0"), ROLLOUTS)      # its payload is not msgpack
+    station.roll_out(1)
+    station.deliver()
+    station.work(ScriptedScorer())
+    assert station.letter("0")["reason"].startswith("payload: ")
+    assert station.ids("scored") == ["1"]
+    station.audit()
+
+
+def test_a_job_in_a_process_that_is_no_scorer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "_worker", None)
+    with pytest.raises(RuntimeError, match="python -m scorers"):
+        job.score_entries(["1-0"])
+
+
+class Foreseeing(ScriptedScorer):
+    """Notes what is begun and what is scored, in order; `fails_at` begin of one group raises `error`."""
+
+    def __init__(self, fails_at: str = "", error: Exception | None = None) -> None:
+        super().__init__(lambda rollout: self.did.append(f"score {rollout.prompt.group_id}"))
+        self.did: list[str] = []
+        self.fails_at = fails_at
+        self.error = error
+
+    def begin(self, rollout: Rollout) -> None:
+        self.did.append(f"begin {rollout.prompt.group_id}")
+        if self.error is not None and rollout.prompt.group_id == self.fails_at:
+            raise self.error
+
+
+def queued_as(link: Link, keys: Keys, queue: str) -> Station:
+    station = Station(link, keys, make_run(scorers={"tasks": {"math": {"scorer": SLEEPER | {"queue": queue}}}}))
+    station.roll_out(0, 1, 2)
+    station.deliver()
+    return station
+
+
+@pytest.mark.parametrize(("fails_at", "error", "did"), [
+    ("", None, ["begin 0", "begin 1", "begin 2"]),
+    ("1", ZeroDivisionError("a bug"), ["begin 0", "begin 1", "begin 2"]),
+    ("1", BrokerUnavailable("no answer from redis"), ["begin 0", "begin 1"]),
+])
+def test_what_the_groups_of_a_judges_job_wait_for_begins_before_the_first_is_scored(
+        link: Link, keys: Keys, fails_at: str, error: Exception | None, did: list[str]) -> None:
+    station = queued_as(link, keys, "judge")
+    station.work(scorer := Foreseeing(fails_at, error))
+    assert scorer.did == [*did, "score 0", "score 1", "score 2"], "what can't be begun is scored in its turn"
+    assert station.ids("scored") == ["0", "1", "2"]
+    station.audit()
+
+
+def test_a_group_that_is_gone_begins_nothing(link: Link, keys: Keys) -> None:
+    station = queued_as(link, keys, "judge")
+    station.learner.retire(["1"])
+    station.work(scorer := Foreseeing())
+    assert scorer.did == ["begin 0", "begin 2", "score 0", "score 2"]
+
+
+def test_of_other_queues_nothing_is_begun_nor_read_twice(link: Link, keys: Keys,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str] = []
+    find = job.Worker.find
+
+    def note(worker: job.Worker, entry_id: str) -> Entry | None:
+        found.append(entry_id)
+        return find(worker, entry_id)
+
+    monkeypatch.setattr(job.Worker, "find", note)
+    station = queued_as(link, keys, "math")
+    station.work(scorer := Foreseeing())
+    assert scorer.did == ["score 0", "score 1", "score 2"]
+    assert len(found) == 3
+
+
+def test_one_worker_keeps_64_calls_to_a_judge_under_way(link: Link, keys: Keys) -> None:
+    with scripted_endpoint(Saying("Final Decision: Yes", delay_s=1.0)) as server:
+        judge = {"type": "judge", "variant": "stem", "endpoint": {"urls": [server.url], "model": "judge"}}
+        station = Station(link, keys, make_run(scorers={"tasks": {"judge": {"scorer": judge}}}))
+        row = {"type": "llm_judge", "answer": {"value": "a long reference", "question": "What is it?"}}
+        for number in range(10):
+            texts = [f"\\boxed{{answer {number} {letter} }}" for letter in "abcdefgh"]
+            station.roll_out(number, texts=texts, task="judge", verification_info=row)
+        station.deliver()
+        assert [len(entries) for entries in station.queued()] == [10]
+        scorer = GroupScorer(station.joined.run.scorers, shared=Shared(link, keys))
+        station.work(scorer)
+        scorer.close()
+        assert station.ids("scored") == [str(number) for number in range(10)]
+        assert server.most_at_once == 64
+        assert len(server.calls) == 80

@@ -1,0 +1,320 @@
+"""`python -m scorers`: it keeps its children alive, ends with the run, and leaves nobody behind.
+
+Where only the watching matters, the children are a shell script in the interpreter's place.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from broker import codec
+from broker.connection import Link
+from broker.keys import Keys
+from broker.monitoring.snapshot import snapshot
+from broker.processes import stop
+from scorers.__main__ import main
+from scorers.pool import first_worker, supervisor
+from tests.broker.monitoring.test_heartbeat import wait_until
+from tests.broker.test_processes import is_running, wait_until_gone
+from tests.support.station import SLEEPER, Station, make_run
+
+CHILD = """#!/bin/bash
+part=${@: -1}
+echo $$ >> %s/$part
+%s
+trap 'echo TERM >> %s/signals; sleep 0.2; exit 0' TERM
+[ -z "$SCORER_READY" ] || eval "exec $SCORER_READY>&-"
+while :; do sleep 0.02; done
+"""
+
+
+class Children:
+    """What the fake children have written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def pids(self, part: str) -> list[int]:
+        """Of every start of `part`, in order."""
+        file = self.folder / part
+        return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+    def all(self) -> list[int]:
+        return self.pids("dispatcher") + self.pids("worker")
+
+    def signals(self) -> int:
+        """Signals that they got, together."""
+        file = self.folder / "signals"
+        return len(file.read_text().split()) if file.exists() else 0
+
+
+@pytest.fixture
+def station(link: Link, keys: Keys) -> Station:
+    return Station(link, keys, make_run(scorers={"workers": 2}))
+
+
+def with_children(folder: Path, monkeypatch: pytest.MonkeyPatch, does: str = "") -> Children:
+    """Put the script in the interpreter's place."""
+    script = folder / "child"
+    script.write_text(CHILD % (folder, does, folder))
+    script.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(script))
+    monkeypatch.setattr(supervisor, "FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr(supervisor, "POLL_S", 0.02)
+    return Children(folder)
+
+
+@pytest.mark.parametrize(("status", "code"), [("finished", 0), ("stopped", 0), ("failed", 1)])
+def test_it_ends_with_the_run(station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str,
+                              code: int) -> None:
+    children = with_children(tmp_path, monkeypatch)
+    monkeypatch.setattr(supervisor, "LOOK_EVERY_S", 0.1)
+
+    def end_the_run() -> None:
+        assert wait_until(lambda: len(children.all()) == 3)
+        station.link.client.hset(station.keys("run"), mapping={"status": status, "reason": "because"})
+
+    ending = threading.Thread(target=end_the_run)
+    ending.start()
+    assert supervisor.Pool(station.joined, []).run(threading.Event()) == code
+    ending.join()
+    assert not any(map(is_running, children.all()))
+
+
+def test_a_child_that_is_killed_is_started_again(station: Station, tmp_path: Path,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    children = with_children(tmp_path, monkeypatch)
+    told = threading.Event()
+
+    def kill_two() -> None:
+        assert wait_until(lambda: len(children.all()) == 3)
+        os.kill(children.pids("worker")[0], signal.SIGKILL)
+        os.kill(children.pids("dispatcher")[0], signal.SIGKILL)
+        assert wait_until(lambda: len(children.all()) == 5)
+        told.set()
+
+    killing = threading.Thread(target=kill_two)
+    killing.start()
+    assert supervisor.Pool(station.joined, []).run(told) == 0
+    killing.join()
+    assert (len(children.pids("dispatcher")), len(children.pids("worker"))) == (2, 3)
+    assert not any(map(is_running, children.all()))
+
+
+@pytest.mark.parametrize("because", ["ready", "killed", "slow"])
+def test_the_first_worker_has_a_start(station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                      because: str) -> None:
+    children = with_children(tmp_path, monkeypatch, does=f"[ $part = dispatcher ] || until [ -e {tmp_path}/go ]; do "
+                                                         "sleep 0.02; done")
+    monkeypatch.setattr(first_worker, "ALONE_S", 2.0 if because == "slow" else 60.0)
+    told = threading.Event()
+    alone: list[int] = []
+
+    def follow() -> None:
+        assert wait_until(lambda: children.pids("dispatcher") and children.pids("worker"))
+        time.sleep(0.5)                 # 25 looks of the pool
+        alone.extend(children.pids("worker"))
+        if because == "ready":
+            (tmp_path / "go").touch()
+        elif because == "killed":
+            os.kill(alone[0], signal.SIGKILL)
+        wait_until(lambda: len(children.pids("worker")) == (3 if because == "killed" else 2))
+        told.set()
+
+    following = threading.Thread(target=follow)
+    following.start()
+    assert supervisor.Pool(station.joined, []).run(told) == 0
+    following.join()
+    assert len(alone) == 1
+    assert len(children.pids("worker")) == (3 if because == "killed" else 2)
+    assert not any(map(is_running, children.all()))
+
+
+def test_a_real_worker_says_when_it_is_ready(station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_worker, "ALONE_S", math.inf)
+    monkeypatch.setenv("REDIS_URL", station.link.url)
+    first = first_worker.FirstWorker()
+    process = first.spawn([sys.executable, "-m", "scorers", "--run", "test", "--part", "worker"])
+    try:
+        assert wait_until(first.may_be_followed, timeout_s=60)
+        assert process.poll() is None, "its end would have been taken for it"
+    finally:
+        first.close()
+        stop(process, 0)
+        said = process.communicate()[1].decode()
+    assert "self_test passed" in said
+
+
+def test_the_end_is_one_signal_to_each_child_and_time_to_finish(station: Station, tmp_path: Path,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    children = with_children(tmp_path, monkeypatch)
+    told = threading.Event()
+
+    def tell() -> None:
+        assert wait_until(lambda: len(children.all()) == 3)
+        told.set()
+
+    telling = threading.Thread(target=tell)
+    telling.start()
+    watched = supervisor.Pool(station.joined, [])
+    assert watched.run(told) == 0
+    telling.join()
+    assert [child.process.returncode for child in watched._children if child.process] == [0, 0, 0]
+    assert children.signals() == 3, "a second one means: at once"
+
+
+@pytest.mark.parametrize("case", [
+    ("exit 7", 7, 1),
+    ("exit 2", 2, 2),               # bad config: another start of the pool would change nothing
+    ("kill -9 $$", -9, 1),          # so soon, it may be its own doing
+    ("kill -SEGV $$", -11, 1),
+])
+def test_a_child_that_keeps_failing_is_given_up_with_the_reason(
+        station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+        case: tuple[str, int, int]) -> None:
+    does, code, ours = case
+    children = with_children(tmp_path, monkeypatch, f"if [ $part = dispatcher ]; then {does}; fi")
+    assert supervisor.Pool(station.joined, []).run(threading.Event()) == ours
+    assert len(children.pids("dispatcher")) == 5
+    assert f"child_ended part=dispatcher code={code} failures=1" in caplog.text
+    assert f"giving_up part=dispatcher code={code}: it failed 5 times in a row" in caplog.text
+    assert not any(map(is_running, children.all()))
+
+
+@pytest.mark.parametrize(("code", "lived_s", "before", "after"), [
+    (-9, 1.0, 3, 4),
+    (-9, 6.0, 3, 0),        # somebody killed it at its work: every ten seconds, if they like
+    (-9, 6.0, 0, 0),
+    (0, 6.0, 3, 0),
+    (0, 1.0, 3, 4),         # nobody told it to
+    (1, 6.0, 3, 4),         # its self-test took so long to fail
+    (-11, 59.0, 3, 4),
+    (1, 61.0, 4, 0),        # redis was away
+])
+def test_only_failures_in_a_row_count(code: int, lived_s: float, before: int, after: int) -> None:
+    child = supervisor._Child("worker", started=100.0, failures=before)
+    child.take_end(code, now=100.0 + lived_s)
+    assert child.failures == after
+    assert child.not_before == 100.0 + lived_s + (0.5 if after < 2 else 4.0)
+
+
+def test_what_a_child_says_is_passed_on_and_its_last_lines_are_kept(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    reader, writer = os.pipe()
+    echo = supervisor._Echo(os.fdopen(reader, "rb"))
+    said = b"".join(b"%d\n" % number for number in range(100)) + b"x" * (2 * supervisor.LONGEST_LINE) + b"\xff no end of line"
+    with os.fdopen(writer, "wb") as stream:
+        stream.write(said)
+    kept = echo.last_lines()
+    assert capfdbinary.readouterr().err == said, "every byte of it"
+    assert (len(kept), kept[-1]) == (40, "\ufffd no end of line")
+
+
+def test_a_log_that_can_not_be_written_holds_no_child_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        echo = supervisor._Echo(os.fdopen(reader, "rb"))
+        with os.fdopen(writer, "wb", buffering=0) as stream:
+            for _ in range(3):
+                stream.write(b"x" * 65_535 + b"\n")          # a pipe holds 64 KiB: who did not read would stop us here
+        assert [len(line) for line in echo.last_lines()] == [65_535] * 3
+
+
+def test_a_pool_outlives_any_number_of_kills(station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    children = with_children(tmp_path, monkeypatch)
+    monkeypatch.setattr(supervisor, "SOON_S", 0.0)
+    told = threading.Event()
+    killed: list[int] = []
+
+    def kill_many() -> None:
+        for _ in range(7):
+            assert wait_until(lambda: len(children.pids("worker")) == 2 + len(killed))
+            killed.append(children.pids("worker")[-1])
+            os.kill(killed[-1], signal.SIGKILL)
+        told.set()
+
+    killing = threading.Thread(target=kill_many)
+    killing.start()
+    assert supervisor.Pool(station.joined, []).run(told) == 0
+    killing.join()
+    assert told.is_set()
+
+
+def test_the_real_thing_scores_survives_a_kill_and_dies_whole(link: Link, keys: Keys, tmp_path: Path) -> None:
+    station = Station(link, keys, make_run(broker={"lease_s": 0.6},
+                                           scorers={"workers": 1, "tasks": {"math": {"scorer": SLEEPER}}}))
+    station.roll_out(0, 1, 2)
+    scorers = station.start(tmp_path)
+    try:
+        scorers.until(lambda: sorted(station.ids("scored")) == ["0", "1", "2"])
+        killed = _pid_of(station, "scorer")
+        os.kill(killed, signal.SIGKILL)
+        station.roll_out(3)
+        scorers.until(lambda: sorted(station.ids("scored")) == ["0", "1", "2", "3"])
+        station.audit()
+        left = [_pid_of(station, "scorer"), _pid_of(station, "dispatcher")]
+        assert killed not in left
+        scorers.process.kill()
+        assert all(map(wait_until_gone, left))
+    finally:
+        stop(scorers.process, 0)
+    assert "child_ended part=worker code=-9" in scorers.log.read_text()
+
+
+def test_a_pool_grows_while_it_works_and_each_serves_its_queues(link: Link, keys: Keys, tmp_path: Path) -> None:
+    tasks = {"quick": {"scorer": SLEEPER},
+             "slow": {"scorer": SLEEPER | {"queue": "code", "options": {"seconds": 0.2}}}}
+    station = Station(link, keys, make_run(scorers={"workers": 1, "tasks": tasks}))
+    first = station.start(tmp_path, "--queues", "light")
+    second = None
+    try:
+        station.roll_out(*range(6), task="slow")        # nobody serves `code` yet
+        station.roll_out(6, 7, task="quick")
+        first.until(lambda: station.ids("scored") == ["6", "7"])
+        second = station.start(tmp_path, "--queues", "code,judge", "--workers", "2")
+        second.until(lambda: station.delivery.serving() == {"light": 1, "code": 2})
+        station.roll_out(*range(8, 14), task="slow")
+        second.until(lambda: len(station.ids("scored")) == 14)
+        slow = [codec.decode_scored(station.entry(str(number)).raw).worker for number in range(8, 14)]
+        assert len(set(slow)) == 2, "both new workers had work"
+        assert len([process for process in snapshot(link.client, "test").processes
+                    if process.role == "dispatcher"]) == 2
+        station.audit()
+    finally:
+        stop(first.process, 0)
+        if second is not None:
+            stop(second.process, 0)
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--queues", "math,gpu"), "no queue 'gpu'; there are light, math, code, judge"),
+    (("--workers", "0"), "'0' is no number of workers"),
+])
+def test_words_without_a_meaning_are_refused_with_what_has_one(capsys: pytest.CaptureFixture[str],
+                                                               words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--run", "test", *words])
+    assert said in capsys.readouterr().err
+
+
+def test_queues_that_the_run_does_not_use_are_refused_with_those_that_it_does(station: Station, tmp_path: Path) -> None:
+    scorers = station.start(tmp_path, "--queues", "judge,code")
+    assert scorers.process.wait(20) == 2
+    assert "no task of this run is scored in judge or code; its queues are math" in scorers.log.read_text()
+
+
+def _pid_of(station: Station, role: str) -> int:
+    """Of the only living process of `role`."""
+    def pids() -> list[int]:
+        return [process.pid for process in snapshot(station.link.client, "test").processes if process.role == role]
+
+    assert wait_until(lambda: len(pids()) == 1)
+    return pids()[0]

@@ -1,0 +1,91 @@
+"""Shape and content of an answer, and the reward that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from broker.errors import UnknownTask
+from broker.messages import Completion, Score, ScoreStatus
+from config.scorers import FormatConfig, ScorersConfig, TaskConfig
+from scorers.format.checks import AnswerFormat
+from scorers.registry import task_config
+from scorers.reward.combine import content_of, reward
+
+MATH_ROW = {"type": "math", "answer": {"value": "15"}}
+REQUIRED = FormatConfig(think="required")
+THOUGHT = FormatConfig(think="required", box=False)
+OPTIONAL = FormatConfig(think="optional")
+FREE = FormatConfig(think="optional", box=False)
+
+
+@pytest.mark.parametrize(("config", "text", "value", "reason"), [
+    (REQUIRED, "<think>x</think> \\boxed{15}", 1.0, "well formed"),
+    (REQUIRED, "x</think> \\boxed{15}", 1.0, "well formed"),             # opened in the prompt
+    (REQUIRED, "\\boxed{15}", 0.0, "no closed thinking span"),
+    (REQUIRED, "<think>x \\boxed{15}", 0.0, "never closed"),
+    (REQUIRED, "<think>\\boxed{15}</think> done", 0.0, "no closed and filled"),
+    (THOUGHT, "<think>x</think> done", 1.0, "well formed"),
+    (OPTIONAL, "\\boxed{15}", 1.0, "well formed"),
+    (OPTIONAL, "<think>x", 0.0, "never closed"),
+    (OPTIONAL, "15", 0.0, "no closed and filled"),
+    (OPTIONAL, "\\boxed{ }", 0.0, "no closed and filled"),
+    (OPTIONAL, "\\boxed{15", 0.0, "no closed and filled"),
+    (FREE, "15", 1.0, "well formed"),
+])
+def test_the_format_is_right_or_wrong_and_says_what_is_missing(
+        complete: Callable[[str], Completion], config: FormatConfig, text: str, value: float, reason: str) -> None:
+    score = AnswerFormat(config).score(complete(text).text, MATH_ROW)
+    assert score.value == value
+    assert reason in score.reason
+
+
+def scored(value: float, reason: str = "because") -> Score:
+    return Score(status=ScoreStatus.SCORED, value=value, reason=reason, scorer="math", version="1")
+
+
+GATE = TaskConfig(format=FormatConfig(mode="gate"))
+MIX = TaskConfig(format=FormatConfig(mode="mix", weight=0.25))
+
+
+@pytest.mark.parametrize(("task", "content", "shape", "paid"), [
+    (TaskConfig(), 1.0, None, 1.0),
+    (TaskConfig(), 0.0, None, 0.0),
+    (GATE, 1.0, 1.0, 1.0),
+    (GATE, 1.0, 0.0, 0.0),
+    (GATE, 0.0, 1.0, 0.0),
+    (MIX, 1.0, 1.0, 1.0),
+    (MIX, 1.0, 0.0, 0.75),
+    (MIX, 0.0, 1.0, 0.25),
+    (MIX, 0.0, 0.0, 0.0),
+])
+def test_the_reward_follows_the_mode_and_the_score_stays_the_contents(task: TaskConfig, content: float,
+                                                                     shape: float | None, paid: float) -> None:
+    score, got = reward(task, content_of(task, scored(content), {}),
+                        None if shape is None else scored(shape, "no box"), [])
+    assert got == paid
+    assert score.value == content
+    assert score.components == {"math": content} | ({} if shape is None else {"format": shape})
+    assert ("format: no box" in score.reason) == (shape == 0.0)
+
+
+@pytest.mark.parametrize("task", [TaskConfig(), GATE, MIX])
+def test_an_unscorable_content_has_no_reward_whatever_its_shape(task: TaskConfig) -> None:
+    broken = Score(status=ScoreStatus.UNSCORABLE, value=None, reason="broken", scorer="math", version="1")
+    assert content_of(task, broken, {}) == broken
+    assert reward(task, broken, None if task.format is None else scored(0.0), []) == (broken, None)
+
+
+@pytest.mark.parametrize(("task", "shape"), [(TaskConfig(), scored(1.0)), (GATE, None)])
+def test_a_format_score_without_a_format_is_a_bug(task: TaskConfig, shape: Score | None) -> None:
+    with pytest.raises(ValueError, match="format score"):
+        reward(task, scored(1.0), shape, [])
+
+
+@pytest.mark.parametrize(("task", "hint"), [("maths", "did you mean 'math'"), ("zzz", "'geometry' or 'math'")])
+def test_an_unknown_task_names_the_nearest_known_ones(task: str, hint: str) -> None:
+    config = ScorersConfig(tasks={"math": TaskConfig(), "geometry": GATE})
+    assert task_config(config, "geometry") is GATE
+    with pytest.raises(UnknownTask, match=hint):
+        task_config(config, task)

@@ -1,0 +1,105 @@
+"""A machine without room: no disk, no descriptors. That is no program's doing, and says nothing of the walls."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.errors import Permanent
+from config.scorers import ScorersConfig
+from scorers.sandbox.choice import build_sandbox
+from scorers.sandbox.local import disk_space, supervision
+from scorers.sandbox.local.sandbox import LocalSandbox
+from scorers.sandbox.program import Language, NoRoom, Program, SandboxUnavailable
+from scorers.sandbox.remote.fusion import FusionSandbox
+from scorers.sandbox.walls.seccomp import Walls
+from tests.support.sandbox import fusion_fakes as fake
+
+LINKER = b"/usr/bin/ld: final link failed: No space left on device\ncollect2: error: ld returned 1 exit status\n"
+SAID = [
+    LINKER,
+    b"{standard input}: Fatal error: can't write 26 bytes to section .text of c.o: 'No space left on device'",
+    b"main.cpp:1:1: fatal error: error writing to /tmp/cc1.s: No space left on device\ncompilation terminated.",
+    b"cc1plus: fatal error: error closing /tmp/cc1.s: No space left on device",
+    b"Cannot create temporary file in /tmp/: No space left on device",
+]
+MADE_UP = [
+    b"main.cpp:1:2: error: #error No space left on device",
+    b"main.cpp:1:15: error: static assertion failed: ld: final link failed: No space left on device",
+    b"main.cpp:1:20: error: final link failed: No space left on device",
+    b"    1 | #error ld: final link failed: No space left on device",
+    b"main.cpp:1:10: fatal error: error a: No space left on device: No such file or directory",
+]
+
+
+@pytest.mark.parametrize(("stderr", "is_full"), [(said, said in SAID) for said in SAID + MADE_UP])
+def test_a_compiler_without_disk_is_told_from_a_program_that_names_it(stderr: bytes, is_full: bool) -> None:
+    assert disk_space.compiler_without_room(stderr) is is_full
+
+
+def test_a_server_whose_compiler_has_no_disk_is_in_trouble() -> None:
+    with fake.fake_servers(1) as (server,), closing(FusionSandbox([server.url], patience_s=0.1)) as sandbox:
+        sandbox.self_test()
+        said = {"status": "Finished", "return_code": 1, "stderr": LINKER.decode()}
+        server.behave = lambda request: fake.quick(request) if fake.is_probe(request) else {
+            **fake.run(), "status": "Failed", "run_result": None, "compile_result": said}
+        with sandbox.prepare(Program(language=Language.CPP, source=b"int main() {}")) as prepared, pytest.raises(
+                SandboxUnavailable, match="no room for a compiler"):
+            prepared.run()
+
+
+@pytest.fixture
+def unsafe() -> Iterator[LocalSandbox]:
+    """With its scratch on the disk, on every machine."""
+    with closing(LocalSandbox(Walls.UNSAFE)) as sandbox:
+        assert sandbox.languages
+        yield sandbox
+
+
+@pytest.mark.parametrize("when", ["before the run", "after it"])
+def test_a_program_on_a_full_disk_is_not_judged(
+        unsafe: LocalSandbox, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    free = [0] if when == "before the run" else [1 << 30, 3 << 20]
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=free.pop(0), f_frsize=1))
+    with unsafe.prepare(Program(language=Language.PYTHON, source=b"raise OSError(28)")) as prepared, pytest.raises(
+            NoRoom, match="KiB are left on the disk"):
+        prepared.run()
+    assert free == []
+
+
+@pytest.mark.skipif(not os.access("/usr/bin/g++", os.X_OK), reason="needs g++")
+def test_a_local_compiler_without_disk_is_no_verdict(unsafe: LocalSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scorers.sandbox.local.toolchain.find_tool", lambda _: "/bin/sh")
+    script = f"printf '%s' '{LINKER.decode()}' >&2; exit 1"
+    execute = unsafe.execute
+    monkeypatch.setattr(unsafe, "execute", lambda argv, **rest: execute(("/bin/sh", "-c", script), **rest))
+    with pytest.raises(NoRoom, match="no room for a compiler"), unsafe.prepare(
+            Program(language=Language.CPP, source=b"int main() {}")):
+        raise AssertionError("it was prepared")
+
+
+@pytest.mark.parametrize("walls", ["auto", "unsafe"])
+@pytest.mark.parametrize("at", ["the first", "a later one"])
+def test_walls_that_could_not_be_tried_for_want_of_room_are_not_missing(
+        monkeypatch: pytest.MonkeyPatch, walls: str, at: str) -> None:
+    started: list[Any] = []
+    real = supervision.Supervisor
+
+    def supervisor(base: Any) -> supervision.Supervisor:
+        started.append(base)
+        if at == "the first" or len(started) > 1:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        one = real(base)
+        monkeypatch.setattr(one, "run", lambda _order: (_ for _ in ()).throw(NoRoom("no more processes")))
+        return one
+
+    monkeypatch.setattr(supervision, "Supervisor", supervisor)
+    with pytest.raises(SandboxUnavailable) as caught:
+        build_sandbox(ScorersConfig.model_validate({"sandbox": walls}))
+    assert not isinstance(caught.value, Permanent)

@@ -1,0 +1,233 @@
+"""What is killed from outside is the machinery's failure, and nothing of a run outlives those who wanted it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from scorers.sandbox.local import processes, supervision
+from scorers.sandbox.local.sandbox import LocalSandbox
+from scorers.sandbox.program import Ending, Language, Limits, Program, SandboxUnavailable
+from scorers.sandbox.walls.seccomp import Walls
+from tests.scorers.sandbox.conftest import Run, processes_below, programs_left
+from tests.support.paths import ROOT
+
+LONG = Limits(wall_s=30.0)
+FAMILY = "import os, time\nos.fork()\nos.fork()\ntime.sleep(60)"
+NEXT = "print(42)"
+
+
+def descendants(pid: int) -> list[int]:
+    """From the top: every process below this one."""
+    found = [int(child) for child in children(pid)]
+    for child in list(found):
+        found += descendants(child)
+    return found
+
+
+def children(pid: int) -> list[str]:
+    return [other for other in processes.all_pids()
+            if len(fields := processes.stat_fields(other)) > 1 and fields[1] == str(pid).encode()]
+
+
+def wait_until(happened: Callable[[], object], within_s: float = 5.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("which", ["the first process", "the program"])
+def test_a_run_that_is_killed_from_outside_is_unavailable(which: str, sandbox: LocalSandbox, run: Run) -> None:
+    run(NEXT)
+    (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
+    seen: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            run("import time; time.sleep(60)", limits=LONG)
+        except SandboxUnavailable as error:
+            seen.append(error)
+
+    thread = threading.Thread(target=target)
+    thread.start()
+    wait_until(lambda: any(name.endswith("main.py\0") and "bwrap" not in name for name in processes_below(supervisor)))
+    below = descendants(supervisor)
+    os.kill(below[0] if which == "the first process" else below[-1], signal.SIGKILL)
+    thread.join(timeout=10)
+    assert "killed from outside" in str(seen[0])
+    assert programs_left(sandbox) == []
+    assert run(NEXT).stdout == b"42\n"
+
+
+def test_a_supervisor_that_is_killed_is_replaced(sandbox: LocalSandbox, run: Run) -> None:
+    run(NEXT)
+    (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
+    base = sandbox._supervisors.base()
+    killer = threading.Timer(0.3, os.kill, (supervisor, signal.SIGKILL))
+    killer.start()
+    with pytest.raises(SandboxUnavailable, match="supervisor"):
+        run("import time; time.sleep(60.25)", limits=LONG)
+    wait_until(lambda: str(base) not in commands() and "time.sleep(60.25)" not in commands())
+    assert run(NEXT).stdout == b"42\n"
+
+
+def commands() -> str:
+    return "\n".join(processes.read(pid, "cmdline").decode(errors="replace") for pid in processes.all_pids()
+                     if processes.stat_fields(pid)[:1] != [b"Z"])
+
+
+NO_ROOM = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("what", ["tempfile.mkdtemp", "socket.socketpair", "subprocess.Popen"])
+def test_a_machine_without_room_is_unavailable_and_leaves_nothing_behind(
+        what: str, sandbox: LocalSandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with closing(LocalSandbox(Walls(sandbox.name))) as crowded:
+        with monkeypatch.context() as patch:
+            patch.setattr(what, refuse)
+            with pytest.raises(SandboxUnavailable, match="No space left"):
+                crowded._supervisors.base()
+        assert list(tmp_path.iterdir()) == []
+        assert crowded._supervisors.base().exists()         # with room again
+        assert len(crowded._supervisors._idle) == 1
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise NO_ROOM
+
+
+@pytest.mark.parametrize("what", ["tempfile.mkdtemp", "pathlib.Path.write_bytes"])
+def test_no_room_for_a_program_is_unavailable(what: str, sandbox: LocalSandbox, run: Run,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    run(NEXT)
+    with monkeypatch.context() as patch:
+        patch.setattr(what, refuse)
+        with pytest.raises(SandboxUnavailable, match="No space left"):
+            run(NEXT)
+    assert run(NEXT).stdout == b"42\n"
+
+
+@pytest.mark.parametrize("names", [("a.py", "a.py/b"), ("main.py/b",), ("n" * 300,)])
+def test_names_that_no_files_can_have_together_are_the_callers_mistake(names: tuple[str, ...],
+                                                                       sandbox: LocalSandbox) -> None:
+    program = Program(language=Language.PYTHON, source=b"", files=dict.fromkeys(names, b""))
+    with pytest.raises(ValueError, match="can't have the file"), sandbox.prepare(program):
+        pass
+
+
+IMPATIENT = """
+import sys
+from scorers.sandbox import program, supervisor
+program.Limits.cpu_s = 1            # less than any machine's cores can use before the deadline
+sys.exit(supervisor.main(sys.argv[1:]))
+"""
+
+
+def test_processor_time_that_is_used_up_is_the_programs_doing(sandbox: LocalSandbox,
+                                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "PROGRAM", ("-c", IMPATIENT))
+    burner = Program(language=Language.PYTHON, source=b"while True: pass")
+    with closing(LocalSandbox(Walls(sandbox.name))) as impatient, impatient.prepare(burner) as prepared:
+        outcome = prepared.run(limits=LONG)
+    assert (outcome.ending, outcome.detail) == (Ending.TIME, "1 s of processor time")
+
+
+WORKER = """
+import sys
+from scorers.sandbox import processes
+from scorers.sandbox.local.sandbox import LocalSandbox
+from scorers.sandbox.program import Language, Limits, Program
+from scorers.sandbox.walls.seccomp import Walls
+sandbox = LocalSandbox(Walls(sys.argv[1]))
+with sandbox.prepare(Program(language=Language.PYTHON, source=sys.argv[2].encode())) as prepared:
+    print(sandbox._supervisors._idle[0]._process.pid, sandbox._supervisors.base(), flush=True)
+    prepared.run(limits=Limits(wall_s=30.0))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_outlives_a_scorer_that_is_killed(number: signal.Signals, sandbox: LocalSandbox) -> None:
+    with subprocess.Popen([sys.executable, "-c", WORKER, sandbox.name, FAMILY], stdout=subprocess.PIPE, cwd=ROOT,
+                          text=True) as worker:
+        assert worker.stdout is not None
+        pid, base = worker.stdout.readline().split()
+        wait_until(lambda: len(descendants(int(pid))) >= 4)
+        family = descendants(int(pid))
+        worker.send_signal(number)
+    wait_until(lambda: not any(Path(f"/proc/{one}").exists() for one in [int(pid), *family]), within_s=5.0)
+    wait_until(lambda: not Path(base).exists(), within_s=5.0)
+
+
+def test_a_run_that_its_scorer_gives_up_is_ended(sandbox: LocalSandbox, run: Run) -> None:
+    class GivenUp(Exception):
+        pass
+
+    def give_up(*_: object) -> None:
+        raise GivenUp
+
+    run(NEXT)
+    (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(GivenUp):
+            run(FAMILY, limits=LONG)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert not Path(f"/proc/{supervisor}").exists()
+    assert run(NEXT).stdout == b"42\n"
+    assert programs_left(sandbox) == []
+
+
+def test_a_fork_of_the_scorer_has_supervisors_of_its_own(sandbox: LocalSandbox, run: Run) -> None:
+    run(NEXT)
+    base = sandbox._supervisors.base()
+    child = os.fork()
+    if child == 0:
+        try:
+            own = sandbox._supervisors.base() != base and run(NEXT).stdout == b"42\n"
+            sandbox.close()
+            os._exit(0 if own else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert base.exists()
+    assert run(NEXT).stdout == b"42\n"
+
+
+def test_two_runs_at_a_time_do_not_meet(sandbox: LocalSandbox) -> None:
+    program = Program(language=Language.PYTHON, source=b"import os, time; print(input(), os.listdir('.')); "
+                                                       b"open('x', 'w').close(); time.sleep(.2)")
+    printed: list[bytes] = []
+    with sandbox.prepare(program) as prepared:
+        threads = [threading.Thread(target=lambda i=i: printed.append(prepared.run(str(i).encode(), LONG).stdout))
+                   for i in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(printed) == [b"0 []\n", b"1 []\n", b"2 []\n"]
+    sandbox.close()                 # one supervisor again, for the tests that ask which it is
+
+
+def test_a_closed_sandbox_leaves_nothing_and_can_be_used_again(sandbox: LocalSandbox, run: Run) -> None:
+    run(NEXT)
+    (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
+    base = sandbox._supervisors.base()
+    sandbox.close()
+    assert not base.exists()
+    assert not Path(f"/proc/{supervisor}").exists()
+    assert run(NEXT).stdout == b"42\n"

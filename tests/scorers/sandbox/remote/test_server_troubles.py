@@ -1,0 +1,111 @@
+"""What servers do that is no answer's doing: full queues, refusals of size; and connections across forks and ends."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+
+from broker.messages import ScoreStatus
+from config.scorers import CodeConfig, ScorersConfig
+from scorers.code.scorer import CodeTests
+from scorers.sandbox import time_budget
+from scorers.sandbox.program import Language, Program, SandboxUnavailable
+from scorers.sandbox.remote.fusion import FusionSandbox
+from scorers.sandbox.remote.servers import ServerTrouble
+from tests.support.sandbox import fusion_fakes as fake
+from tests.support.sandbox.fusion_fakes import FakeServer, Reply, Request
+
+
+@pytest.fixture
+def fusion(servers: list[FakeServer]) -> Iterator[FusionSandbox]:
+    with closing(FusionSandbox([server.url for server in servers], patience_s=5.0)) as sandbox:
+        yield sandbox
+
+
+def ran(sandbox: FusionSandbox, stdin: bytes) -> bytes:
+    with sandbox.prepare(Program(language=Language.PYTHON, source=b"print(input())")) as prepared:
+        return prepared.run(stdin).stdout
+
+
+CASES = [{"input": f"{number}\n", "output": f"{number}\n"} for number in range(4)]
+ROW = {"type": "code", "answer": {"test_cases": CASES}}
+
+
+def full(body: Reply) -> Callable[[Request], Reply | bytes]:
+    """Every other call is told to come back."""
+    turns = itertools.cycle([True, False])
+    later = b"HTTP/1.1 503 Full\r\nRetry-After: 0.3\r\nContent-Length: 0\r\n\r\n"
+    return lambda request: later if next(turns) else {**fake.quick(request), **body}
+
+
+def test_time_in_a_servers_queue_is_not_the_programs(servers: list[FakeServer]) -> None:
+    with closing(FusionSandbox([servers[0].url], patience_s=5.0)) as sandbox:
+        sandbox.self_test()
+        servers[0].behave = full({})
+        scorer = CodeTests(CodeConfig(deadline_s=0.5, case_timeout_s=0.4), ScorersConfig(), sandbox)
+        score = scorer.score("```python\nprint(input())\n```", ROW)
+        assert score.value == 1.0, score.reason
+        assert score.seconds > 0.5
+
+
+def test_a_program_that_hangs_is_wrong_within_its_deadline_of_a_busy_server_too(servers: list[FakeServer]) -> None:
+    with closing(FusionSandbox([servers[0].url], patience_s=5.0)) as sandbox:
+        sandbox.self_test()
+        servers[0].behave = full(fake.run(status="TimeLimitExceeded", return_code=None, seconds=0.4))
+        scorer = CodeTests(CodeConfig(deadline_s=0.5, case_timeout_s=0.4), ScorersConfig(credit="fraction"), sandbox)
+        score = scorer.score("```python\nprint(input())\n```", ROW)
+        assert score.value == 0.0
+        assert len(servers[0].runs) <= 4                # half of them in vain
+
+
+def test_a_sandbox_that_loses_too_much_time_is_no_zero(
+        servers: list[FakeServer], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_budget, "WAIT_S", 0.0)
+    with closing(FusionSandbox([servers[0].url], patience_s=5.0)) as sandbox:
+        sandbox.self_test()
+        servers[0].behave = full({})
+        scorer = CodeTests(CodeConfig(deadline_s=0.2, case_timeout_s=0.2), ScorersConfig(), sandbox)
+        with pytest.raises(SandboxUnavailable, match="the sandbox is slow"):
+            scorer.score("```python\nprint(input())\n```", ROW)
+
+
+def test_a_program_too_large_for_every_server_is_unscorable_alone(
+        fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    fusion.self_test()
+    for server in servers:
+        server.behave = lambda request: 413 if len(request["code"]) > 1000 else fake.quick(request)
+    scorer = CodeTests(CodeConfig(), ScorersConfig(), fusion)
+    score = scorer.score(f"```python\n#{'x' * 1000}\n```", ROW)
+    assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
+    assert "HTTP 413" in score.reason
+    assert scorer.score("```python\nprint(input())\n```", ROW).value == 1.0
+
+
+def test_a_fork_has_connections_of_its_own(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    """On the parent's one, the child's run would get the reply to the parent's."""
+    assert ran(fusion, b"before") == b"before"
+    parents = fusion._client()
+    reader, writer = os.pipe()
+    if (pid := os.fork()) == 0:
+        try:
+            said = ran(fusion, b"child")
+            os.write(writer, said if fusion._client() is not parents else b"the parent's connection")
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        assert pipe.read() == b"child"
+    os.waitpid(pid, 0)
+    assert ran(fusion, b"parent") == b"parent"
+
+
+def test_a_probe_that_is_late_opens_nothing(fusion: FusionSandbox) -> None:
+    fusion.self_test()
+    fusion.close()
+    with pytest.raises(ServerTrouble, match="closed"):
+        fusion._probe(fusion._pool.servers[0])
+    assert fusion._http is None

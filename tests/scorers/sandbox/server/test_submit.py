@@ -1,0 +1,88 @@
+"""`/submit` of the sandbox's service: II-Thought's requests, judged case by case."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from scorers.sandbox.choice import best_local
+from scorers.sandbox.local.sandbox import LocalSandbox
+from scorers.sandbox.program import SandboxMissing
+from scorers.sandbox.server.runner import run_request
+from scorers.sandbox.server.runners import RunnerLost
+from scorers.sandbox.server.submit import SubmitRequest, evaluate
+from scorers.sandbox.wire import RunReply, RunRequest
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[LocalSandbox]:
+    """The best that this machine has."""
+    try:
+        sandbox = best_local()
+    except SandboxMissing as error:
+        pytest.skip(str(error))
+    yield sandbox
+    sandbox.close()
+
+
+def submission(completion: str, cases: list[tuple[str, str]], **config: object) -> dict[str, object]:
+    """As II-Thought's verifier makes it."""
+    test = [{"input": {"stdin": stdin}, "output": {"stdout": stdout}} for stdin, stdout in cases]
+    data = {"id": 7, "content": "", "test": test}
+    return {"dataset": "code", "id": 7, "completion": completion, "config": {
+        "language": "python", "dataset_type": "CommonOJDataset", "provided_data": data, **config}}
+
+
+ADD = "Here it is:\n```python\nprint(sum(map(int, open(0).read().split())))\n```\n"
+CASES = [("3 5", "8"), ("-10 4", "-6"), ("1 1", "3")]
+
+
+def judged(sandbox: LocalSandbox, body: dict[str, object]) -> dict[str, Any]:
+    """What `/submit` answers, each run in the sandbox here."""
+    async def run(asked: RunRequest) -> bytes:
+        return run_request(sandbox, asked).model_dump_json().encode()
+    return asyncio.run(evaluate(SubmitRequest.model_validate(body), run))
+
+
+@pytest.mark.parametrize(("completion", "cases", "passed", "accepted"), [
+    (ADD, CASES, [True, True, False], False),
+    (ADD, CASES[2:] + CASES[:2], [False], False),               # it stops at the first that fails
+    (ADD, CASES[:2], [True, True], True),
+    ("print(8)", CASES[:1], [], False),                         # no block
+    ("```py\nprint('YES 0.1000001 ')\n```", [("", "yes 0.1\n"), ("", "yes 0.2")], [True, False], False),
+    ("```python\nprint(8); raise SystemExit(1)\n```", CASES[:1], [False], False),
+    ("```python\nwhile True: pass\n```", CASES[:1], [False], False),
+])
+def test_a_submission_is_judged_case_by_case(sandbox: LocalSandbox, completion: str, cases: list[tuple[str, str]],
+                                             passed: list[bool], accepted: bool) -> None:
+    result = judged(sandbox, submission(completion, cases, run_timeout=0.5))
+    assert (result["id"], result["accepted"]) == (7, accepted)
+    assert [test["passed"] for test in result["tests"]] == passed
+    assert result["extracted_type"] == ("fenced" if passed else "empty")
+
+
+def test_all_cases_of_a_submission_are_run_where_that_is_asked(sandbox: LocalSandbox) -> None:
+    body = submission(ADD, CASES[2:] + CASES[:2], extra={"run_all_cases": True})
+    result = judged(sandbox, body)
+    assert [test["passed"] for test in result["tests"]] == [False, True, True]
+
+
+@pytest.mark.parametrize(("config", "where"), [
+    ({"dataset_type": "HumanEvalDataset"}, "dataset_type"), ({"language": "go"}, "language"),
+    ({"provided_data": {"test": []}}, "provided_data"), ({"custom_extract_logic": "import os"}, "custom_extract_logic"),
+])
+def test_a_submission_of_another_kind_is_refused_by_name(config: dict[str, object], where: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        SubmitRequest.model_validate(submission(ADD, CASES, **config))
+    assert all(where in error["loc"] for error in caught.value.errors())
+
+
+def test_a_run_that_the_machinery_fails_is_no_failed_case() -> None:
+    async def broken(_: RunRequest) -> bytes:
+        return RunReply(status="SandboxError", message="no space left on device").model_dump_json().encode()
+    with pytest.raises(RunnerLost, match="no space left"):
+        asyncio.run(evaluate(SubmitRequest.model_validate(submission(ADD, CASES)), broken))

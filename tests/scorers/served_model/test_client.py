@@ -1,0 +1,456 @@
+"""A served model that is asked: what it says, and every way in which it does not. Real HTTP on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from broker.errors import Permanent, Retryable
+from config.endpoint import EndpointConfig
+from config.scorers import ScorersConfig
+from scorers.served_model import admission, calls, hosts
+from scorers.served_model.admission import NoCallFree
+from scorers.served_model.client import Endpoint, EndpointMisused, EndpointUnavailable, Reply, RequestRefused
+from scorers.served_model.wire import REPLY_BYTES, SAID_CHARS, HostAway, Wire
+from tests.support.endpoint_server import (
+    CUT,
+    FAILING,
+    GONE,
+    NO_JSON,
+    SILENT,
+    Saying,
+    ScriptedEndpoint,
+    busy,
+    in_turn,
+    scripted_endpoint,
+)
+from tests.support.redis_servers import free_port
+
+Build = Callable[..., Endpoint]
+PATIENCE_S = 10.0               # of the tests: however an endpoint behaves, its future ends
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedEndpoint]:
+    with scripted_endpoint() as server:
+        yield server
+
+
+@pytest.fixture
+def build() -> Iterator[Build]:
+    built: list[Endpoint] = []
+
+    def make(*servers: ScriptedEndpoint | str, **settings: Any) -> Endpoint:
+        urls = tuple(server if isinstance(server, str) else server.url for server in servers)
+        config = EndpointConfig(**{"urls": urls, "model": "judge", "timeout_s": 5.0, "cache": False, **settings})
+        built.append(Endpoint(config))
+        return built[-1]
+    yield make
+    for endpoint in built:
+        endpoint.close()
+
+
+def ask(endpoint: Endpoint, text: str = "Is it so?", key: str | None = None) -> Future[Reply]:
+    return endpoint.ask([{"role": "user", "content": text}], key)
+
+
+def said(endpoint: Endpoint, text: str = "Is it so?", key: str | None = None) -> str:
+    return ask(endpoint, text, key).result(PATIENCE_S).text
+
+
+def error_of(endpoint: Endpoint) -> Any:
+    error = ask(endpoint).exception(PATIENCE_S)
+    assert error is not None
+    return error
+
+
+def nobody() -> str:
+    return f"http://127.0.0.1:{free_port()}"
+
+
+def test_what_is_sent_is_the_config_and_the_messages(server: ScriptedEndpoint, build: Build,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    assert said(build(server, max_tokens=7), "half of a pair: \ud83d, a whole one: \ud83d\ude00") == "True"
+    (call,) = server.calls
+    assert call.body == {"model": "judge", "max_tokens": 7, "temperature": 0.0, "stream": False,
+                         "messages": [{"role": "user", "content": "half of a pair: \ufffd, a whole one: \U0001f600"}]}
+    assert "authorization" not in call.headers
+    monkeypatch.setenv("RUBRIC_API_KEY", "planted")
+    said(build(server, key_variable="RUBRIC_API_KEY"))
+    assert server.calls[1].headers["authorization"] == "Bearer planted"
+
+
+@pytest.mark.parametrize("form", ["{}/v1", "{}", "{}/", "{}/v1/", "{}/v1/chat/completions"])
+def test_an_address_may_be_written_as_other_systems_do(server: ScriptedEndpoint, build: Build, form: str) -> None:
+    assert said(build(form.format(server.url.removesuffix("/v1")))) == "True"
+
+
+@pytest.mark.parametrize(("url", "said_of_it"), [
+    ("<STEM_LLM_JUDGE_URL>", "expected http://HOST:PORT"),
+    ("localhost:8000", "expected http://HOST:PORT"),
+    ("http://", "expected http://HOST:PORT"),
+    ("http://h:many/", "expected http://HOST:PORT"),
+    ("http://user:planted@h:8000", "no password in an address"),
+    ("ftp://user:planted@h", "expected http://HOST:PORT"),
+    ("http://h:8000/v1?key=planted", "an address ends with its path, got 'http://h:8000/v1'"),
+    ("http://h:8000/#planted", "an address ends with its path, got 'http://h:8000/'"),
+])
+def test_what_is_no_address_is_refused_with_the_config(url: str, said_of_it: str) -> None:
+    with pytest.raises(ValidationError, match=said_of_it) as caught:
+        EndpointConfig(urls=(url,))
+    assert "planted" not in caught.value.errors()[0]["msg"]
+
+
+@pytest.mark.parametrize("temperature", [-0.1, 2.1])
+def test_a_temperature_that_every_server_refuses_is_refused_with_the_config(temperature: float) -> None:
+    with pytest.raises(ValidationError, match="temperature"):
+        EndpointConfig(temperature=temperature)
+
+
+@pytest.mark.parametrize(("saying", "reply"), [
+    (Saying("No", "stop"), Reply("No", "stop")),
+    (Saying("I thin", "length"), Reply("I thin", "length")),
+    (Saying(None, "length"), Reply("", "length")),
+    (Saying(None, None), Reply("", None)),
+])
+def test_a_reply_is_what_the_model_said(server: ScriptedEndpoint, build: Build, saying: Saying, reply: Reply) -> None:
+    server.script = in_turn(saying)
+    assert ask(build(server)).result(PATIENCE_S) == reply
+
+
+def body(message: object) -> Saying:
+    return Saying(body=json.dumps(message).encode())
+
+
+@pytest.mark.parametrize(("message", "text"), [
+    ({"content": None, "reasoning": "Both are 72."}, "<think>"),            # vLLM, with a --reasoning-parser
+    ({"content": None, "reasoning_content": "Both are 72."}, "<think>"),
+    ({"content": "", "reasoning": "I say</think>True"}, "<think>"),         # a thought is no reply, whatever it quotes
+    ({"content": None, "reasoning": None, "reasoning_content": 1}, ""),
+    ({"content": "True", "reasoning": "Both are 72."}, "True"),
+])
+def test_thoughts_without_a_reply_are_thoughts_without_an_end_and_not_kept(
+        server: ScriptedEndpoint, build: Build, message: dict[str, object], text: str) -> None:
+    server.script = in_turn(body({"choices": [{"message": message, "finish_reason": "stop"}]}))
+    endpoint = build(server, cache=True)
+    assert [said(endpoint), said(endpoint)] == [text, text]
+    assert len(server.calls) == (1 if text == "True" else 2)        # what cut it off may be the server's settings
+
+
+@pytest.mark.parametrize(("saying", "reason"), [
+    (SILENT, "no reply within 0.5 s"),
+    (Saying(delay_s=9.0), "no reply within 0.5 s"),
+    (FAILING, "HTTP 500 told to"),
+    (Saying(status=502, body=b"<html>Bad Gateway"), "HTTP 502 <html>Bad Gateway"),
+    (CUT, "the connection broke"),
+    (GONE, "the connection broke"),
+    (NO_JSON, "a reply that is not JSON"),
+    (Saying(body=b""), "a reply that is not JSON"),
+    (Saying(body=b"[" * 100_000), "a reply that is not JSON"),
+    (Saying(body=b" " * (REPLY_BYTES + 1)), "a reply of more than 4 MiB"),
+    (body(1), "a reply without a message"),
+    (body({"choices": []}), "a reply without a message"),
+    (body({"choices": [{"message": {}}]}), "a reply without a message"),
+    (body({"choices": [{"message": "True"}]}), "a reply without a message"),
+    (body({"choices": [{"message": {"content": 1}}]}), "a reply whose message is no text"),
+])
+def test_a_broken_exchange_is_tried_again_by_the_caller_and_never_a_reply(
+        server: ScriptedEndpoint, build: Build, saying: Saying, reason: str) -> None:
+    server.script = in_turn(saying)
+    endpoint = build(server, timeout_s=0.5 if "0.5 s" in reason else 1.0 if saying.status == 502 else PATIENCE_S)
+    error = error_of(endpoint)
+    assert isinstance(error, EndpointUnavailable)
+    assert isinstance(error, Retryable)
+    assert f"{server.url}/chat/completions: " in str(error)
+    assert reason in str(error)
+    server.script = in_turn("True")
+    assert said(endpoint) == "True", "the next try asks anew"
+
+
+def test_where_nobody_answers_is_said_after_the_time_of_a_call(build: Build) -> None:
+    url = nobody()
+    began = time.monotonic()
+    error = error_of(build(url, timeout_s=0.2))
+    assert isinstance(error, EndpointUnavailable)
+    assert f"{url}/v1/chat/completions: no " in str(error)     # connection; or reply, where the machine is that busy
+    assert time.monotonic() - began > 0.2
+    with pytest.raises(HostAway, match=f"{url}/v1/chat/completions: no connection"):
+        asyncio.run(Wire(None, timeout_s=PATIENCE_S).complete(f"{url}/v1", b"{}"))
+
+
+def test_a_server_that_is_about_to_start_is_waited_for(build: Build) -> None:
+    port = free_port()
+    asked = ask(build(f"http://127.0.0.1:{port}"))
+    time.sleep(0.15)
+    assert not asked.done()
+    server = ScriptedEndpoint(port=port)
+    assert asked.result(PATIENCE_S).text == "True"
+    server.close()
+
+
+@pytest.mark.parametrize(("status", "text", "kind"), [
+    (401, "", EndpointMisused),
+    (403, "", EndpointMisused),
+    (404, " The model `judge` does not exist.", EndpointMisused),
+    (307, "", EndpointMisused),
+    (400, " This model's maximum context length is 4096", RequestRefused),
+    (413, "", RequestRefused),
+    (422, "", RequestRefused),
+])
+def test_what_no_retry_mends_is_permanent_and_says_where(server: ScriptedEndpoint, build: Build, status: int, text: str,
+                                                        kind: type[Permanent]) -> None:
+    answer = json.dumps({"error": {"message": text.strip() or " ", "type": "made up", "code": status}}).encode()
+    server.script = in_turn(Saying(status=status, body=answer))
+    error = error_of(build(server))
+    assert type(error) is kind
+    assert isinstance(error, Permanent)
+    assert str(error) == f"{server.url}/chat/completions: HTTP {status}{text}"
+    assert len(server.calls) == 1
+
+
+def test_a_wrong_key_is_said_without_the_key(server: ScriptedEndpoint, build: Build,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLM_JUDGE_API_KEY", "planted")
+    server.script = in_turn(Saying(status=401, body=b'{"error": {"message": "Incorrect API key: planted"}}'))
+    error = error_of(build(server))
+    assert f"{server.url}/chat/completions: HTTP 401 Incorrect API key: ****" in str(error)
+    assert "planted" not in str(error)
+    server.script = in_turn(Saying(status=401, body=b'{"error": "Unauthorized"}'))      # vLLM's own words
+    assert str(error_of(build(server))) == f"{server.url}/chat/completions: HTTP 401 Unauthorized"
+
+
+def test_money_that_is_used_up_is_nothing_to_wait_for(server: ScriptedEndpoint, build: Build) -> None:
+    answer = b'{"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}'
+    server.script = in_turn(Saying(status=429, body=answer, headers={"retry-after": "1"}))
+    assert isinstance(error_of(build(server)), EndpointMisused)
+
+
+def test_no_address_is_permanent(build: Build) -> None:
+    assert "set `urls`" in str(error_of(build()))
+
+
+@pytest.mark.parametrize(("models", "reason"), [
+    (("a", "b"), "set `model` of the endpoint; it serves a, b"),
+    ((), "set `model` of the endpoint; it serves none"),
+])
+def test_a_model_that_has_to_be_named_is_not_guessed(build: Build, models: tuple[str, ...], reason: str) -> None:
+    with scripted_endpoint(models=models) as server:
+        error = error_of(build(server, model=None))
+        assert isinstance(error, EndpointMisused)
+        assert str(error) == f"{server.url}: {reason}"
+
+
+def test_the_only_model_is_asked_for_once_and_again_after_a_failure(build: Build) -> None:
+    with scripted_endpoint(models=["tiny"], api_key="planted") as server:
+        endpoint = build(server, model=None)
+        assert "HTTP 401" in str(error_of(endpoint))
+        server.api_key = None
+        assert [asked.result(PATIENCE_S).text for asked in [ask(endpoint) for _ in range(5)]] == ["True"] * 5
+        assert {call.body["model"] for call in server.calls} == {"tiny"}
+        assert server.listings == 1
+
+
+def test_a_server_that_fails_is_replaced_by_the_next_and_left_alone(server: ScriptedEndpoint, build: Build,
+                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "FIRST_WAIT_S", 60.0)
+    monkeypatch.setattr(hosts, "LONGEST_WAIT_S", 60.0)
+    with scripted_endpoint(FAILING) as failing, scripted_endpoint(models=["another"]) as other:
+        endpoint = build(failing, nobody(), other, server)
+        for _ in range(20):
+            assert said(endpoint) == "True"
+        assert len(failing.calls) == len(other.calls) == 1
+
+
+def test_a_server_is_not_in_doubt_for_ever(server: ScriptedEndpoint, build: Build,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "FIRST_WAIT_S", 0.05)
+    with scripted_endpoint(FAILING, "True") as once_failing:
+        endpoint = build(once_failing, server)
+        while len(once_failing.calls) < 5:
+            assert said(endpoint) == "True"
+        assert len(server.calls) >= 4
+
+
+def test_what_every_server_said_is_told_and_one_that_may_get_well_is_enough_to_try_again(
+        server: ScriptedEndpoint, build: Build) -> None:
+    server.script = in_turn(Saying(status=401))
+    with scripted_endpoint(FAILING) as failing:
+        error = error_of(build(server, failing))
+    assert isinstance(error, Retryable)
+    assert re.search("HTTP 401.*; .*HTTP 500", str(error))
+
+
+@pytest.mark.parametrize("saying", [
+    busy("0.02"), busy("0.02", status=503), busy(None), busy("soon"), busy("0"), busy("nan"), busy("-5"),
+    busy(formatdate(time.time() - 60, usegmt=True)),
+])
+def test_too_many_requests_cost_no_attempt(server: ScriptedEndpoint, build: Build, saying: Saying,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "FIRST_REST_S", 0.005)
+    server.script = in_turn(*[saying] * 5, "True")
+    assert said(build(server)) == "True"
+    assert len(server.calls) == 6
+
+
+def test_retry_after_is_obeyed_by_all_and_another_server_asked_meanwhile(
+        server: ScriptedEndpoint, build: Build) -> None:
+    server.script = in_turn(busy("0.3"), "from the busy one")
+    endpoint = build(server)
+    asked = [ask(endpoint)]
+    while not server.calls:
+        time.sleep(0.001)
+    time.sleep(0.05)
+    asked += [ask(endpoint) for _ in range(5)]
+    assert [one.result(PATIENCE_S).text for one in asked] == ["from the busy one"] * 6
+    assert min(call.at for call in server.calls[1:]) - server.calls[0].at >= 0.3
+    server.script = in_turn(busy("60"))
+    with scripted_endpoint("from the other one") as other:
+        assert said(build(server, other)) == said(build(other, server)) == "from the other one"
+
+
+@pytest.mark.parametrize(("retry_after", "wants"), [("0.05", "0 s"), ("0.001", "0 s"), ("0", "1 s"), ("60", "60 s")])
+def test_who_is_busy_for_too_long_is_named(server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch,
+                                          retry_after: str, wants: str) -> None:
+    monkeypatch.setattr(calls, "BUSY_S", 0.15)
+    server.script = in_turn(busy(retry_after))
+    error = error_of(build(server))
+    assert isinstance(error, EndpointUnavailable)
+    assert re.fullmatch(rf"{re.escape(server.url)}: too many requests \(HTTP 429\) for 0 s, and wants to be left alone "
+                        rf"for {wants} more", str(error))
+
+
+def test_half_of_a_key_at_the_end_of_a_long_error_is_not_shown(server: ScriptedEndpoint, build: Build,
+                                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLM_JUDGE_API_KEY", "planted-and-long")
+    server.script = in_turn(Saying(status=401, body=b"x" * (SAID_CHARS - 7) + b"planted-and-long"))
+    error = error_of(build(server))
+    assert "xxx***" in str(error)
+    assert "plant" not in str(error)
+
+
+@pytest.mark.parametrize("key", ["two\nlines of it", "secr\u00e9t", "secr\x01t"])
+def test_a_key_that_no_header_can_carry_is_an_error_that_does_not_show_it(
+        server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("LLM_JUDGE_API_KEY", key)
+    error = error_of(build(server))
+    assert isinstance(error, EndpointMisused)
+    assert str(error) == f"{server.url}/chat/completions: the key has a character that no header can carry"
+    assert server.calls == []
+
+
+@pytest.mark.parametrize("finish_reason", ["abort", "error"])
+def test_a_reply_that_the_server_broke_off_is_none_and_is_asked_for_again(server: ScriptedEndpoint, build: Build,
+                                                                         finish_reason: str) -> None:
+    server.script = in_turn(Saying("Final Decision: No", finish_reason=finish_reason), "Final Decision: Not so fast.")
+    endpoint = build(server, cache=True)
+    assert isinstance(error := error_of(endpoint), Retryable)
+    assert f"broke its reply off ({finish_reason})" in str(error)
+    assert said(endpoint) == "Final Decision: Not so fast."
+
+
+def test_half_a_character_is_a_reply_like_any_other(server: ScriptedEndpoint, build: Build) -> None:
+    server.script = in_turn("half of a pair: \ud83d", "another one")
+    endpoint = build(server, cache=True)
+    assert [said(endpoint), said(endpoint)] == ["half of a pair: \ud83d"] * 2
+
+
+def test_an_address_that_can_be_none_is_the_configurations_error(build: Build) -> None:
+    assert isinstance(error := error_of(build("http://\u2603.example:1")), EndpointMisused)
+    assert "no address" in str(error)
+
+
+def test_one_process_keeps_64_calls_under_way_and_no_more(server: ScriptedEndpoint, build: Build) -> None:
+    server.script = in_turn(Saying(delay_s=0.4))
+    endpoint = build(server)
+    asked = [ask(endpoint, str(number)) for number in range(80)]
+    assert {one.result(PATIENCE_S).text for one in asked} == {"True"}
+    assert server.most_at_once == 64
+
+
+def test_a_call_has_its_whole_time_however_long_it_waited_for_its_turn(server: ScriptedEndpoint, build: Build) -> None:
+    server.script = in_turn(Saying(delay_s=0.1))
+    endpoint = build(server, concurrency=1, timeout_s=0.3)
+    assert {one.result(PATIENCE_S).text for one in [ask(endpoint) for _ in range(6)]} == {"True"}
+    assert server.most_at_once == 1
+
+
+def test_a_call_whose_turn_does_not_come_ends_with_a_reason(server: ScriptedEndpoint, build: Build,
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "PATIENCE_S", 0.1)
+    server.script = in_turn(SILENT)
+    endpoint = build(server, concurrency=1)
+    asked = [ask(endpoint) for _ in range(3)]
+    for one in asked[1:]:
+        assert isinstance(error := one.exception(PATIENCE_S), NoCallFree)
+        assert str(error) == f"2 calls waited 0 s for one of 1 calls at once to {server.url}, and none was free"
+    assert not asked[0].done()
+
+
+def test_what_is_cancelled_leaves_its_place_to_others(server: ScriptedEndpoint, build: Build) -> None:
+    server.script = in_turn(SILENT, SILENT, "True")
+    endpoint = build(server, concurrency=2)
+    silent = [ask(endpoint), ask(endpoint)]
+    waiting = ask(endpoint)
+    while len(server.calls) < 2:
+        time.sleep(0.001)
+    assert waiting.cancel()
+    assert silent[0].cancel()
+    assert said(endpoint) == "True"
+
+
+def test_closing_ends_what_is_under_way_and_the_endpoint_can_be_used_again(server: ScriptedEndpoint,
+                                                                          build: Build) -> None:
+    server.script = in_turn(*[SILENT] * 3, "True")
+    endpoint = build(server)
+    asked = [ask(endpoint) for _ in range(3)]
+    while len(server.calls) < 3:
+        time.sleep(0.001)
+    endpoint.close()
+    assert all(one.cancelled() for one in asked)
+    assert said(endpoint) == "True"
+
+
+def test_the_same_question_is_asked_once(server: ScriptedEndpoint, build: Build) -> None:
+    server.script = in_turn(*map(str, range(9)))
+    endpoint = build(server, cache=True)
+    texts = [said(endpoint, text, key) for text, key in [
+        ("a", None), ("a", None), ("b", None), ("nonce 1: a", "a"), ("nonce 2: a", "a"), ("nonce 3: b", "b")]]
+    assert texts == ["0", "0", "1", "2", "2", "3"]
+    assert ask(endpoint, "a").result(PATIENCE_S) == Reply("0", "stop", cached=True)
+    assert endpoint.take_counts() == {"cache_hits": 3, "cache_misses": 4}
+    assert endpoint.take_counts() == {}
+    anew = endpoint.ask([{"role": "user", "content": "a"}], anew=True)
+    assert anew.result(PATIENCE_S) == Reply("4", "stop")
+    assert said(endpoint, "a") == "4"
+
+
+def test_what_was_no_answer_is_not_kept(server: ScriptedEndpoint, build: Build) -> None:
+    server.script = in_turn(FAILING, Saying(None), "True")
+    endpoint = build(server, cache=True)
+    assert isinstance(error_of(endpoint), Retryable)
+    assert [said(endpoint) for _ in range(3)] == ["", "True", "True"]
+
+
+def tasks_at(*endpoints: dict[str, Any]) -> dict[str, Any]:
+    first, *others = ({"type": "judge", "endpoint": endpoint} for endpoint in endpoints)
+    return {"tasks": {"free": {"scorer": first, "also": {f"part{number}": {"scorer": other}
+                                                         for number, other in enumerate(others)}}}}
+
+
+def test_who_asks_the_same_servers_has_the_same_limits() -> None:
+    here, there = "http://a:8000", "http://b"
+    ScorersConfig.model_validate(tasks_at({"urls": [here], "concurrency": 8}, {"urls": [there]}, {}, {}))
+    ScorersConfig.model_validate(tasks_at({"urls": [here, there]}, {"urls": [f"{there}/v1/", here], "max_tokens": 9}))
+    for other in ({"concurrency": 8}, {"requests_per_minute": 60}):
+        with pytest.raises(ValidationError, match=r"scorers\.tasks\.free\.scorer\.endpoint and "
+                                                  r"scorers\.tasks\.free\.also\.part0\.scorer\.endpoint are the same"):
+            ScorersConfig.model_validate(tasks_at({"urls": [here]}, {"urls": [f"{here}/v1"], **other}))

@@ -1,0 +1,225 @@
+"""What is worth nothing, and what must not take long: no edit, no change, attacks, limits, broken rows."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from broker.errors import BadMessage, Retryable
+from broker.messages import ScoreStatus
+from config.scorers import ScorersConfig, SweConfig
+from scorers.scorer import OVER_LIMIT
+from scorers.swe.compare import MAX_DIFF_CHARS
+from scorers.swe.edits import MAX_CHARS, MAX_EDITS
+from scorers.swe.scorer import SwePatch
+from scorers.text.extract import MAX_RESPONSE_CHARS
+from tests.scorers.swe.texts import (
+    ADD,
+    ADD_FIXED,
+    DIFF,
+    RIGHT_EDIT,
+    SORT,
+    SORT_FIXED,
+    SORT_FIXED_HEAD,
+    SORT_HEAD,
+    SORT_ROW,
+    Row,
+    edit,
+    edits,
+    fenced,
+    patches,
+    solution,
+    whole,
+)
+
+NULL = ["", "\n", "I don't know", "</think>", "pass", "<think>So I would", "<think>\n</think>\n",
+        f"<think>{fenced(ADD_FIXED)}{DIFF}{edit('b.py', SORT_HEAD, SORT_FIXED_HEAD)}"]
+
+
+@pytest.mark.parametrize("row", [whole(ADD, ADD_FIXED), SORT_ROW, patches(DIFF), whole(ADD, ADD), patches(),
+                                 edits({"b.py": SORT}, {"b.py": SORT}), edits({}, {}), whole("", "")])
+@pytest.mark.parametrize("text", NULL)
+def test_nothing_is_worth_nothing(swe_scorer: SwePatch, strict_swe_scorer: SwePatch, row: Row, text: str) -> None:
+    for swe in (swe_scorer, strict_swe_scorer):
+        score = swe.score(text, row)
+        assert (score.value, score.components) == (0.0, {"edit": 0.0})
+        assert score.reason.startswith("no edit: ")
+
+
+@pytest.mark.parametrize(("row", "text"), [
+    (whole(ADD, ADD), fenced(ADD)), (whole(ADD, ADD), fenced(ADD_FIXED)), (whole(ADD, ADD_FIXED), fenced(ADD + "\n\n")),
+    (edits({"b.py": SORT}, {"b.py": SORT}), solution(edit("b.py", SORT_HEAD, SORT_FIXED_HEAD))),
+    (SORT_ROW, solution(edit("b.py", SORT_HEAD, "x"), edit("b.py", "x", SORT_HEAD))),
+    (patches(), DIFF), (patches(""), DIFF),
+])
+def test_a_change_on_one_side_only_is_0(swe_scorer: SwePatch, row: Row, text: str) -> None:
+    assert swe_scorer.score(text, row).value == 0.0
+
+
+WRONG = [   # no edit: what could be read, with its reason
+    (whole(ADD, ADD_FIXED), ADD_FIXED, "no closed fenced block"),
+    (whole(ADD, ADD_FIXED), f"```python\n{ADD_FIXED}", "no closed fenced block"),
+    (whole(ADD, ADD_FIXED), fenced(" \n"), "is empty"),
+    (whole(ADD, ADD_FIXED), f"<think>{fenced(ADD_FIXED)}</think> done", "no closed fenced block"),
+    (whole(ADD, ADD_FIXED), f"{fenced(ADD_FIXED)}<think>no, wait", "never closed"),
+    (whole(ADD, ADD_FIXED), fenced("x" * (MAX_RESPONSE_CHARS + 1)), "is the limit"),
+    (whole(ADD, ADD_FIXED), fenced(ADD_FIXED) + "\n```" * (MAX_RESPONSE_CHARS // 4), "is the limit"),
+    (SORT_ROW, f"<think>x</think>{RIGHT_EDIT}", "0 times <solution>"),
+    (SORT_ROW, f"<think>x</think><solution>{RIGHT_EDIT}", "0 times </solution>"),
+    (SORT_ROW, solution(RIGHT_EDIT, "</solution><solution>", RIGHT_EDIT), "2 times <solution>"),
+    (SORT_ROW, f"<think>x</think></solution>{RIGHT_EDIT}<solution>", "before"),
+    (SORT_ROW, f"<solution>{RIGHT_EDIT}</solution>", "no closed and filled thinking"),
+    (SORT_ROW, solution(""), "no SEARCH/REPLACE edit"),
+    (SORT_ROW, solution(RIGHT_EDIT.replace("```python\n", "").replace("```", "")), "no SEARCH/REPLACE edit"),
+    (SORT_ROW, solution(RIGHT_EDIT.replace("### b.py\n", "")), "does not begin with"),
+    (SORT_ROW, solution(RIGHT_EDIT.replace(">>>>>>> REPLACE\n", "")), "never closed"),
+    (SORT_ROW, solution(RIGHT_EDIT.replace("=======\n", "")), "never closed"),
+    (SORT_ROW, solution(RIGHT_EDIT.removesuffix("```\n")), "never closed"),
+    (SORT_ROW, solution(RIGHT_EDIT, RIGHT_EDIT), "was not found"),
+    (SORT_ROW, solution(edit("b.py", "    return sorted(list)", "    return lst")), "was not found"),
+    (SORT_ROW, solution(edit("b.py", "return sorted(lst)", "return lst")), "was not found"),    # its indentation
+    (SORT_ROW, solution(edit("c.py", SORT_HEAD, SORT_FIXED_HEAD)), "has no file 'c.py'"),
+    (SORT_ROW, solution(edit("b.py", "", "# a comment")), "an empty SEARCH"),
+    (SORT_ROW, solution(edit("b.py", "", "")), "are the same"),
+    (SORT_ROW, solution(edit("c.py", "", "x"), edit("c.py", "", "y")), "an empty SEARCH"),
+    (SORT_ROW, solution(fenced(SORT_FIXED)), "no SEARCH/REPLACE edit"),
+    (SORT_ROW, solution(fenced(DIFF, "diff")), "no SEARCH/REPLACE edit"),
+    (patches(DIFF), "@@ -1 +1 @@\n-a\n+b", "before any file"),
+    (patches(DIFF), "+++ b/foo.txt\n@@ -1 +1 @@\n-a\n+b", "without a '---' line"),
+    (patches(DIFF), DIFF.replace(" End\n", ""), "shorter"),
+    (patches(DIFF), DIFF.replace("-1,4 +1,4", "-1,4 +1,3"), "longer"),
+    (patches(DIFF), DIFF.replace(" This is", "This is"), "where a line of the file should be"),
+    (patches(DIFF), DIFF + "and so on\n@@ -9 +9 @@\n-a\n+b", "after lines that belong to no patch"),
+    (patches(DIFF), fenced("print(1)"), "no unified diff"),
+    (patches(DIFF), "diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "no unified diff"),
+    (patches(DIFF), fenced(ADD_FIXED), "no unified diff"),
+]
+
+
+@pytest.mark.parametrize(("row", "text", "reason"), WRONG)
+def test_what_is_no_edit_is_0_and_says_why(swe_scorer: SwePatch, row: Row, text: str, reason: str) -> None:
+    score = swe_scorer.score(text, row)
+    assert (score.value, score.components) == (0.0, {"edit": 0.0})
+    assert score.reason.startswith("no edit: ")
+    assert reason in score.reason
+
+
+DOUBLING = [edit("b.py", SORT_HEAD, f"{SORT_HEAD}\n{SORT_HEAD}")] * 40
+ATTACKS = {
+    "leaving the folder": (SORT_ROW, solution(edit("../../etc/passwd", "", "root::0:0::/:/bin/sh"))),
+    "an absolute path": (SORT_ROW, solution(edit("/etc/passwd", "", "root::0:0::/:/bin/sh"))),
+    "up and down again": (SORT_ROW, solution(edit("x/../b.py", SORT_HEAD, SORT_FIXED_HEAD))),
+    "backslashes": (SORT_ROW, solution(edit("..\\b.py", SORT_HEAD, SORT_FIXED_HEAD))),
+    "a null byte in a path": (SORT_ROW, solution(edit("b.py\0", SORT_HEAD, SORT_FIXED_HEAD))),
+    "a path of dots": (SORT_ROW, solution(edit(".", "", "x"))),
+    "edits in the thought": (SORT_ROW, f"<think><solution>{RIGHT_EDIT}</solution></think> done"),
+    "a thought opened again": (SORT_ROW, solution(RIGHT_EDIT) + "<think>"),
+    "doubling a file 40 times": (SORT_ROW, solution(*DOUBLING)),
+    "100,000 edits": (SORT_ROW, solution(RIGHT_EDIT * 100_000)),
+    "100,000 fences": (SORT_ROW, solution("```\n" * 100_001)),
+    "100,000 open tags": (SORT_ROW, "<solution>" * 100_000),
+    "100,000 thoughts": (whole(ADD, ADD_FIXED), "<think></think>" * 100_000),
+    "a file of 5 MB": (whole(ADD, ADD_FIXED), fenced("a\n" * 2_500_000)),
+    "a line of 5 MB": (whole(ADD, ADD_FIXED), fenced("a" * 5_000_000)),
+    "a search of 5 MB": (SORT_ROW, solution(edit("b.py", "a" * 5_000_000, "b"))),
+    "a patch of 5 MB": (patches(DIFF), "@" * 5_000_000),
+    "5 MB of hunks": (patches(DIFF), "--- a/x\n+++ b/x\n" + "@@ -0,0 +1 @@\n+\n" * 300_000),
+    "a hunk of a billion lines": (patches(DIFF), "--- a/x\n+++ b/x\n@@ -1,999999999 +1,999999999 @@\n-a"),
+    "a hunk of more digits": (patches(DIFF), f"--- a/x\n+++ b/x\n@@ -1,{'9' * 5000} +1 @@\n-a"),
+    "a change over the limit": (whole(ADD, ADD_FIXED), fenced("x = 1\n" * (MAX_DIFF_CHARS // 6))),
+    "the reference's header and nothing": (patches(DIFF), DIFF[:DIFF.index("-Hello")]),
+    "an end mark in front": (whole(ADD, ADD_FIXED), f"<|im_end|>{ADD_FIXED}"),
+    "half a surrogate in a path": (SORT_ROW, solution(edit("\ud800.py", SORT_HEAD, SORT_FIXED_HEAD))),
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_gets_nothing_and_takes_seconds(swe_scorer: SwePatch, name: str) -> None:
+    row, text = ATTACKS[name]
+    started = time.monotonic()
+    score = swe_scorer.score(text, row)
+    assert time.monotonic() - started < 10.0
+    assert score.value == 0.0, score.reason
+    assert len(score.reason) < 500
+
+
+@pytest.mark.parametrize("text", ["a\x00b = 1\nc", "a\ud800\nb", "\ufeffa\u2028b\x0bc\x1cd", "(" * 100_000,
+                                  "\t" * 50_000 + "x"])
+def test_strange_characters_are_only_characters(swe_scorer: SwePatch, strict_swe_scorer: SwePatch, text: str) -> None:
+    after = f"{ADD}\n{text}"
+    assert swe_scorer.score(fenced(after), whole(ADD, after.strip())).value == 1.0
+    assert strict_swe_scorer.score(fenced(after), whole(ADD, ADD_FIXED)).value == 0.0      # it is no Python any more
+
+
+def test_more_edits_than_the_limit_are_refused(swe_scorer: SwePatch) -> None:
+    one_by_one = [edit("c.py", str(n) if n else "", str(n + 1)) for n in range(MAX_EDITS + 1)]
+    assert "is the limit" in swe_scorer.score(solution(*one_by_one), SORT_ROW).reason
+    assert swe_scorer.score(solution(*one_by_one[:MAX_EDITS]), edits({}, {"c.py": str(MAX_EDITS)})).value == 1.0
+
+
+def test_a_length_over_the_limit_never_pays(swe_scorer: SwePatch) -> None:
+    """The reference in front of ever more lines: less and less, then nothing."""
+    values = [swe_scorer.score(fenced(ADD_FIXED + "\nx = 1" * lines), whole(ADD, ADD_FIXED)).value
+              for lines in (0, 10, 1_000, MAX_DIFF_CHARS // 7, MAX_DIFF_CHARS)]
+    assert values == sorted(values, reverse=True)       # type: ignore[type-var]
+    assert (values[0], values[-1]) == (1.0, 0.0)
+
+
+def test_a_reference_over_the_limit_is_unscorable(swe_scorer: SwePatch) -> None:
+    score = swe_scorer.score(fenced("a = 2"), whole("a = 1", "x = 1\n" * (MAX_DIFF_CHARS // 6)))
+    assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
+    assert "the reference's change" in score.reason
+
+
+def test_the_deadline_ends_a_comparison_that_takes_longer() -> None:
+    hasty = SwePatch(SweConfig(deadline_s=0.2), ScorersConfig())
+    slow = "x".join("a" * n for n in range(400))
+    started = time.monotonic()
+    score = hasty.score(fenced(slow), whole("", slow.replace("x", "y")))
+    assert time.monotonic() - started < 2.2
+    assert score.value == 0.0
+    assert "exceeded its deadline" in score.reason
+    assert score.components == {"edit": 1.0, OVER_LIMIT: 1.0}
+    assert hasty.score(fenced(ADD_FIXED), whole(ADD, ADD_FIXED)).value == 1.0
+    hasty.close()
+
+
+def test_a_child_that_is_killed_is_retryable_and_the_next_answer_is_scored() -> None:
+    swe = SwePatch(SweConfig(), ScorersConfig())
+    swe.score(fenced(ADD_FIXED), whole(ADD, ADD_FIXED))
+    assert swe.child_pid is not None
+    os.kill(swe.child_pid, signal.SIGKILL)
+    with pytest.raises(Retryable):
+        swe.score(fenced(ADD_FIXED), whole(ADD, ADD_FIXED))
+    assert swe.score(fenced(ADD_FIXED), whole(ADD, ADD_FIXED)).value == 1.0
+    swe.close()
+
+
+def test_the_self_test_passes(swe_scorer: SwePatch) -> None:
+    swe_scorer.self_test()
+
+
+@pytest.mark.parametrize(("row", "names"), [
+    ({"type": "code", "answer": {}}, "of type 'swe'"),
+    ({"type": "swe"}, "without an answer"),
+    ({"type": "swe", "answer": "x"}, "without an answer"),
+    ({"type": "swe", "answer": {}}, "neither of"),
+    ({"type": "swe", "answer": {"input": "x"}}, "it has ['input']"),
+    (whole(None, "x"), "`input` of a swe row must be text"),       # type: ignore[arg-type]
+    (whole("x", "y" * (MAX_CHARS + 1)), "is the limit"),
+    (edits(["x"], {}), "must be an object of path and text"),       # type: ignore[arg-type]
+    (edits({"a.py": 1}, {}), "must be text"),                       # type: ignore[dict-item]
+    (edits({}, {"../a.py": ""}), "leads out of its folder"),
+    (edits({"a.py": "", "./a.py": ""}, {}), "names one file twice"),
+    ({"type": "swe", "answer": {"oracle_patches": "x"}}, "must be a list of unified diffs"),
+    (patches("@@ -1 +1 @@\n-a\n+b"), "can't be read"),
+])
+def test_a_row_that_no_answer_could_match_is_refused(swe_scorer: SwePatch, row: Row, names: str) -> None:
+    with pytest.raises(BadMessage) as refusal:
+        swe_scorer.check_row(row)
+    assert names in str(refusal.value)
+    with pytest.raises(BadMessage):
+        swe_scorer.score(fenced("x"), row)

@@ -1,0 +1,183 @@
+"""The learner's end of the chain on a real Redis, with the other roles' parts done by hand."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from broker import codec
+from broker.connection import Link
+from broker.keys import PROMPTS, ROLLOUTS, SCORED, Keys
+from broker.messages import (
+    Announcement,
+    Completion,
+    FinishReason,
+    Prompt,
+    Rollout,
+    Score,
+    ScoredGroup,
+    ScoreStatus,
+    Span,
+    Split,
+)
+from broker.protocol.run_owner import Ownership
+from broker.protocol.streams import Entry, hand_over
+from config.learner import LearnerConfig
+from config.run import Run
+from learner.groups.collector import Collector
+from learner.groups.evaluation import Rounds
+from learner.groups.intake import Intake
+from learner.journal.writer import Journal
+from learner.training.batch import Batch
+
+
+def make_run(folder: Path, **sections: Any) -> Run:
+    """A run of two groups a step, with its folder under `folder`."""
+    learner = {"groups_per_step": 2, "max_lag": 1, "steps": 100} | sections.pop("learner", {})
+    return Run.model_validate({
+        "name": "test", "runs_dir": folder, "model": {"path": "nowhere"}, "sampling": {"group_size": 2},
+        "data": {"train": {"type": "procedural"}, "held_out": {"type": "procedural", "split": "eval"}},
+        "learner": learner} | sections)
+
+
+def make_prompt(group_id: str, *, floor: int = 0, n: int = 2, issued_at: float | None = None) -> Prompt:
+    """A prompt; evaluation's if its id is one."""
+    return Prompt(group_id=group_id, split=Split.EVAL if group_id.startswith("eval") else Split.TRAIN, task="math", n=n,
+                  floor=floor, issued_at=time.time() if issued_at is None else issued_at, epoch=0, row=0,
+                  fingerprint="f", seed=0, temperature=1.0, max_tokens=8,
+                  messages=({"role": "user", "content": "2 + 3?"},), token_ids=np.array([1, 2], np.int32),
+                  verification_info={"type": "math", "answer": {"value": "5"}})
+
+
+def make_scored(prompt: Prompt, rewards: Sequence[float | None], *, version: int | None = None) -> ScoredGroup:
+    """What comes back of a prompt: one completion of two tokens for each reward."""
+    version = prompt.floor if version is None else version
+    completion = Completion(token_ids=np.array([7, 9], np.int32), logprobs=np.array([-0.5, -0.25], np.float32),
+                            policy_spans=(Span(version=version, first=0, count=2),), finish_reason=FinishReason.STOP,
+                            text="5")
+    scores = tuple(Score(status=ScoreStatus.UNSCORABLE if reward is None else ScoreStatus.SCORED, value=reward,
+                         reason="the sandbox is away" if reward is None else "5", scorer="math", version="1")
+                   for reward in rewards)
+    return ScoredGroup(rollout=Rollout(prompt=prompt, completions=(completion,) * len(rewards), generator="g",
+                                       seconds=0.1), scores=scores, rewards=tuple(rewards), worker="w", seconds=0.1)
+
+
+class Chain:
+    """One learner's parts, and hands that do what the feeder, the generators and the scorers do."""
+
+    def __init__(self, run: Run, link: Link, keys: Keys) -> None:
+        self.run = run
+        self.link = link
+        self.keys = keys
+        self.client: Any = link.client
+        self.ownership = Ownership(link, keys)
+        self.stop = threading.Event()
+        self.said: list[str] = []
+        fence = self.ownership.claim(0)
+        self.journal = Journal(run.folder / "journal", fence, run=run.name)
+        self.elapsed = 0.0          # seconds that pass for the learner alone
+        self.intake = Intake(run, self.ownership, self.journal, Rounds(), clock=lambda: time.monotonic() + self.elapsed,
+                             vocabulary=100)
+        self.collector = Collector(run, self.intake, self.stop, tend=lambda: None, say=self.said.append)
+        self.announce(0)
+
+    def announce(self, version: int) -> None:
+        self.intake.version = version
+        self.ownership.announce(Announcement(version=version, path="p", checksum="c", size_bytes=1, announced_at=0.0))
+
+    def issue(self, count: int = 1, *, n: int = 2, issued_at: float | None = None) -> list[str]:
+        """Let the next `count` groups of `n` in; their floor is the newest version announced. Returns their ids."""
+        position = int(self.client.hget(self.keys("cursor"), "position") or 0)
+        ids = [str(position + i) for i in range(count)]
+        groups = [(group_id, codec.encode_prompt(make_prompt(group_id, n=n, issued_at=issued_at))) for group_id in ids]
+        issued = self.ownership.issue(position, position + count, 1000, 0, groups)
+        assert issued.floor is not None
+        return ids
+
+    def issue_eval(self, version: int, count: int) -> list[str]:
+        """Ask for a round of `count` prompts."""
+        ids = [f"eval-{version}-{i}" for i in range(count)]
+        groups = [(group_id, codec.encode_prompt(make_prompt(group_id))) for group_id in ids]
+        self.ownership.issue_eval(version, groups)
+        self.intake.version = max(self.intake.version, version)
+        self.intake.rounds.begin(version, ids)
+        return ids
+
+    def entry(self, group_id: str) -> Entry:
+        """Where a group is now."""
+        stream, entry_id = self.client.hget(self.keys("where"), group_id).decode().split()
+        (_, fields), = self.client.xrange(self.keys(stream), entry_id, entry_id)
+        return Entry(stream, entry_id, fields)
+
+    def sample(self, group_id: str) -> None:
+        """Do a generator's part."""
+        entry = self.entry(group_id)
+        assert entry.stream == PROMPTS
+        prompt = codec.decode_prompt(entry.raw)
+        rollout = make_scored(prompt, [0.0] * prompt.n).rollout
+        assert hand_over(self.link, self.keys, entry, ROLLOUTS, codec.encode_rollout(rollout))
+
+    def score(self, group_id: str, rewards: Sequence[float | None] = (1.0, 0.0), **changes: bytes) -> None:
+        """Do a generator's and a scorer's part. `changes` replace fields of the entry."""
+        if self.entry(group_id).stream == PROMPTS:
+            self.sample(group_id)
+        entry = self.entry(group_id)
+        fields = codec.encode_scored(make_scored(codec.decode_rollout(entry.raw).prompt, rewards)) | changes
+        assert hand_over(self.link, self.keys, entry, SCORED, fields)
+
+    def read(self) -> None:
+        """Take in all that is there."""
+        while self.intake.read(block_s=0.001):
+            pass
+
+    @property
+    def slots(self) -> set[str]:
+        return {group_id.decode() for group_id in self.client.zrange(self.keys("slots"), 0, -1)}
+
+    def depth(self, stream: str) -> int:
+        return int(self.client.xlen(self.keys(stream)))
+
+
+class OneToken:
+    """A tokenizer for which every chat is one token."""
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, str]], **options: Any) -> list[int]:
+        return [7]
+
+
+class FilePolicy:
+    """A policy whose weights are the number of steps that it has done."""
+
+    vocabulary = 100
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def step(self, batch: Batch, settings: LearnerConfig | None = None) -> dict[str, float]:
+        self.steps += 1
+        return {"loss": 0.0, "tokens": float(batch.mask.sum()), "entropy": 0.5, "seconds": 0.1}
+
+    def save_weights(self, file: Path) -> None:
+        file.write_text(f"weights {self.steps}")
+
+    def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
+        folder.mkdir(parents=True)
+        fits = {"ranks": 1, "zero_stage": 1, "dtype": "bfloat16"}       # of `make_run`
+        (folder / "state.json").write_text(json.dumps({"fits": fits, "state": state}))
+
+    def load_checkpoint(self, folder: Path) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads((folder / "state.json").read_text())["state"]
+        self.steps = state["version"]
+        return state
+
+    def save_model(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""

@@ -1,0 +1,21 @@
+"""How the tests of the doctor ask for a finding and compare it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tools.doctor.findings import Finding, Level
+
+OK, NOTE, PROBLEM = Level
+
+
+def only(findings: Iterable[Finding], name: str) -> Finding:
+    """The finding of that name."""
+    (found,) = [finding for finding in findings if finding.name == name]
+    return found
+
+
+def assert_found(finding: Finding, level: Level, seen: str, do: str = "") -> None:
+    """That it is of this level, with these words in it; a problem says what to do."""
+    assert (finding.level, seen in finding.seen, do in finding.do) == (level, True, True), finding
+    assert finding.level is not Level.PROBLEM or finding.do

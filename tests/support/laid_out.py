@@ -1,0 +1,36 @@
+"""Groups laid out by hand in real streams and a real journal, for the tests of the audit and of dead letters."""
+
+from __future__ import annotations
+
+from broker.protocol.streams import bury
+from learner.journal.ledger import DEAD, DROPPED, Outcome
+from learner.journal.writer import Journal
+from tests.support.chain import Chain, make_prompt, make_scored
+from tools.audit.command import audit
+from tools.audit.sums import Audit
+
+
+def train(journal: Journal, step: int, *ids: str) -> None:
+    """Write a step down."""
+    groups = [make_scored(make_prompt(group_id), [1.0, 0.0]) for group_id in ids]
+    journal.append(step, groups, [[0.5, -0.5]] * len(groups), weights="checksum")
+
+
+def lay_out(chain: Chain) -> None:
+    """Nine groups: two trained, one dropped, one dead, one buried and not yet written down, and four on their way."""
+    chain.issue(9)
+    train(chain.journal, 0, "0", "1")
+    chain.ownership.retire(["0", "1"])
+    chain.journal.end({"2": Outcome(DROPPED, "zero_variance: all 0", tokens=8), "3": Outcome(DEAD, "deadline")})
+    chain.ownership.retire(["2"])
+    bury(chain.link, chain.keys, chain.entry("3"), reason="deadline")
+    chain.ownership.retire(["3"])
+    bury(chain.link, chain.keys, chain.entry("4"), reason="no answer")
+    chain.sample("6")
+    chain.score("7")
+    chain.score("8")
+
+
+def look(chain: Chain, *, is_quick: bool = False) -> Audit:
+    """What the audit says."""
+    return audit(chain.link, chain.keys, chain.run.folder / "journal", is_quick=is_quick)

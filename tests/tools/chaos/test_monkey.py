@@ -1,0 +1,293 @@
+"""What the monkey does, to real small processes and a real Redis."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import redis
+from pydantic import SecretStr
+
+from config.loading import build_run
+from config.run import Run
+from tools.chaos.monkey import WEIGHTS, Monkey, Orders
+from tools.chaos.targets import ROLES, Sight, Targets, Victim
+from tools.up.redis_keeper import RedisKeeper, redis_of
+
+Start = Callable[[], "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return build_run([("a test", {"name": "stormy", "runs_dir": str(tmp_path / "runs"), "model": {"path": "tiny"},
+                                  "data": {"train": {"type": "procedural"}}})])
+
+
+@pytest.fixture
+def keeper(run: Run) -> Iterator[RedisKeeper]:
+    with redis_of(run) as kept:
+        yield kept
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def sleeper() -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(["sleep", "300"]))
+        return started[-1]
+
+    yield sleeper
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Spared(Victim):
+    """A victim that nothing happens to."""
+
+    def send(self, number: signal.Signals, *, to_tree: bool = False) -> bool:
+        return True
+
+
+class Stage:
+    """A monkey before a sight that the test sets."""
+
+    def __init__(self, keeper: RedisKeeper, orders: Orders, *victims: Victim, lease_s: float = 0.2) -> None:
+        self.victims = victims
+        self.ready: dict[str, frozenset[str]] = {}
+        self.version = 0
+        self.forgiven: list[str] = []
+        self.backs: list[str] = []
+        self.client = redis.Redis.from_url(keeper.url)
+        self.monkey = Monkey(orders, look=self._look, forgive=self.forgiven.append, keeper=keeper, client=self.client,
+                             lease_s=lease_s, on_back=lambda role, _seconds: self.backs.append(role))
+
+    def _look(self) -> Sight:
+        return Sight(self.victims, self.ready, redis_answers=True, version=self.version)
+
+    def tick(self, *, may_disturb: bool = True) -> None:
+        """A tick whose time for a look and a disturbance has come."""
+        self.monkey._looked = self.monkey._next = 0.0
+        self.monkey.tick(may_disturb=may_disturb)
+
+
+def state(process: subprocess.Popen[bytes]) -> str:
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5.0
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def only(kind: str, role: str) -> dict[tuple[str, str], float]:
+    return {(kind, role): 1.0}
+
+
+def test_a_kill_hits_the_whole_tree_and_is_forgiven(
+        keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, child, other = start(), start(), start()
+    stage = Stage(keeper, Orders(seconds=60), Victim("generator", "generator-0", parent.pid, (child.pid,)))
+    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("kill_tree", "generator"))
+    stage.tick()
+    assert (parent.wait(5), child.wait(5), other.poll()) == (-9, -9, None)
+    assert stage.forgiven == ["generator-0"]
+    assert (stage.monkey.record.kills, stage.monkey.record.disturbances) == ({"generator": 1},
+                                                                             {"kill_tree generator": 1})
+
+
+def test_a_kill_of_the_learner_hits_any_one_of_its_ranks(
+        keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("kill", "learner"))
+    places = set()
+    for seed in range(8):
+        ranks = [start() for _ in range(3)]
+        stage = Stage(keeper, Orders(seconds=60, seed=seed),
+                      Victim("learner", "learner", ranks[0].pid, (ranks[1].pid, ranks[2].pid)))
+        stage.tick()
+        stage.version = 1
+        stage.tick()
+        until(lambda ranks=ranks: any(rank.poll() is not None for rank in ranks))
+        hit = [place for place, rank in enumerate(ranks) if rank.poll() == -9]
+        assert len(hit) == 1
+        places |= set(hit)
+    assert len(places) > 1
+
+
+def test_a_kill_that_hit_nothing_is_not_counted(
+        keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = start()
+    gone.kill()
+    gone.wait()
+    stage = Stage(keeper, Orders(seconds=60), Victim("scorer", "scorers-0", gone.pid, ()))
+    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("kill", "scorer"))
+    stage.tick()
+    assert not stage.monkey.record.disturbances
+    assert not stage.monkey.returns.is_missing("scorer")
+
+
+def test_a_stopped_process_goes_on_after_more_than_its_lease(
+        keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = start()
+    stage = Stage(keeper, Orders(seconds=60), Victim("dispatcher", "scorers-0", process.pid, ()), lease_s=0.2)
+    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("stop", "dispatcher"))
+    began = time.monotonic()
+    stage.tick()
+    until(lambda: state(process) == "T")
+    while state(process) == "T":
+        stage.tick()
+        if stage.monkey.record.disturbances["stop dispatcher"] == 2:
+            break                               # it went on and was stopped again, between two of our looks
+    assert time.monotonic() - began > 0.2
+    stage.tick(may_disturb=False)
+    until(lambda: state(process) == "S")
+    assert not stage.monkey.record.kills
+
+
+def test_the_next_kill_of_a_learner_waits_for_a_step(keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(keeper, Orders(seconds=60), Spared("learner", "learner", 1, ()))
+    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("kill", "learner"))
+    stage.tick()
+    assert not stage.monkey.record.kills, "it stands where it began"
+    stage.version = 1
+    stage.tick()
+    stage.tick()
+    assert stage.monkey.record.kills == {"learner": 1}
+
+
+def test_a_quota_is_kept_exactly_and_one_is_killed_after_the_other(keeper: RedisKeeper) -> None:
+    stage = Stage(keeper, Orders(seconds=60, every_s=0.001, quota={"generator": 2, "scorer": 1}),
+                  *(Spared(role, role, 1, ()) for role in ROLES if role != "redis"))
+    stage.tick()
+    assert not stage.monkey.record.kills, "no step is done"
+    stage.version = 1
+    returned = 0
+    while not stage.monkey.is_done:
+        stage.tick()
+        kills = sum(stage.monkey.record.kills.values())
+        assert kills <= returned + 1, "nobody else was killed before the last one was back"
+        returned = kills
+        stage.ready = {role: frozenset(f"{role}-{n}" for n in range(count))
+                       for role, count in stage.monkey.record.kills.items()}
+    assert stage.monkey.record.kills == {"generator": 2, "scorer": 1}
+    assert sorted(stage.backs) == ["generator", "generator", "scorer"]
+
+
+def test_turns_are_kept_whatever_else_is_possible(keeper: RedisKeeper) -> None:
+    turns = ("scorer", "generator", "pool")
+    stage = Stage(keeper, Orders(seconds=60, turns=turns), *(Spared(role, role, 1, ()) for role in turns))
+    killed = []
+    for _ in range(7):
+        before = stage.monkey.record.kills.copy()
+        stage.tick()
+        killed += stage.monkey.record.kills - before
+    assert killed == [*turns, *turns, "scorer"]
+
+
+def test_the_same_seed_does_the_same_in_the_same_order(keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", {
+        (kind, role): weight for (kind, role), weight in WEIGHTS.items() if role != "redis"})
+
+    def order(seed: int) -> list[str]:
+        stage = Stage(keeper, Orders(seconds=60, seed=seed),
+                      *(Spared(role, role, 1, ()) for role in ("generator", "dispatcher", "scorer", "pool")))
+        done: list[str] = []
+        for _ in range(20):
+            before = stage.monkey.record.disturbances.copy()
+            stage.tick()
+            done += stage.monkey.record.disturbances - before
+        return done
+
+    assert order(1) == order(1)
+    assert order(1) != order(2)
+
+
+@pytest.mark.parametrize(("kind", "is_killed"), [("kill", True), ("restart", False), ("cut", False)])
+def test_redis_is_disturbed_and_comes_back(
+        kind: str, is_killed: bool, keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(keeper, Orders(seconds=60))
+    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only(kind, "redis"))
+    other = redis.Redis.from_url(keeper.url, single_connection_client=True)
+    run_id = other.info("server")["run_id"]
+    stage.tick()
+    assert other.connection is not None
+    with pytest.raises(redis.ConnectionError):      # the connection itself: a client would open a new one
+        other.connection.read_response()
+    stage.tick(may_disturb=False)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        keeper.tend()
+        try:
+            is_same = stage.client.info("server")["run_id"] == run_id
+            break
+        except redis.ConnectionError:
+            time.sleep(0.05)
+    assert is_same == (kind == "cut")
+    assert stage.monkey.record.kills == ({"redis": 1} if is_killed else {})
+    assert stage.monkey.record.disturbances == {f"{kind} redis": 1}
+
+
+def test_a_redis_that_refuses_to_be_shut_down_was_not_restarted(
+        keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(keeper, Orders(seconds=60))
+    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("restart", "redis"))
+    stage.client.acl_setuser("default", enabled=True, commands=["-shutdown"])
+    stage.tick()
+    assert stage.client.ping()
+    assert not stage.monkey.record.disturbances
+    assert not stage.monkey.returns.is_missing("redis")
+    stage.client.acl_setuser("default", enabled=True, commands=["+shutdown"])       # for the end of the keeper
+
+
+def test_everything_is_done_once_before_anything_is_done_twice(
+        keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = {(kind, role): weight for (kind, role), weight in WEIGHTS.items() if role not in {"learner", "redis"}}
+    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", weights)
+    stage = Stage(keeper, Orders(seconds=60), *(Spared(role, role, 1, ()) for role in {role for _, role in weights}))
+    for _ in weights:
+        stage.tick()
+        stage.monkey.let_go()
+    assert stage.monkey.record.disturbances == {" ".join(what): 1 for what in weights}
+
+
+def test_a_redis_that_may_be_others_is_left_alone(redis_url: str, run: Run) -> None:
+    outside = run.model_copy(update={"broker": run.broker.model_copy(update={"url": SecretStr(redis_url)})})
+    with redis_of(outside) as external:
+        stage = Stage(external, Orders(seconds=60))
+        stage.tick()
+        assert not stage.monkey.record.disturbances
+
+
+def test_targets_are_the_runs_own_processes_by_their_heartbeats(keeper: RedisKeeper) -> None:
+    pool = subprocess.Popen(["bash", "-c", "sleep 300 & sleep 300 & wait"])
+    stranger = subprocess.Popen(["sleep", "300"])
+    client = redis.Redis.from_url(keeper.url)
+    targets = Targets(lambda: {"scorers-0": pool.pid}, client, "stormy")
+    try:
+        until(lambda: len(targets.look().of("pool")[0].tree) == 2)
+        dispatcher, worker = sorted(targets.look().of("pool")[0].tree)
+        for role, pid, doing in (("dispatcher", dispatcher, "waiting for rollouts"), ("scorer", worker, "starting"),
+                                 ("scorer", stranger.pid, "waiting for rollouts")):
+            client.hset(f"rl:{{stormy}}:alive:{role}:{role}-{pid}",
+                        mapping={"pid": pid, "host": socket.gethostname(), "state": doing, "since": "1"})
+        seen = targets.look()
+        assert [victim.pid for victim in seen.of("dispatcher")] == [dispatcher]
+        assert [victim.pid for victim in seen.of("scorer")] == [worker], "the stranger is nobody's to kill"
+        assert seen.ready == {"generator": frozenset(), "dispatcher": {f"dispatcher-{dispatcher}"},
+                              "scorer": frozenset()}, "one that only starts is not at work"
+    finally:
+        for victim in targets.look().of("pool"):
+            victim.send(signal.SIGKILL, to_tree=True)
+        stranger.kill()
+        pool.wait()
+        stranger.wait()

@@ -1,0 +1,284 @@
+"""`millrace dead`: letters listed, shown, asked for again and thrown away. Real Redis, real journals."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker import codec, group_ids
+from broker.protocol.streams import Entry, bury, reject
+from learner.journal.ledger import DEAD, DROPPED, Outcome
+from tests.support.chain import Chain, make_prompt
+from tests.support.laid_out import look
+from tools.audit.notes import read_notes
+from tools.dead import show
+from tools.dead.actions import ask_again
+from tools.dead.command import main
+from tools.dead.letters import Choice, open_records, read_letters
+from tools.main import main as millrace
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def dead(chain: Chain, redis_url: str, monkeypatch: pytest.MonkeyPatch,
+         capsys: pytest.CaptureFixture[str]) -> Run:
+    """`millrace dead VERB test WORDS`: its exit code, what it said, and what it complained of."""
+    monkeypatch.setenv("REDIS_URL", redis_url)
+
+    def run(verb: str, *words: str) -> tuple[int, str, str]:
+        code = main([verb, "test", "--runs-dir", str(chain.run.runs_dir), *words])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+    return run
+
+
+@pytest.fixture
+def letters(chain: Chain) -> dict[str, str]:
+    """Five letters, by group: 0 and 1 are dead in the ledger, 2 is not recorded, one of evaluation, one of nobody's."""
+    chain.issue(3)
+    (held_out,) = chain.issue_eval(0, 1)
+    chain.sample("1")
+    bury(chain.link, chain.keys, chain.entry("0"), reason="deadline: 900 s after its issue", attempts=2)
+    bury(chain.link, chain.keys, chain.entry("1"), reason="scorer math: no answer", attempts=5,
+         traceback="Traceback\n  line\x1b[31m 7\nValueError: red")
+    bury(chain.link, chain.keys, chain.entry("2"), reason="deadline: 901 s after its issue")
+    bury(chain.link, chain.keys, chain.entry(held_out), reason="held out and broken")
+    chain.journal.end({"0": Outcome(DEAD, "deadline"), "1": Outcome(DEAD, "scorer math")})
+    chain.ownership.retire(["0", "1"])
+    planted = chain.client.xadd(chain.keys("rollouts"), {"payload": b"\x01\x02"}).decode()
+    reject(chain.link, chain.keys, Entry("rollouts", planted, {b"payload": b"\x01\x02"}), reason="where is silent")
+    return {fields[b"group"].decode(): entry.decode() for entry, fields in chain.client.xrange(chain.keys("dead"))}
+
+
+def requests(chain: Chain) -> dict[str, str]:
+    return {group.decode(): entry.decode() for group, entry in chain.client.hgetall(chain.keys("retries")).items()}
+
+
+def issue_again(chain: Chain, group_id: str) -> None:
+    """The learner's part of a retry."""
+    chain.journal.retry(str(group_ids.ordinal_of(group_id)), group_ids.retry_of(group_id))
+    position = int(chain.client.hget(chain.keys("cursor"), "position") or 0)
+    chain.ownership.issue(position, position, 1000, 0, [(group_id, codec.encode_prompt(make_prompt(group_id)))])
+
+
+@pytest.mark.parametrize(("words", "groups"), [
+    ((), ["0", "1", "2", "eval-0-0", "?"]),
+    (("--stage", "prompts"), ["0", "2", "eval-0-0"]),
+    (("--stage", "rollouts"), ["1", "?"]),
+    (("--reason", "DEADLINE"), ["0", "2"]),
+    (("--reason", "deadline", "--group", "2"), ["2"]),
+    (("--group", "7"), []),
+])
+def test_letters_are_listed_by_stage_reason_and_group(dead: Run, letters: dict[str, str], words: tuple[str, ...],
+                                                      groups: list[str]) -> None:
+    code, out, _ = dead("list", "--json", *words)
+    assert (code, [letter["group"] for letter in json.loads(out)]) == (0, groups)
+
+
+@pytest.mark.parametrize("verb", ["show", "retry", "purge"])
+def test_a_group_without_a_letter_is_named_with_where_to_look(dead: Run, letters: dict[str, str], verb: str) -> None:
+    assert dead(verb, "--group", "777") == (
+        1, "", "no such dead letter of group 777: `millrace dead list test` names those that are there\n")
+
+
+def test_the_table_says_when_where_how_often_and_why(dead: Run, letters: dict[str, str]) -> None:
+    _, out, _ = dead("list")
+    headings, *rows = [[cell.strip() for cell in line.split("  ") if cell] for line in out.splitlines()]
+    cells = {row[0]: row for row in rows}
+    assert headings == ["entry", "group", "age", "stage", "attempts", "state", "reason"]
+    entry, group, age, *rest = cells[letters["1"]]
+    assert (entry, group, rest) == (letters["1"], "1", ["rollouts", "5", "dead", "scorer math: no answer"])
+    assert re.fullmatch(r"\d+ s", age)
+    assert {group: cells[entry][5] for group, entry in letters.items()} == {
+        "0": "dead", "1": "dead", "2": "not recorded", "eval-0-0": "evaluation", "?": "foreign"}
+
+
+def test_a_letter_is_shown_with_its_prompt_its_answers_and_what_its_worker_said(
+        dead: Run, letters: dict[str, str]) -> None:
+    code, out, _ = dead("show", letters["1"])
+    assert code == 0
+    for text in ("  attempts  5\n", "  reason    scorer math: no answer\n", "task math, row 0 of epoch 0, 2 tokens",
+                 "    user: 2 + 3?\n", 'answer    {"type": "math", "answer": {"value": "5"}}',
+                 "  completion 1: 2 tokens, stop\n    5\n", "    ValueError: red\n", "  line\\x1b[31m 7\n"):
+        assert text in out
+    assert "\x1b" not in out
+
+
+def test_a_payload_that_is_no_message_is_said_and_the_rest_is_shown(dead: Run, letters: dict[str, str]) -> None:
+    code, out, _ = dead("show", letters["?"])
+    assert code == 0
+    assert "  reason    foreign entry: where is silent\n" in out
+    assert "  payload   2 bytes that can't be read: payload: " in out
+
+
+def test_a_retry_asks_for_groups_that_are_dead_and_refuses_the_others_by_name(
+        dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+    code, out, err = dead("retry", "--all")
+    assert code == 1
+    assert requests(chain) == {"0": letters["0"], "1": letters["1"]}
+    assert out == "asked for 0-r1\nasked for 1-r1\nNo learner runs: they are issued when one starts\n"
+    refusals = dict(line.removeprefix("refused ").split(": ", 1) for line in err.splitlines())
+    assert refusals[letters["2"]].startswith("group 2 has no outcome yet: the learner has not recorded it")
+    assert refusals[letters["eval-0-0"]].startswith("eval-0-0 is of an evaluation round")
+    assert refusals[letters["?"]] == "a foreign entry, of no group of this run"
+    assert look(chain).asked_again == 2
+    _, listed, _ = dead("list", "--json", "--group", "0")
+    assert json.loads(listed)[0]["state"] == "asked again"
+
+
+def test_a_retried_group_is_one_more_issued_and_its_letter_is_gone(
+        dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+    assert dead("retry", letters["0"])[0] == 0
+    issue_again(chain, "0-r1")
+    result = look(chain)
+    assert (result.issued, result.dead, result.in_flight, result.retried, result.asked_again, result.is_clean) == (
+        4, 2, 2, 1, 0, True)
+    assert dead("list", letters["0"])[2].startswith(f"millrace dead list: no letter {letters['0']} in ")
+    bury(chain.link, chain.keys, chain.entry("0-r1"), reason="again")
+    chain.journal.end({"0-r1": Outcome(DEAD, "again")})
+    chain.ownership.retire(["0-r1"])
+    assert dead("retry", "--reason", "again")[1].startswith("asked for 0-r2\n")
+    assert list(requests(chain)) == ["0-r1"]
+
+
+def test_a_letter_that_goes_while_it_is_asked_for_is_not_asked_for(
+        chain: Chain, letters: dict[str, str]) -> None:
+    records = open_records(chain.link, chain.keys, chain.journal.folder, strict=True)
+    found = list(read_letters(chain.link, chain.keys, records, Choice(entries=(letters["0"], letters["1"]))))
+    chain.client.xdel(chain.keys("dead"), letters["0"])
+    assert ask_again(chain.link, chain.keys, found, records) == ["1-r1"]
+    assert requests(chain) == {"1": letters["1"]}
+
+
+def test_a_retry_waits_for_the_learner_and_says_where_the_group_is(
+        dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+    learner = threading.Timer(0.3, issue_again, (chain, "1-r1"))
+    learner.start()
+    code, out, _ = dead("retry", letters["1"], "--wait", "20")
+    learner.join()
+    assert (code, out.splitlines()[0]) == (0, "asked for 1-r1")
+    assert out.splitlines()[1].startswith("1-r1 is issued, now in prompts ")
+
+
+def test_a_retry_that_nobody_issues_ends_with_1_and_says_who_is_missing(
+        dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+    code, _, err = dead("retry", letters["1"], "--wait", "0.05")
+    assert code == 1
+    assert err == ("millrace dead retry: 0.05 s: no learner has issued 1-r1. No learner runs: they are issued when one "
+                   "starts\n")
+    assert requests(chain) == {"1": letters["1"]}
+
+
+def test_a_group_that_ended_otherwise_is_not_begun_anew(dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+    chain.journal.end({"2": Outcome(DROPPED, "config")})
+    code, out, err = dead("retry", letters["2"])
+    assert (code, out) == (1, "")
+    assert err == f"refused {letters['2']}: group 2 is dropped in the ledger, not dead\n"
+
+
+def test_a_purge_deletes_what_has_an_outcome_and_leaves_a_note(
+        dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+    dead("retry", letters["0"])
+    code, out, err = dead("purge", "--all", "--yes")
+    left = [fields[b"group"].decode() for _, fields in chain.client.xrange(chain.keys("dead"))]
+    assert (code, left, requests(chain)) == (1, ["2", "eval-0-0"], {})
+    assert out.startswith("purged 3 letters; noted in ")
+    assert f"refused {letters['2']}: group 2 has no outcome yet" in err
+    (note,) = read_notes(chain.journal.folder)
+    assert (note["note"], note["count"]) == ("purge", 3)
+    assert [(letter["group"], letter["entry"]) for letter in note["letters"]] == [
+        (group, letters[group]) for group in ("0", "1", "?")]
+    result = look(chain)
+    assert (result.dead, result.in_flight, result.lost, result.is_clean) == (2, 1, 0, True)
+
+
+def test_an_evaluation_letter_is_purged_once_its_round_is_recorded(
+        dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+    chain.journal.evaluation(0, {"ids": ["eval-0-0"]})
+    chain.ownership.retire(["eval-0-0"])
+    assert dead("purge", letters["eval-0-0"], "--yes")[0] == 0
+
+
+def test_nothing_is_purged_where_the_note_can_not_be_written(
+        dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+    (chain.journal.folder / "notes.jsonl").mkdir()
+    code, _, err = dead("purge", letters["0"], "--yes")
+    assert code == 1
+    assert "notes.jsonl can't be written: Is a directory. Nothing was done" in err
+    assert chain.client.xlen(chain.keys("dead")) == 5
+
+
+class Terminal:
+    """Somebody who sits there and gives one answer."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        return self.answer
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n\n", 1), ("", 1), ("y\n", 0)])
+def test_a_purge_asks_first(dead: Run, letters: dict[str, str], monkeypatch: pytest.MonkeyPatch, answer: str,
+                            left: int) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    code, out, _ = dead("purge", letters["0"])
+    assert out.startswith("throw 1 dead letter of run test away? [y/N] ")
+    assert (code, len(json.loads(dead("list", "--json", "--group", "0")[1]))) == (left, left)
+
+
+def test_a_purge_without_anybody_to_ask_wants_a_word(dead: Run, letters: dict[str, str]) -> None:
+    code, _, err = dead("purge", letters["0"])
+    assert (code, err) == (1, "millrace dead purge: nobody is here to ask whether 1 letter should go; use --yes\n")
+
+
+def test_letters_are_listed_and_kept_where_the_journal_is_on_another_machine(
+        dead: Run, letters: dict[str, str], tmp_path: Path) -> None:
+    elsewhere = ("--runs-dir", str(tmp_path / "elsewhere"))
+    assert json.loads(dead("list", "--json", "--group", "0", *elsewhere)[1])[0]["state"] == "no journal here"
+    code, _, err = dead("purge", letters["0"], "--yes", *elsewhere)
+    assert code == 1
+    assert err == (f"millrace dead purge: no journal in {tmp_path}/elsewhere/test/journal: give --runs-dir, the folder "
+                   "that the run's own folder is in\n")
+
+
+@pytest.mark.parametrize("word", ["17", "1-2-3", "9-9"])
+def test_a_letter_that_is_not_there_is_named(dead: Run, letters: dict[str, str], word: str) -> None:
+    code, _, err = dead("show", word)
+    assert code == 1
+    assert err == (f"millrace dead show: no letter {word} in rl:{{test}}:dead: `millrace dead list test` names those "
+                   "that are there\n")
+
+
+def test_a_run_that_nobody_knows_is_an_error(redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+                                             capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("REDIS_URL", redis_url)
+    assert millrace(["dead", "list", "typo", "--runs-dir", str(tmp_path)]) == 1
+    assert "no run typo in redis at 127.0.0.1:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "complaint"), [
+    (["retry", "test"], "say which letters: their entries, a filter, or --all"),
+    (["list", "test", "--stage", "dead"], "invalid choice: 'dead'"),
+    (["lists", "test"], "invalid choice: 'lists'"),
+])
+def test_a_wrong_word_is_answered_before_redis_is_asked(words: list[str], complaint: str,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert (ended.value.code, complaint in capsys.readouterr().err) == (2, True)
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(-3, "0 s"), (59, "59 s"), (600, "10 min"), (5400, "1.5 h"),
+                                               (172800, "2.0 d")])
+def test_an_age_has_one_unit(seconds: float, text: str) -> None:
+    assert show.age(seconds) == text

@@ -1,0 +1,103 @@
+"""What the audit finds and an operator asks for, put right by the learner's own recovery and retries. Real Redis."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.protocol.run_owner import Ownership
+from broker.protocol.streams import bury
+from learner.data.dataset import Row
+from learner.data.prompts import PromptSource
+from learner.groups.feeder import Feeder
+from learner.groups.retries import Retries
+from learner.resume.recovery import Recovery
+from tests.support.chain import Chain, OneToken
+from tests.support.laid_out import look, train
+from tools.dead.command import main
+
+
+@pytest.fixture
+def start_learner(chain: Chain) -> Callable[[], tuple[Chain, Feeder]]:
+    """The next life of the chain's learner, recovered at the version of its ledger. Its feeder has no thread."""
+    def start() -> tuple[Chain, Feeder]:
+        chain.journal.close()
+        Ownership(chain.link, chain.keys).claim(chain.journal.fence)       # Redis may have forgotten it
+        life = Chain(chain.run, chain.link, chain.keys)
+        rows = [(i, Row(messages=({"role": "user", "content": f"{i}"},), task="math",
+                        verification_info={"type": "math", "answer": {"value": "5"}})) for i in range(10)]
+        tokenizer: Any = OneToken()
+        source = PromptSource(chain.run, rows, "f", tokenizer, shuffle=False)
+        feeder = Feeder(chain.run, life.ownership, source, source, first_row=0, known=life.journal.has,
+                        mean_bytes=lambda: 0.0)
+        version = len(life.journal.ledger.steps)
+        Recovery(chain.run, life.intake, feeder, tell=lambda _version: None).recover(
+            version, lambda: life.announce(version))
+        return life, feeder
+    return start
+
+
+def test_an_entry_deleted_while_no_learner_runs_is_lost_until_one_starts_and_says_that_it_issued_it_again(
+        chain: Chain, start_learner: Callable[[], tuple[Chain, Feeder]], caplog: pytest.LogCaptureFixture) -> None:
+    chain.issue(4)
+    train(chain.journal, 0, "0", "1")
+    chain.ownership.retire(["0", "1"])
+    chain.sample("2")
+    entry = chain.entry("2")
+    chain.client.xdel(chain.keys(entry.stream), entry.entry_id)
+    found = look(chain)
+    assert (found.lost, found.lost_ids, found.in_flight) == (1, ("2",), 1)
+
+    with caplog.at_level(logging.WARNING):
+        life, _ = start_learner()
+    assert "issued_again count=1 groups=2" in caplog.text
+    found = look(life)
+    assert (found.issued, found.trained, found.in_flight, found.lost, found.twice, found.is_clean) == (4, 2, 2, 0, 0,
+                                                                                                     True)
+    assert life.entry("2").stream == "prompts"
+    life.journal.close()
+
+
+def test_an_emptied_redis_is_rebuilt_with_nothing_lost(
+        chain: Chain, start_learner: Callable[[], tuple[Chain, Feeder]]) -> None:
+    chain.issue(4)
+    train(chain.journal, 0, "0", "2")
+    chain.client.flushall()
+    assert look(chain).is_empty
+    life, feeder = start_learner()
+    while feeder.turn():
+        pass
+    found = look(life)
+    assert (found.trained, found.lost, found.twice, found.is_empty, found.is_clean) == (2, 0, 0, False, True)
+    assert found.issued + found.ahead == found.trained + found.in_flight
+    assert {"1", "3"} <= life.slots
+    life.journal.close()
+
+
+def test_a_dead_group_that_is_asked_for_is_trained_on_under_its_new_id(
+        chain: Chain, start_learner: Callable[[], tuple[Chain, Feeder]], redis_url: str,
+        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("REDIS_URL", redis_url)
+    chain.issue(2)
+    bury(chain.link, chain.keys, chain.entry("0"), reason="deadline")
+    chain.read()                                    # the learner records it
+    words = ["test", "--runs-dir", str(chain.run.runs_dir)]
+    assert main(["retry", *words, "--group", "0"]) == 0
+    life, feeder = start_learner()
+    Retries(life.journal, feeder).look()
+    assert feeder.turn()
+    found = look(life)
+    assert (found.issued, found.dead, found.in_flight, found.retried, found.asked_again) == (3, 1, 2, 1, 0)
+    life.score("0-r1")
+    life.score("1")
+    train(life.journal, 0, "0-r1", "1")
+    life.ownership.retire(["0-r1", "1"])
+    found = look(life)
+    assert (found.trained, found.dead, found.in_flight, found.lost, found.twice, found.is_clean) == (2, 1, 0, 0, 0,
+                                                                                                   True)
+    capsys.readouterr()
+    assert (main(["list", *words]), capsys.readouterr().out) == (0, "no dead letters\n")
+    life.journal.close()

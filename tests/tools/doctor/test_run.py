@@ -1,0 +1,82 @@
+"""What the doctor finds of what a configuration names: paths, data, served models."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import free_port
+from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
+from tests.tools.conftest import MakeRun
+from tools.doctor import run as doctor_run
+from tools.doctor.children import Answer
+from tools.doctor.findings import Level
+
+
+@pytest.fixture
+def served() -> Iterator[Callable[[bytes], str]]:
+    """Addresses of servers that give one answer to whoever comes first."""
+    listening: list[socket.socket] = []
+
+    def serve(answer: bytes) -> str:
+        server = socket.create_server(("127.0.0.1", 0))
+        listening.append(server)
+
+        def reply() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+        threading.Thread(target=reply, daemon=True).start()
+        return f"http://127.0.0.1:{server.getsockname()[1]}"
+    yield serve
+    for server in listening:
+        server.close()
+
+
+def http(status: str, body: object) -> bytes:
+    data = json.dumps(body).encode()
+    return f"HTTP/1.1 {status}\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data
+
+
+TWO = {"data": [{"id": "judge"}, {"id": "other"}]}
+
+
+@pytest.mark.parametrize(("answer", "model", "level", "seen", "do"), [
+    (http("200 OK", TWO), "judge", OK, "serves judge (scorers.tasks.j.scorer.endpoint)", ""),
+    (http("200 OK", TWO), "gone", PROBLEM, "does not serve 'gone', but judge, other", "endpoint.model=judge"),
+    (http("200 OK", TWO), None, PROBLEM, "does not say which", "endpoint.model=judge"),
+    (http("401 No", {"error": {"message": "no key"}}), "judge", PROBLEM, "HTTP 401 no key", "LLM_JUDGE_API_KEY"),
+    (http("429 Busy", {}), "judge", NOTE, "is busy, and answers", ""),
+    (None, "judge", PROBLEM, "no connection", "curl http://127.0.0.1:"),
+])
+def test_a_judge_that_does_not_answer_with_its_model_is_found(
+        make_run: MakeRun, served: Callable[[bytes], str], *, answer: bytes | None, model: str | None, level: Level,
+        seen: str, do: str) -> None:
+    url = f"http://127.0.0.1:{free_port()}" if answer is None else served(answer)
+    run = make_run(scorers={"tasks": {"j": {"scorer": {"type": "judge", "endpoint": {"urls": [url], "model": model}}}}})
+    assert_found(only(doctor_run.check_endpoints(run), "endpoint"), level, seen, do)
+
+
+def test_what_a_configuration_names_and_is_not_here_is_found(make_run: MakeRun, tmp_path: Path) -> None:
+    away = {"type": "dataset", "path": "rows.jsonl"}
+    run = make_run(model={"path": "./none"}, data={"train": away},
+                   scorers={"tasks": {"j": {"scorer": {"type": "judge"}}}})
+    found = list(doctor_run.check_paths(run))
+    assert [(finding.level, finding.seen.split(":")[0]) for finding in found] == [
+        (PROBLEM, "model.path=./none"), (PROBLEM, "data.train.path=rows.jsonl")]
+    assert_found(only(doctor_run.check_endpoints(run), "endpoint"), PROBLEM, "urls names no server", "endpoint.urls=")
+    trouble = Answer(trouble="OSError: none")
+    assert_found(doctor_run.tokenizer(trouble, run), PROBLEM, "OSError", "save_pretrained")
+    assert_found(doctor_run.data(trouble, run), PROBLEM, "OSError", "data.train")
+    hub = make_run(model={"path": "me/model"}, data={"train": away | {"path": "me/rows"}})
+    assert_found(doctor_run.tokenizer(trouble, hub), NOTE, "not on this machine", "hf download me/model")
+    assert_found(doctor_run.data(trouble, hub), NOTE, "fetched", "hf download --repo-type dataset me/rows")
+    assert_found(doctor_run.tokenizer(Answer({"size": 5}), hub), OK, "5 tokens")
+    assert_found(doctor_run.data(Answer({"train": 5}), hub), OK, "train 5 rows")
+    assert only(doctor_run.check_paths(make_run(model={"path": str(tmp_path)})), "paths").level is OK

@@ -1,0 +1,161 @@
+"""`millrace metrics`: what Prometheus is served, and that docs/metrics.md lists it. Real Redis."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker.connection import Link
+from broker.keys import Keys
+from broker.monitoring.snapshot import snapshot
+from tests.conftest import ROOT, free_port
+from tests.tools.top.test_command import Laid
+from tools.metrics.command import RunCollector, main
+from tools.metrics.table import METRICS
+
+PAGE = ROOT / "docs" / "metrics.md"
+NAME = re.compile(r"millrace_(run|stream|budget|generator|dispatcher|scorer|learner)(_[a-z]+)*_"
+                  r"(groups|steps|seconds|processes|jobs|tokens|completions|retries|failures|questions|info)(_total)?")
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def served(client: redis.Redis) -> str:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(RunCollector(client, "test"))
+    return generate_latest(registry).decode()
+
+
+def samples(text: str) -> Samples:
+    return {(sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(text) for sample in family.samples}
+
+
+@pytest.fixture
+def laid(link: Link, keys: Keys) -> Laid:
+    return Laid(link, keys)
+
+
+def test_the_page_lists_what_is_served_and_nothing_else() -> None:
+    rows = re.findall(r"^\| `(millrace_\w+)` \| (\w+) \| (.*?) \| (.*?) \|$", PAGE.read_text(encoding="utf-8"),
+                      re.MULTILINE)
+    listed = {name: (kind, tuple(re.findall(r"`(\w+)`", labels)), says) for name, kind, labels, says in rows}
+    assert listed == {metric.name: (metric.kind, metric.labels, metric.says) for metric in METRICS}
+    assert [row[0] for row in rows] == [metric.name for metric in METRICS], "in the order in which they are served"
+
+
+@pytest.mark.parametrize("metric", METRICS[1:], ids=lambda metric: metric.name)
+def test_a_name_says_whose_it_is_what_it_counts_and_in_which_unit(metric: object) -> None:
+    name, kind = metric.name, metric.kind       # type: ignore[attr-defined]
+    assert NAME.fullmatch(name), name
+    assert name.endswith("_total") is (kind == "counter")
+
+
+def test_names_types_and_labels_are_served_as_the_table_says(laid: Laid) -> None:
+    families = {family.name: family for family in text_string_to_metric_families(served(laid.client))}
+    for metric in METRICS:
+        family = families[metric.name.removesuffix("_total")]
+        assert family.type == metric.kind
+        assert family.documentation == metric.says
+        for sample in family.samples:
+            assert sample.name == metric.name
+            assert set(sample.labels) == set(metric.labels)
+    assert len(families) == len(METRICS)
+
+
+def test_a_run_is_served_as_it_stands(laid: Laid) -> None:
+    found = samples(served(laid.client))
+    for name, labels, value in (
+            ("millrace_up", {}, 1), ("millrace_run_status_info", {"status": "running"}, 1),
+            ("millrace_run_version_steps", {}, 5), ("millrace_run_planned_steps", {}, 60),
+            ("millrace_run_issued_groups_total", {}, 6), ("millrace_stream_depth_groups", {"stream": "prompts"}, 4),
+            ("millrace_stream_waiting_groups", {"stream": "prompts"}, 3), ("millrace_budget_used_groups", {}, 6),
+            ("millrace_budget_bound_groups", {}, 8), ("millrace_budget_floor_steps", {}, 5),
+            ("millrace_generator_alive_processes", {}, 1), ("millrace_dispatcher_alive_processes", {}, 1),
+            ("millrace_generator_busy_seconds_total", {"process": "box-2"}, 50),
+            ("millrace_generator_version_steps", {"process": "box-2"}, 5),
+            ("millrace_scorer_waiting_seconds_total", {"for": "rollouts", "process": "box-3"}, 1),
+            ("millrace_scorer_queued_jobs", {"queue": "math"}, 1),
+            ("millrace_scorer_completions_total", {"queue": "math", "scorer": "math"}, 64),
+            ("millrace_scorer_failures_total", {"error": "ChildDied", "queue": "math", "scorer": "math"}, 2),
+            ("millrace_learner_steps_total", {"process": "box-1"}, 40),
+            ("millrace_learner_age_seconds_total", {"part": "sampling", "process": "box-1"}, 80)):
+        assert found[name, tuple(sorted(labels.items()))] == value, name
+
+
+def test_a_run_that_has_not_begun_is_served_without_what_is_not_known(link: Link) -> None:
+    found = samples(served(link.client))
+    assert found["millrace_up", ()] == 1
+    assert found["millrace_run_status_info", (("status", "not_begun"),)] == 1
+    assert not {"millrace_budget_bound_groups", "millrace_budget_floor_steps"} & {name for name, _ in found}
+
+
+@pytest.mark.parametrize("spoil", ["away", "no stream"])
+def test_where_redis_does_not_answer_it_serves_millrace_up_0_and_recovers(
+        laid: Laid, redis_url: str, spoil: str) -> None:
+    client = redis.Redis.from_url(redis_url, socket_timeout=1, socket_connect_timeout=1)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(RunCollector(client, "test"))
+    if spoil == "away":
+        options = client.connection_pool.connection_kwargs
+        port, options["port"] = options["port"], free_port()        # nobody listens there
+    else:
+        laid.client.rename(laid.keys("rollouts"), "aside")
+        laid.client.set(laid.keys("rollouts"), "by hand")
+    assert samples(generate_latest(registry).decode()) == {("millrace_up", ()): 0.0}
+    if spoil == "away":
+        options["port"] = port
+        client.connection_pool.reset()
+    else:
+        laid.client.rename("aside", laid.keys("rollouts"))
+    assert samples(generate_latest(registry).decode())["millrace_up", ()] == 1.0
+
+
+@pytest.fixture
+def server(laid: Laid, redis_url: str, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The real command on a free port."""
+    port, log = free_port(), tmp_path / "metrics.log"
+    with log.open("wb") as stream:
+        process = subprocess.Popen([sys.executable, "-m", "tools.main", "metrics", "test", "--port", str(port)],
+                                   env={**os.environ, "REDIS_URL": redis_url}, stderr=stream, cwd=ROOT)
+    deadline = time.monotonic() + 60
+    while b"serving" not in log.read_bytes():
+        assert time.monotonic() < deadline, log.read_text()
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{port}/metrics", process
+    process.kill()
+    process.wait()
+
+
+def test_the_command_serves_until_a_signal_and_refuses_a_port_that_is_taken(
+        server: tuple[str, subprocess.Popen[bytes]], redis_url: str, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    url, process = server
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        assert samples(answer.read().decode())["millrace_up", ()] == 1
+    monkeypatch.setenv("REDIS_URL", redis_url)
+    assert main(["test", "--port", url.split(":")[2].split("/")[0]]) == 1
+    assert "--port and --host choose another" in capsys.readouterr().err
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+
+
+def test_the_exporter_reads_the_snapshot_that_top_reads(laid: Laid) -> None:
+    now = snapshot(laid.client, "test")
+    for metric in METRICS:
+        for labels, value in metric.read(now):
+            assert len(labels) == len(metric.labels), metric.name
+            assert value == float(value)

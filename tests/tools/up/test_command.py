@@ -1,0 +1,221 @@
+"""`millrace up` from its Redis to its report, with small programs in place of the roles."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from broker.connection import Link
+from broker.joining import RunState, state_of
+from broker.keys import Keys
+from broker.private_redis import addresses
+from broker.protocol.run_state import explanation
+from tests.support.paths import ROOT
+from tools.runs.folder import read_run
+
+# argv: runs_dir, a learner's script, whose status.json is written by its last words, a generator's, and where Redis is.
+PROGRAM = """
+import sys
+from pathlib import Path
+from config.loading import build_run
+from tools import up
+from tools.up.role_commands import Command
+from tools.up.console import PlainConsole
+from tools.runs.folder import held
+run = build_run([("a test", {"name": "demo", "runs_dir": sys.argv[1], "model": {"path": "tiny"},
+                             "data": {"train": {"type": "procedural"}}, "learner": {"steps": 3},
+                             "broker": {"url": sys.argv[4] or None}})])
+plan = [Command(role="learner", args=("bash", "-c", sys.argv[2]), ends_the_run=True),
+        Command(role="generator-0", args=("bash", "-c", sys.argv[3]))]
+with held(run.folder):
+    outcome = up.perform(run, plan, PlainConsole())
+up.report(run, outcome, 1.0)
+sys.exit(outcome.code)
+"""
+SAYS = """say() {{
+    echo '{{"status": "'$1'", "reason": "'$2'", "version": 3, "steps": 3}}' > {runs}/demo/status.json
+}}
+"""
+
+StartUp = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start_up(runs_dir: Path) -> Iterator[StartUp]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(learner: str, generator: str = "sleep 300 & wait", redis_url: str = "") -> subprocess.Popen[str]:
+        up = subprocess.Popen([sys.executable, "-c", PROGRAM, str(runs_dir), SAYS.format(runs=runs_dir) + learner,
+                               generator, redis_url], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        started.append(up)
+        return up
+
+    yield start
+    for up in started:
+        up.kill()
+        up.wait()
+
+
+def lines_until(up: subprocess.Popen[str], wanted: str) -> list[str]:
+    assert up.stdout is not None
+    lines = []
+    for line in up.stdout:
+        lines.append(line)
+        if wanted in line:
+            return lines
+    raise AssertionError(f"{wanted!r} never came: {lines}")
+
+
+def living(pids: list[int]) -> list[int]:
+    found = []
+    for pid in pids:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                found.append(pid)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def test_a_run_ends_with_its_learner_and_a_report(start_up: StartUp) -> None:
+    up = start_up("echo reached $REDIS_URL; say finished; exit 0")
+    output, _ = up.communicate(timeout=30)
+    assert up.returncode == 0
+    url = re.search(r"reached (\S+)", output)
+    assert url
+    assert "run demo: finished after 3 of 3 steps" in output
+    with redis.Redis.from_url(url[1]) as client, pytest.raises(redis.ConnectionError):
+        client.ping()
+
+
+def test_a_failed_learner_is_quoted_and_its_code_passed_on(start_up: StartUp) -> None:
+    output, _ = (up := start_up("say failed disk_full; echo the last words; exit 1")).communicate(timeout=30)
+    assert up.returncode == 1
+    assert "reason     disk_full" in output
+    assert re.search(r"The end of .*learner\.log:\n  the last words", output)
+
+
+# argv: runs_dir. A learner that begins, and says why it was stopped.
+LEARNER = """
+import os, sys
+from broker.connection import Link
+from broker.keys import Keys
+from broker.protocol.run_owner import Ownership
+from broker.processes import stop_on_signals
+from config.loading import build_run
+from learner.journal.writer import Journal
+from learner.status import Status
+run = build_run([("a test", {"name": "demo", "runs_dir": sys.argv[1], "model": {"path": "tiny"},
+                             "data": {"train": {"type": "procedural"}}})])
+stop = stop_on_signals()
+link, keys = Link(os.environ["REDIS_URL"], outage_s=5.0), Keys("demo")
+ownership = Ownership(link, keys)
+Journal(run.folder / "journal", ownership.claim(0), run="demo").close()
+status = Status(run, link, keys, ownership)
+status.begin(1)
+(run.folder / "begun").touch()
+stop.wait()
+status.end("stopped", "a signal asked for it", 2)
+"""
+
+
+@pytest.mark.parametrize(("program", "version"), [
+    (LEARNER, 2),                                           # hears it, and says it
+    (f"{LEARNER.partition('stop.wait')[0]}os.kill(os.getpid(), 9)", 1),       # is being started again
+    ("import sys, pathlib; pathlib.Path(sys.argv[1], 'demo', 'begun').touch(); input()", 0),    # knows no signal yet
+])
+def test_a_run_that_another_role_ends_has_that_for_its_reason(
+        program: str, version: int, start_up: StartUp, runs_dir: Path, link: Link) -> None:
+    learner = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(program)} {runs_dir} < <(sleep 60)"
+    generator = f"until [ -e {runs_dir}/demo/begun ]; do sleep 0.05; done; echo no GPU here; echo bye; exit 2"
+    output, _ = (up := start_up(learner, generator, link.url)).communicate(timeout=30)
+    reason = "generator-0 ended with code 2: another start would change nothing; its last lines: no GPU here | bye"
+    assert up.returncode == 1
+    assert f"reason     {reason}\n" in output
+    found = read_run(runs_dir / "demo")
+    assert (found.status, found.reason, found.version) == ("failed", reason, version)
+    assert state_of(link, Keys("demo")) == RunState("failed", reason)
+    assert explanation(link, Keys("demo")) == "", "not the reason of the next signal"
+
+
+def test_a_sigterm_lets_the_learner_finish(start_up: StartUp, runs_dir: Path) -> None:
+    up = start_up("trap 'sleep 0.3; say stopped; exit 0' TERM; echo training; while :; do sleep 0.02; done")
+    lines_until(up, "training")
+    up.send_signal(signal.SIGTERM)
+    assert up.wait(timeout=20) == 0
+    assert read_run(runs_dir / "demo").status == "stopped"
+
+
+def test_a_signal_ends_the_wait_for_a_redis_that_does_not_answer(start_up: StartUp) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(20)
+        up = start_up("exit 0", redis_url=f"redis://127.0.0.1:{silent.getsockname()[1]}")
+        silent.accept()[0].close()                      # it has begun to ask
+        up.send_signal(signal.SIGTERM)
+        silent.close()
+        assert up.wait(timeout=10) not in {0, -signal.SIGTERM}
+
+
+def test_a_second_signal_ends_everything_now(start_up: StartUp, runs_dir: Path) -> None:
+    up = start_up("trap 'echo finishing' TERM; echo training $$; while :; do sleep 0.02; done")
+    pids = [int(lines_until(up, "training")[-1].split()[-1]), redis_pid(runs_dir)]
+    up.send_signal(signal.SIGINT)
+    lines_until(up, "finishing")
+    up.send_signal(signal.SIGINT)
+    assert up.wait(timeout=10) == 130
+    deadline = time.monotonic() + 10
+    while living(pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not living(pids)
+
+
+def redis_pid(runs_dir: Path) -> int:
+    known = addresses.read(runs_dir / "demo")
+    assert known
+    with redis.Redis.from_url(known.url) as client:
+        return int(client.info("server")["process_id"])
+
+
+def test_a_redis_that_dies_comes_back_where_it_was_with_its_data(start_up: StartUp, runs_dir: Path) -> None:
+    up = start_up("echo training; trap 'exit 0' TERM; while :; do sleep 0.02; done")
+    lines_until(up, "training")
+    known = addresses.read(runs_dir / "demo")
+    assert known
+    with redis.Redis.from_url(known.url) as client:
+        client.set("key", "here")
+        time.sleep(1.5)                                 # everysec
+    pid = redis_pid(runs_dir)
+    os.kill(pid, signal.SIGKILL)
+    lines_until(up, "redis died")
+    lines_until(up, "redis started")
+    again = addresses.read(runs_dir / "demo")
+    assert again
+    assert again.url == known.url
+    assert redis_pid(runs_dir) != pid
+    with redis.Redis.from_url(known.url) as client:
+        assert client.get("key") == b"here"
+    up.send_signal(signal.SIGTERM)
+    assert up.wait(timeout=20) == 0
+
+
+def test_a_kill_9_of_up_leaves_nothing(start_up: StartUp, runs_dir: Path) -> None:
+    up = start_up("sleep 300 & echo training $$ $!; wait")
+    pids = [int(word) for word in lines_until(up, "training")[-1].split()[-2:]]
+    pids.append(redis_pid(runs_dir))
+    assert living(pids) == pids
+    up.kill()
+    deadline = time.monotonic() + 10
+    while living(pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not living(pids)

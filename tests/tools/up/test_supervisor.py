@@ -1,0 +1,232 @@
+"""The supervisor with real, small processes in place of the roles."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+from tools.up.role_commands import Command
+from tools.up.supervisor import Outcome, Restarts, Supervisor
+
+QUICK = Restarts(most=2, window_s=60.0, first_pause_s=0.05)
+WORKER = "echo up; trap 'echo asked; exit 0' TERM; while :; do sleep 0.02; done"
+
+
+def command(role: str, script: str) -> Command:
+    return Command(role=role, args=("bash", "-c", script), ends_the_run=role == "learner")
+
+
+class Watched:
+    """A supervisor whose lines are kept."""
+
+    def __init__(self, folder: Path, *commands: Command, on_tick: Callable[[], None] = lambda: None) -> None:
+        self.lines: list[tuple[str, str]] = []
+        self.deaths: list[tuple[str, int, str]] = []
+        self.stop = threading.Event()
+        self.supervisor = Supervisor(commands, environment={"REDIS_URL": "redis://here"}, logs=folder / "logs",
+                                     on_line=self._line, on_tick=on_tick, restarts=QUICK, grace_s=2.0,
+                                     on_death=lambda *death: self.deaths.append(death))
+
+    def _line(self, role: str, text: str) -> None:
+        self.lines.append((role, text))
+
+    def run(self) -> Outcome:
+        return self.supervisor.run(self.stop)
+
+
+def living(pids: list[int]) -> list[int]:
+    """Those of `pids` whose process still does something: a zombie does not."""
+    found = []
+    for pid in pids:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                found.append(pid)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 5.0) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.mark.parametrize(("script", "outcome"), [
+    ("exit 0", Outcome(code=0, reason="")),
+    ("exit 3", Outcome(code=3, reason="learner ended with code 3", failed_role="learner")),
+    ("kill -TERM $$", Outcome(code=143, reason="learner was killed by SIGTERM", failed_role="learner")),
+    ("exit 143", Outcome(code=143, reason="learner ended with code 143", failed_role="learner")),
+])
+def test_the_learners_end_is_the_runs_end(script: str, outcome: Outcome, tmp_path: Path) -> None:
+    watched = Watched(tmp_path, command("learner", f"sleep 0.3; {script}"), command("generator-0", WORKER))
+    assert watched.run() == outcome
+    assert ("generator-0", "asked") in watched.lines
+    assert watched.supervisor.running == 0
+
+
+def test_a_process_that_died_is_started_again_and_its_log_goes_on(tmp_path: Path) -> None:
+    once = f"[ -e {tmp_path}/once ] && {{ {WORKER}; }}; touch {tmp_path}/once; echo dying; exit 1"
+    waiting = f"until grep -q up {tmp_path}/logs/scorers-0.log; do sleep 0.05; done"
+    watched = Watched(tmp_path, command("learner", waiting), command("scorers-0", once))
+    assert watched.run() == Outcome(code=0, reason="")
+    assert (tmp_path / "logs" / "scorers-0.log").read_text().split() == ["dying", "up", "asked"]
+
+
+def test_a_learner_that_was_killed_is_started_again(tmp_path: Path) -> None:
+    once = f"[ -e {tmp_path}/once ] && {{ echo going on; exit 0; }}; touch {tmp_path}/once; kill -9 $$"
+    watched = Watched(tmp_path, command("learner", once), command("generator-0", WORKER))
+    assert watched.run() == Outcome(code=0, reason="")
+    assert [text for role, text in watched.lines if role == "learner"] == ["going on"]
+    assert [(role, how) for role, _, how in watched.deaths] == [
+        ("learner", "was killed by SIGKILL (by the kernel, if memory ran out)")]
+
+
+def test_a_start_after_a_kill_has_words_of_its_own(tmp_path: Path) -> None:
+    """A learner that is to begin anew goes on with what it has itself begun."""
+    once = f'[ -e {tmp_path}/once ] && {{ echo "$0"; exit 0; }}; touch {tmp_path}/once; kill -9 $$'
+    watched = Watched(tmp_path, replace(command("learner", once), again=("learner.resume=auto",)))
+    assert watched.run() == Outcome(code=0, reason="")
+    assert [text for role, text in watched.lines if role == "learner"] == ["learner.resume=auto"]
+
+
+def test_a_learner_of_several_ranks_says_by_its_code_that_one_was_killed(tmp_path: Path) -> None:
+    once = f"[ -e {tmp_path}/once ] && exit 0; touch {tmp_path}/once; exit 137"
+    assert Watched(tmp_path, command("learner", once)).run() == Outcome(code=0, reason="")
+    assert (tmp_path / "once").exists()
+
+
+def test_a_learner_that_keeps_being_killed_ends_the_run(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, command("learner", "echo big; kill -9 $$"))
+    assert watched.run() == Outcome(code=1, failed_role="learner", reason=(
+        "learner was killed by SIGKILL (by the kernel, if memory ran out) 3 times within 60 s"))
+
+
+def test_deaths_that_were_meant_count_against_no_limit(tmp_path: Path) -> None:
+    def kill() -> None:
+        if (pid := watched.supervisor.pids().get("generator-0")) and len(watched.deaths) < 4:
+            watched.supervisor.forgive("generator-0")
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    waiting = f"until grep -q up {tmp_path}/logs/generator-0.log; do sleep 0.05; done"
+    watched = Watched(tmp_path, command("learner", waiting), command("generator-0", f"sleep 0.4; {WORKER}"),
+                      on_tick=kill)
+    assert watched.run() == Outcome(code=0, reason="")
+    assert [role for role, _, _ in watched.deaths] == ["generator-0"] * 4, "two would have been too many"
+
+
+def test_a_process_that_keeps_dying_ends_the_run_and_the_learner_may_finish(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, command("learner", WORKER), command("generator-0", "echo no GPU; exit 1"))
+    assert watched.run() == Outcome(code=1, failed_role="generator-0",
+                                    reason="generator-0 ended with code 1 3 times within 60 s")
+    assert [line for line in watched.lines if line[0] == "generator-0"] == [("generator-0", "no GPU")] * 3
+    assert ("learner", "asked") in watched.lines
+
+
+def test_bad_config_ends_the_run_at_once(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, command("learner", WORKER), command("scorers-0", "echo no module; exit 2"))
+    assert watched.run() == Outcome(code=1, failed_role="scorers-0", reason=(
+        "scorers-0 ended with code 2: another start would change nothing"))
+    assert [text for role, text in watched.lines if role == "scorers-0"] == ["no module"]
+
+
+def test_a_process_that_was_sent_home_stays_away(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, command("learner", "sleep 0.6"), command("generator-0", "echo once; exit 0"))
+    assert watched.run().code == 0
+    assert watched.lines == [("generator-0", "once")]
+
+
+def test_a_stop_lets_the_learner_finish_before_the_others_are_asked(tmp_path: Path) -> None:
+    finish = f"sleep 0.3; kill -0 $(cat {tmp_path}/pid) && echo committed; exit 0"
+    watched = Watched(tmp_path, command("learner", f"trap '{finish}' TERM; while :; do sleep 0.02; done"),
+                      command("generator-0", f"echo $$ > {tmp_path}/pid; {WORKER}"))
+    timer = threading.Timer(0.5, watched.stop.set)
+    timer.start()
+    assert watched.run() == Outcome(code=0, reason="")
+    assert ("learner", "committed") in watched.lines           # the generator was still there
+
+
+def test_one_that_will_not_end_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+    stubborn = f"trap '' TERM; sleep 300 & echo $! $$ > {tmp_path}/pids; while :; do sleep 0.02; done"
+    watched = Watched(tmp_path, command("learner", f"until [ -s {tmp_path}/pids ]; do sleep 0.05; done"),
+                      command("generator-0", stubborn))
+    assert watched.run().code == 0
+    assert wait_until(lambda: not living([int(pid) for pid in (tmp_path / "pids").read_text().split()]))
+
+
+def test_what_a_tick_raises_ends_every_process(tmp_path: Path) -> None:
+    def fail() -> None:
+        if watched.lines:
+            raise RuntimeError("redis is gone")
+
+    watched = Watched(tmp_path, command("learner", WORKER), on_tick=fail)
+    with pytest.raises(RuntimeError, match="redis is gone"):
+        watched.run()
+    assert watched.supervisor.running == 0
+
+
+def test_children_see_where_redis_is_and_their_gpus(tmp_path: Path) -> None:
+    shows = Command(role="learner", args=("bash", "-c", "echo $REDIS_URL $CUDA_VISIBLE_DEVICES"), gpus=(2, 3),
+                    ends_the_run=True)
+    watched = Watched(tmp_path, shows)
+    watched.run()
+    assert watched.lines == [("learner", "redis://here 2,3")]
+
+
+PROGRAM = """
+import sys, threading
+from pathlib import Path
+from tools.up.role_commands import Command
+from tools.up.supervisor import Supervisor
+script = "sleep 300 & sleep 300 & echo $$ $!; wait"        # two grandchildren that know nothing of their parents
+commands = [Command(role=role, args=("bash", "-c", script), ends_the_run=role == "learner")
+            for role in ("learner", "generator-0", "scorers-0")]
+Supervisor(commands, environment={}, logs=Path(sys.argv[1]),
+           on_line=lambda role, text: print(text, flush=True)).run(threading.Event())
+"""
+
+
+def test_a_kill_9_takes_children_and_grandchildren_along(tmp_path: Path) -> None:
+    up = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert up.stdout is not None
+    pids = [int(pid) for _ in range(3) for pid in up.stdout.readline().split()]
+    assert len(living(pids)) == 6
+    groups = {os.getpgid(pid) for pid in pids}
+    everyone = members(groups)
+    assert len(everyone) == 9                           # of each role a shell and its two sleeps
+    up.kill()
+    up.wait()
+    assert wait_until(lambda: not living(everyone))
+
+
+def members(groups: set[int]) -> list[int]:
+    """Every process of these groups."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(path.read_text().rpartition(")")[2].split()[2]) in groups:
+                found.append(int(path.parent.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def test_a_learner_that_is_stopped_before_it_can_commit_has_not_failed(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, command("learner", "echo up; sleep 300"))
+    threading.Timer(0.3, watched.stop.set).start()
+    assert watched.run() == Outcome(code=143, reason="stopped")

@@ -1,0 +1,1 @@
+"""`millrace audit`: what became of every group that was ever issued."""

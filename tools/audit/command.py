@@ -1,0 +1,169 @@
+"""`millrace audit RUN`: what became of every group that was ever issued, and the proof that none is lost or doubled.
+
+In: the run's journal on disk, and its keys in Redis. Out: a table, or one JSON object. Reads only, and may be asked of
+a run that is going on. What seems lost, or was read while Redis went back, is looked at again before it is said. Exit
+code 0 means that nothing is lost or doubled and the journal is as it was written; else it is 1, also where Redis knows
+nothing of the run, so that nothing can be proved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from broker.connection import Link
+from broker.errors import Permanent, PipelineError
+from broker.joining import FINISHED
+from broker.keys import Keys
+from broker.private_redis import server
+from config.logs import mask
+from config.run import RESERVED_NAMES
+from config.run_names import run_name
+from learner.journal.ledger import Ledger, read_ledger
+from learner.status import read_status
+from tools.audit.notes import read_notes
+from tools.audit.payloads import Payloads, check_payloads, covered_by_checkpoints
+from tools.audit.sums import Audit, Look, compare, named
+from tools.audit.view import look, read_cursor, server_of
+
+LOOKS = 3                   # at what seems lost, before it is said
+PAUSE_S = 0.5               # between two looks, for what was on its way to arrive
+OUTAGE_S = 10.0
+SHOWN = 10                  # lines of one kind
+
+
+class NoJournal(Permanent):
+    """There is no ledger to compare with."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the audit of a run. 0: clean; 1: not, or it could not be read."""
+    parser = argparse.ArgumentParser(
+        prog="millrace audit", description="Account for every group of a run: issued = trained + dropped + dead + in "
+        "flight, with nothing lost and nothing twice. Right on a run that is going on.",
+        epilog="Exit code: 0 nothing is lost, nothing twice, and the journal is whole; 1 otherwise.")
+    parser.add_argument("run", type=run_name, help="the run's name")
+    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="folder of the runs")
+    parser.add_argument("--quick", action="store_true", help="do not read the payloads of the steps")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    args = parser.parse_args(argv)
+    if args.run in RESERVED_NAMES:
+        parser.error(f"{args.run} is the reward server's: its requests end with their answers, and no ledger is kept")
+    try:
+        with server.ensure_readable(args.run, args.runs_dir) as url, \
+                closing(Link(url, outage_s=OUTAGE_S, key="")) as link:
+            result = audit(link, Keys(args.run), server.folder_of(args.run, args.runs_dir) / "journal",
+                           is_quick=args.quick)
+    except PipelineError as error:
+        sys.stderr.write(f"millrace audit: {mask(str(error))}\n")
+        return 1
+    sys.stdout.write(json.dumps(asdict(result)) + "\n" if args.json else as_text(args.run, result))
+    return 0 if result.is_clean else 1
+
+
+def audit(link: Link, keys: Keys, folder: Path, *, is_quick: bool = False) -> Audit:
+    """Compare what `keys` holds with the journal in `folder`.
+
+    Args:
+        is_quick: leave the steps' payloads unread; everything else is as without.
+    Raises:
+        NoJournal: there is no such folder; without this, every group would seem lost.
+    """
+    if not folder.is_dir():
+        raise NoJournal(f"no journal in {folder}: give --runs-dir, the folder that the run's own folder is in")
+    looks: list[Look] = []
+    while True:
+        result, ledger = _look_once(link, keys, folder)
+        looks.append(Look(lost=result.lost, twice=result.twice, went_back=result.went_back))
+        if result.is_settled or len(looks) == LOOKS:
+            break
+        time.sleep(PAUSE_S)
+    return replace(result, looks=tuple(looks) if len(looks) > 1 else (), notes=tuple(read_notes(folder)),
+                   payloads=None if is_quick else _check(folder, ledger))
+
+
+def as_text(name: str, result: Audit) -> str:
+    """The audit for people."""
+    lines = [f"run {name}",
+             f"  issued     {result.issued:8}{_by({'begun anew after their death': result.retried})}",
+             f"  trained    {result.trained:8}",
+             f"  dropped    {result.dropped:8}{_by(result.dropped_by_reason)}",
+             f"  dead       {result.dead:8}{_by(result.dead_by_reason)}",
+             f"  in flight  {result.in_flight:8}{_by(result.in_flight_by_stream)}",
+             f"  lost       {result.lost:8}   {named(result.lost_ids)}".rstrip(),
+             f"  twice      {result.twice:8}   {named(result.twice_ids)}".rstrip()]
+    lines += _first([f"    {group_id}: {how}" for group_id, how in result.lost_how.items()])
+    lines += _beside(result)
+    lines += _first([f"  journal: {problem}" for problem in result.problems])
+    if result.payloads is not None:
+        lines.append(f"  payloads   {result.payloads.whole:8}   whole"
+                     + (f", and {result.payloads.removed} removed by retention" if result.payloads.removed else ""))
+        lines += _first([f"  journal: {line}" for line in result.payloads.damaged])
+    return "\n".join([*lines, _verdict(name, result)]) + "\n"
+
+
+def _look_once(link: Link, keys: Keys, folder: Path) -> tuple[Audit, Ledger]:
+    is_finished = read_status(folder.parent).get("status") == FINISHED
+    view = look(link, keys)
+    ledger = read_ledger(folder, strict=False)
+    after = read_cursor(link, keys)
+    went_back = after.seq < view.cursor.seq or server_of(link) != view.server
+    result = compare(view, ledger, after, went_back=went_back, is_finished=is_finished)
+    is_known = view.cursor.is_there or after.is_there or link(lambda client: client.hexists(keys("run"), "fence"))
+    return result if is_known else replace(result, is_empty=True), ledger
+
+
+def _check(folder: Path, ledger: Ledger) -> Payloads:
+    return check_payloads(folder, ledger.steps,
+                          covered=lambda: covered_by_checkpoints(folder.parent / "checkpoints", ledger))
+
+
+def _beside(result: Audit) -> Iterator[str]:
+    """What is no part of the sums."""
+    held_out = result.evaluation
+    if held_out.issued:
+        yield (f"  evaluation {held_out.issued:8}"
+               + _by({"recorded": held_out.recorded, "of them dead": held_out.dead,
+                      "given up": held_out.given_up, "in flight": held_out.in_flight,
+                      "in no stream": held_out.missing}))
+    if result.tokens_by_reason:
+        yield (f"  tokens thrown away: {sum(result.tokens_by_reason.values())}"
+               f"{_by(result.tokens_by_reason)}")
+    if result.asked_again:
+        yield f"  dead groups that an operator wants again: {result.asked_again}"
+    if result.foreign:
+        yield f"  foreign entries, with the dead: {result.foreign}"
+    for note in result.notes[-SHOWN:]:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(note.get("at", 0))))
+        yield f"  {note.get('note', 'note')} by {note.get('by', '?')}, {when}: {note.get('count', '?')} letters"
+    if len(result.looks) > 1:
+        yield "  looks: " + "; ".join(f"lost {one.lost}, twice {one.twice}{', went back' if one.went_back else ''}"
+                                      for one in result.looks)
+    if result.went_back:
+        yield "  Redis went back or was started anew during the look: ask again"
+    yield from (f"  note: {remark}" for remark in result.remarks)
+
+
+def _verdict(name: str, result: Audit) -> str:
+    if result.is_clean:
+        return "nothing lost, nothing twice"
+    wrong = [*(["groups are lost"] if result.lost else []), *(["groups are doubled"] if result.twice else []),
+             *(["the ledger is damaged"] if result.problems else []),
+             *(["payloads are damaged"] if result.payloads and result.payloads.damaged else [])]
+    return f"NOT CLEAN: {', '.join(wrong)}" if wrong else f"not proved: this Redis knows nothing of run {name}"
+
+
+def _by(counts: Mapping[str, int]) -> str:
+    some = [f"{count} {what}" for what, count in counts.items() if count]
+    return f"   {', '.join(some)}" if some else ""
+
+
+def _first(lines: Sequence[str]) -> list[str]:
+    more = len(lines) - SHOWN
+    return [*lines[:SHOWN], *([f"    and {more} more"] if more > 0 else [])]

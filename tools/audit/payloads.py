@@ -1,0 +1,105 @@
+"""Whether what every step trained on is still on disk as it was written: the audit's look at the journal's payloads.
+
+In: the step records of a ledger. Out: how many payloads are whole, how many retention has removed, and a line for each
+that is damaged or missing. Reads each file once, in order, a little at a time; decodes nothing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import yaml
+
+from config.learner import CheckpointConfig
+from learner.journal.ledger import Ledger
+from learner.training.checkpoint import version_of, what_is_wrong
+
+CHUNK_BYTES = 1 << 20
+LOOKS = 5                   # at checkpoints that a running learner replaces
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payloads:
+    """What became of the steps' payloads."""
+
+    whole: int                  # their checksums are right
+    removed: int                # by retention: a checkpoint covers those steps
+    damaged: tuple[str, ...]    # a line for each that is damaged, or missing though recovery needs it
+
+
+def check_payloads(folder: Path, steps: Iterable[Mapping[str, Any]], *, covered: Callable[[], int]) -> Payloads:
+    """Compare every payload with the length and checksum in its step's record.
+
+    Args:
+        folder: the journal.
+        steps: records with `step`, `file`, `offset`, `length` and `crc32`.
+        covered: steps below what it answers are in a checkpoint: only their payloads may have been removed. Asked once
+            a file is found to be gone, since a learner that runs removes files behind its newest checkpoints.
+    """
+    by_file: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for record in steps:
+        by_file[record["file"]].append(record)
+    whole = removed = 0
+    damaged: list[str] = []
+    for name, records in sorted(by_file.items()):
+        try:
+            with (folder / name).open("rb") as stream:
+                bad = [record["step"] for record in sorted(records, key=lambda record: int(record["offset"]))
+                       if not _is_whole(stream, record)]
+        except FileNotFoundError:
+            oldest = covered()
+            needed = [record["step"] for record in records if record["step"] >= oldest]
+            removed += len(records) - len(needed)
+            damaged += [f"step {step}: {name} is gone, and no checkpoint covers that step" for step in needed]
+        except OSError as error:
+            damaged += [f"step {record['step']}: {name} can't be read: {error.strerror}" for record in records]
+        else:
+            whole += len(records) - len(bad)
+            damaged += [f"step {step}: its payload in {name} is damaged" for step in bad]
+    return Payloads(whole=whole, removed=removed, damaged=tuple(damaged))
+
+
+def covered_by_checkpoints(folder: Path, ledger: Ledger) -> int:
+    """Steps below which recovery needs no payload, as the learner counts them: those of the oldest kept checkpoint.
+
+    0 where fewer are there than the run keeps: the run's beginning stands in for a broken one then, and from there
+    every payload is needed. Of lives that kept different numbers the smallest counts, since any of them may have
+    removed what is gone.
+    """
+    keep = min({_keep_of(config) for config in {life.get("config") for life in ledger.lives}},
+               default=CheckpointConfig().keep)
+    for _ in range(LOOKS):
+        there = _checkpoints(folder)
+        whole = [version_of(path) for path in there if what_is_wrong(path, sizes_only=True) is None]
+        if len(whole) >= keep:
+            return min(whole)
+        if _checkpoints(folder) == there:           # else one of them was replaced while we looked
+            break
+    return 0
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("step-*") if path.name.removeprefix("step-").isdigit())
+
+
+def _keep_of(config: str | None) -> int:
+    """`learner.checkpoint.keep` of a life, from its configuration in YAML."""
+    section = yaml.safe_load(config or "") or {}
+    return int(section.get("learner", {}).get("checkpoint", {}).get("keep", CheckpointConfig().keep))
+
+
+def _is_whole(stream: BinaryIO, record: Mapping[str, Any]) -> bool:
+    stream.seek(record["offset"])
+    left, checksum = int(record["length"]), 0
+    while left:
+        chunk = stream.read(min(left, CHUNK_BYTES))
+        if not chunk:
+            return False
+        checksum = zlib.crc32(chunk, checksum)
+        left -= len(chunk)
+    return checksum == int(record["crc32"])

@@ -1,0 +1,209 @@
+"""What `millrace chaos` does to a run, one disturbance after the other, by the dice of a seed.
+
+In: `Orders`, and a `Sight` of the run. Out: signals to its processes, a killed or restarted Redis, cut connections, and
+a `Record` of what hit. Called at every tick of the supervisor, in the main thread, which starts again whatever was
+killed. It never waits: a process that was stopped is continued at a later tick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import redis
+
+from tools.chaos.returns import Returns
+from tools.chaos.targets import DISPATCHER, GENERATOR, LEARNER, POOL, REDIS, SCORER, Sight, Victim
+from tools.up.redis_keeper import RedisKeeper
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.25
+KILL, KILL_TREE, STOP, RESTART, CUT = "kill", "kill_tree", "stop", "restart", "cut"
+KILLS = (KILL, KILL_TREE)
+STOP_LEASES = (1.2, 2.0)        # leases that a stopped process stays stopped, from and to
+
+# How often each disturbance comes, beside the others.
+WEIGHTS: Mapping[tuple[str, str], float] = {
+    **{(KILL, role): 2.0 for role in (GENERATOR, DISPATCHER, SCORER, LEARNER)},
+    **{(KILL_TREE, role): 1.0 for role in (GENERATOR, SCORER, LEARNER)},
+    (KILL, POOL): 1.0, (KILL_TREE, POOL): 1.0,
+    **{(STOP, role): 0.5 for role in (GENERATOR, DISPATCHER, SCORER, LEARNER)},
+    (KILL, REDIS): 2.0, (RESTART, REDIS): 1.0, (CUT, REDIS): 1.0,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """What is to be done."""
+
+    seconds: float                              # then nothing more is disturbed, and the run is drained
+    every_s: float = 10.0                       # between two disturbances
+    seed: int = 0
+    quota: Mapping[str, int] | None = None      # so many kills of each of these roles, and nothing else: after the
+                                                # first step, each once all are back, at random up to `every_s` later
+    turns: Sequence[str] = ()                   # these roles are killed in turns, over and over, and nothing else
+    redis_away_s: float = 0.0                   # after each of its kills
+
+
+@dataclass(slots=True)
+class Record:
+    """What hit somebody."""
+
+    kills: Counter[str] = field(default_factory=Counter)            # by role, with -9
+    disturbances: Counter[str] = field(default_factory=Counter)     # by what was done and to whom
+
+
+class Monkey:
+    """Disturbs one run.
+
+    Args:
+        look: at the run; see `tools.chaos.targets.Targets`.
+        forgive: told which of the supervisor's children is going to be killed; see `Supervisor.forgive`.
+        keeper: of the run's Redis. An external one is left alone: it may be others' too.
+        client: of that Redis, with short time limits.
+        lease_s: of the run's work; a process is stopped for longer.
+        on_back: told (role, seconds) whenever one who was killed is back.
+    """
+
+    def __init__(self, orders: Orders, *, look: Callable[[], Sight], forgive: Callable[[str], None],
+                 keeper: RedisKeeper, client: redis.Redis, lease_s: float,
+                 on_back: Callable[[str, float], None] = lambda _role, _seconds: None) -> None:
+        self.orders = orders
+        self.record = Record()
+        self.returns = Returns(on_back)
+        self._look = look
+        self._forgive = forgive
+        self._keeper = keeper
+        self._client = client
+        self._lease_s = lease_s
+        self._chance = random.Random(orders.seed)       # noqa: S311 - no secret
+        self._stopped: tuple[Victim, float] | None = None       # and when it goes on, monotonic seconds
+        self._looked = 0.0
+        self._pause_s = self._draw_pause()
+        self._next = time.monotonic() + self._pause_s
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the quota is fulfilled and everybody is back."""
+        quota = self.orders.quota
+        return quota is not None and not any(map(self._is_wanted, quota)) and not any(map(self.returns.is_missing,
+                                                                                          quota))
+
+    def tick(self, *, may_disturb: bool) -> None:
+        """Look; continue who was stopped long enough; disturb somebody if it is time and allowed."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_EVERY_S:
+            return
+        self._looked = now
+        sight = self._look()
+        self.returns.look(sight)
+        if self._stopped is not None and (now >= self._stopped[1] or not may_disturb):
+            self.let_go()
+        if may_disturb and now >= self._next and self._may_begin(sight) and self._disturb(sight):
+            self._pause_s = self._draw_pause()
+            self._next = time.monotonic() + self._pause_s
+
+    def let_go(self) -> None:
+        """Continue a process that was stopped."""
+        if self._stopped is not None:
+            victim, _ = self._stopped
+            self._stopped = None
+            log.warning("chaos continue role=%s pid=%d", victim.role, victim.pid)
+            victim.send(signal.SIGCONT)
+
+    def _draw_pause(self) -> float:
+        return self.orders.every_s if self.orders.quota is None else self._chance.uniform(0, self.orders.every_s)
+
+    def _may_begin(self, sight: Sight) -> bool:
+        """With a quota, one thing is done after the other, and the pause begins when the last victim is back."""
+        quota = self.orders.quota
+        if quota is not None and (sight.version < 1 or any(map(self.returns.is_missing, quota))):
+            self._next = time.monotonic() + self._pause_s
+            return False
+        return True
+
+    def _is_wanted(self, role: str) -> bool:
+        quota, turns = self.orders.quota, self.orders.turns
+        return (quota is None or self.record.kills[role] < quota.get(role, 0)) and \
+            (not turns or turns[self.record.kills.total() % len(turns)] == role)
+
+    def _disturb(self, sight: Sight) -> bool:
+        """Do one thing at random, of those that are possible now, what was never done first. False: it hit nobody."""
+        possible = [what for what in WEIGHTS if self._is_possible(*what, sight)]
+        if not possible:
+            return False
+        possible = [what for what in possible if not self.record.disturbances[" ".join(what)]] or possible
+        kind, role = self._chance.choices(possible, [WEIGHTS[what] for what in possible])[0]
+        if role == REDIS:
+            hit = self._disturb_redis(kind, sight)
+        else:
+            hit = self._disturb_process(kind, self._chance.choice(sight.of(role)), sight)
+        if hit:
+            self.record.disturbances[f"{kind} {role}"] += 1
+            if kind in KILLS:
+                self.record.kills[role] += 1
+        return hit
+
+    def _is_possible(self, kind: str, role: str, sight: Sight) -> bool:
+        if (self.orders.quota is not None or self.orders.turns) and (kind not in KILLS or not self._is_wanted(role)):
+            return False
+        if role == REDIS:
+            return self._keeper.is_private and sight.redis_answers
+        if role == LEARNER and kind in KILLS and not self.returns.learner_has_stepped(sight):
+            return False
+        return bool(sight.of(role)) and (kind != STOP or self._stopped is None)
+
+    def _disturb_process(self, kind: str, victim: Victim, sight: Sight) -> bool:
+        if kind == STOP:
+            seconds = self._lease_s * self._chance.uniform(*STOP_LEASES)
+            log.warning("chaos stop role=%s pid=%d seconds=%.1f", victim.role, victim.pid, seconds)
+            if not victim.send(signal.SIGSTOP):
+                return False
+            self._stopped = victim, time.monotonic() + seconds
+            return True
+        if kind == KILL and victim.role == LEARNER:             # any of its ranks takes the others along
+            victim = replace(victim, pid=self._chance.choice((victim.pid, *victim.tree)), tree=())
+        log.warning("chaos %s role=%s pid=%d below=%d", kind, victim.role, victim.pid, len(victim.tree))
+        if victim.role in (GENERATOR, LEARNER, POOL):           # the others are the pool's to start again
+            self._forgive(victim.child)
+        if not victim.send(signal.SIGKILL, to_tree=kind == KILL_TREE):
+            return False
+        self.returns.killed(victim.role, sight)
+        return True
+
+    def _disturb_redis(self, kind: str, sight: Sight) -> bool:
+        log.warning("chaos %s role=redis", kind)
+        try:
+            if kind == CUT:
+                cut: Any = self._client.client_kill_filter(_type="normal")
+                return bool(cut)
+            pid = int(self._client.info("server")["process_id"])
+            self._keeper.forgive(self.orders.redis_away_s)
+            if kind == KILL:
+                os.kill(pid, signal.SIGKILL)
+        except (redis.RedisError, ProcessLookupError):
+            return False
+        if kind == RESTART and not self._shut_down():
+            log.error("chaos redis refused to be shut down; its log says why")
+            return False
+        self.returns.killed(REDIS, sight)
+        return True
+
+    def _shut_down(self) -> bool:
+        """End Redis in peace. False: it still answers."""
+        with contextlib.suppress(redis.RedisError):
+            self._client.shutdown()
+        try:
+            self._client.ping()
+        except redis.RedisError:
+            return True
+        return False

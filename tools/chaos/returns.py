@@ -1,0 +1,94 @@
+"""How long a role takes to be back after `millrace chaos` has killed it.
+
+In: each kill, and a `Sight` of the run several times a second. Out: seconds by role. A generator, a dispatcher or a
+scorer is back when a new heartbeat is there that says more than that it starts; the pool of scorers when both of its
+kinds are; the learner when it announces weights; Redis when it answers.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tools.chaos.targets import DISPATCHER, LEARNER, POOL, REDIS, SCORER, Sight
+
+WANTS = {POOL: (DISPATCHER, SCORER)}        # whose heartbeats tell; of other roles their own
+
+
+@dataclass(slots=True)
+class _Missing:
+    role: str
+    since: float                    # monotonic seconds
+    killed_ms: int                  # Unix milliseconds
+    before: frozenset[str]          # heartbeats that were starting already: none of them is its return
+    wants: set[str]
+
+
+class Returns:
+    """Who was killed and is not back, and how long the others took.
+
+    Args:
+        on_back: told (role, seconds) of every return.
+    """
+
+    def __init__(self, on_back: Callable[[str, float], None] = lambda _role, _seconds: None) -> None:
+        self.seconds: dict[str, list[float]] = {}
+        self._on_back = on_back
+        self._missing: list[_Missing] = []
+        self._known: set[str] = set()           # heartbeats that were seen at work
+        self._learner_since: int | None = None  # version that the learner's present life began with
+
+    def is_missing(self, role: str) -> bool:
+        """Whether one of `role` was killed and is not back."""
+        return any(each.role == role for each in self._missing)
+
+    @property
+    def any_missing(self) -> bool:
+        """Whether anybody is not back."""
+        return bool(self._missing)
+
+    def learner_has_stepped(self, sight: Sight) -> bool:
+        """Whether the learner has finished a step since it was there or back."""
+        return self._learner_since is not None and sight.version > self._learner_since
+
+    def killed(self, role: str, sight: Sight) -> None:
+        """One of `role` was killed just after `sight` was taken."""
+        self.look(sight)
+        if role == LEARNER:
+            self._learner_since = None
+        self._missing.append(_Missing(role, time.monotonic(), int(time.time() * 1000), sight.starting,
+                                      set(WANTS.get(role, (role,)))))
+
+    def look(self, sight: Sight) -> None:
+        """Notice who is back."""
+        new = [(role, beat) for role, beats in sight.ready.items() for beat in sorted(beats - self._known)]
+        for role, beat in new:
+            self._known.add(beat)
+            for missing in self._missing:
+                if role in missing.wants and beat not in missing.before:        # one return, of who is missing longest
+                    missing.wants.discard(role)
+                    break
+        for missing in self._missing:
+            if missing.role == REDIS and sight.redis_answers:
+                missing.wants.clear()
+            if missing.role == LEARNER and sight.announced_ms > missing.killed_ms:
+                missing.wants.clear()
+        for missing in [each for each in self._missing if not each.wants]:
+            self._missing.remove(missing)
+            self._count(missing, sight)
+        if self._learner_since is None and sight.version >= 0 and not self.is_missing(LEARNER):
+            self._learner_since = sight.version
+
+    def summary(self) -> dict[str, dict[str, float]]:
+        """Median and largest of each role's seconds."""
+        return {role: {"median": round(statistics.median(seconds), 2), "largest": round(max(seconds), 2)}
+                for role, seconds in sorted(self.seconds.items())}
+
+    def _count(self, missing: _Missing, sight: Sight) -> None:
+        if missing.role == LEARNER:
+            self._learner_since = sight.version
+        seconds = time.monotonic() - missing.since
+        self.seconds.setdefault(missing.role, []).append(seconds)
+        self._on_back(missing.role, seconds)

@@ -1,0 +1,117 @@
+"""Whom `millrace chaos` may disturb: the run's own processes on this machine, and nobody else's.
+
+In: the processes that the supervisor started, what /proc shows below them, and the heartbeats, which say what each is.
+Out: a `Sight`. A process that chaos did not start, such as a generator that joined from elsewhere, is never in it.
+While Redis is away nothing tells a dispatcher from a worker: then the roles that the supervisor itself started are all
+there is.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import redis
+
+from broker.keys import Keys
+from broker.monitoring.snapshot import Process as Heartbeat
+from broker.monitoring.snapshot import snapshot
+from tools.up.process_tree import Process, below
+
+GENERATOR, DISPATCHER, SCORER, LEARNER = "generator", "dispatcher", "scorer", "learner"      # as heartbeats say
+POOL = "pool"               # the parent of a dispatcher and its scorers
+REDIS = "redis"
+ROLES = (GENERATOR, DISPATCHER, SCORER, POOL, LEARNER, REDIS)
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """One process of a role, and what it has started."""
+
+    role: str
+    child: str              # the supervisor's name for it or its parent: generator-0, scorers-0
+    pid: int
+    tree: tuple[int, ...]   # all below it
+
+    def send(self, number: signal.Signals, *, to_tree: bool = False) -> bool:
+        """Send it a signal. False: it had ended before."""
+        hit = _send(self.pid, number)
+        for pid in self.tree if to_tree else ():
+            _send(pid, number)
+        return hit
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The run at one moment."""
+
+    victims: tuple[Victim, ...]
+    ready: Mapping[str, frozenset[str]] = field(default_factory=dict)   # ids of living heartbeats at work, by role
+    starting: frozenset[str] = frozenset()      # ids of those that are not at work yet
+    redis_answers: bool = False
+    version: int = -1                   # the newest announced policy
+    announced_ms: int = 0               # Redis's time of that announcement, Unix milliseconds
+
+    def of(self, role: str) -> list[Victim]:
+        """The victims of one role, in a lasting order."""
+        return sorted((victim for victim in self.victims if victim.role == role), key=lambda victim: victim.pid)
+
+
+class Targets:
+    """Looks at one run.
+
+    Args:
+        pids: the supervisor's running processes, by its name for them.
+        client: of the run's Redis, with short time limits.
+    """
+
+    def __init__(self, pids: Callable[[], Mapping[str, int]], client: redis.Redis, run: str) -> None:
+        self._pids = pids
+        self._client = client
+        self._run = run
+
+    def look(self) -> Sight:
+        """What is there now."""
+        pids = self._pids()
+        trees = {name: below(pid) for name, pid in pids.items()}
+        own = [_root(name, pid, trees[name]) for name, pid in pids.items()]
+        try:
+            found = snapshot(self._client, self._run)
+            newest: Any = self._client.xrevrange(Keys(self._run)("weights"), count=1)
+        except redis.RedisError:
+            return Sight(tuple(own))
+        living = {*pids.values(), *(process.pid for tree in trees.values() for process in tree)}
+        here = [beat for beat in found.processes if beat.host == socket.gethostname() and beat.pid in living]
+        parts = [victim for name, tree in trees.items() for victim in _parts(name, tree, here)]
+        starting = frozenset(beat.id for beat in here if beat.state.startswith("starting"))
+        at_work = [beat for beat in here if beat.id not in starting]
+        ready = {role: frozenset(beat.id for beat in at_work if beat.role == role)
+                 for role in (GENERATOR, DISPATCHER, SCORER)}
+        announced = int(newest[0][0].partition(b"-")[0]) if newest else 0
+        return Sight((*own, *parts), ready, starting, redis_answers=True, version=found.version,
+                     announced_ms=announced)
+
+
+def _root(name: str, pid: int, tree: list[Process]) -> Victim:
+    """A process that the supervisor started: `generator-0`, `scorers-0`, `learner`."""
+    role = name.partition("-")[0]
+    return Victim(POOL if role == "scorers" else role, name, pid, tuple(process.pid for process in tree))
+
+
+def _parts(name: str, tree: list[Process], beats: list[Heartbeat]) -> list[Victim]:
+    """The dispatcher and the scorers below a pool."""
+    roles = {beat.pid: beat.role for beat in beats if beat.role in (DISPATCHER, SCORER)}
+    return [Victim(roles[process.pid], name, process.pid, tuple(each.pid for each in below(process.pid)))
+            for process in tree if process.pid in roles]
+
+
+def _send(pid: int, number: signal.Signals) -> bool:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True

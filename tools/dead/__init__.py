@@ -1,0 +1,1 @@
+"""`millrace dead`: what could not be processed, and what an operator does about it."""

@@ -1,0 +1,1 @@
+"""`millrace doctor`: what on this machine is in the way of a run."""

@@ -1,0 +1,93 @@
+"""The doctor's questions that need a heavy library, or run programs: each is asked in a process of its own.
+
+In: names of questions that `tools.doctor.probe` answers. Out: what each found, or why there is no answer: a library
+that hangs at its import costs its deadline, one that crashes its own process. Two at a time, since each takes a
+processor and a gigabyte.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+from broker import processes
+
+AT_ONCE = 2
+DEADLINE_S = 180.0          # vLLM's import alone takes half a minute on a slow disk
+NO_ANSWER = "no answer"
+LAST_WORDS = 300            # characters of what a child said that died
+# Nobody is asked for what is not here: a hub that does not answer would cost minutes.
+OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One child."""
+
+    name: str                               # of the function in `tools.doctor.probe`
+    words: Sequence[str] = ()               # for it
+    command: Sequence[str] = ()             # instead of it, in tests
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a child found."""
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    trouble: str = ""                       # why there are none
+
+
+def ask(questions: Sequence[Question], *, deadline_s: float = DEADLINE_S) -> Iterator[tuple[Question, Answer]]:
+    """Ask all of them; the answers come in their order. Call it from the main thread."""
+    with tempfile.TemporaryDirectory(prefix="millrace-doctor-") as folder:
+        waiting = list(questions)
+        running: list[_Child] = []
+        try:
+            while waiting or running:
+                while waiting and len(running) < AT_ONCE:
+                    running.append(_Child(waiting.pop(0), Path(folder), deadline_s))
+                yield running[0].question, running[0].answer()
+                running.pop(0)
+        finally:
+            for child in running:
+                child.end()
+
+
+class _Child:
+    """A process that answers one question."""
+
+    def __init__(self, question: Question, folder: Path, deadline_s: float) -> None:
+        self.question = question
+        self._deadline_s = deadline_s
+        self._until = time.monotonic() + deadline_s
+        self._out, self._err = (Path(tempfile.mkstemp(dir=folder)[1]) for _ in range(2))
+        command = question.command or (sys.executable, "-m", "tools.doctor.probe", question.name, *question.words)
+        with self._out.open("wb") as stdout, self._err.open("wb") as stderr:
+            self._process: Popen[bytes] = processes.spawn(command, stdout=stdout, stderr=stderr,
+                                                          env={**os.environ, **OFFLINE})
+
+    def answer(self) -> Answer:
+        """Wait for it."""
+        has_ended = processes.wait(self._process, max(0.0, self._until - time.monotonic()))
+        code = self.end()
+        if not has_ended:
+            return Answer(trouble=f"{NO_ANSWER} in {self._deadline_s:.0f} s")
+        try:
+            facts = json.loads(self._out.read_text(encoding="utf-8"))
+        except ValueError:
+            said = " ".join(self._err.read_text(encoding="utf-8", errors="replace").split())[-LAST_WORDS:]
+            return Answer(trouble=f"its process ended with code {code}: {said}")
+        trouble = facts.pop("trouble", "")
+        return Answer(facts, trouble)
+
+    def end(self) -> int:
+        """Nothing of it is left. Returns its exit code."""
+        return processes.stop(self._process, grace_s=0)

@@ -1,0 +1,103 @@
+"""`millrace doctor [CONFIG]`: what on this machine is in the way of a run, and what to do about it.
+
+In: this machine, REDIS_URL, and a configuration if one is given. Out: findings, area by area as they are made. Exit
+code 0, or 1 where one of them is a problem. Changes nothing, and waits for nothing without a deadline: what imports
+heavy libraries or runs programs is asked in processes of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from config.loading import load_run, redis_url
+from config.logs import mask
+from config.run import Run
+from tools.doctor import libraries as doctor_libraries
+from tools.doctor import run as doctor_run
+from tools.doctor import sandbox
+from tools.doctor.children import Answer, ask
+from tools.doctor.findings import Finding, Level, lines_of
+from tools.doctor.machine import check_machine
+from tools.doctor.redis import check_private, check_redis
+
+
+def main(words: Sequence[str]) -> int:
+    """Look, and say what was seen. Raises ConfigError where the configuration can't be used."""
+    parser = _parser()
+    args = parser.parse_intermixed_args(words)
+    plain = [args.config] if args.config else []
+    file = args.file or (plain.pop() if plain else None)
+    if file is None and args.values:
+        parser.error(f"{args.values[0]!r} sets a key of a configuration: give one too")
+    given = ["--config", file, *plain, *args.values] if file else []
+    run = load_run(given) if given else None
+    findings: list[Finding] = []
+    for finding in examine(run, given):
+        if not args.json:
+            _print(finding, findings)
+        findings.append(finding)
+    problems, notes = (sum(finding.level is level for finding in findings) for level in (Level.PROBLEM, Level.NOTE))
+    if args.json:
+        sys.stdout.write(mask(json.dumps({"findings": [asdict(finding) for finding in findings], "problems": problems,
+                                          "notes": notes}) + "\n"))
+    else:
+        sys.stdout.write(f"{_count(problems, 'problem')}, {_count(notes, 'note')}\n")
+    return 1 if problems else 0
+
+
+def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
+    """All findings; what is quick comes first.
+
+    Args:
+        words: that `run` was loaded from.
+    """
+    url = redis_url()
+    yield from check_private() if url is None else check_redis(url.get_secret_value(), run)
+    yield from check_machine(run)
+    if run is not None:
+        yield from doctor_run.check_paths(run)
+        yield from doctor_run.check_endpoints(run)
+    wanted = [*(doctor_run.questions(words) if run is not None else []), *sandbox.questions(run),
+              *doctor_libraries.questions()]
+    libraries: dict[str, Answer] = {}
+    for question, answer in ask(wanted):
+        match question.name:
+            case "tokenizer" if run is not None:
+                yield doctor_run.tokenizer(answer, run)
+            case "data" if run is not None:
+                yield doctor_run.data(answer, run)
+            case "sandbox":
+                yield from sandbox.check_sandbox(answer, run)
+            case name:
+                libraries[name] = answer
+    yield from doctor_libraries.check_libraries(libraries, run)
+
+
+def _print(finding: Finding, before: Sequence[Finding]) -> None:
+    """One finding, under its area's name if it is the first of it."""
+    lines = list(lines_of([finding]))
+    is_first = not before or before[-1].area != finding.area
+    sys.stdout.write(mask("\n".join(lines if is_first else lines[1:])) + "\n")
+    sys.stdout.flush()
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="millrace doctor", usage="millrace doctor [--json] [CONFIG | --config FILE] [key=value ...]",
+        description="Look at Redis, this machine, its libraries and its sandbox; with a configuration, against what "
+                    "that run needs.",
+        epilog="Each finding is ok, a note or a problem, with what to do. Exit code: 0 no problem; 1 there is one; 2 a "
+               "configuration that can't be used.")
+    parser.add_argument("config", nargs="?", metavar="CONFIG", help="YAML file of a run")
+    parser.add_argument("values", nargs="*", metavar="key=value", help="settings over the file's")
+    parser.add_argument("--config", dest="file", metavar="FILE", help="the same")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    return parser

@@ -1,0 +1,81 @@
+"""What the doctor says: one finding for each thing that it looked at.
+
+In: a check, and what it saw. Out: a finding for people and programs: all is well, a note, or a problem, with what to do
+about it. The checks are in `tools.doctor.redis`, `doctor_libraries`, `doctor_sandbox`, `doctor_machine` and
+`doctor_run`; none of them raises for what it finds.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+
+WIDTH = 100                 # columns that are enough
+
+
+class Level(StrEnum):
+    """How it stands."""
+
+    OK = "ok"
+    NOTE = "note"           # nothing is in the way; somebody may want to know, or to change it
+    PROBLEM = "problem"     # something will not work, or will lose work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One."""
+
+    area: str               # redis | libraries | sandbox | machine | run
+    name: str               # of what was looked at
+    level: Level
+    seen: str               # for people
+    do: str = ""            # what to do: a command, or words; "" where all is well
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What is looked at; its methods say what was seen."""
+
+    area: str
+    name: str
+
+    def ok(self, seen: str) -> Finding:
+        """All is well."""
+        return Finding(area=self.area, name=self.name, level=Level.OK, seen=seen)
+
+    def note(self, seen: str, *, do: str = "") -> Finding:
+        """Worth knowing."""
+        return Finding(area=self.area, name=self.name, level=Level.NOTE, seen=seen, do=do)
+
+    def problem(self, seen: str, *, do: str) -> Finding:
+        """Something will not work."""
+        return Finding(area=self.area, name=self.name, level=Level.PROBLEM, seen=seen, do=do)
+
+
+def lines_of(findings: Iterable[Finding], width: int = WIDTH) -> Iterator[str]:
+    """The findings as people read them, area by area."""
+    for area, some in groupby(findings, key=lambda finding: finding.area):
+        yield area
+        for finding in some:
+            yield from _lines(finding, width)
+
+
+def _lines(finding: Finding, width: int) -> Iterator[str]:
+    head = f"  {finding.level:<8} {finding.name:<13} "
+    yield from textwrap.wrap(finding.seen, width, initial_indent=head, subsequent_indent=" " * len(head),
+                             break_long_words=False, break_on_hyphens=False)
+    if finding.do:                  # after an arrow, so that a command can be told from words about it
+        yield from textwrap.wrap(finding.do, width, initial_indent=" " * (len(head) - 3) + "-> ",
+                                 subsequent_indent=" " * len(head), break_long_words=False, break_on_hyphens=False)
+
+
+def readable(count: float) -> str:
+    """Bytes in the largest unit that leaves at least 1."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"

@@ -1,0 +1,106 @@
+"""What a run will need of disk, memory and Redis: estimates, from its configuration alone.
+
+In: a run, and how many parameters its model has. Out: bytes. All of it is arithmetic on the configuration: what answers
+will really have is taken to be `sampling.max_tokens`, which most will not reach, so that sums over tokens are upper
+bounds. Used by the doctor (`tools.doctor.machine`, `tools.doctor.redis`), which says that they are estimates.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from config.run import ModelConfig, Run
+from learner.weight_sync.filesystem import KEEP
+
+MIB = 1 << 20
+TOKEN_BYTES = 8                 # of the journal and the wire: an id and a log-probability
+TEXT_BYTES = 4                  # of the wire beside it: a token's text
+BYTES_OF = {"float32": 4, "bfloat16": 2}
+OPTIMIZER_BYTES = 12            # a parameter, in float32: the master weight and AdamW's two moments
+TRAINING_BYTES = 8              # beside these: gradients, and what they are summed up in
+HEADER = struct.Struct("<Q")    # of a safetensors file: the length of its description
+BILLIONS = re.compile(r"(\d+(?:\.\d+)?)[bB](?![a-zA-Z])")      # in a model's name: Qwen2.5-0.5B
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Parameters of a model."""
+
+    parameters: int
+    source: str                 # how that is known
+
+
+def bytes_in_flight(run: Run) -> float:
+    """What a full budget of groups takes in Redis, at most."""
+    answers = run.sampling.group_size * run.sampling.max_tokens
+    return run.budget * (answers + run.data.max_prompt_tokens) * (TOKEN_BYTES + TEXT_BYTES)
+
+
+def journal_bytes(run: Run) -> float:
+    """What the journal's payloads take at most: bytes a token x tokens a step x steps that are kept."""
+    learner = run.learner
+    answers = run.sampling.group_size * run.sampling.max_tokens
+    step = learner.groups_per_step * (answers + run.data.max_prompt_tokens) * TOKEN_BYTES
+    covering = learner.checkpoint.every * (learner.checkpoint.keep + 1)       # as many steps recovery needs
+    needed = min(learner.steps, covering or learner.steps)
+    steps = needed if learner.journal.keep == "since_checkpoint" else learner.steps
+    if learner.journal.keep_mb is not None:
+        steps = max(needed, min(steps, math.ceil(learner.journal.keep_mb * MIB / step)))
+    return float(step * steps)
+
+
+def weights_bytes(run: Run, parameters: int) -> int:
+    """Versions that generators may still load, and the one that is being written."""
+    return parameters * BYTES_OF[run.model.dtype] * (KEEP + 1)
+
+
+def checkpoints_bytes(run: Run, parameters: int) -> int:
+    """Those that are kept, the one that is being written, and the trained model in the end."""
+    one = BYTES_OF[run.model.dtype] + OPTIMIZER_BYTES
+    return parameters * (one * (run.learner.checkpoint.keep + 1) + BYTES_OF[run.model.dtype])
+
+
+def training_bytes(run: Run, parameters: int) -> int:
+    """The learner's memory for the model, all ranks together, activations not counted."""
+    return parameters * (BYTES_OF[run.model.dtype] + OPTIMIZER_BYTES + TRAINING_BYTES)
+
+
+def sampling_bytes(run: Run, parameters: int) -> int:
+    """Every generator's for its weights, the KV cache not counted."""
+    return parameters * BYTES_OF[run.model.dtype] * run.generators.count
+
+
+def size_of(model: ModelConfig) -> Size | None:
+    """How large the model is: as its files say, in a folder or the hub's cache, else as its name does."""
+    for folder in (Path(model.path), *_cached(model.path)):
+        if counted := sum(_parameters_in(file) for file in sorted(folder.glob("*.safetensors"))):
+            return Size(counted, f"as {folder} has them")
+    if found := BILLIONS.search(Path(model.path).name):
+        return Size(int(float(found[1]) * 1e9), f"by the name {Path(model.path).name}")
+    return None
+
+
+def _cached(name: str) -> Iterator[Path]:
+    """Snapshots of a model of the hub on this machine, the newest first."""
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+    snapshots = (hub / f"models--{name.replace('/', '--')}" / "snapshots").glob("*")
+    yield from sorted(snapshots, key=lambda path: path.stat().st_mtime, reverse=True)
+
+
+def _parameters_in(file: Path) -> int:
+    """Elements of all tensors, from the description at a safetensors file's beginning; 0 where it is none."""
+    try:
+        with file.open("rb") as stream:
+            (length,) = HEADER.unpack(stream.read(HEADER.size))
+            described = json.loads(stream.read(min(length, 100 * MIB)))
+        return sum(math.prod(tensor["shape"]) for name, tensor in described.items() if name != "__metadata__")
+    except (OSError, ValueError, struct.error, KeyError, TypeError, AttributeError):
+        return 0

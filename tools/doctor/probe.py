@@ -1,0 +1,166 @@
+"""`python -m tools.doctor.probe QUESTION [WORDS]`: the child of the doctor that imports what is heavy.
+
+In: a question. Out: one JSON object on standard output, with `trouble` where there is no answer; everything that
+libraries print goes to standard error. Started by `tools.doctor.children`, which ends it at a deadline.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+Facts = dict[str, Any]
+SMI_S = 20.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Answer one question."""
+    name, *words = sys.argv[1:] if argv is None else argv
+    answer_to = os.dup(1)
+    os.dup2(2, 1)               # libraries print
+    try:
+        facts = QUESTIONS[name](words)
+    except Exception as error:  # noqa: BLE001 - any: that it can't be used, and why, is the answer
+        facts = {"trouble": f"{type(error).__name__}: {error}"}
+    with os.fdopen(answer_to, "w") as stream:
+        json.dump(facts, stream)
+    sys.stdout.flush()
+    os._exit(0)                 # some libraries' threads do not end by themselves
+
+
+def torch(_words: Sequence[str]) -> Facts:
+    """Version, devices, and whether bfloat16 works."""
+    library = importlib.import_module("torch")
+    cuda = library.cuda
+    is_there = bool(cuda.is_available())
+    gpus = [{"name": cuda.get_device_name(index), "memory": cuda.get_device_properties(index).total_memory,
+             "capability": ".".join(map(str, cuda.get_device_capability(index)))}
+            for index in range(cuda.device_count() if is_there else 0)]
+    device = "cuda" if is_there else "cpu"
+    ones = library.ones(256, 256, dtype=library.bfloat16, device=device)
+    before = time.perf_counter()
+    product = float((ones @ ones)[0, 0])
+    return {"version": library.__version__, "cuda_build": library.version.cuda, "cuda": is_there, "gpus": gpus,
+            "bf16": product == 256.0, "bf16_s": time.perf_counter() - before,
+            "bf16_native": bool(cuda.is_bf16_supported(including_emulation=False)) if is_there else _has_cpu_bf16(),
+            **_driver()}
+
+
+def _has_cpu_bf16() -> bool:
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as stream:      # noqa: PTH123 - nothing else is needed
+        return any(line.startswith("flags") and (" avx512_bf16" in line or " amx_bf16" in line) for line in stream)
+
+
+def _driver() -> Facts:
+    """What the system's own tool says of GPUs, which a CPU build of torch does not see."""
+    try:
+        said = subprocess.run(["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"],
+                              capture_output=True, text=True, timeout=SMI_S, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return {"driver": "", "system_gpus": []}
+    rows = [line.split(", ", 1) for line in said.splitlines() if ", " in line]
+    return {"driver": rows[0][0] if rows else "", "system_gpus": [name for _, name in rows]}
+
+
+def plain(name: str) -> Callable[[Sequence[str]], Facts]:
+    """Whether a library can be imported, and its version."""
+    def ask(_words: Sequence[str]) -> Facts:
+        library = importlib.import_module(name)
+        return {"version": str(getattr(library, "__version__", "unknown"))}
+    return ask
+
+
+def vllm(_words: Sequence[str]) -> Facts:
+    """As a generator imports it, and for which device it was built."""
+    from config.generators import VllmEngine
+    from generators.engines.vllm.environment import set_environment
+
+    on_cpu = not importlib.import_module("torch").cuda.is_available()
+    set_environment(VllmEngine(), on_cpu=on_cpu)
+    try:
+        ctypes.CDLL("libnuma.so.1")
+        has_libnuma = True
+    except OSError:
+        has_libnuma = "libnuma" in _maps()
+    platforms = importlib.import_module("vllm.platforms")
+    importlib.import_module("vllm.v1.engine.async_llm")
+    return {"version": importlib.import_module("vllm").__version__, "libnuma": has_libnuma,
+            "platform": str(platforms.current_platform.device_type)}
+
+
+def _maps() -> str:
+    """Libraries that this process has loaded."""
+    with open("/proc/self/maps", encoding="utf-8") as stream:       # noqa: PTH123
+        return stream.read()
+
+
+def sandbox(words: Sequence[str]) -> Facts:
+    """Whether each kind of walls holds here, and what runs inside; or whether these servers answer."""
+    from broker.errors import PipelineError
+    from scorers.sandbox.choice import obstacle, tried
+    from scorers.sandbox.remote.fusion import FusionSandbox
+    from scorers.sandbox.walls.landlock import abi_version
+    from scorers.sandbox.walls.seccomp import Walls
+
+    if words:
+        servers = FusionSandbox(tuple(words))
+        servers.self_test()
+        return {"version": servers.version}
+    facts: Facts = {"landlock_abi": abi_version()}
+    for walls in (Walls.BUBBLEWRAP, Walls.LANDLOCK):
+        reason = obstacle(walls)
+        if not reason:
+            try:
+                found = tried(walls)
+                facts[walls.value] = {"version": found.version, "languages": sorted(map(str, found.languages))}
+                found.close()
+                continue
+            except PipelineError as error:
+                reason = str(error)
+        facts[walls.value] = {"reason": reason}
+    return facts
+
+
+def data(words: Sequence[str]) -> Facts:
+    """Every row of the run's data, as the learner reads it."""
+    from config.loading import load_run
+    from learner.data.dataset import load_rows
+
+    run = load_run(words)
+    sources = {"train": run.data.train, "held_out": run.data.held_out}
+    return {name: len(load_rows(run, source)[0]) for name, source in sources.items() if source is not None}
+
+
+def tokenizer(words: Sequence[str]) -> Facts:
+    """The model's, and its chat template, as the learner loads it."""
+    from config.loading import load_run
+    from learner.data.prompts import load_tokenizer
+
+    return {"size": len(load_tokenizer(load_run(words)))}
+
+
+QUESTIONS: Mapping[str, Callable[[Sequence[str]], Facts]] = {
+    "torch": torch, "transformers": plain("transformers"), "deepspeed": plain("deepspeed"),
+    "flash_attn": plain("flash_attn"), "vllm": vllm, "sandbox": sandbox, "data": data, "tokenizer": tokenizer,
+}
+
+
+def installed(name: str) -> str:
+    """The version of a distribution, without importing it; "" where it is not there."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

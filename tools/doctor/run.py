@@ -1,0 +1,109 @@
+"""The doctor's look at what a configuration names: paths, data, the model's tokenizer, served models.
+
+In: a resolved run; of its data and tokenizer what a child found. Out: findings. Nothing is fetched: what is not on this
+machine is said to be missing, with the command that brings it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from broker.errors import PipelineError
+from config.data import DatasetSource
+from config.endpoint import EndpointConfig, base_url
+from config.loading import ConfigError, api_key
+from config.places import is_path
+from config.run import Run
+from learner.launch.preflight import FILES, check_places
+from scorers.served_model.wire import Busy, Wire
+from tools.doctor.children import Answer, Question
+from tools.doctor.findings import Check, Finding
+
+AREA = "run"
+PATHS, DATA, TOKENIZER = (Check(AREA, name) for name in ("paths", "data", "tokenizer"))
+REPLY_S = 10.0
+
+
+def questions(words: Sequence[str]) -> list[Question]:
+    """Those that need heavy libraries."""
+    return [Question(name="tokenizer", words=words), Question(name="data", words=words)]
+
+
+def check_paths(run: Run) -> Iterator[Finding]:
+    """What may only be a file or a folder, as `millrace up` looks before it starts anything."""
+    try:
+        check_places(run)
+    except ConfigError as error:
+        for line in str(error).splitlines():
+            yield PATHS.problem(line, do="mend that key, or bring what it names")
+    else:
+        yield PATHS.ok("all that the configuration names is there")
+
+
+def tokenizer(answer: Answer, run: Run) -> Finding:
+    """Whether every role can load it without a network."""
+    path = run.model.path
+    if not answer.trouble:
+        return TOKENIZER.ok(f"{path}: {answer.facts['size']} tokens, with a chat template; no network needed")
+    if Path(path).is_dir() or is_path(path):
+        return TOKENIZER.problem(f"{path}: {answer.trouble}", do="save the tokenizer to that folder: "
+                                 "tokenizer.save_pretrained(FOLDER), with a chat_template")
+    return TOKENIZER.note(f"{path} is not on this machine: it will be fetched from the hub at the start",
+                          do=f"hf download {path}")
+
+
+def data(answer: Answer, run: Run) -> Finding:
+    """Whether every row can be used."""
+    sources = {"train": run.data.train, "held_out": run.data.held_out}
+    if not answer.trouble:
+        counted = ", ".join(f"{name} {count} rows" for name, count in answer.facts.items())
+        return DATA.ok(f"{counted}; each was looked at")
+    from_hub = [source.path for source in sources.values() if isinstance(source, DatasetSource)
+                and not (Path(source.path).exists() or is_path(source.path) or Path(source.path).suffix in FILES)]
+    if from_hub:
+        return DATA.note(f"{answer.trouble}; what is not on this machine will be fetched from the hub at the start",
+                         do=" && ".join(f"hf download --repo-type dataset {path}" for path in dict.fromkeys(from_hub)))
+    return DATA.problem(answer.trouble, do="mend the row or the keys of data.train and data.held_out")
+
+
+def endpoints_of(run: Run) -> Iterator[tuple[str, EndpointConfig]]:
+    """The served models that scorers of `run` ask, each by its key."""
+    for name, task in run.scorers.tasks.items():
+        for where, scorer in (("scorer", task.scorer), *((f"also.{part}.scorer", found.scorer)
+                                                         for part, found in task.also.items())):
+            endpoint = getattr(scorer, "endpoint", None)
+            if isinstance(endpoint, EndpointConfig):
+                yield f"scorers.tasks.{name}.{where}.endpoint", endpoint
+
+
+def check_endpoints(run: Run) -> Iterator[Finding]:
+    """Whether each of them answers with the model that is named."""
+    for key, endpoint in endpoints_of(run):
+        if not endpoint.urls:
+            yield Check(AREA, "endpoint").problem(f"{key}.urls names no server", do=f"{key}.urls=[http://HOST:PORT]")
+        for url in endpoint.urls:
+            yield asyncio.run(check_endpoint(key, url, endpoint))
+
+
+async def check_endpoint(key: str, url: str, endpoint: EndpointConfig) -> Finding:
+    """One server."""
+    check = Check(AREA, "endpoint")
+    wire = Wire(api_key(endpoint.key_variable), timeout_s=REPLY_S)
+    try:
+        names = await wire.models(base_url(url))
+    except Busy:
+        return check.note(f"{url} of {key} is busy, and answers")
+    except PipelineError as error:
+        return check.problem(f"{error} ({key})", do=f"curl {base_url(url)}/models; a key comes from "
+                             f"{endpoint.key_variable}")
+    finally:
+        await wire.close()
+    if endpoint.model is not None and endpoint.model not in names:
+        return check.problem(f"{url} does not serve {endpoint.model!r}, but {', '.join(names) or 'nothing'} ({key})",
+                             do=f"{key}.model={names[0] if names else 'NAME'}")
+    if endpoint.model is None and len(names) != 1:
+        return check.problem(f"{url} serves {', '.join(names) or 'nothing'}, and {key}.model does not say which",
+                             do=f"{key}.model={names[0] if names else 'NAME'}")
+    return check.ok(f"{url} serves {endpoint.model or names[0]} ({key})")

@@ -1,0 +1,128 @@
+"""`millrace journal export RUN --out FILE`: what was trained on, one line a completion, as JSON lines or parquet.
+
+In: a run's journal. Out: a file that is there when it is whole: it is written beside and renamed. What can't be
+exported because its payload is gone or damaged is named on standard error. Memory holds a step and a batch of rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from broker.errors import Permanent
+from tools.journal.rows import NoSuchJournal, Row, Steps, open_journal, ranges, rows_of
+
+ROWS_AT_ONCE = 1024         # of a parquet row group
+
+Write = Callable[[Row], None]
+
+
+class CannotExport(Permanent):
+    """The file can't be written; the message says why."""
+
+
+def export(folder: Path, out: Path, steps: range | None) -> int:
+    """Write the rows of `steps`, or of all.
+
+    Returns:
+        0: done, but for payloads that retention has removed; 1: one was damaged, or none was there.
+    Raises:
+        NoSuchJournal: there is no journal, or it has none of these steps.
+        CannotExport: a name that ends otherwise, a disk that is full, no pyarrow for parquet.
+    """
+    ledger = open_journal(folder)
+    records = [record for record in ledger.steps if steps is None or record["step"] in steps]
+    if not records:
+        known = ranges([record["step"] for record in ledger.steps])
+        raise NoSuchJournal(f"{folder / 'journal'} has no such step; it has {known or 'none'}")
+    reading = Steps(folder, records)
+    written = 0
+    try:
+        with _writer(out) as write:
+            for step, group, advantages in reading.groups():
+                for row in rows_of(step, group, advantages):
+                    write(row)
+                    written += 1
+    except OSError as error:
+        raise CannotExport(f"{error.filename or out}: {error.strerror or error}") from error
+    for line in _complaints(reading):
+        sys.stderr.write(f"millrace journal: {line}\n")
+    read = len(records) - len(reading.gone) - len(reading.damaged)
+    sys.stdout.write(f"{written} completions of {read} steps in {out}\n")
+    return 1 if reading.damaged or not read else 0
+
+
+def _complaints(reading: Steps) -> list[str]:
+    lines = list(reading.damaged.values())
+    if reading.gone:
+        lines.append(f"steps {ranges(list(reading.gone))} are not in it: their payloads are gone "
+                     f"({', '.join(sorted(set(reading.gone.values())))}); learner.journal says how long they stay")
+    return lines
+
+
+@contextlib.contextmanager
+def _writer(out: Path) -> Iterator[Write]:
+    """What writes rows to `out`, by the end of its name."""
+    kinds = {".jsonl": _json_lines, ".parquet": _parquet}
+    if out.suffix not in kinds:
+        raise CannotExport(f"--out {out}: its name must end with {' or '.join(kinds)}")
+    part = out.with_name(out.name + ".part")
+    try:
+        with kinds[out.suffix](part) as write:
+            yield write
+        part.replace(out)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _json_lines(path: Path) -> Iterator[Write]:
+    with path.open("w", encoding="utf-8") as stream:
+        yield lambda row: _write_line(stream.write, row)
+
+
+def _write_line(write: Callable[[str], Any], row: Row) -> None:
+    components = {part["name"]: part["value"] for part in row["components"]}
+    write(json.dumps({**row, "components": components}) + "\n")
+
+
+@contextlib.contextmanager
+def _parquet(path: Path) -> Iterator[Write]:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise CannotExport(f"parquet needs pyarrow, which comes with millrace[model]: {error}. "
+                           "JSON lines need nothing: --out FILE.jsonl") from error
+    schema = _schema(pa)
+    waiting: list[Row] = []
+    with parquet.ParquetWriter(path, schema) as writer:
+        def flush(least: int) -> None:
+            if len(waiting) >= least:
+                writer.write_table(pa.Table.from_pylist(waiting, schema=schema))
+                waiting.clear()
+
+        def write(row: Row) -> None:
+            waiting.append(row)
+            flush(ROWS_AT_ONCE)
+        yield write
+        flush(1)
+
+
+def _schema(pa: Any) -> Any:
+    """The types of a row's columns. Lists of structs, which every reader of parquet knows; maps are known to few."""
+    text, whole, number = pa.string(), pa.int64(), pa.float64()
+
+    def structs(**fields: Any) -> Any:
+        return pa.list_(pa.struct(list(fields.items())))
+    return pa.schema([
+        ("step", whole), ("group", text), ("completion", whole), ("prompt", structs(role=text, content=text)),
+        ("answer", text), ("reward", number), ("advantage", number), ("status", text), ("score", number),
+        ("reason", text), ("components", structs(name=text, value=number)), ("scorer", text), ("scorer_version", text),
+        ("score_seconds", number), ("versions", structs(version=whole, first=whole, count=whole)), ("tokens", whole),
+        ("finish_reason", text), ("generator", text), ("sample_seconds", number), ("worker", text), ("task", text),
+        ("row", whole), ("epoch", whole), ("seed", whole), ("fingerprint", text)])

@@ -1,0 +1,237 @@
+"""`millrace replay RUN --steps A-B`: train the journal's steps again, offline, and compare the weights.
+
+In: a run's folder: its journal and checkpoints; no Redis. Out: a line a step, and exit code 0 if every one gave the
+weights that the run recorded, bit for bit; 1 if one differs, or its payload is gone or damaged. Nothing in the run's
+folder is touched, so a run may be asked that goes on. `python -m tools.journal.replay` is one of the ranks, where the
+run had several.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from broker.checksums import file_checksum
+from broker.errors import Permanent, PipelineError
+from broker.private_redis import server
+from config.loading import ConfigError, from_yaml
+from config.run import Run
+from config.run_names import run_name
+from learner.journal.ledger import JournalError, Ledger, read_ledger
+from learner.resume.replay import LifeSettings, read_batch, weights_checksum
+from learner.training.checkpoint import Checkpoints, load, version_of
+from learner.weight_sync.filesystem import published
+from tools.journal.rows import ranges
+
+if TYPE_CHECKING:
+    from learner.launch.ranks import Ended
+    from learner.training.policy import Policy
+
+MODULE = "tools.journal.replay"
+
+
+class NothingToReplay(Permanent):
+    """No such run, or none of its steps; the message says which."""
+
+
+class Replay:
+    """One policy that goes through the steps of a ledger."""
+
+    def __init__(self, run: Run, policy: Policy, ledger: Ledger, scratch: Path) -> None:
+        """See `run_steps`. `scratch`: a folder for weights, removed by the caller."""
+        self._run = run
+        self._policy = policy
+        self._journal = run.folder / "journal"
+        self._ledger = ledger
+        self._records = {record["step"]: record for record in ledger.steps}
+        self._lives = LifeSettings(run, ledger)
+        self._start: str | None = next((life.get("start") for life in ledger.lives[:1]), None)
+        self._checkpoints = Checkpoints(run)
+        self._scratch = scratch
+        self._at: int | None = None         # version of the policy; None: at none that could go on
+        self._is_fresh = True               # as the model was loaded
+        self._damaged: set[int] = set()     # steps whose payload is there and can't be read
+        self._ranks_then: dict[int, int] = {}       # step -> ranks that trained it first, where there are others now
+        self.counts = {"ok": 0, "differs": 0, "not compared": 0, "missing": 0}
+
+    def run_steps(self, steps: range) -> None:
+        """Train each of `steps` that can be trained, and say of each whether its weights are those of the run."""
+        for step in steps:
+            try:
+                if self._at is None:
+                    self._seek(step)
+                self._train(step)
+            except (NothingToReplay, JournalError) as error:
+                self._at = None
+                verdict, detail = "missing", str(error)
+            else:
+                verdict, detail = self._verdict(step + 1)
+            self.counts[verdict] += 1
+            _write(f"step {step}: {verdict}, {detail}")
+        self._say_other_ranks()
+
+    def _seek(self, step: int) -> None:
+        """Bring the policy to version `step`, from the newest checkpoint that is not newer or from the beginning."""
+        folder = self._checkpoints.newest_good(at_most=step, ledger=self._ledger)
+        version = min(self._records) if folder is None else version_of(folder)
+        gone = [k for k in range(version, step) if not self._has_payload(k)]
+        if gone:
+            raise NothingToReplay(f"step {gone[-1]} can't be trained, and no checkpoint of a version from "
+                                  f"{gone[-1] + 1} to {step} is here to go on from")
+        if folder is not None:
+            load(self._policy, folder, is_checked=True)
+        elif not self._is_fresh:
+            raise NothingToReplay("the checkpoint to begin with was removed meanwhile")
+        elif self._start is not None:
+            load(self._policy, Path(self._start))
+        self._at = version
+        while self._at < step:
+            self._train(self._at)
+        verdict, detail = self._verdict(step)
+        _write(f"version {step}, from {folder or self._start or 'the beginning'}: {verdict}, {detail}")
+
+    def _has_payload(self, step: int) -> bool:
+        return (step in self._records and step not in self._damaged
+                and (self._journal / self._records[step]["file"]).exists())
+
+    def _train(self, step: int) -> None:
+        record = self._records.get(step)
+        if record is None:
+            raise NothingToReplay("the journal has no record of it")
+        settings = self._lives.of(record)
+        try:
+            batch = read_batch(self._journal, record, settings)
+        except JournalError:
+            self._damaged.add(step)
+            raise
+        self._is_fresh = False
+        if settings.ranks != self._run.learner.ranks:
+            self._ranks_then[step] = settings.ranks
+        self._policy.step(batch, settings)
+        self._at = step + 1
+
+    def _say_other_ranks(self) -> None:
+        """Why weights may differ after a life that had another number of ranks: sums are rounded in another order."""
+        if not self._ranks_then:
+            return
+        then = ", ".join(f"steps {ranges([step for step, had in self._ranks_then.items() if had == ranks])} with "
+                         f"{counted(ranks)}" for ranks in sorted(set(self._ranks_then.values())))
+        _write(f"the run trained {then}, this replay with {counted(self._run.learner.ranks)}: the same bits are "
+               "promised for the same number of ranks only (--ranks N)")
+
+    def _verdict(self, version: int) -> tuple[str, str]:
+        """Whether the policy's weights are those that the run had at `version`, and what they are."""
+        expected = self._recorded(version)
+        now = weights_checksum(self._policy, self._scratch)
+        if expected is None:
+            return "not compared", f"no checksum of version {version} is kept; it is {now[:12]}"
+        return ("ok", now[:12]) if now == expected else ("differs", f"{now[:12]}, and the run had {expected[:12]}")
+
+    def _recorded(self, version: int) -> str | None:
+        """Checksum of a version: from the step that began with it, or from its file, if that is still there."""
+        if version in self._records:
+            checksum: str = self._records[version]["weights"]
+            return checksum
+        file = published(self._run) / f"v{version:06d}" / "model.safetensors"
+        return file_checksum(file) if file.is_file() else None
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Replay steps of a run. 0: all as recorded; 1: one is not, or is missing."""
+    parser = argparse.ArgumentParser(prog="millrace replay", description="Train a run's journal again, and compare.")
+    parser.add_argument("run", type=run_name, metavar="RUN", help="the run's name")
+    parser.add_argument("--steps", type=parse_steps, metavar="A-B", help="first and last step (all that there are)")
+    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
+    parser.add_argument("--ranks", type=int, metavar="N",
+                        help="processes that train (as many as the first of these steps had)")
+    given = list(sys.argv[1:] if words is None else words)
+    args = parser.parse_args(given)
+    if args.ranks is not None and args.ranks < 1:
+        parser.error("--ranks must be at least 1")
+    try:
+        folder = server.folder_of(args.run, args.runs_dir)
+        if not (folder / "journal").is_dir():
+            raise NothingToReplay(f"no journal in {folder}: give --runs-dir, the folder that the run's is in")
+        ledger = read_ledger(folder / "journal")
+        steps = _steps(args.steps, ledger, folder)
+        run = _run_of(folder, ledger, steps.start, args.ranks)
+        return _replay(run, given, ledger, steps)
+    except (PipelineError, ConfigError) as error:
+        sys.stderr.write(f"millrace replay: {error}\n")
+        return 1
+
+
+def parse_steps(text: str) -> range:
+    """`3-17`, or `3` alone. Raises ArgumentTypeError for anything else."""
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    if not found or int(found[2] or found[1]) < int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no range of steps; write 3-17 or 3")
+    return range(int(found[1]), int(found[2] or found[1]) + 1)
+
+
+def counted(ranks: int) -> str:
+    """`1 rank`, `2 ranks`."""
+    return f"{ranks} rank" + "s" * (ranks != 1)
+
+
+def _steps(asked: range | None, ledger: Ledger, folder: Path) -> range:
+    known = [record["step"] for record in ledger.steps]
+    if not known:
+        raise NothingToReplay(f"{folder / 'journal'} has no step yet")
+    if asked is None:
+        return range(min(known), max(known) + 1)
+    if asked[0] > max(known) or asked[-1] < min(known):
+        raise NothingToReplay(f"--steps {asked[0]}-{asked[-1]}: the journal has steps {min(known)} to {max(known)}")
+    return asked
+
+
+def _run_of(folder: Path, ledger: Ledger, step: int, ranks: int | None) -> Run:
+    """The run as it was when it made `step`: ranks, threads and partitioning are that life's."""
+    try:
+        run = from_yaml((folder / "config.yaml").read_bytes(), str(folder / "config.yaml"))
+    except OSError as error:
+        raise NothingToReplay(f"{error.filename}: {error.strerror}") from error
+    run = run.model_copy(update={"runs_dir": folder.parent, "name": folder.name})
+    record = next((record for record in ledger.steps if record["step"] == step), ledger.steps[0])
+    learner = LifeSettings(run, ledger).of(record)
+    return run.model_copy(update={"learner": learner.model_copy(update={"ranks": ranks or learner.ranks})})
+
+
+def _replay(run: Run, given: Sequence[str], ledger: Ledger, steps: range) -> int:
+    from learner.launch.ranks import launch_or_join
+
+    ranks = launch_or_join(run, given, module=MODULE, tell=_say_death)
+    if isinstance(ranks, int):
+        return ranks
+    from learner.training.policy import Policy
+
+    policy = Policy(run, rank=ranks.rank, world_size=ranks.world_size)
+    if ranks.rank > 0:
+        policy.follow()
+        return 0
+    with tempfile.TemporaryDirectory(prefix="millrace-replay-") as scratch:
+        replay = Replay(run, policy, ledger, Path(scratch))
+        try:
+            replay.run_steps(steps)
+        finally:
+            policy.close()
+    _write(f"steps {len(steps)}: " + ", ".join(f"{verdict} {count}" for verdict, count in replay.counts.items()))
+    return 1 if replay.counts["differs"] or replay.counts["missing"] else 0
+
+
+def _say_death(ended: Ended) -> None:
+    sys.stderr.write(f"millrace replay: {ended.why}\n")
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""The journal's steps as rows, one a completion: what `millrace journal export` writes and `show` shows.
+
+In: a journal's folder and the records of its steps. Out: rows with text, a step at a time, so that memory holds one
+step and not the journal. A step whose payload is gone or damaged gives no rows, and is kept in mind with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from broker.errors import Permanent
+from broker.messages import ScoredGroup
+from config.loading import from_yaml
+from config.run import Run
+from generators.decoding import Decoder, open_decoder
+from learner.journal.ledger import JournalError, Ledger, PayloadGone, read_ledger, read_step
+
+Row = dict[str, Any]
+
+
+class NoSuchJournal(Permanent):
+    """There is no journal there, or not what was asked of it; the message says which."""
+
+
+@dataclass(slots=True)
+class Steps:
+    """Steps of a journal, read one after the other."""
+
+    folder: Path                                                # the run's
+    records: Sequence[Mapping[str, Any]]                        # of the steps that are wanted
+    read: list[int] = field(default_factory=list)               # those whose payload could be read, so far
+    gone: dict[int, str] = field(default_factory=dict)          # step -> its payload's file, which is not there
+    damaged: dict[int, str] = field(default_factory=dict)       # step -> what is wrong with its payload
+    _decoder: Decoder | None = None
+
+    def groups(self) -> Iterator[tuple[int, ScoredGroup, Sequence[float | None]]]:
+        """Each group with its step and advantages, in the order of training; its completions have their text.
+
+        Raises:
+            RunFailed: the tokenizer of the run's model can't be loaded.
+        """
+        for record in self.records:
+            step = record["step"]
+            try:
+                groups, advantages = read_step(self.folder / "journal", record)
+            except PayloadGone:
+                self.gone[step] = record["file"]
+                continue
+            except JournalError as error:
+                self.damaged[step] = str(error)
+                continue
+            self.read.append(step)
+            self._decoder = self._decoder or open_decoder(run_of(self.folder))
+            for group, weights in zip(groups, advantages, strict=True):
+                yield step, self._decoder.with_text(group), weights
+
+
+def open_journal(folder: Path) -> Ledger:
+    """The ledger of the run in `folder`, its problems listed.
+
+    Raises:
+        NoSuchJournal: there is none.
+    """
+    if not (folder / "journal").is_dir():
+        raise NoSuchJournal(f"no journal in {folder}: give --runs-dir, the folder that the run's own folder is in")
+    return read_ledger(folder / "journal", strict=False)
+
+
+def run_of(folder: Path) -> Run:
+    """The run whose folder this is, as it was configured last.
+
+    Raises:
+        NoSuchJournal: its config.yaml is not there.
+    """
+    try:
+        return from_yaml((folder / "config.yaml").read_bytes(), str(folder / "config.yaml"))
+    except OSError as error:
+        raise NoSuchJournal(f"{folder / 'config.yaml'}: {error.strerror}; the text of a completion is decoded with the "
+                            "tokenizer that is named there") from error
+
+
+def rows_of(step: int, group: ScoredGroup, advantages: Sequence[float | None]) -> Iterator[Row]:
+    """One row for each completion of a group that has its text."""
+    prompt, rollout = group.rollout.prompt, group.rollout
+    for index, completion in enumerate(rollout.completions):
+        score = group.scores[index]
+        yield {
+            "step": step, "group": group.group_id, "completion": index,
+            "prompt": [{"role": turn["role"], "content": turn["content"]} for turn in prompt.messages],
+            "answer": completion.text, "reward": group.rewards[index], "advantage": advantages[index],
+            "status": str(score.status), "score": score.value, "reason": score.reason,
+            "components": [{"name": name, "value": value} for name, value in score.components.items()],
+            "scorer": score.scorer, "scorer_version": score.version, "score_seconds": score.seconds,
+            "versions": [{"version": span.version, "first": span.first, "count": span.count}
+                         for span in completion.policy_spans],
+            "tokens": len(completion.token_ids), "finish_reason": str(completion.finish_reason),
+            "generator": rollout.generator, "sample_seconds": rollout.seconds, "worker": group.worker,
+            "task": prompt.task, "row": prompt.row, "epoch": prompt.epoch, "seed": prompt.seed,
+            "fingerprint": prompt.fingerprint}
+
+
+def ranges(steps: Sequence[int]) -> str:
+    """`0-3, 7` for 0, 1, 2, 3, 7."""
+    parts: list[list[int]] = []
+    for step in sorted(steps):
+        if parts and parts[-1][1] == step - 1:
+            parts[-1][1] = step
+        else:
+            parts.append([step, step])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)

@@ -1,0 +1,144 @@
+"""`millrace journal ls` and `show`: the journal for people.
+
+In: a run's journal. Out: a line a step; or a step's or a group's prompt, answers, scores, rewards and advantages. `ls`
+reads the ledger alone. Reads only, and may be asked of a run that goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from broker.messages import ScoredGroup
+from learner.journal.ledger import TRAINED, Ledger
+from learner.journal.payloads import MIB
+from tools.journal.rows import NoSuchJournal, Row, Steps, open_journal, rows_of
+
+HEADINGS = ("step", "groups", "tokens", "MiB", "life", "trained at", "payload")
+
+
+def list_steps(folder: Path) -> int:
+    """Print a line a step. 1 where something is wrong with the ledger."""
+    ledger = open_journal(folder)
+    rows = [HEADINGS, *(_step_line(folder / "journal", record) for record in ledger.steps)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    for row in rows:
+        cells = [f"{cell:>{width}}" for cell, width in zip(row[:-1], widths, strict=False)]
+        sys.stdout.write("  ".join([*cells, row[-1]]) + "\n")
+    sys.stdout.write(_summary(ledger) + "\n")
+    for problem in ledger.problems:
+        sys.stderr.write(f"millrace journal: {problem}\n")
+    return 1 if ledger.problems else 0
+
+
+def show_step(folder: Path, step: int) -> int:
+    """Print everything of one step.
+
+    Raises:
+        NoSuchJournal: there is no such step, or its payload can't be read.
+    """
+    ledger = open_journal(folder)
+    return _show(folder, _record(ledger, step), None)
+
+
+def show_group(folder: Path, group_id: str) -> int:
+    """Print everything of one group, or how it ended without being trained.
+
+    Raises:
+        NoSuchJournal: the journal knows of no such group, or its payload can't be read.
+    """
+    ledger = open_journal(folder)
+    outcome = ledger.outcomes.get(group_id)
+    if outcome is None:
+        raise NoSuchJournal(f"group {group_id} has no outcome in {folder / 'journal'}: it was never issued, or is on "
+                            "its way. Evaluation groups are recorded by their rounds alone")
+    if outcome.kind == TRAINED:
+        return _show(folder, _record(ledger, int(outcome.detail)), group_id)
+    retries = ledger.retries.get(group_id, 0)
+    again = f"; issued anew as {', '.join(f'{group_id}-r{number + 1}' for number in range(retries))}" if retries else ""
+    sys.stdout.write(f"group {group_id}: {outcome.kind}, {outcome.tokens} tokens thrown away{again}\n"
+                     f"    {_printable(outcome.detail)}\n")
+    return 0
+
+
+def _step_line(journal: Path, record: Mapping[str, Any]) -> tuple[str, ...]:
+    there = "there" if (journal / record["file"]).exists() else "gone"
+    return (str(record["step"]), str(len(record["ids"])), str(record["tokens"]), f"{record['length'] / MIB:.2f}",
+            str(record["fence"]), time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record["at"])),
+            f"{there} in {record['file']}")
+
+
+def _summary(ledger: Ledger) -> str:
+    kinds = Counter(outcome.kind for outcome in ledger.outcomes.values())
+    outcomes = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
+    lives = f"{len(ledger.lives)} {'life' if len(ledger.lives) == 1 else 'lives'}"
+    return (f"{len(ledger.steps)} steps of {lives}; groups: {outcomes}; "
+            f"{len(ledger.evaluations)} evaluations")
+
+
+def _record(ledger: Ledger, step: int) -> Mapping[str, Any]:
+    for record in ledger.steps:
+        if record["step"] == step:
+            return record
+    known = f"steps {ledger.steps[0]['step']} to {ledger.steps[-1]['step']}" if ledger.steps else "no step"
+    raise NoSuchJournal(f"there is no step {step}: the journal has {known}")
+
+
+def _show(folder: Path, record: Mapping[str, Any], group_id: str | None) -> int:
+    """Print a step's groups, or the one that is asked for."""
+    reading = Steps(folder, [record])
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record["at"]))
+    sys.stdout.write(f"step {record['step']}: {len(record['ids'])} groups, {record['tokens']} tokens, written {at} by "
+                     f"life {record['fence']}, from weights {record['weights'][:12]}\n")
+    for step, group, advantages in reading.groups():
+        if group_id in {None, group.group_id}:
+            for line in _group_lines(step, group, advantages):
+                sys.stdout.write(line + "\n")
+    if reading.gone:
+        raise NoSuchJournal(f"the payload of step {record['step']} is gone with {record['file']}: learner.journal says "
+                            "how long payloads stay")
+    if reading.damaged:
+        raise NoSuchJournal(reading.damaged[record["step"]])
+    return 0
+
+
+def _group_lines(step: int, group: ScoredGroup, advantages: Sequence[float | None]) -> Iterator[str]:
+    prompt = group.rollout.prompt
+    yield (f"\ngroup {group.group_id}: task {prompt.task}, row {prompt.row} of epoch {prompt.epoch}, seed "
+           f"{prompt.seed}; sampled by {group.rollout.generator} in {group.rollout.seconds:.2f} s, scored by "
+           f"{group.worker} in {group.seconds:.2f} s")
+    for turn in prompt.messages:
+        yield _block(turn["role"], turn["content"])
+    yield _block("to score against", json.dumps(prompt.verification_info))
+    for row in rows_of(step, group, advantages):
+        yield from _completion_lines(row)
+
+
+def _completion_lines(row: Row) -> Iterator[str]:
+    versions = ", ".join(f"{span['version']} ({span['count']} tokens)" for span in row["versions"])
+    parts = ", ".join(f"{part['name']} {part['value']:g}" for part in row["components"])
+    yield (f"  completion {row['completion']}: reward {_number(row['reward'])}, advantage {_number(row['advantage'])}; "
+           f"{row['finish_reason']}; versions {versions}")
+    yield (f"    {row['status']} {_number(row['score'])} by {row['scorer']} {row['scorer_version']} in "
+           f"{row['score_seconds']:.3f} s{f'; {parts}' if parts else ''}: {_printable(row['reason'])}")
+    yield _block("answer", row["answer"])
+
+
+def _block(name: str, text: str) -> str:
+    """A text under its name, every line of it indented alike."""
+    lines = _printable(text).split("\n")
+    return f"    {name}: " + "\n      ".join(lines)
+
+
+def _printable(text: str) -> str:
+    """The text without what a terminal would obey: a policy may write anything."""
+    return "".join(sign if sign.isprintable() or sign in "\n\t" else f"\\x{ord(sign):02x}" for sign in text)
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:g}"

@@ -1,0 +1,1 @@
+"""`millrace judge-check`: how far a served judge agrees with known labels."""

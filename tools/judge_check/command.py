@@ -1,0 +1,170 @@
+"""`millrace judge-check FILE`: how far a judge or a rubric model agrees with labels that are known.
+
+In: responses with labels (`tools.judge_check.labelled_rows`), and a verifier: the environment's judge, or a task of a
+configuration. Out: agreement, false positives and false negatives by source, the worst disagreements
+(`tools.judge_check.agreement`), each verdict in a file if wanted. One process asks, with as many calls under way as the
+endpoint allows. Who can't be reached is asked again once all others were; the verifier itself is never blamed for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.progress import track
+
+from config.loading import ConfigError, load_run
+from config.scorers import ScorersConfig
+from scorers.api import RowProcess, all_tasks
+from scorers.child.row_worker import Result
+from scorers.retries import LONGEST_WAIT_S, was_given_up
+from tools.judge_check.agreement import Agreement, was_judged
+from tools.judge_check.labelled_rows import LABEL_KEYS, PARTS, Labelled, read_labelled
+from tools.score.command import INTERRUPTED, open_input
+from tools.score.rescore import task_of
+
+THRESHOLD: Final = 0.5
+SAMPLES: Final = 10
+AHEAD: Final = 1024         # rows begun before the first one's result is waited for: more than most endpoints take
+ENOUGH: Final = 16          # calls that fail, the first ones of all: the verifier is taken to be away
+
+
+def main(words: Sequence[str]) -> int:
+    """Check a verifier. 0: done; 1: nothing could be scored. Raises ConfigError where the file can't be used."""
+    parser = _parser()
+    args = parser.parse_intermixed_args(words)
+    if not 0 < args.threshold <= 1:
+        parser.error("--threshold must be above 0, and at most 1")
+    if args.samples < 0:
+        parser.error("--samples can't be negative")
+    if args.values and args.config is None:
+        parser.error(f"{args.values[0]!r} sets a key of a configuration: give --config too")
+    config = all_tasks() if args.config is None else load_run(["--config", args.config, *args.values]).scorers
+    if args.task is not None:
+        config = config.model_copy(update={"tasks": {args.task: task_of(config, args.task, option="--task")}})
+    with ExitStack() as stack:
+        rows = read_labelled(open_input(args.file, args.out, stack), args.file, config.tasks, args.task)
+        _check_endpoints(config, {row.task for row in rows})
+        out = None if args.out is None else stack.enter_context(args.out.open("w", encoding="utf-8"))
+        started = time.monotonic()
+        results, is_interrupted = _results(rows, config)
+        seconds = time.monotonic() - started
+        agreement = Agreement(args.threshold, args.samples)
+        for row, result in zip(rows, results, strict=True):
+            agreement.add(row, result)
+            if out is not None and result is not None:
+                out.write(json.dumps(_line(row, result, agreement)) + "\n")
+    _say(args, agreement, seconds)
+    if is_interrupted:
+        return INTERRUPTED
+    return 0 if agreement.overall.distances else 1
+
+
+def _check_endpoints(config: ScorersConfig, tasks: set[str]) -> None:
+    """Raises ConfigError where nobody is there to be asked."""
+    for name in sorted(tasks):
+        endpoint = getattr(config.tasks[name].scorer, "endpoint", None)
+        if endpoint is not None and not endpoint.urls:
+            raise ConfigError(f"nobody to ask for task {name!r}: set LLM_JUDGE_BASE_URL, or "
+                              f"scorers.tasks.{name}.scorer.endpoint.urls of a --config")
+
+
+def _results(rows: Sequence[Labelled], config: ScorersConfig) -> tuple[list[Result | None], bool]:
+    """What the verifier says of each row, None of those that nobody was asked about; whether it was interrupted.
+
+    Each pass over the rows has all of its calls under way together. Those that failed make up the next pass, so that
+    many of them wait for it together, too.
+    """
+    results: list[Result | None] = [None] * len(rows)
+    waiting = list(range(len(rows)))
+    try:
+        with closing(RowProcess(config.model_copy(update={"retries": 0}))) as process:
+            for number in range(config.retries + 1):
+                if number:
+                    time.sleep(min(config.retry_backoff_s * 2 ** (number - 1), LONGEST_WAIT_S))
+                for done, (index, result) in enumerate(_pass(process, rows, waiting), 1):
+                    results[index] = result
+                    if number == 0 and done == ENOUGH and all(map(_has_failed, results[:ENOUGH])):
+                        return results, False
+                waiting = [index for index in waiting if _has_failed(results[index])]
+                if not waiting or not any(map(_is_judged, results)):
+                    break
+    except KeyboardInterrupt:
+        return results, True
+    return results, False
+
+
+def _pass(process: RowProcess, rows: Sequence[Labelled], indices: Sequence[int]) -> Iterator[tuple[int, Result]]:
+    """The results of these rows, in order; later ones are begun while it waits for the first."""
+    console = Console(stderr=True)
+    ahead = iter(indices)
+    begun: deque[int] = deque()
+    for _ in track(indices, "judging", console=console, transient=True, disable=not console.is_terminal):
+        while len(begun) < AHEAD and (index := next(ahead, None)) is not None:
+            process.begin(rows[index].line)
+            begun.append(index)
+        first = begun.popleft()
+        yield first, process.result(rows[first].line)
+
+
+def _is_judged(result: Result | None) -> bool:
+    return result is not None and was_judged(result)
+
+
+def _has_failed(result: Result | None) -> bool:
+    """Whether another try may help: the machinery is to blame, not the row."""
+    return result is not None and (result.get("fault") == "machine" or (
+        result["value"] is None and was_given_up(result["components"])))
+
+
+def _line(row: Labelled, result: Result, agreement: Agreement) -> dict[str, Any]:
+    """A line of --out."""
+    return {**row.as_json(), "agrees": agreement.agrees(row, result),
+            **{key: value for key, value in result.items() if key != "fault"}}
+
+
+def _say(args: argparse.Namespace, agreement: Agreement, seconds: float) -> None:
+    """The result on standard output."""
+    if args.json:
+        found = {"file": args.file, "seconds": round(seconds, 3), **agreement.as_json()}
+        sys.stdout.write(json.dumps(found) + "\n")
+    elif agreement.overall.rows:
+        judged, rows = agreement.overall.rows, agreement.overall.rows + agreement.not_judged.total()
+        lines = [f"{args.file}: {judged} of {rows} responses judged in {seconds:.1f} s", *agreement.lines()]
+        sys.stdout.write("\n".join(lines) + "\n")
+    if not agreement.overall.distances:
+        reasons = agreement.unscorable or agreement.not_judged
+        sys.stderr.write(f"millrace judge-check: nothing could be scored: {next(iter(reasons))}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="millrace judge-check",
+        usage="millrace judge-check [options] FILE [--task NAME] [--config CONFIG [key=value ...]]",
+        description="Compare what a judge says with labels that are known.",
+        epilog=f"A row has its response in `llm_output` and what it is worth in {' or '.join(LABEL_KEYS)}: true, "
+               f"false, or a number from 0 to 1. A row of HardVerify-Math has {' and '.join(PARTS)} instead. Results "
+               "are told apart by `source`, else by data_source, else by the row's type. Exit code: 0 done, whatever "
+               "came out; 1 nothing could be scored: the judge is away, say; 2 bad usage, or a file that can't be "
+               "used.")
+    parser.add_argument("file", metavar="FILE", help="JSON lines, NAME.json with a list, or NAME.parquet")
+    parser.add_argument("values", nargs="*", metavar="key=value", help="settings over CONFIG's: scorers.retries=0")
+    parser.add_argument("--task", metavar="NAME", help="who judges every row: a task of `scorers.tasks`, or a type of "
+                        "scorer with its defaults: judge, rubric (the one that each row belongs to)")
+    parser.add_argument("--config", metavar="CONFIG",
+                        help="a run's YAML file, with its `scorers` section (the environment's judge: LLM_JUDGE_...)")
+    parser.add_argument("--threshold", type=float, default=THRESHOLD, metavar="X",
+                        help=f"the value, and the label, from which on a response is right ({THRESHOLD})")
+    parser.add_argument("--samples", type=int, default=SAMPLES, metavar="N",
+                        help=f"how many of the worst disagreements to show ({SAMPLES})")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="each verdict with its label, as JSON lines")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    return parser

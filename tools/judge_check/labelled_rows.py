@@ -1,0 +1,181 @@
+r"""Responses whose worth is known: from a file to what a verifier is asked, for `millrace judge-check`.
+
+In: JSON lines, a JSON list, or parquet, each row of a shape that `tasks.route` knows with the response in
+`llm_output` and what it is worth in `label` or `human_score`; or HardVerify-Math's, where one row has a right answer in
+`fn_output` and a wrong one in `tn_output`. Out: `Labelled`, with the line for a `scorers.child.row_worker`. The whole
+file is read before anybody is asked: what is wrong with it is one ConfigError that names the lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from broker.errors import BadMessage
+from config.loading import ConfigError
+from config.scorers import TaskConfig
+from scorers.child.row_worker import TEXT_KEY, parse_object, response_of
+from tasks.route import TASK_OF_TYPE, route
+from tasks.values import shown
+from tools.score.command import MAX_LINE_BYTES, read_lines
+
+LABEL_KEYS: Final = ("label", "human_score")
+# Of HardVerify-Math: what rules call wrong and is right (a false negative), and what is wrong (a true negative).
+PARTS: Final[Mapping[str, float]] = {"fn_output": 1.0, "tn_output": 0.0}
+SHOWN_ERRORS: Final = 5
+_ROW_SHAPES: Final = ("verification_info", "data_source", "reward_model")      # one of these keys says what a row is
+_CHAT: Final = ("messages", "prompt")                                          # where a row's question may be
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """One response."""
+
+    number: int         # of its line, or of its row in a list or in parquet; from 1
+    part: str           # of two in one row, this one's key; else ""
+    source: str         # where it comes from: the results are told apart by it
+    label: float        # what it is worth, in [0, 1]
+    task: str           # that judges it
+    line: bytes         # for a `scorers.child.row_worker`
+
+    @property
+    def where(self) -> str:
+        """Its place in the file, for people."""
+        return f"line {self.number} {self.part}".strip()
+
+    def as_json(self) -> dict[str, Any]:
+        """What is known of it."""
+        return {"line": self.number, "part": self.part, "source": self.source, "label": self.label}
+
+
+def read_labelled(stream: IO[bytes], name: str, tasks: Mapping[str, TaskConfig], only: str | None) -> list[Labelled]:
+    """Every response of a file, in order.
+
+    Args:
+        stream: the file.
+        name: its path, whose ending says what it is.
+        tasks: that there are.
+        only: the one that judges all rows; None: that of each row.
+    Raises:
+        ConfigError: naming the first lines that can't be used, or that there are none.
+    """
+    found: list[Labelled] = []
+    wrong: list[str] = []
+    for number, row in _rows(stream, name):
+        try:
+            found += _labelled(number, parse_object(row) if isinstance(row, bytes) else row, tasks, only)
+        except BadMessage as error:
+            wrong.append(f"line {number}: {error}")
+    if wrong:
+        more = f"\nand {len(wrong) - SHOWN_ERRORS} more lines" if len(wrong) > SHOWN_ERRORS else ""
+        raise ConfigError(f"{name} can't be used:\n" + "\n".join(wrong[:SHOWN_ERRORS]) + more)
+    if not found:
+        raise ConfigError(f"{name} has no rows")
+    return found
+
+
+def _rows(stream: IO[bytes], name: str) -> Iterator[tuple[int, bytes | Mapping[str, Any]]]:
+    """Rows with their numbers: lines as they are, the rest as objects."""
+    match Path(name).suffix:
+        case ".parquet":
+            rows = _parquet(stream, name)
+        case ".json":
+            rows = _list(stream, name)
+        case _:
+            for line in read_lines(stream):
+                if line.data is None:
+                    raise ConfigError(f"{name} line {line.number}: longer than {MAX_LINE_BYTES >> 20} MiB")
+                yield line.number, line.data
+            return
+    yield from enumerate(rows, 1)
+
+
+def _list(stream: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
+    try:
+        found = json.load(stream)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{name}: not JSON: {error}; JSON lines want a name that ends with .jsonl") from None
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise ConfigError(f"{name}: expected a list of objects; JSON lines want a name that ends with .jsonl")
+    yield from found
+
+
+def _parquet(stream: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ConfigError(f"{name}: parquet needs pyarrow, which comes with millrace[model]: {error}") from error
+    try:
+        for batch in parquet.ParquetFile(stream).iter_batches():
+            yield from batch.to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise ConfigError(f"{name}: {error}") from None
+
+
+def _labelled(number: int, row: Mapping[str, Any], tasks: Mapping[str, TaskConfig],
+              only: str | None) -> Iterator[Labelled]:
+    """A row's one response, or its two. Raises BadMessage."""
+    row = {key: value for key, value in row.items() if value is not None}       # parquet has every key in every row
+    parts = [] if TEXT_KEY in row else [part for part in PARTS if part in row]
+    if parts and not row.keys() & set(_ROW_SHAPES):
+        answer = {"value": row.get("ground_truth"), "question": row.get("question")}
+        row["verification_info"] = {"type": "judge" if only is None else _own_type(tasks[only], only), "answer": answer}
+    texts = {part: (_boxed(response_of({TEXT_KEY: row[part]})), PARTS[part]) for part in parts} or {
+        "": (_response(row), _label(row))}
+    row_type, task, info = _routed(row, tasks, only)
+    source = row.get("source", row.get("data_source", row_type))
+    for part, (text, label) in texts.items():
+        line = json.dumps({TEXT_KEY: text, "task": task, "verification_info": info}).encode("ascii")
+        yield Labelled(number, part, str(source), label, task, line)
+
+
+def _response(row: Mapping[str, Any]) -> str:
+    if TEXT_KEY not in row:
+        raise BadMessage(f"no response: {TEXT_KEY!r} beside a label, or HardVerify-Math's {' and '.join(PARTS)}")
+    return response_of(row)
+
+
+def _boxed(answer: str) -> str:
+    """A bare answer as a response gives it: most verifiers look at the last box alone."""
+    return answer if "\\boxed" in answer else f"\\boxed{{{answer}}}"
+
+
+def _label(row: Mapping[str, Any]) -> float:
+    given = [key for key in LABEL_KEYS if key in row]
+    if len(given) != 1:
+        what = "both of" if given else "no label: none of"
+        raise BadMessage(f"{what} {' and '.join(LABEL_KEYS)}; one of them says what the response is worth")
+    label = row[given[0]]
+    if not isinstance(label, int | float) or not 0 <= label <= 1:       # true and false are 1 and 0
+        raise BadMessage(f"{given[0]} must be true, false or a number from 0 to 1, got {shown(label)}")
+    return float(label)
+
+
+def _routed(row: Mapping[str, Any], tasks: Mapping[str, TaskConfig],
+            only: str | None) -> tuple[str, str, dict[str, Any]]:
+    """The row's own type, the task that judges it, and the verification_info for that. Raises BadMessage.
+
+    A row of a type that the one task does not take becomes one of the task's own type, with the same answer.
+    """
+    if only is None or tasks[only].scorer.type == "custom":
+        task, info = route(row if only is None else {**row, "task": only}, tasks)
+        return info["type"], task, info
+    _, info = route(row)
+    row_type = info["type"]
+    if row_type not in _types(tasks[only].scorer.type):
+        info = {"type": _own_type(tasks[only], only), "answer": info.get("answer")}
+    chat = {key: row[key] for key in _CHAT if key in row}
+    return row_type, *route({**chat, "task": only, "verification_info": info}, {only: tasks[only]})
+
+
+def _own_type(task: TaskConfig, name: str) -> str:
+    return next(iter(_types(task.scorer.type)), name)
+
+
+def _types(kind: str) -> Collection[str]:
+    """The types of rows that a kind of scorer takes, its own first; none for a custom one."""
+    return [row_type for row_type, its_kind in TASK_OF_TYPE.items() if its_kind == kind]

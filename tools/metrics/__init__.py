@@ -1,0 +1,1 @@
+"""`millrace metrics`: a run's numbers for Prometheus."""

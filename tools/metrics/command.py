@@ -1,0 +1,108 @@
+"""`millrace metrics RUN`: a run's numbers for Prometheus.
+
+In: one look at the run for each request. Out: the metrics of `tools.metrics.table` as text, on every path but those
+that the library keeps for itself. Where Redis does not answer it serves `millrace_up 0` and nothing else, and never
+ends for it. Runs until a signal. Exit code: 0; 1 where there is no such run, or the port can't be had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import redis
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from broker.joining import find_redis
+from broker.monitoring.snapshot import Snapshot, snapshot
+from broker.processes import stop_on_signals
+from config.logs import mask, set_up_logging
+from config.run_names import run_name
+from tools.metrics.table import METRICS, UP
+from tools.top.watch import client_of
+
+log = logging.getLogger(__name__)
+
+PORT = 9090
+
+
+class RunCollector(Collector):
+    """What Prometheus asks for. Several may ask at once."""
+
+    def __init__(self, client: redis.Redis, name: str) -> None:
+        self._client = client
+        self._name = name
+        self._is_away = False
+
+    def collect(self) -> Iterator[Metric]:
+        """One look at the run, as metrics."""
+        now = self._look()
+        for metric in METRICS:
+            if now is None and metric.name != UP:
+                continue
+            kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+            family = kind(metric.name, metric.says, labels=metric.labels)
+            for labels, value in [((), 0.0)] if now is None else metric.read(now):
+                family.add_metric(labels, value)
+            yield family
+
+    def _look(self) -> Snapshot | None:
+        try:
+            found = snapshot(self._client, self._name)
+        except redis.RedisError as error:
+            if not self._is_away:
+                log.warning("redis_away run=%s error=%s", self._name, mask(str(error)))
+            self._is_away = True
+            return None
+        if self._is_away:
+            log.info("redis_is_back run=%s", self._name)
+        self._is_away = False
+        return found
+
+
+def main(words: Sequence[str]) -> int:
+    """Parse and serve. Raises NoRun, WrongBroker."""
+    args = _parser().parse_args(words)
+    set_up_logging("metrics")
+    client = client_of(find_redis(args.run, args.runs_dir))
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(RunCollector(client, args.run))
+    stop = stop_on_signals()
+    try:
+        server, thread = start_http_server(args.port, args.host, registry=registry)
+    except OSError as error:
+        sys.stderr.write(f"millrace metrics: {args.host}:{args.port} can't be served: {error.strerror or error}; "
+                         "--port and --host choose another\n")
+        return 1
+    log.info("serving run=%s url=http://%s:%d/metrics", args.run, args.host, server.server_port)
+    try:
+        stop.wait()
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        client.close()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="millrace metrics", description="Serve a run's numbers to Prometheus.",
+        epilog="The names and their units are listed in docs/metrics.md.")
+    parser.add_argument("run", type=run_name, metavar="RUN")
+    parser.add_argument("--port", type=_port, default=PORT, metavar="PORT", help=f"({PORT}); 0: a free one")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1); 0.0.0.0: all")
+    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
+    return parser
+
+
+def _port(text: str) -> int:
+    """0 to 65535."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port")
+    return int(text)

@@ -1,0 +1,134 @@
+"""A run's folder as the tools see it: its status, its steps, whether somebody runs it here. Needs no Redis.
+
+In: `runs/NAME/`, written by the learner (`status.json`, `metrics.jsonl`) and by `millrace up` (`up.lock`). Out: what is
+shown of it, and which name a new run takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from broker.errors import PipelineError, RunFailed
+from config.run import Run
+from learner.reporting.metrics_file import read_metrics
+
+
+class RunTaken(PipelineError):
+    """The name belongs to a run that is not finished; the message says how to go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFolder:
+    """What is known of a run from its folder alone."""
+
+    path: Path
+    status: str = ""                # running | finished | stopped | failed, or "" where no learner has come so far
+    reason: str = ""
+    version: int = -1               # of the newest policy
+    steps: int = 0                  # of the whole run
+    has_begun: bool = True          # False: it failed before its first group was issued
+    at: float = 0.0                 # Unix seconds of the last change of status
+    metrics: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+
+    @property
+    def last_step(self) -> dict[str, Any]:
+        """The newest step's object of metrics.jsonl."""
+        return self.metrics[-1] if self.metrics else {}
+
+    @property
+    def pass_rates(self) -> list[tuple[int, float]]:
+        """(policy version, held-out pass rate) of every evaluation, in order."""
+        return sorted((int(result["version"]), float(result["pass_rate"])) for line in self.metrics
+                      for result in line.get("evaluations", ()) if result["pass_rate"] is not None)
+
+
+def read_run(path: Path) -> RunFolder:
+    """Read a run's folder; a file that is missing or half written counts as empty."""
+    try:
+        status = json.loads((path / "status.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        status = {}
+    return RunFolder(path=path, status=status.get("status", ""), reason=status.get("reason", ""),
+                     version=int(status.get("version", -1)), steps=int(status.get("steps", 0)),
+                     at=float(status.get("at", 0.0)), has_begun=status.get("begun") != "no",
+                     metrics=tuple(read_metrics(path)))
+
+
+def free_name(run: Run) -> str:
+    """The name that `up` gives to `run`: its own, under which one that has begun goes on, or -2, -3 ... after it.
+
+    A number is added where a run of that name is finished.
+
+    Raises:
+        RunTaken: the run of that name has begun, and `learner.resume` says never to go on.
+    """
+    found = read_run(run.folder)
+    if found.status != "finished":
+        if found.status and found.has_begun and run.learner.resume == "never":
+            raise RunTaken(_how_to_go_on(run.name, found))
+        return run.name
+    number = 2
+    while read_run(run.runs_dir / f"{run.name}-{number}").status:
+        number += 1
+    return f"{run.name}-{number}"
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a run's folder as the one `millrace up` that runs it; the kernel lets go when this process ends.
+
+    Raises:
+        RunTaken: another one holds it.
+        RunFailed: it can't be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / "up.lock").open("a+", encoding="utf-8")
+    except OSError as error:
+        raise RunFailed(f"the run's folder {folder} can't be written: {error.strerror}. It needs a place of its own: "
+                        "runs_dir=...") from error
+    with file as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunTaken(f"{folder.name} is run by another `millrace up` ({holder_text(folder)}); stop that one with "
+                           "Ctrl-C, or begin under another name: name=...") from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()} {socket.gethostname()}")
+        lock.flush()
+        yield
+
+
+def holder(folder: Path) -> tuple[int, str] | None:
+    """Process id and host of the `millrace up` that runs this folder now; None where there is none."""
+    try:
+        with (folder / "up.lock").open(encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                pid, _, host = lock.read().partition(" ")
+                return int(pid), host
+    except FileNotFoundError:
+        pass
+    return None
+
+
+def holder_text(folder: Path) -> str:
+    """`pid 12 on host`."""
+    found = holder(folder)
+    return f"pid {found[0]} on {found[1]}" if found else "just ended"
+
+
+def _how_to_go_on(name: str, found: RunFolder) -> str:
+    why = f" ({found.reason})" if found.reason else ""
+    return (f"run {name} in {found.path} is not finished: its status is {found.status}{why}.\n"
+            "learner.resume=never does not go on with it, learner.resume=auto would; or begin anew under another "
+            f"name: name=...; or remove it: millrace rm {name}")

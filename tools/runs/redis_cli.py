@@ -1,0 +1,55 @@
+"""`millrace redis-cli RUN [args ...]`: redis-cli on the Redis of a run.
+
+In: a run's name. Out: redis-cli's exit code. A private server that is stopped is started for as long as this lasts. The
+password goes by the environment, not by the command line, where other users could read it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from redis.connection import SSLConnection, parse_url
+
+from broker.connection import check_url
+from broker.private_redis import server
+
+
+def redis_cli(name: str, runs_dir: Path, args: Sequence[str]) -> int:
+    """Run redis-cli with `args`, or its prompt without any.
+
+    Raises:
+        WrongBroker: no Redis is known for that run, or it can't be started, or REDIS_URL is none.
+    """
+    program = shutil.which("redis-cli") or str(server.carried("redis-cli"))
+    with server.ensure_readable(name, runs_dir) as url:
+        check_url(url)
+        options, password = options_of(url)
+        before = signal.signal(signal.SIGINT, lambda _number, _frame: None)     # Ctrl-C is for its prompt
+        try:
+            own = {"REDISCLI_AUTH": password} if password else {}       # an empty one is sent, and refused
+            return subprocess.run([program, *options, *args], check=False, env={**os.environ, **own}).returncode
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def options_of(url: str) -> tuple[list[str], str]:
+    """What redis-cli needs to reach `url`, and the password, which is none of them."""
+    parts = parse_url(url)
+    if "path" in parts:
+        options = ["-s", parts["path"]]
+    else:
+        options = ["-h", parts.get("host", "localhost"), "-p", str(parts.get("port", 6379))]
+    if parts.get("db"):
+        options += ["-n", str(parts["db"])]
+    if parts.get("username"):
+        options += ["--user", parts["username"]]
+    if parts.get("connection_class") is SSLConnection:
+        options.append("--tls")
+    if parts.get("ssl_ca_certs"):
+        options += ["--cacert", parts["ssl_ca_certs"]]
+    return options, parts.get("password") or ""

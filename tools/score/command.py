@@ -1,0 +1,265 @@
+"""`millrace score FILE.jsonl`: lines with a response and a row in, a JSON result a line out, in their order.
+
+In: a file or standard input. Out: results on standard output or in a file, written as they come; progress and a summary
+on standard error. A thread reads, as many threads as there are workers each wait for a process that scores
+(`scorers.api`), one waits for that of all lines that a served model judges (`tools.judge_check.lines`), this one
+writes. Little is held: a few lines a worker, and the results that wait for an earlier line. Whatever is wrong with a
+line is its result; what is wrong with the file ends the command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import stat
+import sys
+import textwrap
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from config.loading import ConfigError
+from config.scorers import ScorersConfig
+from scorers.api import RowProcess, all_tasks
+from scorers.child.row_worker import Result, failure
+from tools.judge_check.lines import JudgedLines, asks
+
+MAX_LINE_BYTES: Final = 64 << 20        # a longer line is an error, and is not held
+WAITING_RESULTS: Final = 4096           # that an earlier line holds up, before reading waits too
+LINES_A_WORKER: Final = 3               # read and not scored yet
+DRAW_EVERY_S: Final = 0.1
+SHOWN_CHARS: Final = 240                # of the first error
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141                # as a shell says it of a program that SIGPIPE ended
+CUSTOM_HINT: Final = ", or a custom task's with --config CONFIG"
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+class Line(NamedTuple):
+    """One line of the input."""
+
+    number: int             # from 1, empty lines counted
+    data: bytes | None      # None: too long
+    end: int                # bytes of the input up to its end
+
+
+class Numbered(NamedTuple):
+    """A line's place, and its result to come."""
+
+    number: int
+    end: int
+    result: Future[Result]
+
+
+def read_lines(stream: IO[bytes]) -> Iterator[Line]:
+    """Every line that is not empty; of one that is too long only its place."""
+    number = end = 0
+    while data := stream.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        end += len(data)
+        is_whole = len(data) <= MAX_LINE_BYTES
+        rest = data
+        while not is_whole and rest and not rest.endswith(b"\n"):
+            rest = stream.readline(MAX_LINE_BYTES)
+            end += len(rest)
+        if number == 1:
+            data = data.removeprefix(_BOM)
+        if not is_whole:
+            yield Line(number, None, end)
+        elif not data.isspace() and data:
+            yield Line(number, data, end)
+
+
+class Scoring:
+    """Lines to results, in order, by several processes.
+
+    Args:
+        config: the scorers; None: every scorer of this version.
+        workers: processes at most; each starts when there is a line for it.
+    """
+
+    def __init__(self, config: ScorersConfig | None, workers: int) -> None:
+        self._hint = CUSTOM_HINT if config is None else ""
+        config = config or all_tasks()
+        self._judged = JudgedLines(config) if any(map(asks, config.tasks.values())) else None
+        self._processes = [RowProcess(config) for _ in range(workers)]
+        self._idle: queue.LifoQueue[RowProcess] = queue.LifoQueue()         # the warm one first
+        for process in self._processes:
+            self._idle.put(process)
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="score")
+        self._room = threading.Semaphore(LINES_A_WORKER * workers)          # for lines in memory
+        self._results: queue.Queue[Numbered | Exception | None] = queue.Queue(WAITING_RESULTS)
+
+    def start(self, stream: IO[bytes]) -> None:
+        """Begin to read."""
+        threading.Thread(target=self._read, args=(stream,), name="read", daemon=True).start()
+
+    def next(self) -> tuple[Numbered, Result] | None:
+        """The result of the next line; None after the last one. Raises ScoringFailed, or OSError of the input."""
+        item = self._results.get()
+        if isinstance(item, Exception):
+            raise item
+        return None if item is None else (item, item.result.result())
+
+    def finished(self) -> Iterator[tuple[Numbered, Result]]:
+        """Results of later lines that are there already; for one who does not wait for the others."""
+        with suppress(queue.Empty):
+            while isinstance(item := self._results.get_nowait(), Numbered):
+                if item.result.done() and not item.result.cancelled() and item.result.exception() is None:
+                    yield item, item.result.result()
+
+    def close(self, *, is_interrupted: bool) -> None:
+        """End the processes, at once where the rest is not wanted."""
+        if self._judged is not None:
+            self._judged.close(is_interrupted=is_interrupted)
+        if is_interrupted:
+            for process in self._processes:
+                process.stop()
+        self._threads.shutdown(cancel_futures=is_interrupted)
+        for process in self._processes:
+            process.close()
+
+    def _read(self, stream: IO[bytes]) -> None:
+        try:
+            for line in read_lines(stream):
+                self._results.put(Numbered(line.number, line.end, self._begun(line.data)))
+            self._results.put(None)
+        except (OSError, RuntimeError) as error:        # RuntimeError: the threads are shut down, nobody reads this
+            self._results.put(error)
+
+    def _begun(self, data: bytes | None) -> Future[Result]:
+        """The result to come; waits while too many lines are held."""
+        if data is not None and self._judged is not None and self._judged.takes(data):
+            return self._judged.submit(data)
+        self._room.acquire()
+        return self._threads.submit(self._score, data)
+
+    def _score(self, data: bytes | None) -> Result:
+        process = self._idle.get()
+        try:
+            if data is None:
+                return failure(f"longer than {MAX_LINE_BYTES >> 20} MiB", fault="row")
+            result = process.result(data)
+            if result.get("fault") == "type":
+                result["reason"] += self._hint
+            return result
+        finally:
+            self._idle.put(process)
+            self._room.release()
+
+
+class Summary:
+    """What is said at the end."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self.statuses: Counter[str] = Counter()
+        self._seconds: Counter[str] = Counter()     # by scorer, microseconds
+        self._total = 0.0
+        self._first_error = ""
+
+    def count(self, result: Result) -> None:
+        """One more line."""
+        self.statuses[result["status"]] += 1
+        self._total += result["value"] or 0.0
+        if result["scorer"]:
+            self._seconds[result["scorer"]] += round(1e6 * result["seconds"])
+        if result["status"] == "error":
+            self._first_error = self._first_error or textwrap.shorten(result["reason"], SHOWN_CHARS)
+
+    def __str__(self) -> str:
+        lines, scored = sum(self.statuses.values()), self.statuses["scored"]
+        mean = f", mean value {self._total / scored:.4f}" if scored else ""
+        said = [(f"{lines} lines in {time.monotonic() - self._started:.1f} s: {scored} scored{mean}, "
+                 f"{self.statuses['unscorable']} unscorable, {self.statuses['error']} errors")]
+        if self._seconds:
+            said.append("seconds of the scorers: " + ", ".join(
+                f"{name} {micro / 1e6:.1f}" for name, micro in self._seconds.most_common()))
+        if self._first_error:
+            said.append(f"first error: {self._first_error}")
+        return "\n".join(said)
+
+
+def score_file(source: str, out: Path | None, config: ScorersConfig | None, workers: int) -> int:
+    """Score every line of `source`, `-` being standard input. The exit code.
+
+    Raises:
+        ConfigError: the files can't be opened, or are one and the same.
+        ScoringFailed: no process that scores can be started.
+    """
+    with ExitStack() as stack:
+        stream = open_input(source, out, stack)
+        target: IO[bytes] = stack.enter_context(out.open("wb")) if out is not None else sys.stdout.buffer
+        summary = Summary()
+        scoring = Scoring(config, workers)
+        code = INTERRUPTED
+        try:
+            code = _run(scoring, stream, target, summary, shows_bar=stat.S_ISREG(os.fstat(target.fileno()).st_mode))
+        except KeyboardInterrupt:
+            for line, result in scoring.finished():
+                _write(target, line, result, summary)
+        except BrokenPipeError:         # `| head` has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return BROKEN_PIPE
+        finally:
+            scoring.close(is_interrupted=code == INTERRUPTED)
+    sys.stderr.write(f"{'interrupted; ' if code == INTERRUPTED else ''}{summary}\n")
+    return code
+
+
+def open_input(source: str, out: Path | None, stack: ExitStack) -> IO[bytes]:
+    """Open `source`, `-` being standard input, until the stack ends. Raises ConfigError, also where `out` can't be."""
+    path = Path(source)
+    if source != "-" and out is not None and out.exists() and path.exists() and out.samefile(path):
+        raise ConfigError(f"--out {out} is the input itself")
+    if out is not None and out.is_dir():
+        raise ConfigError(f"--out {out}: is a folder")
+    if out is not None and not out.absolute().parent.is_dir():
+        raise ConfigError(f"--out {out}: no folder {out.absolute().parent}")
+    try:
+        return stack.enter_context(path.open("rb") if source != "-" else open(0, "rb", closefd=False))
+    except OSError as error:
+        raise ConfigError(f"{source}: {error.strerror}") from None
+
+
+def _run(scoring: Scoring, stream: IO[bytes], target: IO[bytes], summary: Summary, *, shows_bar: bool) -> int:
+    """Write every result. A bar on the terminal says how far it is, unless results may go to the same terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("scored"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
+               TextColumn("{task.fields[said]}"), TimeElapsedColumn(), TimeRemainingColumn())
+    size = os.fstat(stream.fileno()).st_size or None
+    scoring.start(stream)
+    with Progress(*columns, console=console, disable=not (shows_bar and console.is_terminal), transient=True) as bar:
+        task = bar.add_task("", total=size, said="")
+        drawn = 0.0
+        while (found := scoring.next()) is not None:
+            line, result = found
+            _write(target, line, result, summary)
+            if time.monotonic() - drawn > DRAW_EVERY_S:
+                drawn = time.monotonic()
+                _draw(bar, task, line, summary)
+    return 0
+
+
+def _draw(bar: Progress, task: TaskID, line: Numbered, summary: Summary) -> None:
+    troubles = summary.statuses["unscorable"] + summary.statuses["error"]
+    bar.update(task, completed=line.end, said=f"{sum(summary.statuses.values())} lines, {troubles} without a score")
+
+
+def _write(target: IO[bytes], line: Numbered, result: Result, summary: Summary) -> None:
+    result.pop("fault", None)
+    if result["status"] != "scored":
+        result["reason"] = f"line {line.number}: {result['reason']}"
+    summary.count(result)
+    text = json.dumps({"line": line.number, **result}, ensure_ascii=False) + "\n"
+    target.write(text.encode(errors="backslashreplace"))
+    target.flush()

@@ -1,0 +1,94 @@
+"""Which part of a run holds the others up, and what one more of it would give: arithmetic alone.
+
+In: for each stage how much of its time it works, and how many groups it then has in hand; the budget. Out: a
+`Bottleneck`. Nothing here knows Redis; `tools.top.flow` measures, and `tools.top.verdict` finds the words.
+
+The rules, with X groups a second going through all stages:
+
+- Utilisation law: a stage that works a share u of its time could do X / u. The stage with the largest u is the one that
+  the others wait for.
+- Little's law for the budget: N groups are worked on at any moment, all that the stages have in hand, and the learner
+  keeps K while it waits for the rest of its step, or for older ones (max_lag). So of B slots B - K can be worked on;
+  u = N / (B - K) of them are, and the others wait in front of a stage.
+- One more of n workers takes its part of the stage's busy time: 1 / (1 - u / (n + 1)) times X, which is (n + 1) / n of
+  a stage that always works. One more step's room of S slots: (B + S) / B. Neither is more than what the stage with the
+  largest u of the others could do, X / u, or the budget: the groups of a step that more ranks share are in hand for a
+  shorter time, those of more generators or scorers are not.
+
+It takes for granted that workers do not slow each other down, on one machine's cores or at one served model; that ranks
+share a step's time evenly; and that a generator takes no longer for a group when it has more of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+BUDGET = "budget"
+LEAST = 0.5             # utilisation below which nothing is near its limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Generators, the scorers of some queues, or the learner."""
+
+    name: str
+    workers: int            # that could work side by side; of the learner, its ranks
+    utilisation: float      # share of the time that they work, from 0 to 1; the mean over them
+    in_hand: float          # groups that they work on, on average
+    is_shared: bool = False     # they work on the same groups together, as ranks do
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The slots."""
+
+    bound: int              # groups that may be out, at least 1
+    raised: int             # and with the next larger setting; the same where none would change it
+    kept: float = 0.0       # groups that wait with the learner for others to be there too, on average
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bottleneck:
+    """What the others wait for."""
+
+    name: str               # a stage's, or BUDGET
+    utilisation: float
+    gain: float             # of one more: 0.5 is half as many groups a second again
+    then: str               # what limits after that: another stage, BUDGET, or itself
+
+
+def find_bottleneck(stages: Sequence[Stage], budget: Budget | None) -> Bottleneck | None:
+    """The stage with the largest utilisation, or the budget; None where nothing is near its limit."""
+    shares = {stage.name: stage.utilisation for stage in stages}
+    in_hand = sum(stage.in_hand for stage in stages)
+    if budget is not None:
+        shares[BUDGET] = utilisation_of(budget, in_hand)
+    if not shares:
+        return None
+    name = max(shares, key=lambda place: shares[place])         # of equals the first
+    if shares[name] < LEAST:
+        return None
+    narrow = next((stage for stage in stages if stage.name == name), None)
+    own = _joined(narrow) if narrow else _raised(budget)
+    if budget is not None and narrow is not None and narrow.is_shared:
+        shares[BUDGET] = utilisation_of(budget, in_hand - narrow.in_hand / (narrow.workers + 1))
+    others = {place: 1 / share for place, share in shares.items() if place != name and share > 0}
+    then = min(others, key=lambda place: others[place], default=name)
+    limit = others.get(then, own)
+    return Bottleneck(name=name, utilisation=shares[name], gain=max(0.0, min(own, limit) - 1),
+                      then=name if own <= limit else then)
+
+
+def utilisation_of(budget: Budget, in_hand: float) -> float:
+    """Of the slots that can be worked on, the share that are."""
+    return min(1.0, in_hand / max(1.0, budget.bound - budget.kept))
+
+
+def _joined(stage: Stage) -> float:
+    """Throughput with one worker more, as a multiple."""
+    return 1 / (1 - stage.utilisation / (stage.workers + 1))
+
+
+def _raised(budget: Budget | None) -> float:
+    return budget.raised / budget.bound if budget else 1.0

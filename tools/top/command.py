@@ -1,0 +1,128 @@
+"""`millrace top RUN`: a live screen of a run, or one look at it.
+
+In: the run's name. Out: a screen that is drawn anew every few seconds, until Ctrl-C or the run's end; with `--once` one
+look, which takes two, some seconds apart, since one alone knows no rate; with `--json` objects, one a line, instead of
+a screen. It only reads. While Redis is away it shows what it saw last, and how old that is. Exit code: 0; 1 where there
+is no such run, or `--once` got no answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+
+from broker.errors import BrokerUnavailable
+from broker.joining import NoRun, find_redis
+from broker.private_redis.server import folder_of
+from config.logs import mask
+from config.run_names import run_name
+from tools.top.report import report
+from tools.top.screen import screen
+from tools.top.watch import WINDOW_S, Watch
+
+LIVE_EVERY_S = 2.0
+ONCE_S = 5.0
+
+
+def main(words: Sequence[str]) -> int:
+    """Parse and show. Raises NoRun, WrongBroker, BrokerUnavailable."""
+    args = _parser().parse_args(words)
+    every_s = args.every or (ONCE_S if args.once else LIVE_EVERY_S)
+    watch = Watch(find_redis(args.run, args.runs_dir), args.run, folder_of(args.run, args.runs_dir))
+    with contextlib.closing(watch):
+        try:
+            if args.once:
+                return _once(watch, every_s, as_json=args.json)
+            return _follow(watch, every_s, as_json=args.json)
+        except KeyboardInterrupt:
+            return 0
+
+
+def _once(watch: Watch, every_s: float, *, as_json: bool) -> int:
+    if not watch.look():
+        raise BrokerUnavailable(f"no answer from the redis of run {watch.name}: {mask(watch.trouble)}{_ending(watch)}")
+    now = watch.newest
+    if now is not None and not now.status and not now.processes:
+        raise NoRun(f"there is no run {watch.name} at this redis: no learner has begun it")
+    if not watch.how_it_ended():                # of a run that has ended, one look says all
+        time.sleep(every_s)
+        watch.look()
+    if as_json:
+        sys.stdout.write(json.dumps(report(watch)) + "\n")
+    else:
+        console = Console(highlight=False)
+        console.print(screen(watch, console, is_cut=False))
+    return 0
+
+
+def _follow(watch: Watch, every_s: float, *, as_json: bool) -> int:
+    """Until the run has ended."""
+    with _as_lines(watch) if as_json else _on_screen(watch) as draw:
+        while True:
+            watch.look()
+            draw()
+            if watch.how_it_ended():
+                break
+            time.sleep(every_s)
+    if not as_json:
+        sys.stdout.write(f"run {watch.name} has ended: {mask(watch.how_it_ended())}\n")
+    return 0
+
+
+@contextlib.contextmanager
+def _on_screen(watch: Watch) -> Iterator[Callable[[], None]]:
+    """A screen of its own, as a pager has; what it saw last is printed when it ends."""
+    console = Console(highlight=False)
+    try:
+        with Live(console=console, auto_refresh=False, screen=console.is_terminal, vertical_overflow="crop") as live:
+            yield lambda: live.update(screen(watch, console, is_cut=True), refresh=True)
+    finally:
+        if console.is_terminal:
+            console.print(screen(watch, console, is_cut=False))
+
+
+@contextlib.contextmanager
+def _as_lines(watch: Watch) -> Iterator[Callable[[], None]]:
+    def write() -> None:
+        if watch.newest is not None:
+            sys.stdout.write(json.dumps(report(watch)) + "\n")
+            sys.stdout.flush()
+    yield write
+
+
+def _ending(watch: Watch) -> str:
+    how = watch.how_it_ended()
+    return f". The run has ended: {how}" if how else ""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="millrace top", description="Who works, who waits for whom, and what one more of it would give.",
+        epilog="The keys of --json are listed in docs/top.md.")
+    parser.add_argument("run", type=run_name, metavar="RUN")
+    parser.add_argument("--once", action="store_true", help="look twice, some seconds apart, say it, and stop")
+    parser.add_argument("--json", action="store_true", help="an object a line instead of a screen")
+    parser.add_argument("--every", type=_seconds, metavar="S",
+                        help=f"seconds between two looks ({LIVE_EVERY_S:g}; with --once {ONCE_S:g}); what is said is "
+                             f"of the last {WINDOW_S:g}")
+    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
+    return parser
+
+
+def _seconds(text: str) -> float:
+    """More than 0."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return seconds

@@ -1,0 +1,184 @@
+"""The screen of `millrace top`, for 80 columns and more.
+
+In: a `Watch`. Out: something that rich prints: the bottleneck, the roles, the streams with the budget, where a trained
+group's time went, and as many processes as there are lines for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from broker.keys import DEAD
+from broker.monitoring.snapshot import Process, Snapshot
+from broker.protocol.run_state import DRAIN, PAUSE
+from config.logs import mask
+from tools.top.flow import LEARNER, Flow, Works
+from tools.top.report import since_s, staleness
+from tools.top.watch import Watch
+from tools.up.console import COLOURS
+
+BAR_WIDTH = 16
+FRAME = 2                   # lines of the panel's border, and columns of its padding on each side
+FEWEST = 3                  # processes that are shown, however low the terminal
+STREAMS = {"prompts": "magenta", "rollouts": "green", "scored": "cyan", "dead": "red"}
+STAGES = {"generators": "magenta", "scorers": "green", "learner": "cyan"}
+ORDER = ("learner", "generator", "dispatcher", "scorer")
+NEARLY_ALL = 0.85           # utilisation from which a role is shown as busy
+
+
+def screen(watch: Watch, console: Console, *, is_cut: bool) -> RenderableType:
+    """The whole of it, or, `is_cut`, as much as the console has lines for."""
+    now = watch.newest
+    title = Text.assemble(("millrace top ", "dim"), (watch.name, "bold"))
+    if now is None:
+        return Panel(Text(f"redis has not answered for {watch.silent_s:.0f} s: {mask(watch.trouble)}", "bold red"),
+                     title=title, border_style="dim")
+    verdict, flow = watch.verdict()
+    parts: list[RenderableType] = []
+    if watch.trouble:
+        parts.append(Text(f"redis has not answered for {watch.silent_s:.0f} s ({mask(watch.trouble)}); this is what "
+                          "was seen last", "bold red"))
+    parts += [Text(verdict.text, "bold yellow"), Text(), _roles(flow), Text(), _streams(now), Text(),
+              *_facts(now, flow), Text()]
+    if is_cut:
+        if _room(parts, console) < FEWEST:
+            parts = [part for part in parts if not isinstance(part, Text) or part.plain]
+        parts.append(_processes(now, flow, max(FEWEST, _room(parts, console))))
+    else:
+        parts.append(_processes(now, flow, len(now.processes)))
+    return Panel(Group(*parts), title=title, subtitle=_subtitle(now, flow), border_style="dim", padding=(0, 1))
+
+
+def _room(parts: Sequence[RenderableType], console: Console) -> int:
+    """Processes that there are lines for below `parts`."""
+    inside = console.options.update(width=max(1, console.width - 2 * FRAME), height=None)
+    used = sum(len(console.render_lines(part, inside)) for part in parts)
+    return console.height - FRAME - used - 2            # the table's heading, and how many are left out
+
+
+def _subtitle(now: Snapshot, flow: Flow) -> str:
+    learner = flow.of(LEARNER)
+    pace = ""
+    if learner is not None and now.run is not None and learner.groups_a_second:
+        pace = f" · {60 * learner.groups_a_second / now.run.learner.groups_per_step:.3g} steps/min"
+    asked = {PAUSE: " · paused", DRAIN: " · draining"}.get(now.wanted, "")
+    return f"{now.status or 'not begun'}{asked} · step {max(0, now.version)}/{now.steps}{pace}"
+
+
+def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    """The last column has what the others leave, and is cut where that is too little."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False, expand=True)
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", no_wrap=True, overflow="ellipsis",
+                         ratio=1 if column == columns[-1] else None)
+    return table
+
+
+def _roles(flow: Flow) -> RenderableType:
+    """`s each` is of a group; the learner's is of a step."""
+    numbers = ("n", "busy", "groups/s", "s each", "tokens/s")
+    table = _table("role", *numbers, "waits", right=numbers)
+    for works in flow.works:
+        table.add_row(Text(works.name, STAGES[works.stage]), str(works.workers), _busy(works.utilisation),
+                      _short(works.groups_a_second) or "0", _short(works.seconds_each) or "-",
+                      _short(works.tokens_a_second) or "-", _waits(works))
+    if not flow.works:
+        table.add_row(Text("no role has begun to work", "dim"))
+    return table
+
+
+def _waits(works: Works) -> str:
+    """What for, most of its time first."""
+    return ", ".join(f"{share:.0%} {what}" for what, share in
+                     sorted(works.waits.items(), key=lambda item: -item[1]) if share >= 0.005) or "-"
+
+
+def _streams(now: Snapshot) -> RenderableType:
+    numbers = ("depth", "waiting", "leased", "oldest")
+    table = _table("stream", *numbers, "", right=numbers)
+    largest = max(1, *(state.depth for state in now.streams.values()))
+    for name, state in now.streams.items():
+        has_leases = name in {"prompts", "rollouts"}
+        width = -(-BAR_WIDTH * state.depth // largest)
+        table.add_row(name, Text(str(state.depth), "bold red" if name == DEAD and state.depth else "bold"),
+                      str(state.waiting) if has_leases else "-", str(state.leased) if has_leases else "-",
+                      _age(state.oldest_s) if state.depth else "-", Text("■" * width, STREAMS[name]))
+    return table
+
+
+def _facts(now: Snapshot, flow: Flow) -> list[RenderableType]:
+    lag = f" (max_lag {now.run.learner.max_lag})" if now.run else ""
+    floor = f", oldest floor {now.floor}" if now.floor >= 0 else ""
+    facts = [_fact("budget", f"{now.slots} of {now.bound or '?'} slots{floor}, version {now.version}{lag}, "
+                             f"{now.issued} groups issued")]
+    if (found := staleness(flow.ages)) is not None:
+        age = {name.removesuffix("_s"): _age(seconds) for name, seconds in found.items()}
+        facts.append(_fact("age", f"{age['total']}: sampling {age['sampling']}, scoring {age['scoring']}, queue "
+                                  f"{age['queue']} (prompts {age['queue_prompts']}, rollouts {age['queue_rollouts']}, "
+                                  f"scored {age['queue_scored']})"))
+    if now.advice:
+        facts.append(_fact("advice", now.advice))
+    return facts
+
+
+def _fact(name: str, text: str) -> RenderableType:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=6)
+    grid.add_column()
+    grid.add_row(Text(name, "dim"), text)
+    return grid
+
+
+def _processes(now: Snapshot, flow: Flow, room: int) -> RenderableType:
+    found = sorted(now.processes, key=lambda process: (_place(process.role), process.id))
+    shown = found if len(found) <= room else _some(found, room)
+    table = _table("process", "host", "pid", "policy", "busy", "for", "does", right=("pid", "policy", "busy", "for"))
+    for process in shown:
+        share = flow.shares.get(f"{process.role}:{process.id}")
+        version = str(max(0, now.version)) if process.role == "learner" else process.version or "-"
+        table.add_row(Text(process.role, COLOURS.get(process.role, "white")), Text(process.host), str(process.pid),
+                      version, "-" if share is None else _busy(share), _age(since_s(process, now)), Text(process.state))
+    if len(shown) < len(found):
+        table.add_row(Text(f"... and {len(found) - len(shown)} more", "dim"))
+    return table
+
+
+def _some(found: list[Process], room: int) -> list[Process]:
+    """Of each role in turn, so that a hundred scorers hide no learner."""
+    by_role: dict[str, list[Process]] = {}
+    for process in found:
+        by_role.setdefault(process.role, []).append(process)
+    shown: list[Process] = []
+    while len(shown) < room:
+        for some in by_role.values():
+            if some and len(shown) < room:
+                shown.append(some.pop(0))
+    return sorted(shown, key=lambda process: (_place(process.role), process.id))
+
+
+def _place(role: str) -> int:
+    return ORDER.index(role) if role in ORDER else len(ORDER)
+
+
+def _busy(share: float) -> Text:
+    return Text(f"{share:.0%}", "bold yellow" if share >= NEARLY_ALL else "")
+
+
+def _short(number: float) -> str:
+    """Three digits at most; "" for 0."""
+    if not number:
+        return ""
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def _age(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    if seconds < 120:
+        return f"{seconds:.0f}s"
+    return f"{seconds / 60:.0f}min" if seconds < 7200 else f"{seconds / 3600:.0f}h"

@@ -1,0 +1,1 @@
+"""`millrace trace`: the way of one group through a run."""

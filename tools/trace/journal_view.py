@@ -1,0 +1,89 @@
+"""What a run's folder knows of one group: its outcome, and what the journal keeps of it. For `millrace trace`.
+
+In: the run's folder and a group's id. Out: an `Account`. Needs no Redis, no torch and no tokenizer: a completion's text
+is `millrace journal show`'s business. A payload that is gone or damaged is no error here: the ledger still tells how
+the group ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from broker import group_ids
+from broker.messages import ScoredGroup
+from learner.journal.ledger import JournalError, Ledger, Outcome, PayloadGone, read_ledger, read_step
+from learner.reporting.metrics_file import read_metrics
+from tools.audit.notes import read_notes
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What is on the disk."""
+
+    folder: Path                                # the journal's
+    is_there: bool                              # whether there is one
+    outcome: Outcome | None = None
+    record: Record | None = None                # the one that ended it: a step's, an end's or an evaluation's
+    born: Record | None = None                  # of a retry: the note that it would be issued
+    heir: Record | None = None                  # the note that it is issued anew
+    group: ScoredGroup | None = None            # as it was trained on
+    advantages: Sequence[float | None] = ()     # one a completion, of a trained group
+    missing: str = ""                           # why it was trained on and is not here
+    is_damaged: bool = False                    # and that is nobody's intention
+    committed_at: float = 0.0                   # Unix seconds when its step was over; 0: not known
+    purge: Record | None = None                 # the operator's note by which its letter went
+    problems: Sequence[str] = field(default=())     # damage of the ledger
+
+
+def read_account(folder: Path, group_id: str) -> Account:
+    """Read what there is in the run's `folder`."""
+    journal = folder / "journal"
+    if not journal.is_dir():
+        return Account(folder=journal, is_there=False)
+    ledger = read_ledger(journal, strict=False, follow=group_id)
+    record = next((found for found in ledger.followed if found["kind"] != "retry"), None)
+    group, advantages, missing, is_damaged = _payload(journal, record, group_id)
+    return Account(folder=journal, is_there=True, outcome=ledger.outcomes.get(group_id), record=record,
+                   group=group, advantages=advantages, missing=missing, is_damaged=is_damaged,
+                   committed_at=_committed_at(folder, record), purge=_purge(journal, group_id),
+                   problems=tuple(ledger.problems), **_family(ledger, group_id))
+
+
+def _payload(journal: Path, record: Record | None,
+             group_id: str) -> tuple[ScoredGroup | None, Sequence[float | None], str, bool]:
+    if record is None or record["kind"] != "step":
+        return None, (), "", False
+    try:
+        groups, advantages = read_step(journal, record)
+    except PayloadGone:
+        return None, (), (f"what it looked like went with {record['file']}: learner.journal says how long payloads "
+                          "stay"), False
+    except JournalError as error:
+        return None, (), str(error), True
+    place = record["ids"].index(group_id)
+    return groups[place], advantages[place], "", False
+
+
+def _family(ledger: Ledger, group_id: str) -> dict[str, Record | None]:
+    """The note that began a retry, and the one that begins the next."""
+    number = group_ids.retry_of(group_id)
+    notes = {record["number"]: record for record in ledger.followed if record["kind"] == "retry"}
+    return {"born": notes.get(number), "heir": notes.get(number + 1)}
+
+
+def _committed_at(folder: Path, record: Record | None) -> float:
+    """When the line of metrics.jsonl was written that comes right after a step's slots are free."""
+    if record is None or record["kind"] != "step":
+        return 0.0
+    line = next((line for line in reversed(read_metrics(folder)) if line["step"] == record["step"] + 1), None)
+    return 0.0 if line is None or line.get("is_replayed") else float(line["at"])
+
+
+def _purge(journal: Path, group_id: str) -> Record | None:
+    return next((note for note in reversed(read_notes(journal)) if note.get("note") == "purge"
+                 and any(letter.get("group") == group_id for letter in note.get("letters", ()))), None)

@@ -1,0 +1,182 @@
+"""The way of one group, stage by stage: when each began and ended, and who did it. For `millrace trace`.
+
+In: the facts of a group (`learner.groups.discarded.facts_of`), and for one that is under way a look at Redis. Out:
+`Stage`s in order. Works on values alone. Times are those that the machines said who did the work: where their clocks
+differ, a stage may seem to end before it began, and lasts 0 s.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker.keys import PROMPTS, ROLLOUTS, SCORED
+from broker.protocol.streams import NOBODY
+from tools.trace.redis_view import Sight
+
+STATES = 2                  # of a role's processes that are named
+SAMPLING, SCORING, TRAINING = "sampling", "scoring", "training"     # between the streams that a group waits in
+Facts = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One piece of a group's way."""
+
+    stage: str                  # prompts | sampling | rollouts | scoring | scored | training | dropped | dead | …
+    began: float | None         # Unix seconds; None: nobody said
+    ended: float | None         # None: it has not ended, or nobody said
+    seconds: float | None       # until now, where it has not ended
+    who: str                    # who does it, or has the group meanwhile; "" for nobody
+    says: str                   # for people
+
+
+def done(facts: Facts) -> Iterator[Stage]:
+    """The stages that a group has behind it, by what its messages say: the last of them is work, and no wait."""
+    issued = facts.get("issued_at") or None
+    if "generator" not in facts:
+        return
+    began, ended = _work(facts, "sampled_at", "sample_seconds")
+    yield wait(PROMPTS, issued, began, f"issued with floor {facts['floor']}")
+    versions = ", ".join(f"version {version}: {tokens} tokens" for version, tokens in facts["versions"])
+    yield Stage(stage=SAMPLING, began=began, ended=ended, seconds=facts["sample_seconds"], who=facts["generator"],
+                says=versions + _attempt(facts["sample_attempts"]))
+    if "worker" not in facts:
+        return
+    sampled = ended
+    began, ended = _work(facts, "scored_at", "score_seconds")
+    yield wait(ROLLOUTS, sampled, began, "waited for a scorer")
+    yield Stage(stage=SCORING, began=began, ended=ended, seconds=facts["score_seconds"], who=facts["worker"],
+                says=rewards_text(facts["rewards"]) + _attempt(facts["score_attempts"]))
+
+
+def under_way(facts: Facts, sight: Sight) -> Iterator[Stage]:
+    """The stages behind it and the one that it is in."""
+    stages = list(done(_filled(facts, sight)))
+    yield from stages
+    since = (stages[-1].ended if stages else facts.get("issued_at")) or sight.arrived_at
+    match sight.stream:
+        case "prompts":
+            yield from _in_prompts(facts, sight, since)
+        case "rollouts":
+            yield from _in_rollouts(sight, since)
+        case "scored":
+            state = next((f": {beat['state']}" for beat in (sight.beats or {}).values() if beat.get("state")), "")
+            yield _open(SCORED, since, sight, "", f"the learner has it until a step takes it{state}" if sight.beats
+                        else "no learner is alive")
+
+
+def wait(stage: str, began: float | None, ended: float | None, says: str) -> Stage:
+    """A stage in which a group lay in a stream."""
+    seconds = max(0.0, ended - began) if began is not None and ended is not None else None
+    return Stage(stage=stage, began=began, ended=ended, seconds=seconds, who="", says=says)
+
+
+def moment(stage: str, at: float | None, says: str) -> Stage:
+    """What takes no time."""
+    return Stage(stage=stage, began=at or None, ended=at or None, seconds=None, who="", says=says)
+
+
+def rewards_text(rewards: list[float | None]) -> str:
+    """The mean, and how many have none."""
+    known = [reward for reward in rewards if reward is not None]
+    if not known:
+        return "no reward: none could be scored"
+    without = f", {len(rewards) - len(known)} of {len(rewards)} unscorable" if len(known) < len(rewards) else ""
+    return f"mean reward {sum(known) / len(known):.3f}{without}"
+
+
+def _in_prompts(facts: Facts, sight: Sight, since: float) -> Iterator[Stage]:
+    issued, lease = f"issued with floor {facts.get('floor', '?')}", sight.lease
+    if lease is None or lease.consumer == NOBODY:
+        back = "handed back by a generator that ended" if lease else ""
+        yield _open(PROMPTS, since, sight, "", issued, *_tries(sight), back, "waits for a generator",
+                    _crew(sight, "generator"))
+        return
+    beat = (sight.beats or {}).get(lease.consumer)
+    began = _began(beat, str(facts.get("group_id", "")))
+    yield wait(PROMPTS, since, began, issued)
+    silent = "" if beat else "it has no heartbeat: another takes over when the lease runs out"
+    yield _open(SAMPLING, began, sight, lease.consumer, *_tries(sight), f"its lease is {lease.idle_s:.1f} s old",
+                silent)
+
+
+def _in_rollouts(sight: Sight, since: float) -> Iterator[Stage]:
+    lease, job, tries = sight.lease, sight.job, _tries(sight)
+    if lease is None or job is None or not job.worker:
+        yield _open(ROLLOUTS, since, sight, "", *tries, _delivery(sight), _crew(sight, "scorer"))
+        return
+    beat = (sight.beats or {}).get(job.worker)
+    group_id = sight.entry.group_id if sight.entry else ""
+    if beat is not None and beat.get("state") != f"scoring group {group_id}":
+        yield _open(ROLLOUTS, since, sight, job.worker, *tries, f"its job {job.id} was taken by a worker that says: "
+                                                                f"{beat.get('state', '?')}")
+        return
+    began = float(beat["since"]) if beat else job.started_at or None
+    silent = "" if beat else ("it has no heartbeat: a dispatcher delivers the group again when the lease runs out")
+    yield wait(ROLLOUTS, since, began, f"delivered as job {job.id}")
+    yield _open(SCORING, began, sight, job.worker, *tries, silent)
+
+
+def _delivery(sight: Sight) -> str:
+    """How far a group is that no worker has taken."""
+    if sight.lease is None:
+        return "waits for a dispatcher"
+    if sight.lease.consumer == NOBODY:
+        return "handed back by a scorer that ended, waits for a dispatcher"
+    if sight.job is None:
+        return "the dispatcher holds it until its queue has room"
+    if sight.job.ahead is None:
+        return f"its job {sight.job.id} is in no queue's list: it is delivered again when the lease runs out"
+    return f"job {sight.job.id} of queue {sight.job.queue}, {sight.job.ahead} before it"
+
+
+def _tries(sight: Sight) -> Iterator[str]:
+    """Who has begun it before, how they ended, and what went wrong."""
+    if sight.began:
+        ends = sight.ends or {}
+        before = ", ".join(f"{name} ({ends[name]})" if name in ends else name for name in sight.began[:-1])
+        yield f"attempt {len(sight.began)}{f' after {before}' if before else ''}"
+    if sight.error:
+        yield f"the last error: {sight.error}"
+
+
+def _began(beat: Mapping[str, str] | None, group_id: str) -> float | None:
+    """Since when a generator samples a group, by its heartbeat."""
+    for word in (beat or {}).get("began", "").split():
+        name, _, at = word.rpartition("@")
+        if name == group_id:
+            return float(at)
+    return None
+
+
+def _crew(sight: Sight, role: str) -> str:
+    """Who could take it, and what they do instead."""
+    states = Counter(beat.get("state", "?") for beat in (sight.beats or {}).values())
+    if not states:
+        return f"no {role} is alive"
+    return ", ".join(f"{count} {role}{'' if count == 1 else 's'}: {state}"
+                     for state, count in states.most_common(STATES))
+
+
+def _open(stage: str, began: float | None, sight: Sight, who: str, *says: str) -> Stage:
+    seconds = None if began is None else max(0.0, sight.now - began)
+    return Stage(stage=stage, began=began, ended=None, seconds=seconds, who=who, says="; ".join(filter(None, says)))
+
+
+def _filled(facts: Facts, sight: Sight) -> Facts:
+    """The facts, with the time of its entry where the worker did not say when."""
+    said = {"rollouts": "sampled_at", "scored": "scored_at"}.get(sight.stream)
+    return {**facts, said: facts.get(said) or sight.arrived_at} if said else facts
+
+
+def _work(facts: Facts, ended_at: str, seconds: str) -> tuple[float | None, float | None]:
+    """When a piece of work began and ended."""
+    ended = facts[ended_at] or None
+    return (ended - facts[seconds], ended) if ended else (None, None)
+
+
+def _attempt(number: int) -> str:
+    return f"; attempt {number}" if number > 1 else ""

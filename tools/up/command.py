@@ -1,0 +1,238 @@
+"""`millrace up CONFIG`: a whole run on this machine.
+
+In: a configuration. Out: the run's folder, and the learner's exit code. Starts a private Redis where REDIS_URL names
+none, then the same commands that any other launcher would, one process each; starts what fails again; ends everything
+when the learner ends. The first Ctrl-C or SIGTERM lets the learner finish its step and commit, the second one ends all
+at once, and a kill -9 takes every process along.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from broker import processes
+from broker.connection import Link
+from broker.errors import PipelineError
+from broker.joining import forget, state_of
+from broker.keys import Keys
+from broker.monitoring.crash_reports import LAST_LINES, record_death
+from broker.protocol.run_owner import Ownership
+from broker.protocol.run_state import explain
+from config.loading import load_run
+from config.logs import mask
+from config.run import Run
+from learner.journal.ledger import read_ledger
+from learner.status import Status
+from tools.runs.folder import free_name, held, read_run
+from tools.up.console import LiveConsole, PlainConsole, RunConsole, restore_terminal
+from tools.up.log_tail import last_lines
+from tools.up.progress import Progress
+from tools.up.redis_keeper import RedisKeeper, redis_of
+from tools.up.role_commands import Command, commands
+from tools.up.supervisor import Outcome, Supervisor
+
+log = logging.getLogger(__name__)
+
+LOG_LINES = 15
+REASON_LINES = 3            # of a role that keeps failing, as part of the run's reason
+REASON_CHARS = 200          # of each
+OUTAGE_S = 5.0              # that the run's end waits for Redis
+
+Company = Callable[[Supervisor, RedisKeeper, threading.Event], AbstractContextManager[Callable[[], None]]]
+
+
+@contextlib.contextmanager
+def _nobody(_supervisor: Supervisor, _keeper: RedisKeeper, _stop: threading.Event) -> Iterator[Callable[[], None]]:
+    yield lambda: None
+
+
+def up(run: Run, words: Sequence[str], *, dry_run: bool, plain: bool) -> int:
+    """Run `run`, which was loaded from `words` (`--config FILE key=value ...`).
+
+    Raises:
+        ConfigError: the configuration can't be used.
+        PipelineError: the run can't be started, or its Redis can't be kept.
+    """
+    if (name := free_name(run)) != run.name:
+        sys.stdout.write(f"run {run.name} is finished; this one is called {name}\n")
+        words = [*words, f"name={name}"]
+        run = load_run(words)
+    elif (found := read_run(run.folder)).status and found.has_begun:
+        sys.stdout.write(f"run {run.name} goes on: it was {found.status} after {max(found.version, 0)} of "
+                         f"{found.steps} steps\n")
+    plan = commands(run, words)
+    if dry_run:
+        _show(run, plan)
+        return 0
+    with held(run.folder):
+        started = time.monotonic()
+        outcome = perform(run, plan, LiveConsole(run.name) if sys.stdout.isatty() and not plain else PlainConsole())
+    report(run, outcome, time.monotonic() - started)
+    return outcome.code
+
+
+def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: Company = _nobody) -> Outcome:
+    """Run `plan` on the run's Redis until it ends. Call it from the main thread, once: it listens to signals.
+
+    Args:
+        company: who else watches, and may act; entered before the first process starts, left after the last has ended
+            and before Redis does. What it gives is called at every tick.
+    """
+    supervisors: list[Supervisor] = []
+    stop = processes.stop_on_signals(lambda: _cut(supervisors))
+    with _logging_to(console), redis_of(run) as keeper:
+        progress = Progress(keeper.url, run.name, run.folder)
+        watching: list[Callable[[], None]] = [keeper.tend]
+
+        def tick() -> None:
+            for watch in watching:
+                watch()
+
+        reason = _Reason(run, keeper.url)
+        supervisor = Supervisor(plan, environment={"REDIS_URL": keeper.url}, logs=run.folder / "logs",
+                                on_line=console.line, on_tick=tick, on_death=_Undertaker(run, keeper.url),
+                                on_giving_up=reason.give)
+        supervisors.append(supervisor)
+        _forget(run, keeper.url, stop)
+        with company(supervisor, keeper, stop) as act:
+            watching += [act, lambda: console.tick(progress.view, supervisor.running)]
+            try:
+                with console:
+                    outcome = supervisor.run(stop)
+                    reason.make_sure()
+                    return outcome
+            finally:
+                progress.stop()
+
+
+def _forget(run: Run, url: str, stop: threading.Event) -> None:
+    """What the run's last learner has said, so that no role takes its configuration for that of this one."""
+    with contextlib.closing(Link(url, outage_s=run.broker.outage_s)) as link:
+        link.stop = stop
+        forget(link, Keys(run.name))
+        explain(link, Keys(run.name), "")
+
+
+class _Undertaker:
+    """Writes down in Redis how a role's process died: the letter of a group that it died of will say so."""
+
+    def __init__(self, run: Run, url: str) -> None:
+        self._keys = Keys(run.name)
+        self._logs = run.folder / "logs"
+        self._client = redis.Redis.from_url(url, socket_timeout=2.0, socket_connect_timeout=2.0,
+                                            retry=Retry(NoBackoff(), 0))
+
+    def __call__(self, role: str, pid: int, how: str) -> None:
+        record_death(self._client, self._keys, host=socket.gethostname(), pid=pid, how=how,
+                     last_lines=last_lines(self._logs / f"{role}.log", LAST_LINES))
+
+
+class _Reason:
+    """Why a run ends whose learner is well: another role keeps failing. It goes into the run's status."""
+
+    def __init__(self, run: Run, url: str) -> None:
+        self._run = run
+        self._url = url
+        self._keys = Keys(run.name)
+        self._text = ""
+
+    def give(self, role: str, reason: str) -> None:
+        """Tell the learner, before it is sent a signal: its last words will say it."""
+        lines = [line.strip()[:REASON_CHARS] for line in last_lines(self._run.folder / "logs" / f"{role}.log",
+                                                                    REASON_LINES)]
+        self._text = mask(f"{reason}; its last lines: {' | '.join(lines)}" if lines else reason)
+        with contextlib.closing(Link(self._url, outage_s=OUTAGE_S, key="")) as link:
+            try:
+                explain(link, self._keys, self._text)
+            except PipelineError as error:
+                log.warning("reason_not_told reason=%r error=%s", self._text, error)
+
+    def make_sure(self) -> None:
+        """Say it for a learner that was not there, or ended before it could say anything."""
+        if not self._text:
+            return
+        try:
+            with contextlib.closing(Link(self._url, outage_s=OUTAGE_S, key="")) as link:
+                explain(link, self._keys, "")
+                if state_of(link, self._keys).has_ended:
+                    return
+                ledger = read_ledger(self._run.folder / "journal", strict=False)
+                gone = Ownership(link, self._keys)
+                gone.fence = ledger.fence           # a newer learner's run, in another folder, has not failed
+                status = Status(self._run, link, self._keys, gone)
+                if ledger.lives:
+                    status.refuse(self._text)
+                else:
+                    status.end("failed", self._text, 0)
+        except PipelineError as error:
+            log.warning("status_not_told reason=%r error=%s", self._text, error)
+
+
+class _ToConsole(logging.Handler):
+    def __init__(self, console: RunConsole) -> None:
+        super().__init__(logging.INFO)
+        self._console = console
+        self.setFormatter(logging.Formatter("%(asctime)s up %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._console.line("up", mask(self.format(record)))
+
+
+@contextlib.contextmanager
+def _logging_to(console: RunConsole) -> Iterator[None]:
+    """What the tools themselves log goes where the roles' lines go."""
+    root = logging.getLogger()
+    handler = _ToConsole(console)
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+def _cut(supervisors: Sequence[Supervisor]) -> None:
+    """Before an end at once; the private Redis flushes and ends by itself."""
+    for supervisor in supervisors:
+        supervisor.kill()
+    restore_terminal()
+
+
+def _show(run: Run, plan: Sequence[Command]) -> None:
+    where = "the one that REDIS_URL names" if run.broker.url else f"a private one, its data in {run.folder / 'redis'}"
+    sys.stdout.write(f"# Redis: {where}\n")
+    for command in plan:
+        visible = ",".join(map(str, command.gpus)) or "all"
+        sys.stdout.write(f"# {command.role} (GPUs: {visible})\n{command}\n")
+
+
+def report(run: Run, outcome: Outcome, seconds: float) -> None:
+    """Say how it ended, and where everything is."""
+    found = read_run(run.folder)
+    how = found.status or ("stopped" if outcome.reason == "stopped" else "failed")
+    write = sys.stdout.write
+    write(f"\nrun {run.name}: {how} after {max(found.version, 0)} of {run.learner.steps} steps, "
+          f"{int(seconds) // 60} min {int(seconds) % 60} s\n")
+    rates = found.pass_rates
+    if rates:
+        ends = rates if len(rates) == 1 else (rates[0], rates[-1])
+        write(f"  held-out   {' -> '.join(f'{rate:.3f} (version {version})' for version, rate in ends)}\n")
+    for label, path in (("folder", run.folder), ("curves", run.folder / "curves.png"), ("model", run.folder / "model")):
+        if path.exists():
+            write(f"  {label:<10} {path}\n")
+    if outcome.failed_role:
+        write(f"  reason     {found.reason or outcome.reason}\n")
+        log_file = Path(run.folder / "logs" / f"{outcome.failed_role}.log")
+        write(f"\nThe end of {log_file}:\n" + "".join(f"  {line}\n" for line in last_lines(log_file, LOG_LINES)))

@@ -1,0 +1,264 @@
+"""What the person before `millrace up` sees: the roles' lines, and how the run stands.
+
+In: lines by role, and a `View` at every tick. Out: on a terminal, the lines above a table that stays at the bottom;
+else the lines and one plain progress line every few seconds. The learner's lines are all shown, of the other roles only
+warnings and errors: the rest is in `logs/ROLE.log`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import termios
+import time
+from types import TracebackType
+from typing import Protocol, Self, TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from broker.monitoring.counters import ScorerStats
+from broker.monitoring.snapshot import Snapshot
+from tools.up.progress import View
+
+PLAIN_EVERY_S = 5.0
+LIVE_EVERY_S = 0.25
+STALE_S = 5.0
+ROLE_WIDTH = 11
+BAR_WIDTH = 24
+SHOW_CURSOR = b"\x1b[?25h\n"
+
+# The format of config.logs.
+LOG_LINE = re.compile(r"(?P<time>\d\d:\d\d:\d\d) \S+ (?P<level>[A-Z]+) (?P<module>[\w.]+): (?P<text>.*)")
+LEVELS = {"WARNING": "yellow", "ERROR": "bold red", "CRITICAL": "bold red"}
+COLOURS = {"learner": "cyan", "generator": "magenta", "scorers": "green", "scorer": "green", "dispatcher": "green",
+           "up": "yellow"}
+
+
+class RunConsole(Protocol):
+    """Where a run is shown."""
+
+    def line(self, role: str, text: str) -> None:
+        """One line of a role's output."""
+        ...
+
+    def tick(self, view: View, running: int) -> None:
+        """How the run stands; called often."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None: ...
+
+
+class PlainConsole:
+    """For files, pipes and CI.
+
+    Args:
+        stream: where it writes; None: standard output.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+        self._shown_at = time.monotonic()
+        self._shown = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def line(self, role: str, text: str) -> None:
+        """Print it, prefixed, if it is one to show."""
+        if is_shown(role, text):
+            self._stream.write(f"{role:<{ROLE_WIDTH}} | {text}\n")
+            self._stream.flush()
+
+    def tick(self, view: View, running: int) -> None:
+        """Print the progress line if it is due and says something new."""
+        if time.monotonic() - self._shown_at < PLAIN_EVERY_S:
+            return
+        text = progress_line(view, running)
+        if text != self._shown:
+            self.line("up", text)
+        self._shown, self._shown_at = text, time.monotonic()
+
+
+class LiveConsole:
+    """For a terminal."""
+
+    def __init__(self, name: str, console: Console | None = None) -> None:
+        self._name = name
+        self._started = time.monotonic()
+        self._drawn_at = 0.0
+        self._console = console or Console(highlight=False)
+        self._live = Live(console=self._console, auto_refresh=False, transient=False)
+
+    def __enter__(self) -> Self:
+        _show_control_characters(False)
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+        _show_control_characters(True)
+
+    def line(self, role: str, text: str) -> None:
+        """Print it above the table, if it is one to show."""
+        if is_shown(role, text):
+            self._console.print(_pretty(role, text), soft_wrap=True)
+
+    def tick(self, view: View, running: int) -> None:
+        """Draw the table anew, if it is due."""
+        if time.monotonic() - self._drawn_at >= LIVE_EVERY_S:
+            self._drawn_at = time.monotonic()
+            self._live.update(panel(self._name, view, running, self._drawn_at - self._started), refresh=True)
+
+
+def _show_control_characters(shown: bool) -> None:
+    """Whether the terminal echoes Ctrl-C as ^C, which would shift the table by a line."""
+    if sys.stdin.isatty():
+        settings = termios.tcgetattr(sys.stdin)
+        settings[3] = settings[3] | termios.ECHOCTL if shown else settings[3] & ~termios.ECHOCTL
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, settings)
+
+
+def restore_terminal() -> None:
+    """What `LiveConsole` does at its end, for a process that ends without one: the cursor, and the echo of Ctrl-C."""
+    if sys.stdout.isatty():
+        os.write(sys.stdout.fileno(), SHOW_CURSOR)
+        _show_control_characters(True)
+
+
+def is_shown(role: str, text: str) -> bool:
+    """Whether a line goes to the console, or only to its log."""
+    found = LOG_LINE.match(text)
+    return role in {"learner", "up"} or (found is not None and found["level"] in LEVELS)
+
+
+def _pretty(role: str, text: str) -> Text:
+    """A line for a terminal: what the prefix says already is left out, and alarms are coloured."""
+    prefix = ((f"{role:<{ROLE_WIDTH}} ", COLOURS.get(role.partition("-")[0], "white")), ("│ ", "dim"))
+    if (found := LOG_LINE.match(text)) is None:
+        return Text.assemble(*prefix, text)
+    event, _, rest = found["text"].partition(" ")
+    level = LEVELS.get(found["level"])
+    return Text.assemble(*prefix, (f"{found['time']} ", "dim"), (f"{found['level']} " if level else "", level or ""),
+                         (f"{event} ", level or "bold"), (rest, level or ""))
+
+
+def progress_line(view: View, running: int) -> str:
+    """How the run stands, as key=value."""
+    found = view.snapshot
+    if found is None or not found.steps:
+        return f"starting processes={running}"
+    parts = [f"step={max(found.version, 0)}/{found.steps}"]
+    if view.last_step:
+        parts += [f"reward={view.rewards[-1]:.3f}", f"lag={view.last_step['lag_mean']:.2f}/{view.last_step['lag_max']}"]
+    if view.pass_rates:
+        parts.append(f"pass_rate={view.pass_rates[-1][1]:.3f}")
+    parts += [f"prompts={found.prompts}", f"rollouts={found.rollouts}", f"scored={found.scored}", f"dead={found.dead}",
+              f"generators={found.alive('generator')}", f"scorers={found.alive('scorer')}",
+              f"verdict={view.verdict!r}"]
+    for counter in ("unscorable", "over_limit", "retries"):
+        if number := sum(getattr(stats, counter) for stats in found.scorers):
+            parts.append(f"{counter}={number}")
+    parts += [f"{stats.scorer}_cached={stats.cache_hit_rate:.0%}" for stats in found.scorers
+              if stats.cache_hit_rate is not None]
+    if view.age_s > STALE_S:
+        parts.append(f"redis_silent_s={view.age_s:.0f}")
+    return " ".join(parts)
+
+
+def panel(name: str, view: View, running: int, seconds: float) -> RenderableType:
+    """The table at the bottom of the terminal."""
+    found = view.snapshot
+    clock = f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+    title = Text.assemble(("millrace ", "dim"), (name, "bold"))
+    if found is None or not found.steps:
+        return Panel(Text(f"starting: {running} processes are up, the learner has not begun", "dim"), title=title,
+                     subtitle=clock, border_style="dim")
+    parts: list[RenderableType] = [_headline(view, found), Text(), _streams(found),
+                                   Text(view.verdict, "yellow"), Text(), _processes(found)]
+    if len(found.scorers) > 1 or any(_troubles(stats) or stats.cache_hit_rate is not None for stats in found.scorers):
+        parts += [Text(), _scorers(view, found)]
+    if view.age_s > STALE_S:
+        parts.append(Text(f"Redis has not answered for {view.age_s:.0f} s; this is what was seen last", "bold red"))
+    return Panel(Group(*parts), title=title, subtitle=clock, border_style="dim", padding=(0, 1))
+
+
+def _headline(view: View, found: Snapshot) -> RenderableType:
+    done = max(found.version, 0)
+    filled = min(BAR_WIDTH, BAR_WIDTH * done // found.steps)
+    grid = Table.grid(padding=(0, 3))
+    rewards = Text.assemble("reward ", (f"{view.rewards[-1]:.3f} ", "bold"), (sparkline(view.rewards), "cyan")) \
+        if view.rewards else Text("reward -")
+    rates = Text("held-out -")
+    if view.pass_rates:
+        first, last = view.pass_rates[0][1], view.pass_rates[-1][1]
+        before = f"{first:.2f} → " if len(view.pass_rates) > 1 else ""
+        rates = Text.assemble("held-out ", before, (f"{last:.2f}", "bold"))
+    lag = Text("lag -")
+    if step := view.last_step:
+        lag = Text.assemble("lag ", (f"{step['lag_mean']:.1f}", "bold"), f" mean, {step['lag_max']} max")
+    grid.add_row(Text.assemble("step ", (f"{done}/{found.steps} ", "bold"), ("━" * filled, "cyan"),
+                               ("━" * (BAR_WIDTH - filled), "dim")), rewards, rates, lag)
+    return grid
+
+
+def _streams(found: Snapshot) -> RenderableType:
+    grid = Table.grid(padding=(0, 1))
+    stages = [("prompts", found.prompts, "magenta"), ("rollouts", found.rollouts, "green"),
+              ("scored", found.scored, "cyan"), ("dead", found.dead, "red")]
+    largest = max(1, *(depth for _, depth, _ in stages))
+    for stream, depth, colour in stages:
+        width = -(-BAR_WIDTH * depth // largest)
+        grid.add_row(Text(stream), Text(str(depth), "bold", justify="right"), Text("■" * width, colour))
+    return grid
+
+
+def _processes(found: Snapshot) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    for column in ("process", "pid", "policy", "does"):
+        table.add_column(column, no_wrap=True, overflow="ellipsis")
+    for process in found.processes:
+        version = str(found.version) if process.role == "learner" else process.version or "-"
+        table.add_row(Text(process.role, COLOURS.get(process.role, "white")), str(process.pid), version,
+                      Text(process.state))
+    return table
+
+
+def _scorers(view: View, found: Snapshot) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table.add_column("scorer", no_wrap=True, overflow="ellipsis")
+    table.add_column("queue")
+    is_asking = any(stats.cache_hit_rate is not None for stats in found.scorers)
+    for column in ("jobs", "scored", "/s", "ms each", *(["cached"] if is_asking else [])):
+        table.add_column(column, justify="right")
+    table.add_column("trouble", no_wrap=True, overflow="ellipsis")
+    for stats in found.scorers:
+        rate = view.rates.get((stats.queue, stats.scorer), 0.0)
+        cached = ["-" if stats.cache_hit_rate is None else f"{stats.cache_hit_rate:.0%}"] if is_asking else []
+        table.add_row(Text(stats.scorer, COLOURS["scorer"]), stats.queue, str(found.queued_jobs.get(stats.queue, 0)),
+                      str(stats.scored), f"{rate:.1f}", f"{1000 * stats.seconds_a_completion:.1f}", *cached,
+                      Text(_troubles(stats) or "-", "yellow" if _troubles(stats) else ""))
+    return table
+
+
+def _troubles(stats: ScorerStats) -> str:
+    """What went wrong, in words; "" where nothing did."""
+    counts = {"unscorable": stats.unscorable, "over their limits": stats.over_limit, "retries": stats.retries}
+    return ", ".join(f"{number} {what}" for what, number in {**counts, **stats.failures}.items() if number)
+
+
+def sparkline(values: list[float], width: int = 20) -> str:
+    """The last values as bars between the lowest and the highest of them."""
+    shown = values[-width:]
+    low, high = min(shown), max(shown)
+    return "".join("▁▂▃▄▅▆▇█"[round(7 * (value - low) / (high - low)) if high > low else 0] for value in shown)

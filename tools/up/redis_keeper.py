@@ -1,0 +1,100 @@
+"""Keeps the Redis of a run alive, for as long as somebody runs it on this machine.
+
+In: a run. Out: the URL under which every role finds Redis. An external one, which REDIS_URL names, is left alone. A
+private one that died is started again on its data, where it was; one that keeps dying ends the run. Run by
+`millrace up` and `millrace chaos`, in their main thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Iterator
+
+from broker.connection import check_url
+from broker.errors import RunFailed
+from broker.private_redis import server
+from broker.private_redis.server import Embedded
+from config.run import Run
+from tools.up.supervisor import Restarts
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 1.0
+
+
+class RedisKeeper:
+    """The Redis of a run.
+
+    Attributes:
+        url: where it is.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._restarts = Restarts()
+        self._restarted_at: list[float] = []
+        self._looked = time.monotonic()
+        self._is_forgiven = False
+        self._not_before = 0.0              # monotonic seconds of the next start
+        self._server: Embedded | None = None
+        if run.broker.url is None:
+            self._server = server.start(run)
+            self.url = self._server.url
+        else:
+            self.url = run.broker.url.get_secret_value()
+            check_url(self.url)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it is this run's alone, on this machine."""
+        return self._server is not None
+
+    def forgive(self, away_s: float = 0.0) -> None:
+        """Its next death is its killer's doing and counts against no limit; it is not started for `away_s` seconds."""
+        self._is_forgiven = True
+        self._not_before = time.monotonic() + away_s
+
+    def tend(self) -> None:
+        """Look after it.
+
+        Raises:
+            RunFailed: it keeps dying, or can't come back to the address that the roles know.
+        """
+        now = time.monotonic()
+        if self._server is None or now - self._looked < LOOK_EVERY_S or now < self._not_before:
+            return
+        self._looked = now
+        if not self._server.has_ended:
+            return
+        if not self._is_forgiven:
+            self._count_restart(now)
+        self._is_forgiven = False
+        log.warning("redis died; starting it again on its data")
+        self._server.stop()
+        self._server = server.start(self._run)
+        if self._server.url != self.url:
+            raise RunFailed("redis died, and its port was taken before it could be started again; start the run anew")
+
+    def stop(self) -> None:
+        """Flush and end a private one."""
+        if self._server is not None:
+            self._server.stop()
+
+    def _count_restart(self, now: float) -> None:
+        self._restarted_at = [at for at in self._restarted_at if now - at < self._restarts.window_s]
+        if len(self._restarted_at) >= self._restarts.most:
+            raise RunFailed(f"redis died {len(self._restarted_at) + 1} times within {self._restarts.window_s:.0f} s; "
+                            f"{self._run.folder}/logs/redis.log says why")
+        self._restarted_at.append(now)
+
+
+@contextlib.contextmanager
+def redis_of(run: Run) -> Iterator[RedisKeeper]:
+    """The Redis of `run`, for as long as this lasts."""
+    keeper = RedisKeeper(run)
+    try:
+        yield keeper
+    finally:
+        keeper.stop()
