@@ -34,17 +34,23 @@ TITLES = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, show, and write down if asked."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Each part beside a peer or its limit.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Each part beside a peer or its limit."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(TITLES)}; none: all")
-    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
-    parser.add_argument("--smoke", action="store_true", help="tiny sizes: does it run? The numbers mean nothing")
+    parser.add_argument(
+        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
+    )
+    parser.add_argument(
+        "--smoke", action="store_true", help="tiny sizes: does it run? The numbers mean nothing"
+    )
     args = parser.parse_args(argv)
     if unknown := [name for name in args.names if name not in TITLES]:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(TITLES)}")
     if args.write and args.smoke:
         parser.error("--smoke has no numbers worth writing down")
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
-    os.environ["OMP_NUM_THREADS"] = "1"         # read when torch is imported: one thread for both sides
+    os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is imported: one thread for both sides
     commit = results.commit()
     block = results.heading("Benchmarks")
     sys.stdout.write("\n".join(block) + "\n")
@@ -61,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _measure(name: str, *, is_smoke: bool) -> list[Comparison]:
-    module = import_module(f"benchmarks.{name}")        # its libraries are heavy: not before its turn
+    module = import_module(f"benchmarks.{name}")  # its libraries are heavy: not before its turn
     rows: list[Comparison] = module.measure(module.SMOKE if is_smoke else module.FULL)
     return rows
 

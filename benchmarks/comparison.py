@@ -17,7 +17,7 @@ from statistics import median
 class Turn:
     """One timed piece of work."""
 
-    amount: float       # of work, in the benchmark's own unit
+    amount: float  # of work, in the benchmark's own unit
     seconds: float
 
     @property
@@ -30,11 +30,11 @@ class Turn:
 class Comparison:
     """One line of a table."""
 
-    what: str                   # was measured, with its sizes
+    what: str  # was measured, with its sizes
     unit: str
-    ours: Sequence[float]       # one a round
-    beside: str                 # the peer, or the limit: what the work costs without us
-    other: Sequence[float]      # one a round
+    ours: Sequence[float]  # one a round
+    beside: str  # the peer, or the limit: what the work costs without us
+    other: Sequence[float]  # one a round
     less_is_better: bool = False
 
     @property
@@ -51,8 +51,9 @@ def timed(work: Callable[[], float]) -> Turn:
     return Turn(amount, time.perf_counter() - started)
 
 
-def take_turns(ours: Callable[[int], Turn], other: Callable[[int], Turn], *,
-               rounds: int) -> tuple[list[Turn], list[Turn]]:
+def take_turns(
+    ours: Callable[[int], Turn], other: Callable[[int], Turn], *, rounds: int
+) -> tuple[list[Turn], list[Turn]]:
     """Every round's turn of each, after a first round that is not counted: caches are warm in both.
 
     Args:

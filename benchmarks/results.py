@@ -28,8 +28,12 @@ def heading(title: str, *, redis: str = "") -> list[str]:
     """
     before = os.getloadavg()[0]
     redis = redis or redis_version(server.executable())
-    return [f"## {title}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "",
-            f"Commit {commit()}; {machine()}, Redis {redis}; load average of the minute before: {before:.1f}.", ""]
+    return [
+        f"## {title}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        "",
+        f"Commit {commit()}; {machine()}, Redis {redis}; load average of the minute before: {before:.1f}.",
+        "",
+    ]
 
 
 def commit() -> str:
@@ -49,17 +53,27 @@ def remarks(began_with: str) -> list[str]:
         began_with: what `commit` said before anything was measured.
     """
     if (now := commit()) != began_with:
-        return ["", (f"**NOT of one commit**: the checkout was {began_with} at the beginning and is {now} now. Run it "
-                     "again.")]
+        return [
+            "",
+            (
+                f"**NOT of one commit**: the checkout was {began_with} at the beginning and is {now} now. Run it "
+                "again."
+            ),
+        ]
     if not re.fullmatch(r"[0-9a-f]+", now):
-        return ["", f"**NOT of a commit**: the checkout is {now}. Nobody can run the same again: commit first."]
+        return [
+            "",
+            f"**NOT of a commit**: the checkout is {now}. Nobody can run the same again: commit first.",
+        ]
     return []
 
 
 def machine() -> str:
     """Cores that this process may use, what they are, and the Python."""
     try:
-        model = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        model = re.search(
+            r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE
+        )
     except OSError:
         model = None
     name = model[1].strip() if model else platform.machine()
@@ -68,7 +82,9 @@ def machine() -> str:
 
 def redis_version(program: Path) -> str:
     """What a redis-server says of itself, like 6.2.14."""
-    said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+    said = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, timeout=10, check=False
+    ).stdout
     found = re.search(r"\bv=(\S+)", said)
     return found[1] if found else "unknown"
 
@@ -80,4 +96,6 @@ def append(lines: Sequence[str], *, to: Path = RESULTS) -> None:
 
 
 def _git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        ["git", *words], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()

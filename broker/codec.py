@@ -19,7 +19,7 @@ from broker.messages import SCHEMA_VERSION, Announcement, DeadLetter, Prompt, Ro
 from broker.trees import prompt_of, prompt_tree, rollout_of, rollout_tree, scored_of, scored_tree
 
 Fields = dict[str, str | bytes]
-Raw = Mapping[bytes, bytes]          # as redis-py hands an entry's fields out
+Raw = Mapping[bytes, bytes]  # as redis-py hands an entry's fields out
 T = TypeVar("T")
 
 
@@ -47,16 +47,28 @@ def encode_scored_payload(group: ScoredGroup) -> bytes:
 
 def encode_dead(letter: DeadLetter, *, floor: int) -> Fields:
     """Fields for `dead`."""
-    return {"v": str(SCHEMA_VERSION), "group": letter.group_id, "stage": letter.stage, "reason": letter.reason,
-            "attempts": str(letter.attempts), "floor": str(floor), "traceback": letter.traceback,
-            "payload": letter.original}
+    return {
+        "v": str(SCHEMA_VERSION),
+        "group": letter.group_id,
+        "stage": letter.stage,
+        "reason": letter.reason,
+        "attempts": str(letter.attempts),
+        "floor": str(floor),
+        "traceback": letter.traceback,
+        "payload": letter.original,
+    }
 
 
 def encode_announcement(announcement: Announcement) -> Fields:
     """Fields for `weights`: all of it is text."""
-    return {"v": str(SCHEMA_VERSION), "version": str(announcement.version), "path": announcement.path,
-            "checksum": announcement.checksum, "size_bytes": str(announcement.size_bytes),
-            "at": f"{announcement.announced_at:.3f}"}
+    return {
+        "v": str(SCHEMA_VERSION),
+        "version": str(announcement.version),
+        "path": announcement.path,
+        "checksum": announcement.checksum,
+        "size_bytes": str(announcement.size_bytes),
+        "at": f"{announcement.announced_at:.3f}",
+    }
 
 
 def decode_prompt(raw: Raw) -> Prompt:
@@ -95,18 +107,27 @@ def decode_scored_payload(payload: bytes) -> ScoredGroup:
 def decode_dead(raw: Raw) -> DeadLetter:
     """A `DeadLetter`. Never raises: a letter that can't be read is still a letter."""
     attempts = text(raw, "attempts", "0")
-    return DeadLetter(group_id=text(raw, "group", "?"), stage=text(raw, "stage", "?"),
-                      reason=text(raw, "reason", "no reason was written"),
-                      attempts=int(attempts) if attempts.isdecimal() else 0,
-                      traceback=text(raw, "traceback", ""), original=raw.get(b"payload", b""))
+    return DeadLetter(
+        group_id=text(raw, "group", "?"),
+        stage=text(raw, "stage", "?"),
+        reason=text(raw, "reason", "no reason was written"),
+        attempts=int(attempts) if attempts.isdecimal() else 0,
+        traceback=text(raw, "traceback", ""),
+        original=raw.get(b"payload", b""),
+    )
 
 
 def decode_announcement(raw: Raw) -> Announcement:
     """An `Announcement` from the fields of an entry."""
     check_version(raw)
     try:
-        return Announcement(version=int(text(raw, "version")), path=text(raw, "path"), checksum=text(raw, "checksum"),
-                            size_bytes=int(text(raw, "size_bytes")), announced_at=float(text(raw, "at")))
+        return Announcement(
+            version=int(text(raw, "version")),
+            path=text(raw, "path"),
+            checksum=text(raw, "checksum"),
+            size_bytes=int(text(raw, "size_bytes")),
+            announced_at=float(text(raw, "at")),
+        )
     except ValueError as error:
         raise BadMessage(f"announcement: {error}") from error
 
@@ -115,8 +136,15 @@ def checked(build: Callable[[], T]) -> T:
     """What `build` makes, or a BadMessage that says why it can't."""
     try:
         return build()
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError,
-            msgpack.exceptions.UnpackException) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        IndexError,
+        RecursionError,
+        msgpack.exceptions.UnpackException,
+    ) as error:
         raise BadMessage(f"payload: {type(error).__name__}: {error}") from error
 
 
@@ -145,14 +173,24 @@ def _check_header(raw: Raw, prompt: Prompt) -> None:
 
 
 def _header(prompt: Prompt) -> Fields:
-    return {"v": str(SCHEMA_VERSION), "group": prompt.group_id, "task": prompt.task, "split": str(prompt.split),
-            "n": str(prompt.n), "at": f"{prompt.issued_at:.3f}"}
+    return {
+        "v": str(SCHEMA_VERSION),
+        "group": prompt.group_id,
+        "task": prompt.task,
+        "split": str(prompt.split),
+        "n": str(prompt.n),
+        "at": f"{prompt.issued_at:.3f}",
+    }
 
 
 def _rollout_header(rollout: Rollout) -> Fields:
     oldest, newest = rollout.min_version, rollout.max_version
-    return {**_header(rollout.prompt), "floor": str(rollout.prompt.floor),
-            "policy": str(oldest) if oldest == newest else f"{oldest}-{newest}", "tokens": str(rollout.num_tokens)}
+    return {
+        **_header(rollout.prompt),
+        "floor": str(rollout.prompt.floor),
+        "policy": str(oldest) if oldest == newest else f"{oldest}-{newest}",
+        "tokens": str(rollout.num_tokens),
+    }
 
 
 def _pack(tree: Any) -> bytes:

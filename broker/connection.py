@@ -28,12 +28,8 @@ from redis.exceptions import (
     ReadOnlyError,
     ResponseError,
 )
-from redis.exceptions import (
-    ConnectionError as RedisConnectionError,
-)
-from redis.exceptions import (
-    TimeoutError as RedisTimeoutError,
-)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
 from broker.errors import BrokerUnavailable, NoRoom, WrongBroker
@@ -41,14 +37,19 @@ from broker.errors import BrokerUnavailable, NoRoom, WrongBroker
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-SOCKET_TIMEOUT_S = 30.0       # longer than any blocking read below
-FIRST_SAID_S = 0.5           # after the first failure
+SOCKET_TIMEOUT_S = 30.0  # longer than any blocking read below
+FIRST_SAID_S = 0.5  # after the first failure
 SAY_EVERY_S = 5.0
 LONGEST_PAUSE_S = 2.0
 EXAMPLE = "Set REDIS_URL=redis://USER:PASSWORD@HOST:PORT"
-PASSING = {"OOM": "is full", "MISCONF": "can't write to its disk", "READONLY": "is a replica now and takes no writes",
-           "NOREPLICAS": "has too few replicas to take writes", "MASTERDOWN": "has lost its master",
-           "UNBLOCKED": "has broken off a waiting read"}
+PASSING = {
+    "OOM": "is full",
+    "MISCONF": "can't write to its disk",
+    "READONLY": "is a replica now and takes no writes",
+    "NOREPLICAS": "has too few replicas to take writes",
+    "MASTERDOWN": "has lost its master",
+    "UNBLOCKED": "has broken off a waiting read",
+}
 # The client knows these by class, and cuts the word off. 6.2 answers a script with a plain error that holds the word.
 BY_CLASS = {OutOfMemoryError: "OOM", ReadOnlyError: "READONLY", MasterDownError: "MASTERDOWN"}
 
@@ -59,8 +60,8 @@ class Wait(Enum):
     """What a script waits for, up to `outage_s`."""
 
     FOR_ALL = auto()
-    FOR_ALL_BUT_MEMORY = auto()         # where memory is full, NoRoom
-    FOR_NOTHING = auto()                # what Redis or the connection answers is raised as it is
+    FOR_ALL_BUT_MEMORY = auto()  # where memory is full, NoRoom
+    FOR_NOTHING = auto()  # what Redis or the connection answers is raised as it is
 
 
 class Link:
@@ -87,9 +88,13 @@ class Link:
         self._counting = threading.Lock()
         try:
             self.client: redis.Redis = redis.Redis.from_url(
-                url, retry=Retry(NoBackoff(), 0), socket_timeout=SOCKET_TIMEOUT_S, socket_connect_timeout=5.0,
-                health_check_interval=0)
-        except ValueError as error:         # never the URL itself: it may hold a password
+                url,
+                retry=Retry(NoBackoff(), 0),
+                socket_timeout=SOCKET_TIMEOUT_S,
+                socket_connect_timeout=5.0,
+                health_check_interval=0,
+            )
+        except ValueError as error:  # never the URL itself: it may hold a password
             raise WrongBroker(f"REDIS_URL is no URL of a redis: {error}. {EXAMPLE}") from None
         self._scripts: dict[str, Any] = {}
 
@@ -116,8 +121,9 @@ class Link:
             try:
                 return attempt(self.client)
             except (AuthenticationError, AuthorizationError, NoPermissionError) as error:
-                raise WrongBroker(f"redis at {self.address} refuses this user or password: {error}. "
-                                  f"{EXAMPLE}") from None
+                raise WrongBroker(
+                    f"redis at {self.address} refuses this user or password: {error}. {EXAMPLE}"
+                ) from None
             except (RedisConnectionError, RedisTimeoutError, ResponseError) as error:
                 if wait is Wait.FOR_NOTHING:
                     raise
@@ -152,12 +158,19 @@ class Link:
         why = f"redis at {self.address} {PASSING[word]}: {error}"
         if word == "OOM" and wait is Wait.FOR_ALL_BUT_MEMORY:
             raise NoRoom(why) from error
-        if word == "READONLY":          # the next try asks whoever has the address by then
+        if word == "READONLY":  # the next try asks whoever has the address by then
             self.client.connection_pool.disconnect(inuse_connections=False)
         return why
 
-    def script(self, name: str, keys: list[str], *args: Any, guarded: bool = False, wait: Wait = Wait.FOR_ALL,
-               each_try: EachTry | None = None) -> Any:
+    def script(
+        self,
+        name: str,
+        keys: list[str],
+        *args: Any,
+        guarded: bool = False,
+        wait: Wait = Wait.FOR_ALL,
+        each_try: EachTry | None = None,
+    ) -> Any:
         """Run lua/`name`.lua.
 
         Args:
@@ -167,14 +180,18 @@ class Link:
         Raises:
             NoRoom: Redis's memory is full, and `wait` says not to wait for it; or what a call of the link raises.
         """
+
         def attempt(client: redis.Redis) -> Any:
             def run(*first: Any) -> Any:
                 return self._evaluate(client, name, keys, (*first, *args), guarded=guarded)
+
             return each_try(run) if each_try else run()
+
         return self._patiently(attempt, wait)
 
-    def _evaluate(self, client: redis.Redis, name: str, keys: list[str], args: tuple[Any, ...], *,
-                  guarded: bool) -> Any:
+    def _evaluate(
+        self, client: redis.Redis, name: str, keys: list[str], args: tuple[Any, ...], *, guarded: bool
+    ) -> Any:
         if name not in self._scripts:
             self._scripts[name] = script_text(*(["guard"] if guarded else []), name)
         text = self._scripts[name]

@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.3
 SAY_EVERY_S = 10.0
-LEARNER_GONE_S = 30.0           # twice what a heartbeat outlives its process by
-FIRST_OUTAGE_S = 300.0          # before the run's own broker.outage_s is known
+LEARNER_GONE_S = 30.0  # twice what a heartbeat outlives its process by
+FIRST_OUTAGE_S = 300.0  # before the run's own broker.outage_s is known
 FINISHED = "finished"
 ENDED = frozenset({FINISHED, "stopped", "failed"})
 
@@ -48,7 +48,7 @@ class Joined:
 class RunState:
     """What the hash `run` says of the run's life."""
 
-    status: str         # running | finished | stopped | failed, or "" before the learner's start
+    status: str  # running | finished | stopped | failed, or "" before the learner's start
     reason: str
 
     @property
@@ -67,7 +67,9 @@ def find_redis(name: str, runs_dir: Path) -> str:
         return url.get_secret_value()
     found = server.find(name, runs_dir)
     if found is None:
-        raise NoRun(f"no redis for run {name}: set REDIS_URL, or start the run with `millrace up CONFIG` first")
+        raise NoRun(
+            f"no redis for run {name}: set REDIS_URL, or start the run with `millrace up CONFIG` first"
+        )
     return found
 
 
@@ -90,14 +92,18 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
             try:
                 run = from_yaml(config)
             except ConfigError as error:
-                raise NoRun(f"the configuration of run {name} can't be read; do all its processes have one version? "
-                            f"{error}") from error
+                raise NoRun(
+                    f"the configuration of run {name} can't be read; do all its processes have one version? "
+                    f"{error}"
+                ) from error
             link.outage_s = run.broker.outage_s
             return Joined(run, link, keys)
         before = f" (one ended: {state.status} {state.reason})" if state.has_ended else ""
         waited = time.monotonic() - since
         if waited > patience_s:
-            raise NoRun(f"no run {name} at {link.address} after {waited:.0f} s: is its learner running?{before}")
+            raise NoRun(
+                f"no run {name} at {link.address} after {waited:.0f} s: is its learner running?{before}"
+            )
         if time.monotonic() - said > SAY_EVERY_S:
             log.info("waiting %.0f s: for the learner of run %s at %s%s", waited, name, link.address, before)
             said = time.monotonic()

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 # The streams that a group passes through, in order. None is ever trimmed.
 PROMPTS, ROLLOUTS, SCORED, DEAD = WORK_STREAMS = ("prompts", "rollouts", "scored", "dead")
-GROUP = "workers"            # the consumer group of `prompts` and of `rollouts`
+GROUP = "workers"  # the consumer group of `prompts` and of `rollouts`
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,20 @@ class Keys:
 
     def scripts(self) -> list[str]:
         """KEYS of every script, in the order that lua/keys.lua names them."""
-        return [self(suffix) for suffix in
-                (*WORK_STREAMS, "slots", "where", "cursor", "run", "weights", "jobs",
-                 "tries", "retries")]
+        return [
+            self(suffix)
+            for suffix in (
+                *WORK_STREAMS,
+                "slots",
+                "where",
+                "cursor",
+                "run",
+                "weights",
+                "jobs",
+                "tries",
+                "retries",
+            )
+        ]
 
     def alive(self, role: str, process: str) -> str:
         """The heartbeat of one process."""

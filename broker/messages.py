@@ -33,8 +33,8 @@ class Split(StrEnum):
 class FinishReason(StrEnum):
     """Why a completion ended."""
 
-    STOP = "stop"        # the model said so
-    LENGTH = "length"    # cut at max_tokens: truncated
+    STOP = "stop"  # the model said so
+    LENGTH = "length"  # cut at max_tokens: truncated
 
 
 class ScoreStatus(StrEnum):
@@ -48,41 +48,41 @@ class ScoreStatus(StrEnum):
 class Span:
     """Tokens of one completion that one policy version sampled."""
 
-    version: int      # optimizer steps behind the weights
-    first: int        # index of its first token
-    count: int        # number of tokens, >= 1
+    version: int  # optimizer steps behind the weights
+    first: int  # index of its first token
+    count: int  # number of tokens, >= 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prompt:
     """One prompt to be sampled `n` times. Stream `prompts`, learner's feeder -> generators."""
 
-    group_id: str                                # ordinal in the run's order of prompts, or eval-VERSION-I
+    group_id: str  # ordinal in the run's order of prompts, or eval-VERSION-I
     split: Split
-    task: str                                    # key of `scorers.tasks`
-    n: int                                       # completions wanted
-    floor: int                                   # lowest policy version that may sample it; set by the script `issue`
-    issued_at: float                             # Unix seconds
-    epoch: int                                   # passes over the data before this one
-    row: int                                     # index of the row in its source
-    fingerprint: str                             # of the data that the row comes from
-    seed: int                                    # for the sampler
+    task: str  # key of `scorers.tasks`
+    n: int  # completions wanted
+    floor: int  # lowest policy version that may sample it; set by the script `issue`
+    issued_at: float  # Unix seconds
+    epoch: int  # passes over the data before this one
+    row: int  # index of the row in its source
+    fingerprint: str  # of the data that the row comes from
+    seed: int  # for the sampler
     temperature: float
-    max_tokens: int                              # longest completion
-    messages: tuple[Mapping[str, str], ...]      # the chat, as people read it
-    token_ids: NDArray[np.int32]                 # [P], chat template applied; nobody tokenizes it again
-    verification_info: Mapping[str, Any]         # what the scorer needs: {"type": ..., "answer": {"value": ...}}
+    max_tokens: int  # longest completion
+    messages: tuple[Mapping[str, str], ...]  # the chat, as people read it
+    token_ids: NDArray[np.int32]  # [P], chat template applied; nobody tokenizes it again
+    verification_info: Mapping[str, Any]  # what the scorer needs: {"type": ..., "answer": {"value": ...}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Completion:
     """One sampled answer of a group. Stream `rollouts`, generators -> scorers."""
 
-    token_ids: NDArray[np.int32]        # [T], as sampled, T >= 1; nobody tokenizes them again
-    logprobs: NDArray[np.float32]       # [T], nats, of the distribution sampled from (temperature included)
-    policy_spans: tuple[Span, ...]      # in order, covering all T
+    token_ids: NDArray[np.int32]  # [T], as sampled, T >= 1; nobody tokenizes them again
+    logprobs: NDArray[np.float32]  # [T], nats, of the distribution sampled from (temperature included)
+    policy_spans: tuple[Span, ...]  # in order, covering all T
     finish_reason: FinishReason
-    text: str                           # decoded, for scorers and people; without the final stop token
+    text: str  # decoded, for scorers and people; without the final stop token
 
     def __post_init__(self) -> None:
         tokens = len(self.token_ids)
@@ -102,11 +102,11 @@ class Rollout:
     """A prompt with its completions: the group. Stream `rollouts`, generators -> scorers."""
 
     prompt: Prompt
-    completions: tuple[Completion, ...]     # prompt.n of them
-    generator: str                          # who sampled it
-    seconds: float                          # from lease to result
-    sampled_at: float = 0.0                 # Unix seconds of the result; 0: not said
-    attempts: int = 0                       # times that sampling began, the last one included; 0: not said
+    completions: tuple[Completion, ...]  # prompt.n of them
+    generator: str  # who sampled it
+    seconds: float  # from lease to result
+    sampled_at: float = 0.0  # Unix seconds of the result; 0: not said
+    attempts: int = 0  # times that sampling began, the last one included; 0: not said
 
     @property
     def min_version(self) -> int:
@@ -129,12 +129,12 @@ class Score:
     """What a scorer says of one completion. 0.0 means wrong, never broken."""
 
     status: ScoreStatus
-    value: float | None                 # in [0, 1] when SCORED, else None; UNSCORABLE leaves the baseline and the loss
-    reason: str                         # for people: "answer 3/4, expected 0.75"
-    scorer: str                         # name
-    version: str                        # of the scorer: the same text and version give the same value
+    value: float | None  # in [0, 1] when SCORED, else None; UNSCORABLE leaves the baseline and the loss
+    reason: str  # for people: "answer 3/4, expected 0.75"
+    scorer: str  # name
+    version: str  # of the scorer: the same text and version give the same value
     seconds: float = 0.0
-    components: Mapping[str, float] = field(default_factory=dict)     # each part by name
+    components: Mapping[str, float] = field(default_factory=dict)  # each part by name
 
     def __post_init__(self) -> None:
         if (self.status is ScoreStatus.SCORED) != (self.value is not None):
@@ -151,17 +151,19 @@ class ScoredGroup:
     """A group with its scores. Stream `scored`, scorers -> learner."""
 
     rollout: Rollout
-    scores: tuple[Score, ...]               # one a completion
-    rewards: tuple[float | None, ...]       # what the advantage is computed from; None where unscorable
-    worker: str                             # who scored it
-    seconds: float                          # from the start of the work to the result
-    scored_at: float = 0.0                  # Unix seconds of the result; 0: not said
-    attempts: int = 0                       # times that scoring began, the last one included; 0: not said
+    scores: tuple[Score, ...]  # one a completion
+    rewards: tuple[float | None, ...]  # what the advantage is computed from; None where unscorable
+    worker: str  # who scored it
+    seconds: float  # from the start of the work to the result
+    scored_at: float = 0.0  # Unix seconds of the result; 0: not said
+    attempts: int = 0  # times that scoring began, the last one included; 0: not said
 
     def __post_init__(self) -> None:
         if not len(self.rollout.completions) == len(self.scores) == len(self.rewards):
-            raise ValueError(f"{len(self.rollout.completions)} completions, {len(self.scores)} scores, "
-                             f"{len(self.rewards)} rewards")
+            raise ValueError(
+                f"{len(self.rollout.completions)} completions, {len(self.scores)} scores, "
+                f"{len(self.rewards)} rewards"
+            )
 
     @property
     def group_id(self) -> str:
@@ -173,12 +175,12 @@ class ScoredGroup:
 class DeadLetter:
     """A group, or a foreign entry, that could not be processed. Stream `dead`, any role -> learner, operators."""
 
-    group_id: str               # "?" for an entry that is nobody's
-    stage: str                  # prompts | rollouts | scored: where it was
-    reason: str                 # for people
-    attempts: int               # times that work on it began
-    traceback: str              # its end, or ""
-    original: bytes             # the payload that could not be processed, whole
+    group_id: str  # "?" for an entry that is nobody's
+    stage: str  # prompts | rollouts | scored: where it was
+    reason: str  # for people
+    attempts: int  # times that work on it began
+    traceback: str  # its end, or ""
+    original: bytes  # the payload that could not be processed, whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +188,7 @@ class Announcement:
     """New weights. Stream `weights`, learner -> every generator."""
 
     version: int
-    path: str                   # folder with model.safetensors
-    checksum: str               # sha256 of that file, hex
+    path: str  # folder with model.safetensors
+    checksum: str  # sha256 of that file, hex
     size_bytes: int
-    announced_at: float         # Unix seconds
+    announced_at: float  # Unix seconds

@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-PR_SET_PDEATHSIG = 1                 # linux/prctl.h
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 POLL_S = 0.02
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-_LIBC = ctypes.CDLL(None, use_errno=True)      # loaded before any fork: a child must not take the loader's lock
+_LIBC = ctypes.CDLL(None, use_errno=True)  # loaded before any fork: a child must not take the loader's lock
 
 
 def die_with_parent(parent_pid: int, death_signal: signal.Signals = signal.SIGKILL) -> None:
@@ -43,10 +43,18 @@ def die_with_parent(parent_pid: int, death_signal: signal.Signals = signal.SIGKI
         os.kill(os.getpid(), death_signal)
 
 
-def spawn(args: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path | None = None,
-          stdin: int | IO[bytes] = subprocess.DEVNULL, stdout: int | IO[bytes] | None = None,
-          stderr: int | IO[bytes] | None = None, pass_fds: Sequence[int] = (), executable: Path | None = None,
-          death_signal: signal.Signals = signal.SIGKILL) -> subprocess.Popen[bytes]:
+def spawn(
+    args: Sequence[str | Path],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdin: int | IO[bytes] = subprocess.DEVNULL,
+    stdout: int | IO[bytes] | None = None,
+    stderr: int | IO[bytes] | None = None,
+    pass_fds: Sequence[int] = (),
+    executable: Path | None = None,
+    death_signal: signal.Signals = signal.SIGKILL,
+) -> subprocess.Popen[bytes]:
     """Start `args` in a process group of its own; it gets `death_signal` when this process ends.
 
     A group of its own keeps the terminal's Ctrl-C from reaching it: its parent says when and how it ends.
@@ -58,11 +66,22 @@ def spawn(args: Sequence[str | Path], *, env: Mapping[str, str] | None = None, c
         OSError: the program can't be started.
     """
     if threading.current_thread() is not threading.main_thread():
-        raise RuntimeError("spawn() belongs in the main thread: a child is killed when the thread that forked it ends")
+        raise RuntimeError(
+            "spawn() belongs in the main thread: a child is killed when the thread that forked it ends"
+        )
     parent_pid = os.getpid()
-    return subprocess.Popen([str(word) for word in args], env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr,
-                            pass_fds=pass_fds, executable=executable, process_group=0,
-                            preexec_fn=lambda: die_with_parent(parent_pid, death_signal))    # noqa: PLW1509 - see _LIBC
+    return subprocess.Popen(
+        [str(word) for word in args],
+        env=env,
+        cwd=cwd,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        pass_fds=pass_fds,
+        executable=executable,
+        process_group=0,
+        preexec_fn=lambda: die_with_parent(parent_pid, death_signal),  # noqa: PLW1509 - see _LIBC
+    )
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
@@ -95,7 +114,7 @@ def stop(process: subprocess.Popen[bytes], grace_s: float) -> int:
         if not has_ended(process) and grace_s > 0:
             process.terminate()
             wait(process, grace_s)
-        with contextlib.suppress(ProcessLookupError):      # nothing is left of the group
+        with contextlib.suppress(ProcessLookupError):  # nothing is left of the group
             os.killpg(process.pid, signal.SIGKILL)
     return process.wait()
 
@@ -111,7 +130,9 @@ def stop_on_signals(before_exit: Callable[[], None] | None = None) -> threading.
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     for number in STOP_SIGNALS:
-        signal.signal(number, lambda _number, _frame: None)     # the interpreter still tells the wake-up descriptor
+        signal.signal(
+            number, lambda _number, _frame: None
+        )  # the interpreter still tells the wake-up descriptor
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     os.register_at_fork(after_in_child=_restore_signals)
 
@@ -135,4 +156,6 @@ def _restore_signals() -> None:
     if threading.current_thread() is threading.main_thread():
         signal.set_wakeup_fd(-1)
         for number in STOP_SIGNALS:
-            signal.signal(number, signal.SIG_DFL if number is not signal.SIGINT else signal.default_int_handler)
+            signal.signal(
+                number, signal.SIG_DFL if number is not signal.SIGINT else signal.default_int_handler
+            )

@@ -29,81 +29,148 @@ from broker.messages import (
 )
 
 IDS, LOGPROBS = "<i4", "<f4"
-Put = Callable[[NDArray[Any], str], Any]        # an array and its type to what stands for it in a tree
+Put = Callable[[NDArray[Any], str], Any]  # an array and its type to what stands for it in a tree
 
 
 def prompt_tree(prompt: Prompt, put: Put) -> dict[str, Any]:
     """The tree of a prompt."""
-    return {"group_id": prompt.group_id, "split": str(prompt.split), "task": prompt.task, "n": prompt.n,
-            "floor": prompt.floor, "issued_at": prompt.issued_at, "epoch": prompt.epoch, "row": prompt.row,
-            "fingerprint": prompt.fingerprint, "seed": prompt.seed, "temperature": prompt.temperature,
-            "max_tokens": prompt.max_tokens, "messages": [dict(turn) for turn in prompt.messages],
-            "token_ids": put(prompt.token_ids, IDS), "verification_info": json.dumps(prompt.verification_info)}
+    return {
+        "group_id": prompt.group_id,
+        "split": str(prompt.split),
+        "task": prompt.task,
+        "n": prompt.n,
+        "floor": prompt.floor,
+        "issued_at": prompt.issued_at,
+        "epoch": prompt.epoch,
+        "row": prompt.row,
+        "fingerprint": prompt.fingerprint,
+        "seed": prompt.seed,
+        "temperature": prompt.temperature,
+        "max_tokens": prompt.max_tokens,
+        "messages": [dict(turn) for turn in prompt.messages],
+        "token_ids": put(prompt.token_ids, IDS),
+        "verification_info": json.dumps(prompt.verification_info),
+    }
 
 
 def prompt_of(tree: dict[str, Any], *, floor: int | None = None) -> Prompt:
     """The prompt of a tree; `floor`, where it is given, is what the script `issue` set when it let the prompt in."""
-    return Prompt(group_id=_is(tree["group_id"], str), split=Split(tree["split"]), task=_is(tree["task"], str),
-                  n=_at_least_one(tree["n"]), floor=_is(tree["floor"], int) if floor is None else floor,
-                  issued_at=_number(tree["issued_at"]), epoch=_is(tree["epoch"], int), row=_is(tree["row"], int),
-                  fingerprint=_is(tree["fingerprint"], str), seed=_is(tree["seed"], int),
-                  temperature=_number(tree["temperature"]),
-                  max_tokens=_at_least_one(tree["max_tokens"]),
-                  messages=tuple(_is(turn, dict) for turn in tree["messages"]),
-                  token_ids=_token_ids(tree["token_ids"], at_least=1),
-                  verification_info=_is(json.loads(tree["verification_info"]), dict))
+    return Prompt(
+        group_id=_is(tree["group_id"], str),
+        split=Split(tree["split"]),
+        task=_is(tree["task"], str),
+        n=_at_least_one(tree["n"]),
+        floor=_is(tree["floor"], int) if floor is None else floor,
+        issued_at=_number(tree["issued_at"]),
+        epoch=_is(tree["epoch"], int),
+        row=_is(tree["row"], int),
+        fingerprint=_is(tree["fingerprint"], str),
+        seed=_is(tree["seed"], int),
+        temperature=_number(tree["temperature"]),
+        max_tokens=_at_least_one(tree["max_tokens"]),
+        messages=tuple(_is(turn, dict) for turn in tree["messages"]),
+        token_ids=_token_ids(tree["token_ids"], at_least=1),
+        verification_info=_is(json.loads(tree["verification_info"]), dict),
+    )
 
 
 def rollout_tree(rollout: Rollout, put: Put) -> dict[str, Any]:
     """The tree of a rollout, with that of its prompt."""
-    completions = [{"token_ids": put(completion.token_ids, IDS), "logprobs": put(completion.logprobs, LOGPROBS),
-                    "spans": [[span.version, span.first, span.count] for span in completion.policy_spans],
-                    "finish_reason": str(completion.finish_reason), "text": completion.text}
-                   for completion in rollout.completions]
-    return {"prompt": prompt_tree(rollout.prompt, put), "completions": completions, "generator": rollout.generator,
-            "seconds": rollout.seconds, **_said(sampled_at=rollout.sampled_at, attempts=rollout.attempts)}
+    completions = [
+        {
+            "token_ids": put(completion.token_ids, IDS),
+            "logprobs": put(completion.logprobs, LOGPROBS),
+            "spans": [[span.version, span.first, span.count] for span in completion.policy_spans],
+            "finish_reason": str(completion.finish_reason),
+            "text": completion.text,
+        }
+        for completion in rollout.completions
+    ]
+    return {
+        "prompt": prompt_tree(rollout.prompt, put),
+        "completions": completions,
+        "generator": rollout.generator,
+        "seconds": rollout.seconds,
+        **_said(sampled_at=rollout.sampled_at, attempts=rollout.attempts),
+    }
 
 
 def rollout_of(tree: dict[str, Any]) -> Rollout:
     """The rollout of a tree."""
     prompt = prompt_of(tree["prompt"])
     completions = tuple(
-        Completion(token_ids=_token_ids(item["token_ids"]),
-                   logprobs=_finite(_from_bytes(item["logprobs"], LOGPROBS)),
-                   policy_spans=tuple(Span(version=_is(version, int), first=_is(first, int), count=_is(count, int))
-                                      for version, first, count in item["spans"]),
-                   finish_reason=FinishReason(item["finish_reason"]), text=_is(item["text"], str))
-        for item in tree["completions"])
+        Completion(
+            token_ids=_token_ids(item["token_ids"]),
+            logprobs=_finite(_from_bytes(item["logprobs"], LOGPROBS)),
+            policy_spans=tuple(
+                Span(version=_is(version, int), first=_is(first, int), count=_is(count, int))
+                for version, first, count in item["spans"]
+            ),
+            finish_reason=FinishReason(item["finish_reason"]),
+            text=_is(item["text"], str),
+        )
+        for item in tree["completions"]
+    )
     if len(completions) != prompt.n:
         raise ValueError(f"{len(completions)} completions of {prompt.n}")
-    return Rollout(prompt=prompt, completions=completions, generator=_is(tree["generator"], str),
-                   seconds=_number(tree["seconds"]), sampled_at=_number(tree.get("sampled_at", 0.0)),
-                   attempts=_is(tree.get("attempts", 0), int))
+    return Rollout(
+        prompt=prompt,
+        completions=completions,
+        generator=_is(tree["generator"], str),
+        seconds=_number(tree["seconds"]),
+        sampled_at=_number(tree.get("sampled_at", 0.0)),
+        attempts=_is(tree.get("attempts", 0), int),
+    )
 
 
 def scored_tree(group: ScoredGroup, put: Put) -> dict[str, Any]:
     """The tree of a scored group, with that of its rollout."""
-    return {"rollout": rollout_tree(group.rollout, put), "scores": [_score_tree(score) for score in group.scores],
-            "rewards": list(group.rewards), "worker": group.worker, "seconds": group.seconds,
-            **_said(scored_at=group.scored_at, attempts=group.attempts)}
+    return {
+        "rollout": rollout_tree(group.rollout, put),
+        "scores": [_score_tree(score) for score in group.scores],
+        "rewards": list(group.rewards),
+        "worker": group.worker,
+        "seconds": group.seconds,
+        **_said(scored_at=group.scored_at, attempts=group.attempts),
+    }
 
 
 def _score_tree(score: Score) -> dict[str, Any]:
-    return {"status": str(score.status), "value": score.value, "reason": score.reason, "scorer": score.scorer,
-            "version": score.version, "seconds": score.seconds, "components": dict(score.components)}
+    return {
+        "status": str(score.status),
+        "value": score.value,
+        "reason": score.reason,
+        "scorer": score.scorer,
+        "version": score.version,
+        "seconds": score.seconds,
+        "components": dict(score.components),
+    }
 
 
 def scored_of(tree: dict[str, Any]) -> ScoredGroup:
     """The scored group of a tree."""
-    scores = tuple(Score(status=ScoreStatus(item["status"]), value=_number_or_none(item["value"]),
-                         reason=_is(item["reason"], str), scorer=_is(item["scorer"], str),
-                         version=_is(item["version"], str), seconds=_number(item["seconds"]),
-                         components={_is(name, str): _number(part) for name, part in item["components"].items()})
-                   for item in tree["scores"])
+    scores = tuple(
+        Score(
+            status=ScoreStatus(item["status"]),
+            value=_number_or_none(item["value"]),
+            reason=_is(item["reason"], str),
+            scorer=_is(item["scorer"], str),
+            version=_is(item["version"], str),
+            seconds=_number(item["seconds"]),
+            components={_is(name, str): _number(part) for name, part in item["components"].items()},
+        )
+        for item in tree["scores"]
+    )
     rewards = tuple(_number_or_none(reward) for reward in tree["rewards"])
-    return ScoredGroup(rollout=rollout_of(tree["rollout"]), scores=scores, rewards=rewards,
-                       worker=_is(tree["worker"], str), seconds=_number(tree["seconds"]),
-                       scored_at=_number(tree.get("scored_at", 0.0)), attempts=_is(tree.get("attempts", 0), int))
+    return ScoredGroup(
+        rollout=rollout_of(tree["rollout"]),
+        scores=scores,
+        rewards=rewards,
+        worker=_is(tree["worker"], str),
+        seconds=_number(tree["seconds"]),
+        scored_at=_number(tree.get("scored_at", 0.0)),
+        attempts=_is(tree.get("attempts", 0), int),
+    )
 
 
 def _said(**times: float) -> dict[str, float]:
@@ -127,7 +194,9 @@ def _token_ids(raw: Any, *, at_least: int = 0) -> NDArray[Any]:
 
 def _finite(values: NDArray[Any]) -> NDArray[Any]:
     if not np.isfinite(values).all():
-        raise ValueError(f"{np.count_nonzero(~np.isfinite(values))} of {len(values)} log-probabilities are not finite")
+        raise ValueError(
+            f"{np.count_nonzero(~np.isfinite(values))} of {len(values)} log-probabilities are not finite"
+        )
     return values
 
 

@@ -19,8 +19,8 @@ import redis
 
 from broker.keys import Keys
 
-CHUNK_BYTES = 32 << 20          # Redis does nothing else while it takes one: some tens of milliseconds
-EXPIRY_S = 300                  # of what a learner has put there that has died since
+CHUNK_BYTES = 32 << 20  # Redis does nothing else while it takes one: some tens of milliseconds
+EXPIRY_S = 300  # of what a learner has put there that has died since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +28,10 @@ class Manifest:
     """What the chunks are."""
 
     version: int
-    checksum: str               # sha256 of the whole file, hex, as announced
+    checksum: str  # sha256 of the whole file, hex, as announced
     size_bytes: int
-    chunks: int                 # how many there are
-    trouble: str = ""           # why there are none, for people; "" where they are there
+    chunks: int  # how many there are
+    trouble: str = ""  # why there are none, for people; "" where they are there
 
 
 def chunk_key(keys: Keys, version: int, chunk: int) -> str:
@@ -43,8 +43,10 @@ def refusal(size_bytes: int, most_bytes: int) -> str:
     """Why weights of this size do not go through Redis; "" where they may."""
     if size_bytes <= most_bytes:
         return ""
-    return (f"they have {size_bytes} bytes, and learner.weights.redis_max_bytes={most_bytes} lets no more through "
-            "Redis: raise it, or mount the learner's folder here")
+    return (
+        f"they have {size_bytes} bytes, and learner.weights.redis_max_bytes={most_bytes} lets no more through "
+        "Redis: raise it, or mount the learner's folder here"
+    )
 
 
 def read_manifest(client: redis.Redis, keys: Keys) -> Manifest | None:
@@ -52,8 +54,13 @@ def read_manifest(client: redis.Redis, keys: Keys) -> Manifest | None:
     found: Any = client.hgetall(keys("weights_chunks"))
     try:
         text = {field.decode(): value.decode() for field, value in found.items()}
-        return Manifest(version=int(text["version"]), checksum=text["checksum"], size_bytes=int(text["size_bytes"]),
-                        chunks=int(text["chunks"]), trouble=text["trouble"])
+        return Manifest(
+            version=int(text["version"]),
+            checksum=text["checksum"],
+            size_bytes=int(text["size_bytes"]),
+            chunks=int(text["chunks"]),
+            trouble=text["trouble"],
+        )
     except (KeyError, ValueError):
         return None
 
@@ -100,7 +107,7 @@ def wishes(client: redis.Redis, keys: Keys) -> dict[str, tuple[int, int]]:
     found: Any = client.hgetall(keys("weights_wanted"))
     asked: dict[str, tuple[int, int]] = {}
     for generator, value in found.items():
-        with suppress(ValueError):              # somebody else's field
+        with suppress(ValueError):  # somebody else's field
             held, count = map(int, value.split())
             asked[generator.decode(errors="replace")] = held, count
     return asked
@@ -110,4 +117,3 @@ def _extend(pipe: Any, keys: Keys, manifest: Manifest) -> None:
     pipe.expire(keys("weights_chunks"), EXPIRY_S)
     for chunk in range(manifest.chunks):
         pipe.expire(chunk_key(keys, manifest.version, chunk), EXPIRY_S)
-

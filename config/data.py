@@ -86,4 +86,3 @@ class EvaluationConfig(Section):
     deadline_s: float = Field(300.0, gt=0)
     """Seconds after which what has not come back is asked for again, once.
     A round still incomplete then is given up, saying so."""
-

@@ -22,8 +22,10 @@ def _address(url: str) -> str:
     if "@" in parts.netloc:
         raise ValueError("no password in an address: a key comes from the variable that `key_variable` names")
     if parts.query or parts.fragment:
-        raise ValueError(f"an address ends with its path, got {url.partition('?')[0].partition('#')[0]!r} and more; a "
-                         "key comes from the variable that `key_variable` names")
+        raise ValueError(
+            f"an address ends with its path, got {url.partition('?')[0].partition('#')[0]!r} and more; a "
+            "key comes from the variable that `key_variable` names"
+        )
     return url
 
 

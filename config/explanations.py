@@ -16,13 +16,13 @@ from pydantic import BaseModel
 from config.logs import MASK
 from config.run import Run
 
-_IN_ADDRESS: Final = re.compile(r"//[^/\s]*@")        # a name and a password
-Path = tuple[str, ...]          # keys from the top down
+_IN_ADDRESS: Final = re.compile(r"//[^/\s]*@")  # a name and a password
+Path = tuple[str, ...]  # keys from the top down
 
 # Sections of TinyV's and RRM's trainer that are near nothing here, and what their keys are called.
 _VERIFIER: Final = "of the scorer of `scorers.tasks.tinyv` or `scorers.tasks.rubric`"
 _FOREIGN: Final[Mapping[str, Mapping[str, str]]] = {
-    "reward_model": {"tinyv_setup": f"`mode` {_VERIFIER}", "tinyv_weight": f"`weight` {_VERIFIER}"},
+    "reward_model": {"tinyv_setup": f"`mode` {_VERIFIER}", "tinyv_weight": f"`weight` {_VERIFIER}"}
 }
 
 
@@ -47,19 +47,26 @@ def explain(item: Mapping[str, Any], merged: Mapping[str, Any], origin: Mapping[
     message = str(item["msg"]).removeprefix("Value error, ")
     if not path:
         return message
-    shown = "" if isinstance(item["input"], dict) else f", got {_IN_ADDRESS.sub(f'//{MASK}@', repr(item['input']))}"
+    shown = (
+        ""
+        if isinstance(item["input"], dict)
+        else f", got {_IN_ADDRESS.sub(f'//{MASK}@', repr(item['input']))}"
+    )
     return f"{key}{where}: {message}{shown}"
 
 
 def nearest(path: Path, merged: Mapping[str, Any]) -> str:
     """What may have been meant by the unknown key `path`; empty where nothing is near."""
     section = _at(merged, path)
-    if isinstance(section, dict) and (ours := [f"{key} is {here}" for key, here in _FOREIGN.get(
-            ".".join(path), {}).items() if key in section]):
+    if isinstance(section, dict) and (
+        ours := [
+            f"{key} is {here}" for key, here in _FOREIGN.get(".".join(path), {}).items() if key in section
+        ]
+    ):
         return f"; here {', '.join(ours)}"
     keys = {".".join(key) for key, _ in _all_keys(Run, path)}
     wanted = ".".join(path)
-    if wanted in keys:              # of another member of a union
+    if wanted in keys:  # of another member of a union
         section = ".".join(path[:-1])
         return f"; {section}.type is {_at(merged, (*path[:-1], 'type'))!r}, and that kind has no such key"
     same_leaf = [key for key in keys if key.split(".")[-1] == path[-1]]
@@ -106,7 +113,9 @@ def _types(path: Path) -> str:
     return ", ".join(str(section.model_fields["type"].default) for section in sections)
 
 
-def _all_keys(section: type[BaseModel], path: Path, prefix: Path = ()) -> Iterator[tuple[Path, type[BaseModel]]]:
+def _all_keys(
+    section: type[BaseModel], path: Path, prefix: Path = ()
+) -> Iterator[tuple[Path, type[BaseModel]]]:
     """Every key with the section that it is in. Names that a run chooses itself (of tasks) are taken from `path`."""
     for name, field in section.model_fields.items():
         key = (*prefix, name)

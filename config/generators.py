@@ -26,8 +26,10 @@ class SamplingConfig(Section):
     @model_validator(mode="after")
     def _whole_distribution(self) -> SamplingConfig:
         if self.top_p != 1.0 or self.top_k != -1:
-            raise ValueError("top_p must be 1 and top_k -1 in training: the sampler's log-probabilities would not be "
-                             "those of the policy, and every importance ratio would be wrong")
+            raise ValueError(
+                "top_p must be 1 and top_k -1 in training: the sampler's log-probabilities would not be "
+                "those of the policy, and every importance ratio would be wrong"
+            )
         return self
 
 

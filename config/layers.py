@@ -17,7 +17,7 @@ class Leaf(NamedTuple):
 
     path: tuple[str, ...]
     value: Any
-    where: str              # it was written, for messages
+    where: str  # it was written, for messages
 
 
 def leaves_of(where: str, tree: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:

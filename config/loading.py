@@ -30,8 +30,10 @@ log = logging.getLogger(__name__)
 ENV_PREFIX = "MILLRACE_"
 # Secrets are read from here and from nowhere else: variable -> key.
 SECRETS = {"REDIS_URL": ("broker", "url"), "HF_TOKEN": ("model", "hf_token")}
-REWARD_VARIABLE = "MILLRACE_REWARD_TOKEN"       # what clients of the reward server show; no key of a configuration
-_FORMATTED = frozenset({"math", "code", "swe", "judge"})        # scorers beside which II-Thought looks at the format
+REWARD_VARIABLE = "MILLRACE_REWARD_TOKEN"  # what clients of the reward server show; no key of a configuration
+_FORMATTED = frozenset(
+    {"math", "code", "swe", "judge"}
+)  # scorers beside which II-Thought looks at the format
 
 
 class Environment(BaseSettings):
@@ -152,10 +154,14 @@ def sandbox_urls() -> tuple[str, ...]:
     single = tuple((environment.sandbox_url or "").split())
     for url in servers + single:
         if "@" in url:
-            raise ConfigError("FUSION_SANDBOX_URL, SANDBOX_FUSION_SERVERS: a sandbox's address has no password in it")
+            raise ConfigError(
+                "FUSION_SANDBOX_URL, SANDBOX_FUSION_SERVERS: a sandbox's address has no password in it"
+            )
     if servers and not set(single) <= set(servers):
-        log.warning("sandbox_urls_disagree used=SANDBOX_FUSION_SERVERS ignored=FUSION_SANDBOX_URL servers=%s",
-                    ",".join(servers))
+        log.warning(
+            "sandbox_urls_disagree used=SANDBOX_FUSION_SERVERS ignored=FUSION_SANDBOX_URL servers=%s",
+            ",".join(servers),
+        )
     return servers or single
 
 
@@ -179,7 +185,7 @@ def _mapping(text: str | bytes, where: str) -> Tree:
     """The keys and values of `text`, which stands in the file or place `where`."""
     try:
         loader = _UniqueKeyLoader(text)
-        loader.name = where                 # for messages
+        loader.name = where  # for messages
         tree = loader.get_single_data()
     except yaml.YAMLError as error:
         raise ConfigError(f"{where}: not YAML: {error}") from None
@@ -197,9 +203,11 @@ def _resolve(layers: Sequence[Sequence[Leaf]], *, may_be_reserved: bool = False)
     merged: Tree = {}
     origin: dict[tuple[str, ...], str] = {}
     for layer in layers:
-        for leaf in sorted(layer, key=lambda leaf: leaf.path[-1] != "type"):      # see `put`: the choice comes first
+        for leaf in sorted(
+            layer, key=lambda leaf: leaf.path[-1] != "type"
+        ):  # see `put`: the choice comes first
             put(merged, leaf.path, leaf.value)
-            for end in range(1, len(leaf.path)):         # a value that has become a section
+            for end in range(1, len(leaf.path)):  # a value that has become a section
                 origin.pop(leaf.path[:end], None)
             origin[leaf.path] = leaf.where
     try:
@@ -211,7 +219,7 @@ def _resolve(layers: Sequence[Sequence[Leaf]], *, may_be_reserved: bool = False)
 def _from_word(word: str) -> Iterator[Leaf]:
     key, _, text = word.partition("=")
     try:
-        value = yaml.load(text, Loader=_UniqueKeyLoader) if text.strip() else None     # noqa: S506 - a SafeLoader
+        value = yaml.load(text, Loader=_UniqueKeyLoader) if text.strip() else None  # noqa: S506 - a SafeLoader
     except yaml.YAMLError:
         value = text
     return leaves_of("the command line", value, tuple(key.split(".")))
@@ -227,18 +235,26 @@ def _from_aliases(said: Sequence[Leaf]) -> list[Leaf]:
     for path, kind in tasks.items():
         if path[-2:] == ("scorer", "type") and kind == "judge":
             variant = VARIANT_OF_TASK.get(path[2]) or tasks.get((*path[:-1], "variant"), "")
-            leaves += [Leaf((*path[:-1], "endpoint", key), value, f"the environment ({variable})")
-                       for key, (value, variable) in endpoint_settings(os.environ, variant).items()]
+            leaves += [
+                Leaf((*path[:-1], "endpoint", key), value, f"the environment ({variable})")
+                for key, (value, variable) in endpoint_settings(os.environ, variant).items()
+            ]
     if _is_on(Environment().format_verifier, "USE_FORMAT_VERIFIER"):
         names = dict.fromkeys(path[2] for path in tasks) or {"math": None}
-        leaves += [Leaf(("scorers", "tasks", name, "format", "mode"), "mix", "the environment (USE_FORMAT_VERIFIER)")
-                   for name in names if tasks.get(("scorers", "tasks", name, "scorer", "type"), "math") in _FORMATTED]
+        leaves += [
+            Leaf(("scorers", "tasks", name, "format", "mode"), "mix", "the environment (USE_FORMAT_VERIFIER)")
+            for name in names
+            if tasks.get(("scorers", "tasks", name, "scorer", "type"), "math") in _FORMATTED
+        ]
     return leaves
 
 
 def _is_on(text: str, variable: str) -> bool:
-    known = {"": False, **dict.fromkeys(("1", "true", "yes", "on"), True),
-             **dict.fromkeys(("0", "false", "no", "off"), False)}
+    known = {
+        "": False,
+        **dict.fromkeys(("1", "true", "yes", "on"), True),
+        **dict.fromkeys(("0", "false", "no", "off"), False),
+    }
     if text.strip().lower() not in known:
         raise ConfigError(f"{variable} says whether, true or false; got {text!r}")
     return known[text.strip().lower()]
@@ -251,7 +267,7 @@ def _from_environment() -> list[Leaf]:
         if not variable.startswith(ENV_PREFIX) or variable == REWARD_VARIABLE or not text:
             continue
         path = tuple(variable.removeprefix(ENV_PREFIX).lower().split("__"))
-        value: Any = text               # pydantic makes numbers and booleans of text; only these three are no text
+        value: Any = text  # pydantic makes numbers and booleans of text; only these three are no text
         if text[0] in "[{" or text == "null":
             with suppress(yaml.YAMLError):
                 value = yaml.safe_load(text)
@@ -261,12 +277,17 @@ def _from_environment() -> list[Leaf]:
 
 def _secrets() -> list[Leaf]:
     environment = Environment()
-    return [Leaf(path, value.get_secret_value(), f"the environment ({variable})") for variable, path in SECRETS.items()
-            if (value := getattr(environment, variable.lower())) is not None]
+    return [
+        Leaf(path, value.get_secret_value(), f"the environment ({variable})")
+        for variable, path in SECRETS.items()
+        if (value := getattr(environment, variable.lower())) is not None
+    ]
 
 
 def _refuse_secret(leaf: Leaf) -> None:
     for variable, path in SECRETS.items():
         if leaf.path[:2] == path and leaf.value:
-            raise ConfigError(f"{'.'.join(path)} in {leaf.where}: a secret comes from the environment's {variable} and "
-                              "from nowhere else")
+            raise ConfigError(
+                f"{'.'.join(path)} in {leaf.where}: a secret comes from the environment's {variable} and "
+                "from nowhere else"
+            )

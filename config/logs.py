@@ -8,8 +8,8 @@ import sys
 from urllib.parse import unquote, urlsplit
 
 MASK = "**********"
-KEY_SUFFIX = "_API_KEY"         # of every variable that holds a served model's key (config.endpoint)
-SECRETS = frozenset({"HF_TOKEN", "MILLRACE_REWARD_TOKEN"})      # other variables that hold a secret as it is
+KEY_SUFFIX = "_API_KEY"  # of every variable that holds a served model's key (config.endpoint)
+SECRETS = frozenset({"HF_TOKEN", "MILLRACE_REWARD_TOKEN"})  # other variables that hold a secret as it is
 
 
 def mask(text: str) -> str:
@@ -22,7 +22,9 @@ def mask(text: str) -> str:
 def set_up_logging(role: str, *, level: int = logging.INFO) -> None:
     """Send the log of this process to standard error, each line with time, role, level and where it came from."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Masking(f"%(asctime)s {role} %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S"))
+    handler.setFormatter(
+        _Masking(f"%(asctime)s {role} %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
+    )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
@@ -40,7 +42,7 @@ def _secrets() -> list[str]:
     if url := os.environ.get("REDIS_URL"):
         try:
             password = urlsplit(url).password
-        except ValueError:          # not a URL; it is masked whole
+        except ValueError:  # not a URL; it is masked whole
             password = None
         found += [url, *([password, unquote(password)] if password else [])]
     return sorted((secret for secret in found if len(secret) > 3), key=len, reverse=True)

@@ -8,8 +8,9 @@ from pydantic import Field, model_validator
 
 from config.section import Section
 
-Language = Literal["en", "de", "fr", "es", "it", "pt", "vi", "zh", "ja", "ko", "ru", "uk", "el", "ar", "fa", "he", "hi",
-                   "th"]
+Language = Literal[
+    "en", "de", "fr", "es", "it", "pt", "vi", "zh", "ja", "ko", "ru", "uk", "el", "ar", "fa", "he", "hi", "th"
+]
 
 
 class ShapeConfig(Section):
@@ -50,10 +51,14 @@ class FormatConfig(ShapeConfig):
     @model_validator(mode="after")
     def _one_meaning(self) -> FormatConfig:
         if self.box is not None and self.answer != "auto":
-            raise ValueError(f"`box: {str(self.box).lower()}` and `answer: {self.answer}` say the same thing twice; "
-                             "keep `answer`")
+            raise ValueError(
+                f"`box: {str(self.box).lower()}` and `answer: {self.answer}` say the same thing twice; "
+                "keep `answer`"
+            )
         if self.mode == "gate" and self.weight != type(self).model_fields["weight"].default:
-            raise ValueError(f"`weight: {self.weight:g}` belongs to `mode: mix` or `mode: penalty`; a gate has none")
+            raise ValueError(
+                f"`weight: {self.weight:g}` belongs to `mode: mix` or `mode: penalty`; a gate has none"
+            )
         if self.mode == "mix" and self.weight == 1:
             raise ValueError("in `mix` a weight of 1 leaves nothing for the content")
         return self
@@ -72,7 +77,9 @@ class OverlongConfig(Section):
     @model_validator(mode="after")
     def _room(self) -> OverlongConfig:
         if self.max_tokens is not None and self.buffer_tokens > self.max_tokens:
-            raise ValueError(f"a buffer of {self.buffer_tokens} tokens is longer than max_tokens, {self.max_tokens}")
+            raise ValueError(
+                f"a buffer of {self.buffer_tokens} tokens is longer than max_tokens, {self.max_tokens}"
+            )
         return self
 
 

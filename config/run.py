@@ -15,7 +15,7 @@ from config.run_names import NAME
 from config.scorers import ScorersConfig
 from config.section import Section
 
-API = "api"                 # the reward server's: it has scorers, and neither learner nor generators
+API = "api"  # the reward server's: it has scorers, and neither learner nor generators
 RESERVED_NAMES = frozenset({API})
 
 
@@ -84,6 +84,8 @@ class Run(Section):
         if self.evaluation.every and self.data.held_out is None:
             raise ValueError("evaluation.every is set, but data.held_out names no prompts")
         if self.budget < self.learner.groups_per_step:
-            raise ValueError(f"learner.groups_in_flight={self.learner.groups_in_flight} is less than one step of "
-                             f"groups_per_step={self.learner.groups_per_step}: no step could ever be filled")
+            raise ValueError(
+                f"learner.groups_in_flight={self.learner.groups_in_flight} is less than one step of "
+                f"groups_per_step={self.learner.groups_per_step}: no step could ever be filled"
+            )
         return self

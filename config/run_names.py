@@ -24,4 +24,6 @@ def run_name(text: str) -> str:
         return name
     folder, _, last = name.rpartition("/")
     hint = f"; is it {last} with --runs-dir {folder or '/'}?" if is_run_name(last) else ""
-    raise argparse.ArgumentTypeError(f"{text!r} is no run's name, which has letters, digits, _ and - alone{hint}")
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is no run's name, which has letters, digits, _ and - alone{hint}"
+    )

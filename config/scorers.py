@@ -62,15 +62,32 @@ __all__ = [
 ]
 
 ScorerConfig = Annotated[
-    MathConfig | CodeConfig | SweConfig | LogicConfig | SimulationConfig | InstructionsConfig | TableConfig
-    | ChoiceConfig | SearchConfig | JudgeConfig | LivebenchConfig | GradeConfig | GymConfig
-    | RubricConfig | TinyvConfig | FormatTaskConfig | CustomConfig,
-    Field(discriminator="type")]
+    MathConfig
+    | CodeConfig
+    | SweConfig
+    | LogicConfig
+    | SimulationConfig
+    | InstructionsConfig
+    | TableConfig
+    | ChoiceConfig
+    | SearchConfig
+    | JudgeConfig
+    | LivebenchConfig
+    | GradeConfig
+    | GymConfig
+    | RubricConfig
+    | TinyvConfig
+    | FormatTaskConfig
+    | CustomConfig,
+    Field(discriminator="type"),
+]
 
 
 # Whose rows a scorer reads beside those of its own type: they have a reference that is text, and maybe a question.
-_READS: Final[Mapping[str, frozenset[str]]] = {"judge": frozenset({"math", "tinyv"}),
-                                               "tinyv": frozenset({"math", "judge"})}
+_READS: Final[Mapping[str, frozenset[str]]] = {
+    "judge": frozenset({"math", "tinyv"}),
+    "tinyv": frozenset({"math", "judge"}),
+}
 _READ_ALL: Final = frozenset({"custom", "format"})
 
 
@@ -80,7 +97,9 @@ def reads(kind: str, of: str) -> bool:
 
 
 # What scorers and those who ask them say beside a value: a part of that name would stand for it.
-_COMPONENTS = frozenset({"bad_row", "cells", "edit", "failed_tries", "over_limit", "rule", "stated", "verifier"})
+_COMPONENTS = frozenset(
+    {"bad_row", "cells", "edit", "failed_tries", "over_limit", "rule", "stated", "verifier"}
+)
 
 
 def _without_password(url: str) -> str:
@@ -116,10 +135,14 @@ class TaskConfig(Section):
     @model_validator(mode="after")
     def _shares_and_names(self) -> TaskConfig:
         if (shares := sum(part.weight for part in self.also.values())) >= 1:
-            raise ValueError(f"the weights in `also` leave nothing for the scorer itself: together they are {shares:g}")
+            raise ValueError(
+                f"the weights in `also` leave nothing for the scorer itself: together they are {shares:g}"
+            )
         taken = {self.scorer.type, "format", *_COMPONENTS, *PenaltiesConfig.model_fields}
         if names := sorted(taken & self.also.keys()):
-            raise ValueError(f"a part needs a name of its own among the components: {', '.join(names)} is taken")
+            raise ValueError(
+                f"a part needs a name of its own among the components: {', '.join(names)} is taken"
+            )
         return self
 
     @model_validator(mode="after")
@@ -127,9 +150,13 @@ class TaskConfig(Section):
         own = self.scorer.type
         for name, part in self.also.items():
             if not reads(part.scorer.type, own):
-                fitting = dict.fromkeys([own, *(kind for kind in _READS if reads(kind, own)), *sorted(_READ_ALL)])
-                raise ValueError(f"`also.{name}` is of type {part.scorer.type} and can't read the rows of the task's "
-                                 f"own scorer, which is of type {own}: beside it can stand {', '.join(fitting)}")
+                fitting = dict.fromkeys(
+                    [own, *(kind for kind in _READS if reads(kind, own)), *sorted(_READ_ALL)]
+                )
+                raise ValueError(
+                    f"`also.{name}` is of type {part.scorer.type} and can't read the rows of the task's "
+                    f"own scorer, which is of type {own}: beside it can stand {', '.join(fitting)}"
+                )
         return self
 
 
@@ -163,8 +190,10 @@ class ScorersConfig(Section):
         """Who asks the same servers is counted together, so nobody can have limits of its own there."""
         agreed: dict[frozenset[str], tuple[str, int, int | None]] = {}
         for name, task in self.tasks.items():
-            for where, scorer in (("scorer", task.scorer), *((f"also.{part}.scorer", found.scorer)
-                                                             for part, found in task.also.items())):
+            for where, scorer in (
+                ("scorer", task.scorer),
+                *((f"also.{part}.scorer", found.scorer) for part, found in task.also.items()),
+            ):
                 endpoint = getattr(scorer, "endpoint", None)
                 if not isinstance(endpoint, EndpointConfig) or not endpoint.urls:
                     continue
@@ -172,6 +201,8 @@ class ScorersConfig(Section):
                 said = (place, endpoint.concurrency, endpoint.requests_per_minute)
                 first = agreed.setdefault(frozenset(map(base_url, endpoint.urls)), said)
                 if first[1:] != said[1:]:
-                    raise ValueError(f"{first[0]} and {place} are the same servers, so their `concurrency` and "
-                                     f"`requests_per_minute` have to be the same: {first[1:]} and {said[1:]}")
+                    raise ValueError(
+                        f"{first[0]} and {place} are the same servers, so their `concurrency` and "
+                        f"`requests_per_minute` have to be the same: {first[1:]} and {said[1:]}"
+                    )
         return self

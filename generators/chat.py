@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 THINK_OPEN: Final = "<think>"
-_TAIL_TOKENS: Final = 16        # of a prompt, looked at for an opening tag: one a byte of it, and some white space
+_TAIL_TOKENS: Final = 16  # of a prompt, looked at for an opening tag: one a byte of it, and some white space
 
 
 class Chat:
@@ -42,11 +42,14 @@ class Chat:
     def _opened_thought(self, prompt_ids: Sequence[int]) -> str:
         """The tag that the prompt ends with, and the white space after it; nothing where it ends otherwise."""
         tail = self._decode(prompt_ids[-_TAIL_TOKENS:])
-        return tail[tail.rindex(THINK_OPEN):] if tail.rstrip().endswith(THINK_OPEN) else ""
+        return tail[tail.rindex(THINK_OPEN) :] if tail.rstrip().endswith(THINK_OPEN) else ""
 
     def _decode(self, token_ids: Sequence[int]) -> str:
-        return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=False,
-                                          clean_up_tokenization_spaces=False))
+        return str(
+            self._tokenizer.decode(
+                list(token_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
+            )
+        )
 
 
 def load_chat(model: ModelConfig, *, is_offline: bool = False) -> Chat:
@@ -62,16 +65,22 @@ def load_chat(model: ModelConfig, *, is_offline: bool = False) -> Chat:
     token = model.hf_token.get_secret_value() if model.hf_token else None
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            model.path, revision=model.revision, token=token, trust_remote_code=model.trust_remote_code,
-            local_files_only=is_offline)
+            model.path,
+            revision=model.revision,
+            token=token,
+            trust_remote_code=model.trust_remote_code,
+            local_files_only=is_offline,
+        )
     except (OSError, ValueError) as error:
         raise RunFailed(f"model.path={model.path}: its tokenizer can't be loaded: {error}") from error
     stop_token_ids = _generation_stops(model, token, is_offline=is_offline)
     if isinstance(tokenizer.eos_token_id, int):
         stop_token_ids |= {tokenizer.eos_token_id}
     if not stop_token_ids:
-        raise RunFailed(f"model.path={model.path} names no end-of-sequence token, so no completion would ever stop: "
-                        "set eos_token in its tokenizer or eos_token_id in its generation_config.json")
+        raise RunFailed(
+            f"model.path={model.path} names no end-of-sequence token, so no completion would ever stop: "
+            "set eos_token in its tokenizer or eos_token_id in its generation_config.json"
+        )
     return Chat(tokenizer, stop_token_ids)
 
 
@@ -80,9 +89,10 @@ def _generation_stops(model: ModelConfig, token: str | None, *, is_offline: bool
     from transformers import GenerationConfig
 
     try:
-        generation = GenerationConfig.from_pretrained(model.path, revision=model.revision or "main", token=token,
-                                                      local_files_only=is_offline)
-    except OSError:      # the file is optional
+        generation = GenerationConfig.from_pretrained(
+            model.path, revision=model.revision or "main", token=token, local_files_only=is_offline
+        )
+    except OSError:  # the file is optional
         return frozenset()
     ids = generation.eos_token_id
     if ids is None:

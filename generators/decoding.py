@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HUB_S = 60.0                # for a tokenizer that is neither in a folder nor in the cache: a few megabytes
+HUB_S = 60.0  # for a tokenizer that is neither in a folder nor in the cache: a few megabytes
 
 TextOf = Callable[[Sequence[int], Sequence[int], FinishReason], str]
 
@@ -44,13 +44,17 @@ class Decoder:
 
     def text(self, prompt: Prompt, completion: Completion) -> str:
         """One completion's text, as the generator gave it."""
-        return self._text_of(prompt.token_ids.tolist(), completion.token_ids.tolist(), completion.finish_reason)
+        return self._text_of(
+            prompt.token_ids.tolist(), completion.token_ids.tolist(), completion.finish_reason
+        )
 
     def with_text(self, group: ScoredGroup) -> ScoredGroup:
         """The group with every completion's text."""
         prompt = group.rollout.prompt
-        spoken = tuple(replace(completion, text=self.text(prompt, completion))
-                       for completion in group.rollout.completions)
+        spoken = tuple(
+            replace(completion, text=self.text(prompt, completion))
+            for completion in group.rollout.completions
+        )
         return replace(group, rollout=replace(group.rollout, completions=spoken))
 
 
@@ -61,7 +65,9 @@ def open_decoder(run: Run) -> Decoder:
         RunFailed: its model's tokenizer can't be loaded, or is not here and the hub does not give it in time.
     """
     if isinstance(run.generators.engine, FakeEngine):
-        return Decoder(lambda _prompt_ids, token_ids, finish_reason: scripted.text_of(token_ids, finish_reason))
+        return Decoder(
+            lambda _prompt_ids, token_ids, finish_reason: scripted.text_of(token_ids, finish_reason)
+        )
     from generators.chat import load_chat
 
     try:
@@ -69,8 +75,11 @@ def open_decoder(run: Run) -> Decoder:
     except RunFailed:
         if Path(run.model.path).is_dir():
             raise
-    log.warning("waiting at_most_s=%.0f for=the hub: the tokenizer of model.path=%s is not on this machine", HUB_S,
-                run.model.path)
+    log.warning(
+        "waiting at_most_s=%.0f for=the hub: the tokenizer of model.path=%s is not on this machine",
+        HUB_S,
+        run.model.path,
+    )
     return Decoder(_from_hub(run.model).text)
 
 
@@ -83,13 +92,15 @@ def _from_hub(model: ModelConfig) -> Chat:
     def load() -> None:
         try:
             loaded.set_result(load_chat(model))
-        except BaseException as error:      # noqa: BLE001 - any: whoever waits has to hear of it
+        except BaseException as error:  # noqa: BLE001 - any: whoever waits has to hear of it
             loaded.set_exception(error)
 
     threading.Thread(target=load, name="hub", daemon=True).start()
     try:
         return loaded.result(HUB_S)
     except TimeoutError:
-        raise RunFailed(f"model.path={model.path}: its tokenizer is in no folder here and not in the cache, and the "
-                        f"hub has not given it in {HUB_S:.0f} s. Where there is a network: hf download {model.path} "
-                        "--exclude '*.safetensors' '*.bin'") from None
+        raise RunFailed(
+            f"model.path={model.path}: its tokenizer is in no folder here and not in the cache, and the "
+            f"hub has not given it in {HUB_S:.0f} s. Where there is a network: hf download {model.path} "
+            "--exclude '*.safetensors' '*.bin'"
+        ) from None

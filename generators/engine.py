@@ -17,7 +17,7 @@ from config.generators import FakeEngine, HfEngine, VllmEngine
 from config.places import lacks_model
 from config.run import Run
 
-NO_VERSION = -1      # an engine that has not been given weights yet
+NO_VERSION = -1  # an engine that has not been given weights yet
 
 
 class Engine(Protocol):
@@ -53,19 +53,28 @@ def build_engine(run: Run) -> Engine:
     """
     config = run.generators.engine
     if lacks_model(run.model) and not isinstance(config, FakeEngine):
-        what = "its config, tokenizer and weights" if isinstance(config, VllmEngine) else "its config and tokenizer"
-        raise RunFailed(f"model.path={run.model.path}: there is no folder {Path(run.model.path).absolute()} on "
-                        f"{socket.gethostname()}. A generator reads {what} there: copy the folder from the learner's "
-                        "machine, or start where that path leads to one")
+        what = (
+            "its config, tokenizer and weights"
+            if isinstance(config, VllmEngine)
+            else "its config and tokenizer"
+        )
+        raise RunFailed(
+            f"model.path={run.model.path}: there is no folder {Path(run.model.path).absolute()} on "
+            f"{socket.gethostname()}. A generator reads {what} there: copy the folder from the learner's "
+            "machine, or start where that path leads to one"
+        )
     match config:
         case HfEngine():
             from generators.engines.hf.engine import HfEngineRunner
+
             return HfEngineRunner(run, config)
         case VllmEngine():
             from generators.engines.vllm.engine import VllmEngineRunner
+
             return VllmEngineRunner(run, config)
         case FakeEngine():
             from generators.engines.scripted import FakeEngineRunner
+
             return FakeEngineRunner(run, config)
         case _:
             assert_never(config)

@@ -33,9 +33,9 @@ class Turnstile:
             if alone:
                 await self._empty.wait()
             if self._is_shut:
-                await asyncio.get_running_loop().create_future()        # until it is cancelled
+                await asyncio.get_running_loop().create_future()  # until it is cancelled
             if alone:
-                yield                       # with the gate shut behind it
+                yield  # with the gate shut behind it
                 return
             self._inside += 1
             self._empty.clear()

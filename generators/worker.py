@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 ROLE = "generator"
 BLOCK_S = 0.5
 LOOK_EVERY_S = 1.0
-GRACE_S = 15.0              # for groups in flight when the run ends or a stop is asked for; `millrace up` waits longer
+GRACE_S = 15.0  # for groups in flight when the run ends or a stop is asked for; `millrace up` waits longer
 
 
 class Generator:
@@ -55,13 +55,14 @@ class Generator:
         self.name = name
         self.stop = stop
         self.prompts = Consumer(joined.link, joined.keys, PROMPTS, name, lease_s=joined.run.broker.lease_s)
-        self._relayed = RelayedWeights(joined.link, joined.keys, name,
-                                       most_bytes=joined.run.learner.weights.redis_max_bytes)
+        self._relayed = RelayedWeights(
+            joined.link, joined.keys, name, most_bytes=joined.run.learner.weights.redis_max_bytes
+        )
         self.follower = WeightFollower(joined.link, joined.keys, engine, self._relayed)
         self.turnstile = Turnstile()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._meter = WorkMeter()                   # of the heartbeat, once it is there
-        self._began: dict[str, float] = {}          # groups that are being sampled -> Unix seconds of the beginning
+        self._meter = WorkMeter()  # of the heartbeat, once it is there
+        self._began: dict[str, float] = {}  # groups that are being sampled -> Unix seconds of the beginning
         self._groups = 0
         self._tokens = 0
 
@@ -69,7 +70,7 @@ class Generator:
         """Sample until the run ends or `stop` is set. Returns the run's last state."""
         state = await asyncio.to_thread(state_of, self.link, self.keys)
         if state.has_ended:
-            return state                                # before minutes of starting an engine
+            return state  # before minutes of starting an engine
         self._meter = heartbeat.meter
         renewer = Renewer([self.prompts])
         heartbeat.say("starting the engine")
@@ -93,7 +94,7 @@ class Generator:
         most = self.run_config.generators.groups_in_flight
         while not self.stop.is_set():
             if following.done():
-                following.result()                      # raises what ended it
+                following.result()  # raises what ended it
             if time.monotonic() - looked > LOOK_EVERY_S:
                 looked = time.monotonic()
                 state = await asyncio.to_thread(state_of, self.link, self.keys)
@@ -105,7 +106,9 @@ class Generator:
                 heartbeat.say("sampling" if room <= 0 else self.follower.state, **self._facts())
                 await self._wait_for_any(following)
                 continue
-            entries = await asyncio.to_thread(self.prompts.lease, room, block_s=0.05 if self._tasks else BLOCK_S)
+            entries = await asyncio.to_thread(
+                self.prompts.lease, room, block_s=0.05 if self._tasks else BLOCK_S
+            )
             for entry in entries:
                 task = asyncio.create_task(self._one(entry))
                 task.add_done_callback(lambda _: self._measure())
@@ -127,7 +130,7 @@ class Generator:
         try:
             await asyncio.to_thread(self.prompts.hand_back)
             await asyncio.to_thread(self.prompts.leave)
-        except BrokerUnavailable as error:              # the leases run out by themselves
+        except BrokerUnavailable as error:  # the leases run out by themselves
             log.warning("not_handed_back stream=%s error=%s", PROMPTS, error)
 
     async def _cancel_tasks(self) -> None:
@@ -166,47 +169,74 @@ class Generator:
             self.prompts.release(entry)
             return
         if attempts > self.run_config.broker.max_attempts:
-            await asyncio.to_thread(bury_exhausted, self.prompts, entry, attempts=attempts - 1,
-                                    most=self.run_config.broker.max_attempts, what="generators began this prompt")
+            await asyncio.to_thread(
+                bury_exhausted,
+                self.prompts,
+                entry,
+                attempts=attempts - 1,
+                most=self.run_config.broker.max_attempts,
+                what="generators began this prompt",
+            )
             return
         try:
             rollout = await self._sample(prompt, attempts)
         except Permanent as error:
-            await asyncio.to_thread(self.prompts.bury, entry, reason=str(error), attempts=attempts,
-                                    traceback=traceback.format_exc())
+            await asyncio.to_thread(
+                self.prompts.bury,
+                entry,
+                reason=str(error),
+                attempts=attempts,
+                traceback=traceback.format_exc(),
+            )
             return
         except Retryable as error:
             log.warning("sampling_failed group=%s attempt=%d error=%s", prompt.group_id, attempts, error)
             await self._note_failure(entry)
-            self.prompts.release(entry)                 # its lease runs out, and somebody tries again
+            self.prompts.release(entry)  # its lease runs out, and somebody tries again
             return
         except Exception:
-            self.turnstile.shut()                       # who begins now would use up an attempt for nothing
+            self.turnstile.shut()  # who begins now would use up an attempt for nothing
             await self._note_failure(entry)
             raise
-        counted = await asyncio.to_thread(self.prompts.hand_over, entry, ROLLOUTS, codec.encode_rollout(rollout))
+        counted = await asyncio.to_thread(
+            self.prompts.hand_over, entry, ROLLOUTS, codec.encode_rollout(rollout)
+        )
         self._groups += counted
         self._tokens += rollout.num_tokens * counted
         self._meter.count(groups=counted, tokens=rollout.num_tokens * counted)
-        log.debug("sampled group=%s n=%d tokens=%d versions=%d-%d counted=%s took_s=%.2f", prompt.group_id, prompt.n,
-                  rollout.num_tokens, rollout.min_version, rollout.max_version, counted, rollout.seconds)
+        log.debug(
+            "sampled group=%s n=%d tokens=%d versions=%d-%d counted=%s took_s=%.2f",
+            prompt.group_id,
+            prompt.n,
+            rollout.num_tokens,
+            rollout.min_version,
+            rollout.max_version,
+            counted,
+            rollout.seconds,
+        )
 
     async def _note_failure(self, entry: Entry) -> None:
         """Keep the exception that is being handled, for the letter of a group that fails each time."""
         text = traceback.format_exc()
-        with contextlib.suppress(PipelineError):        # Redis is away: the letter says a little less
+        with contextlib.suppress(PipelineError):  # Redis is away: the letter says a little less
             await asyncio.to_thread(self.prompts.note_failure, entry, text)
 
     async def _sample(self, prompt: Prompt, attempts: int) -> Rollout:
         started = time.monotonic()
         self._began[prompt.group_id] = time.time()
         try:
-            await self.follower.at_least(prompt.floor)      # before its first token: the floor rule
+            await self.follower.at_least(prompt.floor)  # before its first token: the floor rule
             completions = await self.engine.sample(prompt)
         finally:
             self._began.pop(prompt.group_id, None)
-        return Rollout(prompt=prompt, completions=completions, generator=self.name, seconds=time.monotonic() - started,
-                       sampled_at=time.time(), attempts=attempts)
+        return Rollout(
+            prompt=prompt,
+            completions=completions,
+            generator=self.name,
+            seconds=time.monotonic() - started,
+            sampled_at=time.time(),
+            attempts=attempts,
+        )
 
     def _measure(self) -> None:
         """How much of its room is taken."""
@@ -216,5 +246,10 @@ class Generator:
     def _facts(self) -> dict[str, str]:
         # A lease says who has a group and not since when: each renewal begins it anew.
         began = " ".join(f"{group_id}@{at:.3f}" for group_id, at in self._began.items())
-        return {"version": str(self.engine.version), "in_flight": str(len(self._tasks)), "groups": str(self._groups),
-                "tokens": str(self._tokens), "began": began}
+        return {
+            "version": str(self.engine.version),
+            "in_flight": str(len(self._tasks)),
+            "groups": str(self._groups),
+            "tokens": str(self._tokens),
+            "began": began,
+        }

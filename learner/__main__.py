@@ -75,7 +75,7 @@ def _start(run: Run, words: Sequence[str]) -> int:
         return ranks
     try:
         return _lead(run, ranks.world_size) if ranks.rank == 0 else _follow(run, ranks)
-    except Exception as error:      # through the log, which masks secrets in tracebacks too
+    except Exception as error:  # through the log, which masks secrets in tracebacks too
         log.exception("ended rank=%d", ranks.rank)
         say_last(error)
         return 1
@@ -103,7 +103,9 @@ def _is_finished(run: Run) -> bool:
 
 def _follow(run: Run, ranks: Ranks) -> int:
     has_joined = threading.Event()
-    threading.Thread(target=_leave_if_finished, args=(run, has_joined), name="leave-if-finished", daemon=True).start()
+    threading.Thread(
+        target=_leave_if_finished, args=(run, has_joined), name="leave-if-finished", daemon=True
+    ).start()
     from learner.training.policy import Policy
 
     policy = Policy(run, rank=ranks.rank, world_size=ranks.world_size)
@@ -116,7 +118,7 @@ def _leave_if_finished(run: Run, has_joined: threading.Event) -> None:
     """End this process if rank 0 finds that there is nothing to do: it does not come to where the ranks meet then."""
     while not has_joined.wait(POLL_S):
         if _is_finished(run):
-            os._exit(0)         # the main thread is inside torch, and waits for rank 0
+            os._exit(0)  # the main thread is inside torch, and waits for rank 0
 
 
 def _lead(run: Run, world_size: int) -> int:
@@ -144,10 +146,10 @@ def _lead(run: Run, world_size: int) -> int:
             return 0
         return session.train(lambda: _load(run, world_size), stop)
     except NameTaken as error:
-        log.error("%s", error)     # noqa: TRY400 - the message is what people need
+        log.error("%s", error)  # noqa: TRY400 - the message is what people need
         return 2
     except PipelineError as error:
-        log.error("ended reason=%s", error)     # noqa: TRY400
+        log.error("ended reason=%s", error)  # noqa: TRY400
         # Asked to end while Redis was away, it has not failed. Other ranks would wait for it, and a failure ends them.
         return 0 if stop.is_set() and isinstance(error, BrokerUnavailable) and world_size == 1 else 1
     finally:

@@ -64,7 +64,7 @@ log = logging.getLogger(__name__)
 
 Load = Callable[[], "tuple[PreTrainedTokenizerBase, Policy]"]
 
-LAST_WORDS_S = 5.0          # to tell Redis why this life ends
+LAST_WORDS_S = 5.0  # to tell Redis why this life ends
 BY_SIGNAL = "a signal asked for it"
 
 
@@ -80,7 +80,7 @@ class Session:
         self.checkpoints = Checkpoints(run)
         self.history = History(Ledger())
         self._lock = contextlib.ExitStack()
-        self._journal: Journal | None = None        # of this life, once it has claimed the run
+        self._journal: Journal | None = None  # of this life, once it has claimed the run
         self._relay: Relay | None = None
 
     def open(self) -> None:
@@ -101,7 +101,11 @@ class Session:
                 self._say_changes()
             forget(self.link, self.keys)
         except BaseException as error:
-            if isinstance(error, PipelineError) and not isinstance(error, NameTaken) and has_begun(self.run.folder):
+            if (
+                isinstance(error, PipelineError)
+                and not isinstance(error, NameTaken)
+                and has_begun(self.run.folder)
+            ):
                 self._refuse(error)
             self._lock.close()
             raise
@@ -133,11 +137,12 @@ class Session:
                 self.status.end(STOPPED, BY_SIGNAL, version)
                 return 0
             version = start.version
-            trainer = self._assemble(policy, ledger, train, held_out, start, metrics=metrics, stop=stop,
-                                     heartbeat=heartbeat)
+            trainer = self._assemble(
+                policy, ledger, train, held_out, start, metrics=metrics, stop=stop, heartbeat=heartbeat
+            )
             self._end(trainer, trainer.train())
-        except Fenced as error:             # the run is another learner's now, and so is its status
-            log.error("run=%s ended reason=%s", self.run.name, error)       # noqa: TRY400
+        except Fenced as error:  # the run is another learner's now, and so is its status
+            log.error("run=%s ended reason=%s", self.run.name, error)  # noqa: TRY400
             return 1
         except PipelineError as error:
             version = trainer.version if trainer else version
@@ -145,7 +150,7 @@ class Session:
                 log.info("run=%s ended status=%s reason=%s", self.run.name, STOPPED, error)
                 self._tell(STOPPED, BY_SIGNAL, version)
                 return 0
-            log.error("run=%s failed reason=%s", self.run.name, error)      # noqa: TRY400 - the reason says it all
+            log.error("run=%s failed reason=%s", self.run.name, error)  # noqa: TRY400 - the reason says it all
             self._tell("failed", str(error), version)
             return 1
         except Exception as error:
@@ -165,15 +170,15 @@ class Session:
         """Say why the run does not go on, to everybody who can still be told."""
         self.link.outage_s = LAST_WORDS_S
         try:
-            refuse_living(self.run, self.link, self.keys)       # whose status it is
+            refuse_living(self.run, self.link, self.keys)  # whose status it is
             forget(self.link, self.keys)
         except NameTaken as taken:
             log.warning("status_not_told error=%s", taken)
             return
-        except PipelineError as unreached:                      # maybe the very reason: status.json is left
+        except PipelineError as unreached:  # maybe the very reason: status.json is left
             log.warning("status_not_taken_back error=%s", unreached)
         self.status.go_on()
-        version = int(read_status(self.run.folder).get("version", 0))       # nothing of the run has changed
+        version = int(read_status(self.run.folder).get("version", 0))  # nothing of the run has changed
         if _is_asked_for(error, self.link.stop):
             self._tell(STOPPED, BY_SIGNAL, version)
         else:
@@ -192,11 +197,15 @@ class Session:
                 log.info("config_changed %s", change)
 
     def _end(self, trainer: Trainer, how: str) -> None:
-        trainer.metrics.close()             # who hears that the run is finished finds every step's object
-        trainer.journal.check_fence()       # status.json is written before Redis is asked whose the run is
+        trainer.metrics.close()  # who hears that the run is finished finds every step's object
+        trainer.journal.check_fence()  # status.json is written before Redis is asked whose the run is
         reason = {FINISHED: "", DRAINED: "drained: an operator asked for it", STOPPED: BY_SIGNAL}[how]
-        self.status.end(FINISHED if how == FINISHED else STOPPED, reason, trainer.version,
-                        wanted=GO_ON if how == DRAINED else None)
+        self.status.end(
+            FINISHED if how == FINISHED else STOPPED,
+            reason,
+            trainer.version,
+            wanted=GO_ON if how == DRAINED else None,
+        )
         log.info("run=%s ended status=%s version=%d", self.run.name, how, trainer.version)
 
     def _sources(self, tokenizer: PreTrainedTokenizerBase) -> tuple[PromptSource, PromptSource | None]:
@@ -205,7 +214,9 @@ class Session:
         held_out = None
         if data.held_out is not None and self.run.evaluation.every:
             held_out = open_source(self.run, data.held_out, tokenizer, shuffle=False)
-        log.info("data train=%d held_out=%d fingerprint=%s", len(train), len(held_out or ()), train.fingerprint)
+        log.info(
+            "data train=%d held_out=%d fingerprint=%s", len(train), len(held_out or ()), train.fingerprint
+        )
         return train, held_out
 
     def _begin_life(self, train: PromptSource) -> Journal:
@@ -213,16 +224,19 @@ class Session:
         run, first = self.run, self.history.first_life
         known = first.get("fingerprint", train.fingerprint)
         if known != train.fingerprint:
-            raise RunFailed(f"the data of run {run.name} are not those it began with (fingerprint {train.fingerprint}, "
-                            f"then {known}): its groups' numbers would mean other rows. Bring them back, or begin a "
-                            "new run from a checkpoint: name=... learner.resume=FOLDER")
+            raise RunFailed(
+                f"the data of run {run.name} are not those it began with (fingerprint {train.fingerprint}, "
+                f"then {known}): its groups' numbers would mean other rows. Bring them back, or begin a "
+                "new run from a checkpoint: name=... learner.resume=FOLDER"
+            )
         first_row = first.get("first_row", 0)
         start = first.get("start")
         if not self.history.has_begun and isinstance(run.learner.resume, Path):
             start = str(run.learner.resume.absolute())
             first_row = first_row_of(run.learner.resume, train.fingerprint)
-        ledger = self._claim({"config": to_yaml(run), "fingerprint": train.fingerprint, "first_row": first_row,
-                              "start": start})
+        ledger = self._claim(
+            {"config": to_yaml(run), "fingerprint": train.fingerprint, "first_row": first_row, "start": start}
+        )
         replace_text(run.folder / "config.yaml", to_yaml(run))
         return ledger
 
@@ -231,16 +245,22 @@ class Session:
         fence = self.history.ledger.fence
         while True:
             fence = self.ownership.claim(fence)
-            if self.history.has_begun:          # Redis may have been started anew since, and nobody saw it
+            if self.history.has_begun:  # Redis may have been started anew since, and nobody saw it
                 self.ownership.rewrite_append_only_file()
             try:
-                return Journal(self.run.folder / "journal", fence, run=self.run.name, config=self.run.learner.journal,
-                               facts=facts)
+                return Journal(
+                    self.run.folder / "journal",
+                    fence,
+                    run=self.run.name,
+                    config=self.run.learner.journal,
+                    facts=facts,
+                )
             except FenceTaken as error:
                 log.warning("claimed again run=%s fence=%d reason=%s", self.run.name, fence, error)
 
-    def _start(self, policy: Policy, ledger: Journal, train: PromptSource, metrics: Metrics,
-               stop: threading.Event) -> Progress | None:
+    def _start(
+        self, policy: Policy, ledger: Journal, train: PromptSource, metrics: Metrics, stop: threading.Event
+    ) -> Progress | None:
         """Bring the policy to where the ledger ends; None if a signal came first."""
         facts = ledger.ledger.lives[0]
         newest = self.checkpoints.newest_good(ledger=ledger.ledger) if self.history.has_begun else None
@@ -249,37 +269,77 @@ class Session:
         version = 0 if folder is None else checkpoint.load(policy, folder, is_checked=is_checked).version
         if newest is not None:
             log.info("going_on checkpoint=%s steps_in_journal=%d", newest, len(ledger.ledger.steps))
-        if folder is not None and newest is None:       # a copy of our own: the other run may remove its checkpoint
-            self.checkpoints.save(policy, Progress(version=version, first_row=facts["first_row"],
-                                                   fingerprint=train.fingerprint))
+        if (
+            folder is not None and newest is None
+        ):  # a copy of our own: the other run may remove its checkpoint
+            self.checkpoints.save(
+                policy, Progress(version=version, first_row=facts["first_row"], fingerprint=train.fingerprint)
+            )
         try:
-            version = catch_up(self.run, policy, ledger.folder, ledger.ledger, version, report=metrics.replayed,
-                               is_stopped=stop.is_set)
+            version = catch_up(
+                self.run,
+                policy,
+                ledger.folder,
+                ledger.ledger,
+                version,
+                report=metrics.replayed,
+                is_stopped=stop.is_set,
+            )
         except Interrupted as error:
             log.info("run=%s ended status=%s reason=%s", self.run.name, STOPPED, error)
             return None
         return Progress(version=version, first_row=facts["first_row"], fingerprint=train.fingerprint)
 
-    def _assemble(self, policy: Policy, ledger: Journal, train: PromptSource, held_out: PromptSource | None,
-                  start: Progress, *, metrics: Metrics, stop: threading.Event, heartbeat: Heartbeat) -> Trainer:
+    def _assemble(
+        self,
+        policy: Policy,
+        ledger: Journal,
+        train: PromptSource,
+        held_out: PromptSource | None,
+        start: Progress,
+        *,
+        metrics: Metrics,
+        stop: threading.Event,
+        heartbeat: Heartbeat,
+    ) -> Trainer:
         run = self.run
         intake = Intake(run, self.ownership, ledger, Rounds(), vocabulary=policy.vocabulary)
-        feeder = Feeder(run, self.ownership, train, held_out, first_row=start.first_row, known=ledger.has,
-                        mean_bytes=intake.mean_bytes, wants_round=intake.rounds.wants)
+        feeder = Feeder(
+            run,
+            self.ownership,
+            train,
+            held_out,
+            first_row=start.first_row,
+            known=ledger.has,
+            mean_bytes=intake.mean_bytes,
+            wants_round=intake.rounds.wants,
+        )
         tending = Tending(policy, feeder, Retries(ledger, feeder), lambda: asked(self.link, self.keys))
         collector = Collector(run, intake, stop, tend=tending, say=heartbeat.say, meter=heartbeat.meter)
         tending.collector = collector
         recovery = Recovery(run, intake, feeder, tell=self.status.begin)
-        trainer = Trainer(run, policy, ledger=ledger, intake=intake, collector=collector, feeder=feeder,
-                          recovery=recovery, checkpoints=self.checkpoints, metrics=metrics, start=start)
-        self._relay = Relay(run, self.link, self.keys, fence=lambda: self.ownership.fence, mean_bytes=intake.mean_bytes)
+        trainer = Trainer(
+            run,
+            policy,
+            ledger=ledger,
+            intake=intake,
+            collector=collector,
+            feeder=feeder,
+            recovery=recovery,
+            checkpoints=self.checkpoints,
+            metrics=metrics,
+            start=start,
+        )
+        self._relay = Relay(
+            run, self.link, self.keys, fence=lambda: self.ownership.fence, mean_bytes=intake.mean_bytes
+        )
         trainer.publisher.offer = self._relay.offer
         self._relay.start()
         return trainer
 
     def _advise(self, text: str) -> None:
         if self._journal is not None:
-            self._journal.check_fence()     # as in `_end`
+            self._journal.check_fence()  # as in `_end`
         self.status.advise(text)
 
     def _tell(self, status: str, reason: str, version: int) -> None:
@@ -287,7 +347,7 @@ class Session:
         self.link.outage_s = LAST_WORDS_S
         try:
             if self._journal is not None:
-                self._journal.check_fence()     # as in `_end`
+                self._journal.check_fence()  # as in `_end`
             self.status.end(status, reason, version)
         except PipelineError as error:
             log.warning("status_not_told error=%s", error)
@@ -304,6 +364,7 @@ class Session:
         try:
             trainer.metrics.close()
             from learner.reporting.curves import draw
+
             draw(self.run.folder)
         except Exception:
             log.exception("curves_not_drawn")

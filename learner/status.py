@@ -39,7 +39,7 @@ class Status:
         self._file = run.folder / "status.json"
         self._advice = ""
         self._version = 0
-        self._begun = "no"              # a run that failed before, over a typo say, leaves its name free
+        self._begun = "no"  # a run that failed before, over a typo say, leaves its name free
 
     def go_on(self) -> None:
         """The run has begun in an earlier life: its name stays taken, however early this life ends."""
@@ -64,8 +64,14 @@ class Status:
             Fenced: a newer learner has the run.
         """
         self._begun = "yes"
-        if not self._write("running", "", version, config=to_yaml(self.run), steps=str(self.run.learner.steps),
-                           started=f"{time.time():.0f}"):
+        if not self._write(
+            "running",
+            "",
+            version,
+            config=to_yaml(self.run),
+            steps=str(self.run.learner.steps),
+            started=f"{time.time():.0f}",
+        ):
             raise Fenced(f"a newer learner has taken run {self.run.name} over from this one")
 
     def advise(self, text: str) -> None:
@@ -73,7 +79,9 @@ class Status:
         self._advice = text
         self._write_file("running", "", self._version)
         try:
-            self._link.script("tell", self._keys.scripts(), self._fence, "advice", text, wait=Wait.FOR_NOTHING)
+            self._link.script(
+                "tell", self._keys.scripts(), self._fence, "advice", text, wait=Wait.FOR_NOTHING
+            )
         except redis.RedisError as error:
             log.debug("advice_not_told error=%s", error)
 
@@ -115,14 +123,22 @@ class Status:
         """For people and tools without Redis."""
         self._version = version
         aside = self._file.with_suffix(".tmp")
-        content = {"name": self.run.name, "status": status, "reason": reason, "version": version, "begun": self._begun,
-                   "steps": self.run.learner.steps, "at": time.time(), "advice": self._advice}
+        content = {
+            "name": self.run.name,
+            "status": status,
+            "reason": reason,
+            "version": version,
+            "begun": self._begun,
+            "steps": self.run.learner.steps,
+            "at": time.time(),
+            "advice": self._advice,
+        }
         try:
             self.run.folder.mkdir(parents=True, exist_ok=True)
             aside.write_text(json.dumps(content, indent=1) + "\n")
             aside.replace(self._file)
-        except OSError as error:            # a full disk may be the very reason: the other roles must hear of it
-            log.error("status_not_written file=%s error=%s", self._file, error)     # noqa: TRY400
+        except OSError as error:  # a full disk may be the very reason: the other roles must hear of it
+            log.error("status_not_written file=%s error=%s", self._file, error)  # noqa: TRY400
 
 
 def read_status(folder: Path) -> dict[str, str]:
@@ -144,11 +160,17 @@ def check_redis(run: Run, link: Link) -> None:
     if version < OLDEST_REDIS:
         raise WrongBroker(f"redis at {link.address} is {info['redis_version']}; 6.2 or newer is needed")
     if run.broker.durability == "none":
-        log.warning("durability=none: this redis may forget all at once: what is under way is then made again")
+        log.warning(
+            "durability=none: this redis may forget all at once: what is under way is then made again"
+        )
         return
     if int(info.get("maxmemory", 0)) and info.get("maxmemory_policy") != "noeviction":
-        raise WrongBroker(f"redis at {link.address} evicts keys ({info['maxmemory_policy']}): "
-                          "redis-cli CONFIG SET maxmemory-policy noeviction")
+        raise WrongBroker(
+            f"redis at {link.address} evicts keys ({info['maxmemory_policy']}): "
+            "redis-cli CONFIG SET maxmemory-policy noeviction"
+        )
     if not int(info.get("aof_enabled", 0)):
-        raise WrongBroker(f"redis at {link.address} keeps no append-only file: redis-cli CONFIG SET appendonly yes "
-                          "(or broker.durability=none, if you mean it)")
+        raise WrongBroker(
+            f"redis at {link.address} keeps no append-only file: redis-cli CONFIG SET appendonly yes "
+            "(or broker.durability=none, if you mean it)"
+        )

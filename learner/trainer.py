@@ -47,9 +47,20 @@ class Trainer:
         start: where training stands: version 0, or what a checkpoint and the journal's later steps make.
     """
 
-    def __init__(self, run: Run, policy: Policy, *, ledger: Journal, intake: Intake, collector: Collector,
-                 feeder: Feeder, recovery: Recovery, checkpoints: Checkpoints, metrics: Metrics,
-                 start: Progress) -> None:
+    def __init__(
+        self,
+        run: Run,
+        policy: Policy,
+        *,
+        ledger: Journal,
+        intake: Intake,
+        collector: Collector,
+        feeder: Feeder,
+        recovery: Recovery,
+        checkpoints: Checkpoints,
+        metrics: Metrics,
+        start: Progress,
+    ) -> None:
         self.run_config = run
         self.policy = policy
         self.ownership: Ownership = intake.ownership
@@ -68,11 +79,13 @@ class Trainer:
     def train(self) -> str:
         """Train until the last step, or until an operator or a signal ends it: finished, drained or stopped."""
         self._recover()
-        self._surviving(self.collector.hear)        # before the feeder: a run that is drained or paused lets nothing in
+        self._surviving(
+            self.collector.hear
+        )  # before the feeder: a run that is drained or paused lets nothing in
         self.feeder.start()
         self._surviving(self._evaluate_what_is_due)
         while self.version < self.run_config.learner.steps:
-            groups = self._surviving(lambda: self.collector.take(self.version))     # waits; says for whom
+            groups = self._surviving(lambda: self.collector.take(self.version))  # waits; says for whom
             if groups is None:
                 break
             self._step(groups)
@@ -84,11 +97,16 @@ class Trainer:
         ages = ages_of(groups, now=time.time())
         learner = self.run_config.learner
         advantages = [group_advantages(group.rewards, learner.advantage.scale) for group in groups]
-        batch = pack(groups, advantages, tokens_per_row=learner.tokens_per_row, truncated=learner.filters.truncated,
-                     policy_version=self.version)
+        batch = pack(
+            groups,
+            advantages,
+            tokens_per_row=learner.tokens_per_row,
+            truncated=learner.filters.truncated,
+            policy_version=self.version,
+        )
         self._clock.lap("train")
         self.journal.append(self.version, groups, advantages, weights=self.publisher.checksum)
-        self._clock.lap("journal")                      # the step stands, whatever happens now
+        self._clock.lap("journal")  # the step stands, whatever happens now
         stepped = self.policy.step(batch)
         self.version = self.intake.version = self.version + 1
         self._clock.lap("train")
@@ -100,9 +118,9 @@ class Trainer:
     def _commit(self, groups: list[ScoredGroup]) -> None:
         """Announce the new version, then free the slots of what it was trained on."""
         self.journal.check_fence()
-        self.publisher.publish_again(self.policy, self.version)     # before there is room for new groups
+        self.publisher.publish_again(self.policy, self.version)  # before there is room for new groups
         self._clock.lap("publish")
-        self.feeder.advance(self.version)           # and this, or more is issued than the rest can train
+        self.feeder.advance(self.version)  # and this, or more is issued than the rest can train
         self.collector.commit(groups)
         self.feeder.wake()
 
@@ -120,7 +138,9 @@ class Trainer:
         while True:
             self.journal.check_fence()
             try:
-                self.recovery.recover(self.version, lambda: self.publisher.publish_again(self.policy, self.version))
+                self.recovery.recover(
+                    self.version, lambda: self.publisher.publish_again(self.policy, self.version)
+                )
             except WentBack as error:
                 log.warning("recovering again reason=%s", error)
             else:
@@ -147,7 +167,7 @@ class Trainer:
             if not self.collector.is_stopped:
                 self._give_up_rounds()
         self._record_rounds()
-        self.feeder.stop()              # not earlier: a Redis that goes back wants open rounds issued again
+        self.feeder.stop()  # not earlier: a Redis that goes back wants open rounds issued again
         self._save()
         if not is_last or self.intake.rounds.open:
             return STOPPED
@@ -163,7 +183,7 @@ class Trainer:
 
     def _save(self) -> None:
         """A checkpoint; what all checkpoints cover the journal may let go."""
-        self.journal.check_fence()      # an older learner that wakes touches no checkpoint of the newer one
+        self.journal.check_fence()  # an older learner that wakes touches no checkpoint of the newer one
         self.metrics.flush()
         self.checkpoints.save(self.policy, self.progress())
         self.journal.retain(self.checkpoints.oldest_version() or 0)
@@ -171,11 +191,17 @@ class Trainer:
     def progress(self) -> Progress:
         """Where a run from here would begin: with the oldest group that has no outcome."""
         out: Any = self.ownership.link(lambda client: client.zrange(self.ownership.keys("slots"), 0, -1))
-        oldest = min((ordinal_of(group_id.decode()) for group_id in out if retry_of(group_id.decode()) == 0),
-                     default=self.feeder.position)
+        oldest = min(
+            (ordinal_of(group_id.decode()) for group_id in out if retry_of(group_id.decode()) == 0),
+            default=self.feeder.position,
+        )
         steps = self.journal.ledger.steps
-        return Progress(version=self.version, first_row=self._start.first_row + oldest,
-                        fingerprint=self.feeder.train.fingerprint, fence=steps[-1]["fence"] if steps else 0)
+        return Progress(
+            version=self.version,
+            first_row=self._start.first_row + oldest,
+            fingerprint=self.feeder.train.fingerprint,
+            fence=steps[-1]["fence"] if steps else 0,
+        )
 
     def _evaluate_what_is_due(self) -> None:
         """The first version, for whose round training waits, and then every so many."""
@@ -210,28 +236,41 @@ class Trainer:
             if current.version not in self.journal.ledger.evaluations:
                 result = result_of(current)
                 if current.missing:
-                    log.error("evaluation_incomplete version=%d missing=%d", current.version, len(current.missing))
+                    log.error(
+                        "evaluation_incomplete version=%d missing=%d", current.version, len(current.missing)
+                    )
                 self.journal.evaluation(current.version, result)
                 self.metrics.evaluation(current.version, result)
             self.ownership.retire(current.ids)
             self.intake.rounds.close(current.version)
 
-    def _report(self, groups: list[ScoredGroup], batch: Batch, stepped: dict[str, float],
-                ages: dict[str, float]) -> None:
+    def _report(
+        self, groups: list[ScoredGroup], batch: Batch, stepped: dict[str, float], ages: dict[str, float]
+    ) -> None:
         """One line for the step that was just committed."""
         seconds = self._clock.take()
         arrived, dropped = self.intake.take_arrivals()
         trained = reward_mean(groups)
-        self.metrics.step({
-            "step": self.version, "reward_mean": trained if arrived is None else arrived,
-            "reward_mean_trained": trained, **batch_facts(groups, batch),
-            **{name: value for name, value in stepped.items() if name != "seconds"}, "tokens": int(stepped["tokens"]),
-            "dropped": sum(dropped.values()), "dropped_by_reason": dropped,
-            "late_wait_seconds": round(self.collector.late_wait_s, 3), "lag_breaches": self.collector.breaches,
-            "late_groups": self.collector.late,
-            **{name: round(total / len(groups), 3) for name, total in ages.items()},
-            "queues": self.intake.depths(), "at": time.time(), "seconds": sum(seconds.values()),
-            **{f"seconds_{name}": round(value, 4) for name, value in seconds.items()}})
+        self.metrics.step(
+            {
+                "step": self.version,
+                "reward_mean": trained if arrived is None else arrived,
+                "reward_mean_trained": trained,
+                **batch_facts(groups, batch),
+                **{name: value for name, value in stepped.items() if name != "seconds"},
+                "tokens": int(stepped["tokens"]),
+                "dropped": sum(dropped.values()),
+                "dropped_by_reason": dropped,
+                "late_wait_seconds": round(self.collector.late_wait_s, 3),
+                "lag_breaches": self.collector.breaches,
+                "late_groups": self.collector.late,
+                **{name: round(total / len(groups), 3) for name, total in ages.items()},
+                "queues": self.intake.depths(),
+                "at": time.time(),
+                "seconds": sum(seconds.values()),
+                **{f"seconds_{name}": round(value, 4) for name, value in seconds.items()},
+            }
+        )
         every = self.run_config.learner.samples_every
         if every and (self.version % every == 0 or self.version == 1):
             self.metrics.sample(self.version, groups[0])

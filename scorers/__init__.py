@@ -33,4 +33,5 @@ def score(llm_output: str, verification_info: str | Mapping[str, Any], judge_url
     It may be called from any thread and in any process; calls of one process are scored one after the other.
     """
     from scorers.api import score_row
+
     return score_row(llm_output, verification_info, judge_url)

@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
         return _serve(words[0], words[1:])
     args = _parse(words)
     set_up_logging("scorer")
-    faulthandler.enable(all_threads=False)      # a crash inside a library leaves its traceback in the last lines
+    faulthandler.enable(all_threads=False)  # a crash inside a library leaves its traceback in the last lines
 
     from broker.errors import BrokerUnavailable, Permanent, PipelineError
     from broker.joining import join
@@ -48,13 +48,16 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if len(args.run) > 1:
             from scorers.pool.several_runs import run_pools
-            return run_pools(args.run, _shared(args) + (["--workers", str(args.workers)] if args.workers else []), stop)
+
+            return run_pools(
+                args.run, _shared(args) + (["--workers", str(args.workers)] if args.workers else []), stop
+            )
         joined = join(args.run[0], args.runs_dir, stop)
         return 0 if joined is None else _work(joined, args, stop)
     except PipelineError as error:
-        log.error("ended part=%s reason=%s", args.part, error)     # noqa: TRY400 - the reason is what people need
+        log.error("ended part=%s reason=%s", args.part, error)  # noqa: TRY400 - the reason is what people need
         if stop.is_set() and isinstance(error, BrokerUnavailable):
-            return 0                            # told to end while Redis was away; leases run out
+            return 0  # told to end while Redis was away; leases run out
         return 2 if isinstance(error, Permanent) else 1
     except Exception:
         log.exception("ended part=%s by a bug or a broken machine", args.part)
@@ -65,23 +68,44 @@ def _serve(service: str, words: list[str]) -> int:
     """Be a service, which is no part of a run's pool."""
     if service == "sandbox":
         from scorers.sandbox.server.command import serve
+
         return serve(words)
     from scorers.reward_server.command import serve as serve_rewards
+
     return serve_rewards(words)
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scorers", description=__doc__)
-    parser.add_argument("--run", type=_runs, required=True, metavar="NAME[,NAME]",
-                        help="the run to join, or several, with a pool each; `api` is that of the reward server")
-    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="where runs are, if REDIS_URL is not set")
-    parser.add_argument("--queues", type=_queues, metavar="QUEUE,...",
-                        help=f"what the workers serve, in this order, of {','.join(QUEUES)}; default: all that the "
-                             "run's tasks use")
-    parser.add_argument("--workers", type=_number, metavar="N",
-                        help="RQ workers, of each run; default: scorers.workers of the run")
-    parser.add_argument("--part", choices=("all", "dispatcher", "worker"), default="all",
-                        help="all: both, until the run ends; the others: that process alone, until stopped")
+    parser.add_argument(
+        "--run",
+        type=_runs,
+        required=True,
+        metavar="NAME[,NAME]",
+        help="the run to join, or several, with a pool each; `api` is that of the reward server",
+    )
+    parser.add_argument(
+        "--runs-dir", type=Path, default=Path("runs"), help="where runs are, if REDIS_URL is not set"
+    )
+    parser.add_argument(
+        "--queues",
+        type=_queues,
+        metavar="QUEUE,...",
+        help=f"what the workers serve, in this order, of {','.join(QUEUES)}; default: all that the "
+        "run's tasks use",
+    )
+    parser.add_argument(
+        "--workers",
+        type=_number,
+        metavar="N",
+        help="RQ workers, of each run; default: scorers.workers of the run",
+    )
+    parser.add_argument(
+        "--part",
+        choices=("all", "dispatcher", "worker"),
+        default="all",
+        help="all: both, until the run ends; the others: that process alone, until stopped",
+    )
     parser.add_argument("--version", action="version", version=versions())
     args = parser.parse_args(words)
     if len(args.run) > 1 and args.part != "all":
@@ -94,13 +118,16 @@ def _work(joined: Joined, args: argparse.Namespace, stop: threading.Event) -> in
     if args.part == "all":
         from scorers.pool.supervisor import Pool
         from scorers.registry import served
-        served(joined.run.scorers, args.queues)         # or raise, before each worker does
+
+        served(joined.run.scorers, args.queues)  # or raise, before each worker does
         return Pool(joined, ["--run", joined.run.name, *_shared(args)], args.workers).run(stop)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
     if args.part == "dispatcher":
         from scorers.pool.dispatcher import run_dispatcher
+
         return run_dispatcher(joined, name, stop)
     from scorers.pool.worker import run_worker
+
     return run_worker(joined, name, stop, args.queues)
 
 
@@ -118,7 +145,9 @@ def _queues(text: str) -> tuple[QueueName, ...]:
     """Names of queues, in the order given."""
     names = tuple(dict.fromkeys(text.split(",")))
     if unknown := [name for name in names if name not in QUEUES]:
-        raise argparse.ArgumentTypeError(f"no queue {', '.join(map(repr, unknown))}; there are {', '.join(QUEUES)}")
+        raise argparse.ArgumentTypeError(
+            f"no queue {', '.join(map(repr, unknown))}; there are {', '.join(QUEUES)}"
+        )
     return tuple(queue for name in names for queue in QUEUES if queue == name)
 
 

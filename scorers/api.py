@@ -58,10 +58,13 @@ from scorers.child.row_worker import (
 )
 from tasks.route import route
 
-TRIES: Final = 3                    # of a row whose worker died
-GRACE_S: Final = 5.0                # for a worker to end its children
+TRIES: Final = 3  # of a row whose worker died
+GRACE_S: Final = 5.0  # for a worker to end its children
 # It finds modules where its caller does, and after them in the working folder: one's own scorers may lie there.
-_START: Final = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from scorers.child.row_worker import main; main()"
+_START: Final = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
+    "from scorers.child.row_worker import main; main()"
+)
 
 
 class ScoringFailed(Permanent):
@@ -75,25 +78,30 @@ def all_tasks(judge_url: str | None = None) -> ScorersConfig:
         judge_url: of the judge to ask instead of the environment's.
     """
     judges = {"judge": "default", **VARIANT_OF_TASK}
-    return ScorersConfig(sandbox_urls=sandbox_urls(), tasks={
-        "math": TaskConfig(scorer=MathConfig()),
-        "code": TaskConfig(scorer=CodeConfig()),
-        "swe": TaskConfig(scorer=SweConfig()),
-        "logic": TaskConfig(scorer=LogicConfig()),
-        "instructions": TaskConfig(scorer=InstructionsConfig()),
-        "table": TaskConfig(scorer=TableConfig()),
-        "choice": TaskConfig(scorer=ChoiceConfig()),
-        "search": TaskConfig(scorer=SearchConfig()),
-        "livebench": TaskConfig(scorer=LivebenchConfig()),
-        "simulation": TaskConfig(scorer=SimulationConfig()),
-        "gym": TaskConfig(scorer=GymConfig()),
-        "grade": TaskConfig(scorer=GradeConfig()),
-        "rubric": TaskConfig(scorer=RubricConfig(endpoint=judge_endpoint("rubric", judge_url))),
-        "tinyv": TaskConfig(scorer=TinyvConfig(endpoint=judge_endpoint("tinyv", judge_url))),
-        "format": TaskConfig(scorer=FormatTaskConfig()),
-        **{task: TaskConfig(scorer=JudgeConfig(endpoint=judge_endpoint(variant, judge_url)))
-           for task, variant in judges.items()},
-    })
+    return ScorersConfig(
+        sandbox_urls=sandbox_urls(),
+        tasks={
+            "math": TaskConfig(scorer=MathConfig()),
+            "code": TaskConfig(scorer=CodeConfig()),
+            "swe": TaskConfig(scorer=SweConfig()),
+            "logic": TaskConfig(scorer=LogicConfig()),
+            "instructions": TaskConfig(scorer=InstructionsConfig()),
+            "table": TaskConfig(scorer=TableConfig()),
+            "choice": TaskConfig(scorer=ChoiceConfig()),
+            "search": TaskConfig(scorer=SearchConfig()),
+            "livebench": TaskConfig(scorer=LivebenchConfig()),
+            "simulation": TaskConfig(scorer=SimulationConfig()),
+            "gym": TaskConfig(scorer=GymConfig()),
+            "grade": TaskConfig(scorer=GradeConfig()),
+            "rubric": TaskConfig(scorer=RubricConfig(endpoint=judge_endpoint("rubric", judge_url))),
+            "tinyv": TaskConfig(scorer=TinyvConfig(endpoint=judge_endpoint("tinyv", judge_url))),
+            "format": TaskConfig(scorer=FormatTaskConfig()),
+            **{
+                task: TaskConfig(scorer=JudgeConfig(endpoint=judge_endpoint(variant, judge_url)))
+                for task, variant in judges.items()
+            },
+        },
+    )
 
 
 class RowProcess:
@@ -122,8 +130,11 @@ class RowProcess:
                 result: Result = json.loads(answer)
                 return result
             ending = _said(self.close())
-        return failure(f"not scored in {TRIES} tries: its process ended each time, the last time {ending}",
-                       status=ScoreStatus.UNSCORABLE.value, fault="machine")
+        return failure(
+            f"not scored in {TRIES} tries: its process ended each time, the last time {ending}",
+            status=ScoreStatus.UNSCORABLE.value,
+            fault="machine",
+        )
 
     def begin(self, line: bytes) -> None:
         """Have the worker start what `result` of this line will wait for, the calls to a judge say. Returns at once.
@@ -157,14 +168,14 @@ class RowProcess:
     def _exchange(self, kind: bytes, line: bytes) -> bytes | None:
         """The worker's frame; None where it has ended, or for what gets no answer."""
         link = self._link or (None if self._is_stopped else self._start())
-        if link is None or self._is_stopped:            # `stop` may have come while there was nothing to kill
+        if link is None or self._is_stopped:  # `stop` may have come while there was nothing to kill
             raise ScoringFailed("stopped")
         try:
             send_frame(link, kind + line)
             return receive_frame(link) if kind == SCORE else None
         except OSError:
             return None
-        except BaseException:           # interrupted: its answer must never be taken for that of another row
+        except BaseException:  # interrupted: its answer must never be taken for that of another row
             self.close(grace_s=0.0)
             raise
 
@@ -172,7 +183,7 @@ class RowProcess:
         """A fresh worker, once it is ready."""
         try:
             ours = self._spawn()
-        except OSError as error:        # no descriptor, process or memory left, or the working folder is gone
+        except OSError as error:  # no descriptor, process or memory left, or the working folder is gone
             raise ScoringFailed(f"no process that scores rows can be started: {error}") from error
         try:
             send_frame(ours, self.config.model_dump_json().encode())
@@ -183,10 +194,11 @@ class RowProcess:
             self.close(grace_s=0.0)
             raise
         if not is_ready:
-            raise ScoringFailed(f"the process that scores rows did not start, it ended {_said(self.close())}; standard "
-                                "error says why")
+            raise ScoringFailed(
+                f"the process that scores rows did not start, it ended {_said(self.close())}; standard "
+                "error says why"
+            )
         return ours
-
 
     def _spawn(self) -> socket.socket:
         """Start a worker in a process group of its own: the terminal's Ctrl-C is its caller's alone. Raises OSError."""
@@ -194,20 +206,29 @@ class RowProcess:
             ours, theirs = socket.socketpair()
             undo.callback(ours.close)
             with theirs:
-                command = [sys.executable, "-P", "-c", _START, str(theirs.fileno()),
-                           json.dumps([*sys.path, str(Path.cwd())])]
-                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=2,
-                                                 pass_fds=[theirs.fileno()], process_group=0)
+                command = [
+                    sys.executable,
+                    "-P",
+                    "-c",
+                    _START,
+                    str(theirs.fileno()),
+                    json.dumps([*sys.path, str(Path.cwd())]),
+                ]
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()], process_group=0
+                )
             undo.pop_all()
         self._link = ours
         return ours
 
 
-def score_row(llm_output: str, verification_info: str | Mapping[str, Any], judge_url: str | None = None) -> Score:
+def score_row(
+    llm_output: str, verification_info: str | Mapping[str, Any], judge_url: str | None = None
+) -> Score:
     """See `scorers.score`."""
     if not isinstance(llm_output, str):
         raise TypeError(f"llm_output must be text, got {type(llm_output).__name__}")
-    global _process     # noqa: PLW0603 - one for this process, started when it is first wanted
+    global _process  # noqa: PLW0603 - one for this process, started when it is first wanted
     with _lock:
         _process = _process or RowProcess(all_tasks())
         try:
@@ -222,10 +243,20 @@ def score_row(llm_output: str, verification_info: str | Mapping[str, Any], judge
         line = json.dumps({TEXT_KEY: llm_output, "task": task, "verification_info": info}).encode("ascii")
         result = process.result(line)
     if result["status"] == "error":
-        raise ValueError(result["reason"]) if result["fault"] in ROWS_FAULTS else ScoringFailed(result["reason"])
-    return Score(status=ScoreStatus(result["status"]), value=result["value"], reason=result["reason"],
-                 scorer=result["scorer"] or task, version=result["version"] or "", seconds=result["seconds"],
-                 components=result["components"])
+        raise (
+            ValueError(result["reason"])
+            if result["fault"] in ROWS_FAULTS
+            else ScoringFailed(result["reason"])
+        )
+    return Score(
+        status=ScoreStatus(result["status"]),
+        value=result["value"],
+        reason=result["reason"],
+        scorer=result["scorer"] or task,
+        version=result["version"] or "",
+        seconds=result["seconds"],
+        components=result["components"],
+    )
 
 
 def _record(verification_info: str | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -236,7 +267,9 @@ def _record(verification_info: str | Mapping[str, Any]) -> Mapping[str, Any]:
             info = json.loads(info)
         except (ValueError, RecursionError) as error:
             raise BadMessage(f"verification_info is not JSON: {error}") from None
-    if isinstance(info, Mapping) and ("type" not in info or info.keys() & {"verification_info", "reward_model"}):
+    if isinstance(info, Mapping) and (
+        "type" not in info or info.keys() & {"verification_info", "reward_model"}
+    ):
         return info
     return {"verification_info": info}
 
@@ -253,7 +286,7 @@ def _close() -> None:
 
 def _after_fork() -> None:
     """A forked child has the parent's end of the socket and, perhaps, its lock held: it gets its own of both."""
-    global _lock        # noqa: PLW0603
+    global _lock  # noqa: PLW0603
     _lock = threading.Lock()
     for process in _all():
         process.forget()
@@ -265,5 +298,5 @@ def _all() -> list[RowProcess]:
 
 _lock = threading.Lock()
 _process: RowProcess | None = None
-_judging: dict[str, RowProcess] = {}        # by the address of a judge that a caller has named
+_judging: dict[str, RowProcess] = {}  # by the address of a judge that a caller has named
 os.register_at_fork(after_in_child=_after_fork)

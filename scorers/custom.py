@@ -53,15 +53,24 @@ class SimpleScorer:
             CustomScorerError: `value` is no number from 0 to 1.
         """
         try:
-            return Score(status=ScoreStatus.SCORED, value=float(value), reason=reason, scorer=self.name,
-                         version=self.version)
+            return Score(
+                status=ScoreStatus.SCORED,
+                value=float(value),
+                reason=reason,
+                scorer=self.name,
+                version=self.version,
+            )
         except (TypeError, ValueError) as error:
-            raise CustomScorerError(f"{type(self).__module__}:{type(self).__qualname__}: scored() takes a number from "
-                                    f"0 to 1, got {value!r:.80}") from error
+            raise CustomScorerError(
+                f"{type(self).__module__}:{type(self).__qualname__}: scored() takes a number from "
+                f"0 to 1, got {value!r:.80}"
+            ) from error
 
     def unscorable(self, reason: str) -> Score:
         """No score: the row's reference is broken, say. The completion then counts for nothing in training."""
-        return Score(status=ScoreStatus.UNSCORABLE, value=None, reason=reason, scorer=self.name, version=self.version)
+        return Score(
+            status=ScoreStatus.UNSCORABLE, value=None, reason=reason, scorer=self.name, version=self.version
+        )
 
 
 def load_scorer(config: CustomConfig) -> Scorer:
@@ -76,8 +85,10 @@ def load_scorer(config: CustomConfig) -> Scorer:
     if isinstance(scorer, SimpleScorer) and type(scorer).score is SimpleScorer.score:
         lacks.append("score()")
     if lacks:
-        raise CustomScorerError(f"{config.import_path} is no scorer, it lacks {', '.join(lacks)}; derive it from "
-                                "scorers.custom.SimpleScorer, or see scorers/scorer.py")
+        raise CustomScorerError(
+            f"{config.import_path} is no scorer, it lacks {', '.join(lacks)}; derive it from "
+            "scorers.custom.SimpleScorer, or see scorers/scorer.py"
+        )
     return _CheckedScorer(config.import_path, scorer)
 
 
@@ -88,22 +99,31 @@ def _build(config: CustomConfig) -> Any:
     except ImportError as error:
         raise CustomScorerError(
             f"import_path {config.import_path}: {error}. It must be importable where the scorers run: installed, in "
-            "PYTHONPATH, or in the folder that they are started in") from error
+            "PYTHONPATH, or in the folder that they are started in"
+        ) from error
     except Exception as error:
-        raise CustomScorerError(f"import_path {config.import_path}: importing it failed: {error!r}") from error
+        raise CustomScorerError(
+            f"import_path {config.import_path}: importing it failed: {error!r}"
+        ) from error
     for part in class_name.split("."):
         if not hasattr(found, part):
             near = difflib.get_close_matches(part, dir(found), n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise CustomScorerError(f"import_path {config.import_path}: {module_name} has no {class_name}{hint}")
+            raise CustomScorerError(
+                f"import_path {config.import_path}: {module_name} has no {class_name}{hint}"
+            )
         found = getattr(found, part)
     if not isinstance(found, type):
-        raise CustomScorerError(f"import_path {config.import_path}: a class is wanted, got {type(found).__name__}")
+        raise CustomScorerError(
+            f"import_path {config.import_path}: a class is wanted, got {type(found).__name__}"
+        )
     try:
         return found(**config.options)
     except TypeError as error:
-        raise CustomScorerError(f"{config.import_path} can't be built from the options "
-                                f"{', '.join(config.options) or '(none)'}: {error}") from error
+        raise CustomScorerError(
+            f"{config.import_path} can't be built from the options "
+            f"{', '.join(config.options) or '(none)'}: {error}"
+        ) from error
 
 
 class _CheckedScorer:
@@ -128,10 +148,13 @@ class _CheckedScorer:
         started = time.monotonic()
         score: object = self._scorer.score(text, verification_info)
         if not isinstance(score, Score):
-            raise CustomScorerError(f"{self._import_path}: score() must return a Score, got {type(score).__name__}; a "
-                                    "SimpleScorer makes one by self.scored(value, reason)")
-        return replace(score, scorer=self.name, version=self.version,
-                       seconds=score.seconds or time.monotonic() - started)
+            raise CustomScorerError(
+                f"{self._import_path}: score() must return a Score, got {type(score).__name__}; a "
+                "SimpleScorer makes one by self.scored(value, reason)"
+            )
+        return replace(
+            score, scorer=self.name, version=self.version, seconds=score.seconds or time.monotonic() - started
+        )
 
     def self_test(self) -> None:
         self._scorer.self_test()

@@ -37,8 +37,13 @@ class GroupScorer:
         shared: the run whose workers share the endpoints of served models.
     """
 
-    def __init__(self, config: ScorersConfig, queues: Collection[QueueName] = QUEUES,
-                 tally: Tally | None = None, shared: Shared | None = None) -> None:
+    def __init__(
+        self,
+        config: ScorersConfig,
+        queues: Collection[QueueName] = QUEUES,
+        tally: Tally | None = None,
+        shared: Shared | None = None,
+    ) -> None:
         """Nothing is built here."""
         self.tally = tally or Tally()
         self._config = config
@@ -50,7 +55,9 @@ class GroupScorer:
         if (task := self._config.tasks.get(rollout.prompt.task)) is None:
             return
         foreseeing = [scorer for scorer in self._judges(task) if isinstance(scorer, Foreseeing)]
-        for text in dict.fromkeys(completion.text for completion in rollout.completions) if foreseeing else ():
+        for text in (
+            dict.fromkeys(completion.text for completion in rollout.completions) if foreseeing else ()
+        ):
             for scorer in foreseeing:
                 scorer.begin(text, rollout.prompt.verification_info)
 
@@ -76,15 +83,30 @@ class GroupScorer:
         for completion in rollout.completions:
             if completion.text not in judged:
                 judged[completion.text] = self._content(task, completion.text, prompt.verification_info)
-        scores, rewards = zip(*(
-            pay(task, judged[completion.text], completion, prompt.verification_info, prompt.max_tokens)
-            for completion in rollout.completions), strict=True)
+        scores, rewards = zip(
+            *(
+                pay(task, judged[completion.text], completion, prompt.verification_info, prompt.max_tokens)
+                for completion in rollout.completions
+            ),
+            strict=True,
+        )
         seconds = time.monotonic() - started
         unscorable = sum(score.status is ScoreStatus.UNSCORABLE for score in scores)
-        log.info("scored group=%s task=%s scored=%d unscorable=%d distinct=%d took_s=%.3f", prompt.group_id,
-                 prompt.task, len(scores) - unscorable, unscorable, len(judged), seconds)
-        counts = {"groups": 1, "completions": len(scores), "unscorable": unscorable,
-                  "over_limit": sum(OVER_LIMIT in score.components for score in scores)}
+        log.info(
+            "scored group=%s task=%s scored=%d unscorable=%d distinct=%d took_s=%.3f",
+            prompt.group_id,
+            prompt.task,
+            len(scores) - unscorable,
+            unscorable,
+            len(judged),
+            seconds,
+        )
+        counts = {
+            "groups": 1,
+            "completions": len(scores),
+            "unscorable": unscorable,
+            "over_limit": sum(OVER_LIMIT in score.components for score in scores),
+        }
         self.tally.count(task.scorer.queue, scorer.name, counts, seconds=seconds)
         for judge in judges:
             if isinstance(judge, Counting):
@@ -108,15 +130,23 @@ class GroupScorer:
     def _content(self, task: TaskConfig, text: str, verification_info: Mapping[str, Any]) -> Score:
         """What all scorers of the task make of one text."""
         own = self._judge(self._scorers.of(task), task, text, verification_info)
-        return content_of(task, own, {name: self._judge(scorer, task, text, verification_info)
-                                      for name, scorer in self._scorers.also(task).items()})
+        return content_of(
+            task,
+            own,
+            {
+                name: self._judge(scorer, task, text, verification_info)
+                for name, scorer in self._scorers.also(task).items()
+            },
+        )
 
-    def _judge(self, scorer: Scorer, task: TaskConfig, text: str, verification_info: Mapping[str, Any]) -> Score:
+    def _judge(
+        self, scorer: Scorer, task: TaskConfig, text: str, verification_info: Mapping[str, Any]
+    ) -> Score:
         """What one scorer makes of it; its failures are counted."""
         failures: list[Retryable] = []
         try:
             return score_with_retries(scorer, text, verification_info, self._config, failures.append)
-        finally:        # they count even where the group then ends in an exception
+        finally:  # they count even where the group then ends in an exception
             counts = Counter(FAILED + type(error).__name__ for error in failures)
             counts["retries"] = min(len(failures), self._config.retries)
             self.tally.count(task.scorer.queue, scorer.name, counts)

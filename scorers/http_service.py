@@ -21,8 +21,8 @@ from starlette.types import ASGIApp
 
 log = logging.getLogger(__name__)
 
-GONE: Final = 499                       # what nobody reads
-BODY_S: Final = 30.0                    # for a body to arrive: the clients of these services wait no longer for a reply
+GONE: Final = 499  # what nobody reads
+BODY_S: Final = 30.0  # for a body to arrive: the clients of these services wait no longer for a reply
 
 
 async def read_body(request: Request, most_bytes: int, *, within_s: float = BODY_S) -> bytes | Response:
@@ -45,8 +45,10 @@ async def read_body(request: Request, most_bytes: int, *, within_s: float = BODY
 
 def faults(found: ValidationError) -> Response:
     """What pydantic found in a body, as 422."""
-    details = [{"type": one["type"], "loc": ["body", *one["loc"]], "msg": one["msg"]}
-               for one in found.errors(include_url=False, include_context=False, include_input=False)]
+    details = [
+        {"type": one["type"], "loc": ["body", *one["loc"]], "msg": one["msg"]}
+        for one in found.errors(include_url=False, include_context=False, include_input=False)
+    ]
     return unprocessable(details)
 
 
@@ -97,14 +99,27 @@ def serve_app(app: ASGIApp, host: str, port: int, **options: Any) -> int:
         options: of uvicorn, beside those of every service here.
     """
     import uvicorn
-    server = uvicorn.Server(uvicorn.Config(
-        app, host=host, port=port, log_config=None, access_log=False, log_level="warning", loop="asyncio", ws="none",
-        server_header=False, date_header=False, **options))
-    for number in (signal.SIGTERM, signal.SIGINT):      # uvicorn takes them, and sends them on once it has ended
+
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            log_config=None,
+            access_log=False,
+            log_level="warning",
+            loop="asyncio",
+            ws="none",
+            server_header=False,
+            date_header=False,
+            **options,
+        )
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn takes them, and sends them on once it has ended
         signal.signal(number, lambda _number, _frame: None)
     try:
         server.run()
-    except SystemExit as end:       # uvicorn's way to say that it could not start; it has logged why
+    except SystemExit as end:  # uvicorn's way to say that it could not start; it has logged why
         return 1 if end.code else 0
     return 0
 

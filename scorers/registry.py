@@ -37,19 +37,22 @@ from config.scorers import (
 )
 from scorers.scorer import Scorer
 
-if TYPE_CHECKING:           # it brings the client of Redis, which whoever scores single rows does without
+if TYPE_CHECKING:  # it brings the client of Redis, which whoever scores single rows does without
     from scorers.served_model.concurrency_limits import Shared
 
 
-WAITING: Final[QueueName] = "judge"         # the queue whose groups cost no work here, only a wait for a served model
+WAITING: Final[QueueName] = (
+    "judge"  # the queue whose groups cost no work here, only a wait for a served model
+)
 
 
 class NothingToServe(Permanent):
     """None of the run's tasks is scored in the queues that were asked for."""
 
 
-def build_scorer(config: ScorerConfig, scorers: ScorersConfig,     # noqa: C901, PLR0911, PLR0912 - a case each
-                 shared: Shared | None = None) -> Scorer:
+def build_scorer(  # noqa: C901, PLR0911, PLR0912 - a case for each kind
+    config: ScorerConfig, scorers: ScorersConfig, shared: Shared | None = None
+) -> Scorer:
     """The scorer that the section describes, with what all of them share: sandbox and credit.
 
     `shared` is the run whose workers share an endpoint; None: there is no run.
@@ -57,51 +60,67 @@ def build_scorer(config: ScorerConfig, scorers: ScorersConfig,     # noqa: C901,
     match config:
         case MathConfig():
             from scorers.math.scorer import MathAnswer
+
             return MathAnswer(config)
         case CodeConfig():
             from scorers.code.scorer import CodeTests
+
             return CodeTests(config, scorers)
         case SweConfig():
             from scorers.swe.scorer import SwePatch
+
             return SwePatch(config, scorers)
         case LogicConfig():
             from scorers.logic.scorer import LogicAnswer
+
             return LogicAnswer(config, scorers)
         case InstructionsConfig():
             from scorers.instructions.scorer import InstructionFollowing
+
             return InstructionFollowing(config, scorers)
         case TableConfig():
             from scorers.table.scorer import TableAnswer
+
             return TableAnswer(config)
         case ChoiceConfig():
             from scorers.choice.scorer import ChoiceAnswer
+
             return ChoiceAnswer(config)
         case SearchConfig():
             from scorers.search.scorer import SearchAnswer
+
             return SearchAnswer(config)
         case JudgeConfig():
             from scorers.judge.scorer import JudgeAnswer
+
             return JudgeAnswer(config, shared)
         case RubricConfig() | TinyvConfig():
             from scorers.rubric.scorer import RubricAnswer
+
             return RubricAnswer(config, shared)
         case SimulationConfig():
             from scorers.simulation.scorer import Simulation
+
             return Simulation(config, scorers)
         case LivebenchConfig():
             from scorers.livebench.scorer import Livebench
+
             return Livebench(config)
         case GradeConfig():
             from scorers.grade.scorer import GradeAnswer
+
             return GradeAnswer(config)
         case GymConfig():
             from scorers.gym.scorer import GymAnswer
+
             return GymAnswer(config, scorers)
         case FormatTaskConfig():
             from scorers.format.scorer import FormatAnswer
+
             return FormatAnswer(config)
         case CustomConfig():
             from scorers.custom import load_scorer
+
             return load_scorer(config)
         case _:
             assert_never(config)
@@ -114,7 +133,7 @@ class Scorers:
         """`shared` is the run whose workers share an endpoint; None: there is no run."""
         self._config = config
         self._shared = shared
-        self._built: dict[str, Scorer] = {}         # by their section's JSON
+        self._built: dict[str, Scorer] = {}  # by their section's JSON
 
     def of(self, task: TaskConfig) -> Scorer:
         """A task's own scorer."""
@@ -166,4 +185,6 @@ def served(config: ScorersConfig, wanted: Sequence[QueueName] | None) -> tuple[Q
         return used
     if serves := tuple(queue for queue in wanted if queue in used):
         return serves
-    raise NothingToServe(f"no task of this run is scored in {' or '.join(wanted)}; its queues are {', '.join(used)}")
+    raise NothingToServe(
+        f"no task of this run is scored in {' or '.join(wanted)}; its queues are {', '.join(used)}"
+    )

@@ -18,7 +18,7 @@ from scorers.scorer import Scorer
 
 log = logging.getLogger(__name__)
 
-LONGEST_WAIT_S: Final = 30.0        # before a retry
+LONGEST_WAIT_S: Final = 30.0  # before a retry
 # A component of an unscorable score: tries after which the machinery was given up. Without it, the row or what was said
 # of it can't be scored, now or later.
 FAILED_TRIES: Final = "failed_tries"
@@ -29,8 +29,13 @@ def was_given_up(components: Mapping[str, float]) -> bool:
     return any(name.rpartition(".")[2] == FAILED_TRIES for name in components)
 
 
-def score_with_retries(scorer: Scorer, text: str, verification_info: Mapping[str, Any], config: ScorersConfig,
-                       on_failure: Callable[[Retryable], None] = lambda _: None) -> Score:
+def score_with_retries(
+    scorer: Scorer,
+    text: str,
+    verification_info: Mapping[str, Any],
+    config: ScorersConfig,
+    on_failure: Callable[[Retryable], None] = lambda _: None,
+) -> Score:
     """The scorer's score, or unscorable after `retries` more tries, with doubled waits before them.
 
     Args:
@@ -55,5 +60,12 @@ def score_with_retries(scorer: Scorer, text: str, verification_info: Mapping[str
         if number < tries:
             time.sleep(min(wait_s, LONGEST_WAIT_S))
             wait_s *= 2
-    return Score(status=ScoreStatus.UNSCORABLE, value=None, reason=reason, scorer=scorer.name, version=scorer.version,
-                 seconds=time.monotonic() - started, components={FAILED_TRIES: float(tries)})
+    return Score(
+        status=ScoreStatus.UNSCORABLE,
+        value=None,
+        reason=reason,
+        scorer=scorer.name,
+        version=scorer.version,
+        seconds=time.monotonic() - started,
+        components={FAILED_TRIES: float(tries)},
+    )

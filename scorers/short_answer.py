@@ -19,7 +19,7 @@ from scorers.scorer import SelfTestFailed
 from scorers.text.extract import Unanswered, answering_part, within
 from tasks.values import listed, shown
 
-MAX_ANSWER_CHARS: Final = 2_000         # no reference of these tasks comes near it
+MAX_ANSWER_CHARS: Final = 2_000  # no reference of these tasks comes near it
 
 Reference = TypeVar("Reference")
 
@@ -27,7 +27,7 @@ Reference = TypeVar("Reference")
 class Verdict(NamedTuple):
     """What is said of one answer."""
 
-    value: float | None     # 1.0 or 0.0; None where the reference is one that nobody could match
+    value: float | None  # 1.0 or 0.0; None where the reference is one that nobody could match
     reason: str
 
 
@@ -35,7 +35,7 @@ class SelfTest(NamedTuple):
     """A completion whose value is known."""
 
     row_type: str
-    reference: Any          # `answer.value`
+    reference: Any  # `answer.value`
     text: str
     value: float
 
@@ -68,24 +68,36 @@ class ShortAnswer(SimpleScorer, Generic[Reference]):
         """1.0 where the answer is the reference's, else 0.0. Raises BadMessage as `check_row`."""
         started = time.monotonic()
         value, reason = self._verdict(text, self._reference_of(verification_info))
-        return Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value, reason=reason,
-                     scorer=self.name, version=self.version, seconds=time.monotonic() - started)
+        return Score(
+            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
+            value=value,
+            reason=reason,
+            scorer=self.name,
+            version=self.version,
+            seconds=time.monotonic() - started,
+        )
 
     def self_test(self) -> None:
         """Raises SelfTestFailed unless every one of `self_tests` comes out as it says."""
         for row_type, reference, text, expected in self.self_tests:
             score = self.score(text, {"type": row_type, "answer": {"value": reference}})
             if score.value != expected:
-                raise SelfTestFailed(f"the {self.name} scorer's self-test failed: {shown(text)} against "
-                                     f"{shown(reference)} gave {score.value} ({score.reason}), expected {expected}; "
-                                     f"version: {self.version}")
+                raise SelfTestFailed(
+                    f"the {self.name} scorer's self-test failed: {shown(text)} against "
+                    f"{shown(reference)} gave {score.value} ({score.reason}), expected {expected}; "
+                    f"version: {self.version}"
+                )
 
     def _reference_of(self, verification_info: Mapping[str, Any]) -> Reference:
         row_type, answer = verification_info.get("type"), verification_info.get("answer")
         if not isinstance(row_type, str) or row_type not in self.types:
-            raise BadMessage(f"the {self.name} scorer takes rows of type {listed(self.types)}; got {shown(row_type)}")
+            raise BadMessage(
+                f"the {self.name} scorer takes rows of type {listed(self.types)}; got {shown(row_type)}"
+            )
         if not isinstance(answer, Mapping) or answer.get("value") is None:
-            raise BadMessage(f"no answer: a row of type {row_type!r} needs an answer with a value; got {shown(answer)}")
+            raise BadMessage(
+                f"no answer: a row of type {row_type!r} needs an answer with a value; got {shown(answer)}"
+            )
         return self.reference(answer, row_type)
 
     def _verdict(self, text: str, reference: Reference) -> Verdict:

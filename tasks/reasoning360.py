@@ -16,7 +16,9 @@ from typing import Any, Final
 from broker.errors import BadMessage
 from tasks.values import to_object
 
-_CODE_AFTER: Final = "\nTip: Here is a reference code snippet for this question."      # up to the end of that line
+_CODE_AFTER: Final = (
+    "\nTip: Here is a reference code snippet for this question."  # up to the end of that line
+)
 _CODE_BEFORE: Final = "Please output the final answer within ```json```"
 _GIVEN_AFTER: Final = "\nGiven the following output: \n"
 _GIVEN_BEFORE: Final = "\nCan you predict a feasible input without writing any code?"
@@ -39,7 +41,7 @@ def codeio(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
     try:
         output = json.loads(_between(prompt, _GIVEN_AFTER, _GIVEN_BEFORE))
     except (ValueError, RecursionError):
-        return answer               # the program's own on the reference input is wanted then
+        return answer  # the program's own on the reference input is wanted then
     return answer if output is None else {**answer, "output": output}
 
 
@@ -53,8 +55,10 @@ def cruxeval(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
     if asked.endswith(_ANY_OUTPUT):
         known = {"output": reference} if reference else {}
         return {**answer, "predict": "output", "input": asked.removesuffix(_ANY_OUTPUT), **known}
-    raise BadMessage("a row of CRUXEval that does not say what is asked: neither extra_info.original_prompt nor the "
-                     "prompt ends in `assert f(...) == ??` or `assert f(??) == ...`")
+    raise BadMessage(
+        "a row of CRUXEval that does not say what is asked: neither extra_info.original_prompt nor the "
+        "prompt ends in `assert f(...) == ??` or `assert f(??) == ...`"
+    )
 
 
 def _prompt(extra: Mapping[str, Any]) -> str:

@@ -21,21 +21,43 @@ from tasks.values import UnknownType, hint, listed, shown, to_object
 from tasks.verl import of_verl
 
 TASK_OF_TYPE: Final[Mapping[str, str]] = {
-    "math": "math", "math_verifiable": "math", "gsm8k": "math", "hendrycks_math": "math", "prime_math": "math",
-    "code": "code", "code_verifiable": "code",
-    "swe": "swe", "swe_verifiable": "swe",
-    "zebra": "logic", "ordering": "logic", "graph": "logic", "arc": "logic",
-    "hitab": "table", "multihier": "table", "finqa": "table", "choice": "choice", "qa_em": "search",
-    "ifeval": "instructions", "ifbench": "instructions",
+    "math": "math",
+    "math_verifiable": "math",
+    "gsm8k": "math",
+    "hendrycks_math": "math",
+    "prime_math": "math",
+    "code": "code",
+    "code_verifiable": "code",
+    "swe": "swe",
+    "swe_verifiable": "swe",
+    "zebra": "logic",
+    "ordering": "logic",
+    "graph": "logic",
+    "arc": "logic",
+    "hitab": "table",
+    "multihier": "table",
+    "finqa": "table",
+    "choice": "choice",
+    "qa_em": "search",
+    "ifeval": "instructions",
+    "ifbench": "instructions",
     "livebench": "livebench",
-    "codeio": "simulation", "cruxeval": "simulation",
+    "codeio": "simulation",
+    "cruxeval": "simulation",
     "reasoning_gym": "gym",
-    "grade": "grade", "format": "format",
-    "judge": "judge", "llm_judge": "judge", "stem_llm_judge": "judge", "math_llm_judge": "judge",
-    "rubric": "rubric", "tinyv": "tinyv",
+    "grade": "grade",
+    "format": "format",
+    "judge": "judge",
+    "llm_judge": "judge",
+    "stem_llm_judge": "judge",
+    "math_llm_judge": "judge",
+    "rubric": "rubric",
+    "tinyv": "tinyv",
 }
-KNOWN_SHAPES: Final = ('{"verification_info": {"type": ..., "answer": {...}}}, or '
-                       '{"data_source": ..., "reward_model": {"ground_truth": ...}}')
+KNOWN_SHAPES: Final = (
+    '{"verification_info": {"type": ..., "answer": {...}}}, or '
+    '{"data_source": ..., "reward_model": {"ground_truth": ...}}'
+)
 
 # What an answer of each task must hold: all names of one of these.
 ANSWERS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
@@ -43,26 +65,45 @@ ANSWERS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "code": (("test_cases",), ("inputs", "outputs"), ("functional",), ("tests",), ("pytest",)),
     "swe": (("input", "ground_truth"), ("code_context", "oracle_new_content"), ("oracle_patches",)),
     "logic": (("value",),),
-    "table": (("value",),), "choice": (("value",),), "search": (("value",),),
+    "table": (("value",),),
+    "choice": (("value",),),
+    "search": (("value",),),
     "instructions": (("instruction_id_list", "kwargs"), ("value",)),
     "livebench": (("value", "task"),),
     "simulation": (("value",), ("functional", "input"), ("functional", "output")),
-    "judge": (("value",),), "tinyv": (("value",),),
-    "rubric": (("criteria",),),             # and a question, where the row has no prompt to stand for it
+    "judge": (("value",),),
+    "tinyv": (("value",),),
+    "rubric": (("criteria",),),  # and a question, where the row has no prompt to stand for it
     "gym": (("entry",),),
     "grade": (("value",),),
-    "format": (),               # it has `of` instead, another row's verification_info
+    "format": (),  # it has `of` instead, another row's verification_info
 }
 # What `answer.task` of a row of LiveBench may be; the rules are in `scorers.livebench.scorer`.
 LIVEBENCH_TASKS: Final = (
-    "web_of_lies_v2", "web_of_lies_v3", "house_traversal", "spatial", "zebra_puzzle",
-    "cta", "tablereformat", "tablejoin", "connections", "plot_unscrambling", "typos",
+    "web_of_lies_v2",
+    "web_of_lies_v3",
+    "house_traversal",
+    "spatial",
+    "zebra_puzzle",
+    "cta",
+    "tablereformat",
+    "tablejoin",
+    "connections",
+    "plot_unscrambling",
+    "typos",
 )
-_ASKED: Final = frozenset({"judge", "rubric", "tinyv"})     # who is told the question
-_BY_PATH: Final = ("code_context", "oracle_new_content", "oracle_patches", "files")     # objects keyed by file names
+_ASKED: Final = frozenset({"judge", "rubric", "tinyv"})  # who is told the question
+_BY_PATH: Final = (
+    "code_context",
+    "oracle_new_content",
+    "oracle_patches",
+    "files",
+)  # objects keyed by file names
 
 
-def route(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig] | None = None) -> tuple[str, dict[str, Any]]:
+def route(
+    record: Mapping[str, Any], tasks: Mapping[str, TaskConfig] | None = None
+) -> tuple[str, dict[str, Any]]:
     """The task that scores `record`, and its canonical verification_info.
 
     Args:
@@ -76,14 +117,18 @@ def route(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig] | None = No
     info = _info(record, tasks or {})
     row_type = info.get("type")
     if not isinstance(row_type, str) or not row_type:
-        raise BadMessage(f"verification_info needs a type, one of {listed(TASK_OF_TYPE)}; got {shown(row_type)}")
+        raise BadMessage(
+            f"verification_info needs a type, one of {listed(TASK_OF_TYPE)}; got {shown(row_type)}"
+        )
     task = _task(record.get("task") if record.get("verification_info") is not None else None, row_type, tasks)
     kind = TASK_OF_TYPE.get(row_type)
     judge, *others = [kind] if tasks is None else _judges(tasks[task])
     if judge == "custom":
         return task, info
     if judge is None or kind is None or not reads(judge, kind):
-        fitting = [known for known, its_kind in TASK_OF_TYPE.items() if judge is None or reads(judge, its_kind)]
+        fitting = [
+            known for known, its_kind in TASK_OF_TYPE.items() if judge is None or reads(judge, its_kind)
+        ]
         raise BadMessage(f"task {shown(task)} takes rows of type {listed(fitting)}; got {shown(row_type)}")
     if kind == "format":
         return task, {**info, "of": _of(info.get("of"), tasks or {})}
@@ -106,7 +151,9 @@ def _info(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[st
         return of_verl(record, tasks)
     if "verification_info" in record:
         raise BadMessage("verification_info must be an object, got NoneType")
-    raise BadMessage(f"a row of no known shape, with the keys {listed(record) or 'none'}; known are {KNOWN_SHAPES}")
+    raise BadMessage(
+        f"a row of no known shape, with the keys {listed(record) or 'none'}; known are {KNOWN_SHAPES}"
+    )
 
 
 def _task(given: Any, row_type: str, tasks: Mapping[str, TaskConfig] | None) -> str:
@@ -116,12 +163,17 @@ def _task(given: Any, row_type: str, tasks: Mapping[str, TaskConfig] | None) -> 
     task = given or (row_type if row_type in (tasks or {}) else TASK_OF_TYPE.get(row_type))
     if task is None:
         known = dict.fromkeys([*TASK_OF_TYPE, *(tasks or {})])
-        raise UnknownType(f"no scorer for rows of type {shown(row_type)}{hint(row_type, known)}; known are "
-                          f"{listed(known)}")
+        raise UnknownType(
+            f"no scorer for rows of type {shown(row_type)}{hint(row_type, known)}; known are {listed(known)}"
+        )
     if tasks is not None and task not in tasks:
-        remedy = f"add `scorers.tasks.{task[:100]}: {{scorer: {{type: {TASK_OF_TYPE.get(row_type, 'custom')}}}}}`"
-        raise BadMessage(f"no scorer for task {shown(task)}{hint(task, tasks)}; scorers.tasks has {listed(tasks)}: "
-                         f"{remedy}")
+        remedy = (
+            f"add `scorers.tasks.{task[:100]}: {{scorer: {{type: {TASK_OF_TYPE.get(row_type, 'custom')}}}}}`"
+        )
+        raise BadMessage(
+            f"no scorer for task {shown(task)}{hint(task, tasks)}; scorers.tasks has {listed(tasks)}: "
+            f"{remedy}"
+        )
     return task
 
 
@@ -140,8 +192,9 @@ def _answer(answer: Any, row_type: str, task: str) -> dict[str, Any]:
     if not isinstance(answer, dict) and ("value",) in ANSWERS[task]:
         answer = {"value": answer}
     if not isinstance(answer, dict):
-        raise BadMessage(f"no answer: a row of type {row_type!r} needs an object with {_needs(task)}; "
-                         f"got {shown(answer)}")
+        raise BadMessage(
+            f"no answer: a row of type {row_type!r} needs an object with {_needs(task)}; got {shown(answer)}"
+        )
     # In a column of objects every row has the keys of all rows, null where it had none itself.
     found: dict[str, Any] = {key: value for key, value in answer.items() if value is not None}
     for key in _BY_PATH:
@@ -152,12 +205,16 @@ def _answer(answer: Any, row_type: str, task: str) -> dict[str, Any]:
     if task in {"math", "judge", "tinyv"} or (task == "rubric" and "value" in found):
         found["value"] = _reference(found.get("value"))
     if not any(all(name in found for name in names) for names in ANSWERS[task]):
-        raise BadMessage(f"no answer: a row of type {row_type!r} needs {_needs(task)}; its answer has "
-                         f"{listed(found) or 'nothing'}")
+        raise BadMessage(
+            f"no answer: a row of type {row_type!r} needs {_needs(task)}; its answer has "
+            f"{listed(found) or 'nothing'}"
+        )
     if task == "livebench" and found["task"] not in LIVEBENCH_TASKS:
         name = str(found["task"])
-        raise UnknownType(f"LiveBench's task {shown(name)} is not scored{hint(name, LIVEBENCH_TASKS)}; those that are: "
-                          f"{listed(LIVEBENCH_TASKS)}")
+        raise UnknownType(
+            f"LiveBench's task {shown(name)} is not scored{hint(name, LIVEBENCH_TASKS)}; those that are: "
+            f"{listed(LIVEBENCH_TASKS)}"
+        )
     return found
 
 
@@ -166,8 +223,11 @@ def _question(record: Mapping[str, Any]) -> str:
     chat = record.get("messages") if record.get("messages") is not None else record.get("prompt")
     if isinstance(chat, str):
         return chat
-    asked = [turn["content"] for turn in (chat if isinstance(chat, Iterable) else ())
-             if isinstance(turn, Mapping) and turn.get("role") == "user" and isinstance(turn.get("content"), str)]
+    asked = [
+        turn["content"]
+        for turn in (chat if isinstance(chat, Iterable) else ())
+        if isinstance(turn, Mapping) and turn.get("role") == "user" and isinstance(turn.get("content"), str)
+    ]
     return asked[-1] if asked else ""
 
 
@@ -175,10 +235,14 @@ def _reference(value: Any) -> str:
     """A reference as text: numbers are written, a list of one is that one, space around it goes."""
     if isinstance(value, list):
         if len(value) != 1:
-            raise BadMessage(f"no answer: a reference must be one value, got a list of {len(value)}: {shown(value)}")
+            raise BadMessage(
+                f"no answer: a reference must be one value, got a list of {len(value)}: {shown(value)}"
+            )
         return _reference(value[0])
     text = value.strip() if isinstance(value, str) else ""
-    if (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and math.isfinite(value)):
+    if (isinstance(value, int) and not isinstance(value, bool)) or (
+        isinstance(value, float) and math.isfinite(value)
+    ):
         text = str(value)
     if not text:
         raise BadMessage(f"no answer to check against in verification_info: the value is {shown(value)}")

@@ -16,11 +16,11 @@ import numpy as np
 
 from broker.errors import BadMessage
 
-_MAX_DEPTH: Final = 100                         # of lists and objects in one another: what travels has to be unpacked
-_MAX_BITS: Final = 14_284                       # of an integer: Python writes 4,300 digits, and no more
-_SHOWN_CHARS: Final = 120                       # of a value in a message
-_LISTED_CHARS: Final = 4000                     # of names in a message
-_NAME_CHARS: Final = 100                        # that a name may have: comparing longer ones takes seconds
+_MAX_DEPTH: Final = 100  # of lists and objects in one another: what travels has to be unpacked
+_MAX_BITS: Final = 14_284  # of an integer: Python writes 4,300 digits, and no more
+_SHOWN_CHARS: Final = 120  # of a value in a message
+_LISTED_CHARS: Final = 4000  # of names in a message
+_NAME_CHARS: Final = 100  # that a name may have: comparing longer ones takes seconds
 
 
 class UnknownType(BadMessage):
@@ -51,7 +51,7 @@ def _plain(value: Any, name: str, depth: int = 1) -> Any:
         return [_plain(item, name, depth + 1) for item in value]
     if isinstance(value, str):
         return _text(value, name)
-    if isinstance(value, dt.date):          # parquet's; Reasoning360 has the date of a question
+    if isinstance(value, dt.date):  # parquet's; Reasoning360 has the date of a question
         return value.isoformat()
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         raise BadMessage(f"{name} holds an integer of more than 4,300 digits, which can't be written as JSON")
@@ -89,6 +89,6 @@ def shown(value: Any) -> str:
     """A value for a message, cut where it is long; of what Python can't write, its type."""
     try:
         text = repr(value)
-    except (ValueError, RecursionError):        # an integer of more digits than Python writes; nested too deep
+    except (ValueError, RecursionError):  # an integer of more digits than Python writes; nested too deep
         return f"{type(value).__name__} too large to be shown"
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."

@@ -22,33 +22,67 @@ from tasks.values import UnknownType, hint, listed, shown, to_object
 # decides. TinyV, RRM and Reasoning360 route by these names; where two of them differ, a comment says whose is kept.
 DATA_SOURCES: Final[tuple[tuple[str, str | None], ...]] = (
     ("openai/gsm8k", "gsm8k"),
-    ("math", "hendrycks_math"),                 # RRM's; Reasoning360 has no set of this bare name
-    ("lighteval/MATH", "hendrycks_math"), ("DigitalLearningGmbH/MATH-lighteval", "hendrycks_math"),
+    ("math", "hendrycks_math"),  # RRM's; Reasoning360 has no set of this bare name
+    ("lighteval/MATH", "hendrycks_math"),
+    ("DigitalLearningGmbH/MATH-lighteval", "hendrycks_math"),
     ("simplelr_qwen", "hendrycks_math"),
     ("*_mathverify*", "math"),
-    ("numina_aops_forum", "prime_math"), ("numina_synthetic_math", "prime_math"), ("numina_amc_aime", "prime_math"),
-    ("numina_synthetic_amc", "prime_math"), ("numina_cn_k12", "prime_math"), ("numina_olympiads", "prime_math"),
-    ("codecontests", "code"), ("apps", "code"), ("codeforces", "code"), ("taco", "code"),
-    ("codegen__*", "code"),                     # before `*_prime*`, which codegen__primeintellect fits too
-    ("grade", "grade"), ("*_tinyv*", "rubric"), ("*HardVerify-Math*", "rubric"),     # or `tinyv`, see `_verifier`
+    ("numina_aops_forum", "prime_math"),
+    ("numina_synthetic_math", "prime_math"),
+    ("numina_amc_aime", "prime_math"),
+    ("numina_synthetic_amc", "prime_math"),
+    ("numina_cn_k12", "prime_math"),
+    ("numina_olympiads", "prime_math"),
+    ("codecontests", "code"),
+    ("apps", "code"),
+    ("codeforces", "code"),
+    ("taco", "code"),
+    ("codegen__*", "code"),  # before `*_prime*`, which codegen__primeintellect fits too
+    ("grade", "grade"),
+    ("*_tinyv*", "rubric"),
+    ("*HardVerify-Math*", "rubric"),  # or `tinyv`, see `_verifier`
     # Reasoning360 files ARC under simulation, and its puzzles have no prefix before its last step; users write both.
-    ("logic__zebra_puzzle*", "zebra"), ("zebra_puzzle*", "zebra"),
-    ("logic__ordering_puzzle*", "ordering"), ("ordering_puzzle*", "ordering"),
-    ("logic__graph*", "graph"), ("graph_logical*", "graph"),
-    ("simulation__arcagi*", "arc"), ("simulation__barc*", "arc"), ("logic__arcagi*", "arc"), ("logic__barc*", "arc"),
-    ("simulation__codeio*", "codeio"), ("simulation__cruxeval*", "cruxeval"),
-    ("simulation__*", None), ("logic__*", None), ("table__hitab", "hitab"),
-    ("table__multihier", "multihier"), ("table__finqa", "finqa"),
-    ("stem__gpqa*", "choice"), ("stem__supergpqa*", "choice"),
-    ("stem_web*", "stem_llm_judge"), ("stem__web*", "stem_llm_judge"), ("stem__*", None),
-    ("ood__ifeval", "ifeval"), ("ood__ifbench", "ifbench"),
-    ("ood__livebench*", "livebench"), ("ood__*", None),
-    ("reasoning_gym*", "reasoning_gym"), ("hiyouga/geometry3k", "math"),
-    *((f"searchR1_{name}", "qa_em") for name in ("nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique",
-                                                 "bamboogle")),
-    ("math__*", "prime_math"), ("math_dapo", "prime_math"), ("aime*", "prime_math"),
-    ("*_prime*", "prime_math"), ("OLYMPIAD_BENCH", "prime_math"), ("MINERVA", "prime_math"), ("MATH", "prime_math"),
-    ("AMC", "prime_math"), ("AIME", "prime_math"),
+    ("logic__zebra_puzzle*", "zebra"),
+    ("zebra_puzzle*", "zebra"),
+    ("logic__ordering_puzzle*", "ordering"),
+    ("ordering_puzzle*", "ordering"),
+    ("logic__graph*", "graph"),
+    ("graph_logical*", "graph"),
+    ("simulation__arcagi*", "arc"),
+    ("simulation__barc*", "arc"),
+    ("logic__arcagi*", "arc"),
+    ("logic__barc*", "arc"),
+    ("simulation__codeio*", "codeio"),
+    ("simulation__cruxeval*", "cruxeval"),
+    ("simulation__*", None),
+    ("logic__*", None),
+    ("table__hitab", "hitab"),
+    ("table__multihier", "multihier"),
+    ("table__finqa", "finqa"),
+    ("stem__gpqa*", "choice"),
+    ("stem__supergpqa*", "choice"),
+    ("stem_web*", "stem_llm_judge"),
+    ("stem__web*", "stem_llm_judge"),
+    ("stem__*", None),
+    ("ood__ifeval", "ifeval"),
+    ("ood__ifbench", "ifbench"),
+    ("ood__livebench*", "livebench"),
+    ("ood__*", None),
+    ("reasoning_gym*", "reasoning_gym"),
+    ("hiyouga/geometry3k", "math"),
+    *(
+        (f"searchR1_{name}", "qa_em")
+        for name in ("nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique", "bamboogle")
+    ),
+    ("math__*", "prime_math"),
+    ("math_dapo", "prime_math"),
+    ("aime*", "prime_math"),
+    ("*_prime*", "prime_math"),
+    ("OLYMPIAD_BENCH", "prime_math"),
+    ("MINERVA", "prime_math"),
+    ("MATH", "prime_math"),
+    ("AMC", "prime_math"),
+    ("AIME", "prime_math"),
 )
 # `extra_info.reward_metric` of Reasoning360's math rows: only the judge has a type of its own.
 _JUDGED: Final = "math_llm_judge"
@@ -56,7 +90,7 @@ _METRICS: Final = (None, "default", "prime_math", _JUDGED)
 
 # RRM and TinyV have the same names for data sources; RRM's rows have criteria.
 _GRADED, _VERIFIED = "rubric", "tinyv"
-_SETUP: Final = {"tinyv_setup": "mode", "tinyv_weight": "weight"}       # their settings, as a scorer's here
+_SETUP: Final = {"tinyv_setup": "mode", "tinyv_weight": "weight"}  # their settings, as a scorer's here
 
 # How a type's answer is made of `reward_model.ground_truth` and `extra_info`, which has the text of the row's prompt
 # under "prompt" where it brings no other; of a type that is not here it is `{"value": ground_truth}`.
@@ -105,13 +139,17 @@ def _type_of_source(source: str, extra: Mapping[str, Any]) -> str:
         raise BadMessage(f"rows of data_source {source!r} are not scored by this version")
     if not row_type:
         known = [pattern for pattern, row_type in DATA_SOURCES if row_type]
-        raise UnknownType(f"unknown data_source {source!r}{hint(source, known)}; known are {listed(known)}. With "
-                          "`verification_info` in its rows, data of any name can be scored")
+        raise UnknownType(
+            f"unknown data_source {source!r}{hint(source, known)}; known are {listed(known)}. With "
+            "`verification_info` in its rows, data of any name can be scored"
+        )
     if source.startswith("math__"):
         metric = extra.get("reward_metric")
         if metric not in _METRICS:
-            raise BadMessage(f"unknown extra_info.reward_metric {shown(metric)} of data_source {source!r}; known are "
-                             f"{listed(name for name in _METRICS if name)}")
+            raise BadMessage(
+                f"unknown extra_info.reward_metric {shown(metric)} of data_source {source!r}; known are "
+                f"{listed(name for name in _METRICS if name)}"
+            )
         if metric == _JUDGED:
             return _JUDGED
     return row_type
@@ -125,9 +163,11 @@ def _verifier(source: str, extra: Mapping[str, Any], tasks: Mapping[str, TaskCon
     if criteria and criteria.strip():
         return _VERIFIED if _VERIFIED in tasks and _GRADED not in tasks else _GRADED
     if _GRADED in tasks and _VERIFIED not in tasks:
-        raise BadMessage(f"no criteria to grade by: a row of data_source {source!r} has them in extra_info.criteria or "
-                         "beside it, in criteria. TinyV's judge needs none, and is a task of its own: "
-                         "`scorers.tasks.tinyv: {scorer: {type: tinyv}}`")
+        raise BadMessage(
+            f"no criteria to grade by: a row of data_source {source!r} has them in extra_info.criteria or "
+            "beside it, in criteria. TinyV's judge needs none, and is a task of its own: "
+            "`scorers.tasks.tinyv: {scorer: {type: tinyv}}`"
+        )
     return _VERIFIED
 
 
@@ -137,8 +177,10 @@ def _check_setup(model: Mapping[str, Any], row_type: str, tasks: Mapping[str, Ta
     for key, ours in _SETUP.items():
         said, has = model.get(key), getattr(section, ours, None)
         if said is not None and has is not None and said != has:
-            raise BadMessage(f"reward_model.{key} is {shown(said)}, which a row can't choose: scorers.tasks.{row_type}."
-                             f"scorer.{ours} says it for all rows, and is {has!r}")
+            raise BadMessage(
+                f"reward_model.{key} is {shown(said)}, which a row can't choose: scorers.tasks.{row_type}."
+                f"scorer.{ours} says it for all rows, and is {has!r}"
+            )
 
 
 def _code(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,8 +192,9 @@ def _ifeval(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
     """The ground truth is the list of kwargs; the instructions are beside it."""
     ids = extra.get("instruction_id_list")
     if not ids:
-        raise BadMessage("no answer: rows of IFEval need extra_info.instruction_id_list, got "
-                         f"{listed(extra) or 'nothing'}")
+        raise BadMessage(
+            f"no answer: rows of IFEval need extra_info.instruction_id_list, got {listed(extra) or 'nothing'}"
+        )
     return {"instruction_id_list": ids, "kwargs": truth, "prompt": extra["prompt"]}
 
 
@@ -160,9 +203,10 @@ def _ifbench(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # What in a question makes 54.8, 54.8% and 0.548 one answer: the tables have their shares in all three forms.
-_PERCENT: Final = re.compile(r"per\s*cent|%|\bpct\b|\b(?:proportion|share|rate|probabilit(?:y|ie)|likelihood)s?\b",
-                             re.IGNORECASE)
-_QUESTION: Final = "The question is:"       # after the tables, in Reasoning360's prompts
+_PERCENT: Final = re.compile(
+    r"per\s*cent|%|\bpct\b|\b(?:proportion|share|rate|probabilit(?:y|ie)|likelihood)s?\b", re.IGNORECASE
+)
+_QUESTION: Final = "The question is:"  # after the tables, in Reasoning360's prompts
 
 
 def _table(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,7 +220,7 @@ def _table(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
     return answer
 
 
-_WITH_PROMPT: Final = ("tablereformat", "plot_unscrambling")     # tasks of LiveBench whose rules read it
+_WITH_PROMPT: Final = ("tablereformat", "plot_unscrambling")  # tasks of LiveBench whose rules read it
 
 
 def _livebench(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,11 +247,18 @@ def _reasoning_gym(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
         entry = to_object(truth, "reward_model.ground_truth")
     else:
         entry = to_object(extra["entry"], "extra_info.entry") if extra.get("entry") else {"answer": truth}
-    metadata = {**to_object(entry.get("metadata") or {}, "the entry's metadata"),
-                **to_object(extra.get("metadata") or {}, "extra_info.metadata")}
-    return {"dataset": extra.get("task") or entry.get("task") or metadata.get("source_dataset"),
-            "entry": {"question": entry.get("question", extra["prompt"]), "answer": entry.get("answer"),
-                      "metadata": metadata}}
+    metadata = {
+        **to_object(entry.get("metadata") or {}, "the entry's metadata"),
+        **to_object(extra.get("metadata") or {}, "extra_info.metadata"),
+    }
+    return {
+        "dataset": extra.get("task") or entry.get("task") or metadata.get("source_dataset"),
+        "entry": {
+            "question": entry.get("question", extra["prompt"]),
+            "answer": entry.get("answer"),
+            "metadata": metadata,
+        },
+    }
 
 
 def _judged(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,8 +272,19 @@ def _graded(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _ANSWER_OF: Final[Mapping[str, Importer]] = {
-    "stem_llm_judge": _judged, _JUDGED: _judged, _GRADED: _graded, _VERIFIED: _judged,
-    "code": _code, "ifeval": _ifeval, "ifbench": _ifbench, "codeio": codeio, "cruxeval": cruxeval,
-    "hitab": _table, "multihier": _table, "finqa": _table, "qa_em": _qa_em,
-    "livebench": _livebench, "reasoning_gym": _reasoning_gym,
+    "stem_llm_judge": _judged,
+    _JUDGED: _judged,
+    _GRADED: _graded,
+    _VERIFIED: _judged,
+    "code": _code,
+    "ifeval": _ifeval,
+    "ifbench": _ifbench,
+    "codeio": codeio,
+    "cruxeval": cruxeval,
+    "hitab": _table,
+    "multihier": _table,
+    "finqa": _table,
+    "qa_em": _qa_em,
+    "livebench": _livebench,
+    "reasoning_gym": _reasoning_gym,
 }

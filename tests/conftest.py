@@ -21,7 +21,9 @@ SHARED = ROOT.parent / "shared"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """On which Redis the tests run that name none."""
-    parser.addoption("--redis", choices=[*SERVERS], default=RedisServer.version, help="version of the redis-server")
+    parser.addoption(
+        "--redis", choices=[*SERVERS], default=RedisServer.version, help="version of the redis-server"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -19,15 +19,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Find the verb, call it, turn what people can act on into one message."""
     verbs = "\n".join(f"  {verb:<11} {text}" for verb, (text, _) in VERBS.items())
     parser = argparse.ArgumentParser(
-        prog="millrace", description="Asynchronous reinforcement learning from verifiable rewards.",
-        epilog=f"commands:\n{verbs}\n\n`millrace COMMAND --help` says more.", usage="millrace [--version] COMMAND ...",
-        formatter_class=argparse.RawDescriptionHelpFormatter)
+        prog="millrace",
+        description="Asynchronous reinforcement learning from verifiable rewards.",
+        epilog=f"commands:\n{verbs}\n\n`millrace COMMAND --help` says more.",
+        usage="millrace [--version] COMMAND ...",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="store_true", help="the versions that matter, and stop")
     parser.add_argument("command", nargs="?", choices=VERBS, metavar="COMMAND", help="one of those below")
     parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.version:
         from config.versions import versions
+
         sys.stdout.write(versions() + "\n")
         return 0
     if args.command is None:
@@ -36,10 +40,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from broker.errors import PipelineError
     from config.loading import ConfigError
+
     try:
         return VERBS[args.command][1](args.words)
     except (ConfigError, PipelineError) as error:
         from config.logs import mask
+
         sys.stderr.write(f"{mask(str(error))}\n")
         return 2 if isinstance(error, ConfigError) else 1
     except KeyboardInterrupt:
@@ -49,41 +55,61 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _up(words: Sequence[str]) -> int:
     parser = _parser("up", "CONFIG [key=value ...]")
     parser.add_argument("config", metavar="CONFIG", help="YAML file of the run")
-    parser.add_argument("values", nargs="*", metavar="key=value", help="settings over the file's: learner.steps=10")
-    parser.add_argument("--dry-run", action="store_true", help="show the commands and their GPUs; start nothing")
+    parser.add_argument(
+        "values", nargs="*", metavar="key=value", help="settings over the file's: learner.steps=10"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show the commands and their GPUs; start nothing"
+    )
     parser.add_argument("--plain", action="store_true", help="lines instead of the table, on a terminal too")
     args = parser.parse_intermixed_args(words)
     from config.loading import load_run
+
     given = ["--config", args.config, *args.values]
-    run = load_run(given)                       # a typo is answered before anything else is imported
+    run = load_run(given)  # a typo is answered before anything else is imported
     from learner.launch.preflight import check_places
+
     check_places(run)
     from tools.up.command import up
+
     return up(run, given, dry_run=args.dry_run, plain=args.plain)
 
 
 def _chaos(words: Sequence[str]) -> int:
     parser = _parser("chaos", "CONFIG --minutes N [key=value ...]")
-    parser.epilog = ("Kills, stops and restarts the run's own processes and its private Redis, starts them again, and "
-                     "drains the run in the end. learner.steps is set high enough unless it is among the settings. "
-                     "Exit code: 0 the run ended well and nothing is lost or doubled; 1 otherwise.")
+    parser.epilog = (
+        "Kills, stops and restarts the run's own processes and its private Redis, starts them again, and "
+        "drains the run in the end. learner.steps is set high enough unless it is among the settings. "
+        "Exit code: 0 the run ended well and nothing is lost or doubled; 1 otherwise."
+    )
     parser.add_argument("config", metavar="CONFIG", help="YAML file of the run")
-    parser.add_argument("values", nargs="*", metavar="key=value", help="settings over the file's: learner.steps=60")
+    parser.add_argument(
+        "values", nargs="*", metavar="key=value", help="settings over the file's: learner.steps=60"
+    )
     parser.add_argument("--minutes", type=float, required=True, metavar="N", help="how long it is disturbed")
-    parser.add_argument("--every", type=float, default=10.0, metavar="SECONDS", help="between two disturbances (10)")
+    parser.add_argument(
+        "--every", type=float, default=10.0, metavar="SECONDS", help="between two disturbances (10)"
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="K", help="of the dice (0)")
-    parser.add_argument("--json", action="store_true", help="one JSON object; everything else goes to standard error")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object; everything else goes to standard error"
+    )
     args = parser.parse_intermixed_args(words)
     if not (args.minutes > 0 and args.every > 0):
         parser.error("--minutes and --every must be positive")
     from config.loading import load_run
+
     given = ["--config", args.config, *args.values]
     run = load_run(given)
     from learner.launch.preflight import check_places
+
     check_places(run)
     from tools.chaos.command import chaos
     from tools.chaos.monkey import Orders
-    return chaos(run, given, Orders(seconds=60 * args.minutes, every_s=args.every, seed=args.seed), as_json=args.json)
+
+    return chaos(
+        run, given, Orders(seconds=60 * args.minutes, every_s=args.every, seed=args.seed), as_json=args.json
+    )
 
 
 def _runs(words: Sequence[str]) -> int:
@@ -91,6 +117,7 @@ def _runs(words: Sequence[str]) -> int:
     _add_runs_dir(parser)
     args = parser.parse_args(words)
     from tools.runs.command import list_runs
+
     return list_runs(args.runs_dir)
 
 
@@ -102,6 +129,7 @@ def _rm(words: Sequence[str]) -> int:
     _add_runs_dir(parser)
     args = parser.parse_args(words)
     from tools.runs.remove import remove
+
     return remove(args.run, args.runs_dir, is_sure=args.yes, is_forced=args.force)
 
 
@@ -112,56 +140,75 @@ def _redis_cli(words: Sequence[str]) -> int:
     parser.add_argument("args", nargs=argparse.REMAINDER, help="as for redis-cli; none opens its prompt")
     args = parser.parse_args(words)
     from tools.runs.redis_cli import redis_cli
+
     return redis_cli(args.run, args.runs_dir, args.args)
 
 
 def _audit(words: Sequence[str]) -> int:
     from tools.audit.command import main as audit
+
     return audit(words)
 
 
 def _journal(words: Sequence[str]) -> int:
     from tools.journal.command import main as journal
+
     return journal(words)
 
 
 def _replay(words: Sequence[str]) -> int:
     from tools.journal.replay import main as replay
+
     return replay(words)
 
 
 def _dead(words: Sequence[str]) -> int:
     from tools.dead.command import main as dead
+
     return dead(words)
 
 
 def _trace(words: Sequence[str]) -> int:
     from tools.trace.command import main as trace
+
     return trace(words)
 
 
 def _top(words: Sequence[str]) -> int:
     from tools.top.command import main as top
+
     return top(words)
 
 
 def _metrics(words: Sequence[str]) -> int:
     from tools.metrics.command import main as metrics
+
     return metrics(words)
 
 
 def _score(words: Sequence[str]) -> int:
     parser = _parser("score", "FILE [--config CONFIG [key=value ...]]")
-    parser.epilog = ("A line of FILE is a JSON object with the response in `llm_output`, beside `verification_info` or "
-                     "verl's `data_source`, `reward_model` and `extra_info`. Empty lines are passed over. Exit code: 0 "
-                     "every line has a result, whatever it says; 1 nothing could be scored here; 2 bad usage; 130 "
-                     "interrupted.")
+    parser.epilog = (
+        "A line of FILE is a JSON object with the response in `llm_output`, beside `verification_info` or "
+        "verl's `data_source`, `reward_model` and `extra_info`. Empty lines are passed over. Exit code: 0 "
+        "every line has a result, whatever it says; 1 nothing could be scored here; 2 bad usage; 130 "
+        "interrupted."
+    )
     parser.add_argument("file", metavar="FILE", help="JSON lines; - reads standard input")
-    parser.add_argument("values", nargs="*", metavar="key=value", help="settings over CONFIG's: scorers.credit=all")
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), metavar="N",
-                        help="processes that score (as many as CPUs)")
+    parser.add_argument(
+        "values", nargs="*", metavar="key=value", help="settings over CONFIG's: scorers.credit=all"
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        metavar="N",
+        help="processes that score (as many as CPUs)",
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="where the results go (standard output)")
-    parser.add_argument("--config", metavar="CONFIG", help="a run's YAML file: score as its `scorers` section says")
+    parser.add_argument(
+        "--config", metavar="CONFIG", help="a run's YAML file: score as its `scorers` section says"
+    )
     args = parser.parse_intermixed_args(words)
     if args.workers < 1:
         parser.error("--workers must be at least 1")
@@ -170,23 +217,28 @@ def _score(words: Sequence[str]) -> int:
     config = None
     if args.config is not None:
         from config.loading import load_run
+
         config = load_run(["--config", args.config, *args.values]).scorers
     from tools.score.command import score_file
+
     return score_file(args.file, args.out, config, args.workers)
 
 
 def _rescore(words: Sequence[str]) -> int:
     from tools.score.rescore import main as rescore
+
     return rescore(words)
 
 
 def _judge_check(words: Sequence[str]) -> int:
     from tools.judge_check.command import main as judge_check
+
     return judge_check(words)
 
 
 def _doctor(words: Sequence[str]) -> int:
     from tools.doctor.command import main as doctor
+
     return doctor(words)
 
 
@@ -195,14 +247,21 @@ def _control(verb: str) -> Callable[[Sequence[str]], int]:
         parser = _parser(verb, "RUN")
         parser.add_argument("run", type=run_name, metavar="RUN")
         if verb == "drain":
-            parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS",
-                                help="wait so long for the run's end, and fail if it has not come (0: do not wait)")
+            parser.add_argument(
+                "--wait",
+                type=float,
+                default=0.0,
+                metavar="SECONDS",
+                help="wait so long for the run's end, and fail if it has not come (0: do not wait)",
+            )
         _add_runs_dir(parser)
         args = parser.parse_args(words)
         from broker.protocol.run_state import DRAIN, GO_ON, PAUSE
         from tools.runs.control import control
+
         wanted = {"drain": DRAIN, "pause": PAUSE, "resume": GO_ON}[verb]
         return control(args.run, args.runs_dir, wanted, wait_s=getattr(args, "wait", 0.0))
+
     return call
 
 
@@ -230,12 +289,17 @@ VERBS: Mapping[str, tuple[str, Callable[[Sequence[str]], int]]] = {
 
 
 def _parser(verb: str, usage: str) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(prog=f"millrace {verb}", description=VERBS[verb][0].capitalize() + ".",
-                                   usage=f"millrace {verb} [options] {usage}")
+    return argparse.ArgumentParser(
+        prog=f"millrace {verb}",
+        description=VERBS[verb][0].capitalize() + ".",
+        usage=f"millrace {verb} [options] {usage}",
+    )
 
 
 def _add_runs_dir(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
+    parser.add_argument(
+        "--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
+    )
 
 
 if __name__ == "__main__":

@@ -34,15 +34,15 @@ log = logging.getLogger(__name__)
 SEED = 0
 STEPS = 450
 ROWS_PER_STEP = 128
-PEAK_LR = 3e-3              # reached after RISE_STEPS, then falling linearly to FINAL_LR
+PEAK_LR = 3e-3  # reached after RISE_STEPS, then falling linearly to FINAL_LR
 FINAL_LR = 6e-5
 RISE_STEPS = 50
-NUM_PROBLEMS = 8192         # of the train split that is demonstrated
-RIGHT_SHARE = 0.25          # of the demonstrations
-LONGEST_CHAT = 256          # tokens
+NUM_PROBLEMS = 8192  # of the train split that is demonstrated
+RIGHT_SHARE = 0.25  # of the demonstrations
+LONGEST_CHAT = 256  # tokens
 HIDDEN_SIZE = 96
-HEAD_SIZE = 32              # vLLM has 32, 64, ... on a CPU
-WORDINGS = ("\\boxed{{{}}}", "Answer: \\boxed{{{}}}", "The answer is \\boxed{{{}}}.")     # {} is the number
+HEAD_SIZE = 32  # vLLM has 32, 64, ... on a CPU
+WORDINGS = ("\\boxed{{{}}}", "Answer: \\boxed{{{}}}", "The answer is \\boxed{{{}}}.")  # {} is the number
 
 END_OF_TEXT, IM_START, IM_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CHAT_TEMPLATE = (
@@ -51,7 +51,7 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
-NO_LABEL = -100             # what cross_entropy leaves out
+NO_LABEL = -100  # what cross_entropy leaves out
 
 
 def build_tokenizer() -> Qwen2Tokenizer:
@@ -60,14 +60,24 @@ def build_tokenizer() -> Qwen2Tokenizer:
     from transformers import Qwen2Tokenizer
 
     bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = Qwen2Tokenizer().backend_tokenizer.pre_tokenizer      # the family's own way to split text
-    bpe.train_from_iterator(_sentences(), trainers.BpeTrainer(
-        min_frequency=1, show_progress=False, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
+    bpe.pre_tokenizer = Qwen2Tokenizer().backend_tokenizer.pre_tokenizer  # the family's own way to split text
+    bpe.train_from_iterator(
+        _sentences(),
+        trainers.BpeTrainer(
+            min_frequency=1, show_progress=False, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())
+        ),
+    )
     learnt = json.loads(bpe.to_str())["model"]
-    merges: Any = [tuple(pair) for pair in learnt["merges"]]     # what it takes; its annotation says strings
+    merges: Any = [tuple(pair) for pair in learnt["merges"]]  # what it takes; its annotation says strings
     tokenizer = Qwen2Tokenizer(
-        vocab=learnt["vocab"], merges=merges, unk_token=END_OF_TEXT, pad_token=END_OF_TEXT, eos_token=IM_END,
-        extra_special_tokens=[IM_START], model_max_length=LONGEST_CHAT)
+        vocab=learnt["vocab"],
+        merges=merges,
+        unk_token=END_OF_TEXT,
+        pad_token=END_OF_TEXT,
+        eos_token=IM_END,
+        extra_special_tokens=[IM_START],
+        model_max_length=LONGEST_CHAT,
+    )
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer
 
@@ -78,11 +88,22 @@ def build_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(SEED)
-    return Qwen2ForCausalLM(Qwen2Config(
-        vocab_size=len(tokenizer), hidden_size=HIDDEN_SIZE, intermediate_size=2 * HIDDEN_SIZE, num_hidden_layers=2,
-        num_attention_heads=HIDDEN_SIZE // HEAD_SIZE, num_key_value_heads=1, max_position_embeddings=LONGEST_CHAT,
-        tie_word_embeddings=False, bos_token_id=None, eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id, dtype="float32"))
+    return Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=len(tokenizer),
+            hidden_size=HIDDEN_SIZE,
+            intermediate_size=2 * HIDDEN_SIZE,
+            num_hidden_layers=2,
+            num_attention_heads=HIDDEN_SIZE // HEAD_SIZE,
+            num_key_value_heads=1,
+            max_position_embeddings=LONGEST_CHAT,
+            tie_word_embeddings=False,
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+            dtype="float32",
+        )
+    )
 
 
 def demonstration(problem: Problem, draw: random.Random) -> str:
@@ -95,9 +116,9 @@ def batches(tokenizer: Qwen2Tokenizer) -> Iterator[tuple[Tensor, Tensor]]:
     """Token ids and labels, each [ROWS_PER_STEP, T]; NO_LABEL on prompts and padding. Endless, always the same."""
     import torch
 
-    draw = random.Random(SEED)      # noqa: S311 (demonstrations, not secrets)
+    draw = random.Random(SEED)  # noqa: S311 (demonstrations, not secrets)
     pool = problems("train", NUM_PROBLEMS)
-    prompts: dict[Problem, list[int]] = {}      # the template is the slowest part, and problems come again
+    prompts: dict[Problem, list[int]] = {}  # the template is the slowest part, and problems come again
     while True:
         rows = []
         for problem in draw.choices(pool, k=ROWS_PER_STEP):
@@ -108,8 +129,10 @@ def batches(tokenizer: Qwen2Tokenizer) -> Iterator[tuple[Tensor, Tensor]]:
             rows.append((prompt + answer, [NO_LABEL] * len(prompt) + answer))
         longest = max(len(ids) for ids, _ in rows)
         pad = tokenizer.pad_token_id
-        yield (torch.tensor([ids + [pad] * (longest - len(ids)) for ids, _ in rows]),
-               torch.tensor([labels + [NO_LABEL] * (longest - len(labels)) for _, labels in rows]))
+        yield (
+            torch.tensor([ids + [pad] * (longest - len(ids)) for ids, _ in rows]),
+            torch.tensor([labels + [NO_LABEL] * (longest - len(labels)) for _, labels in rows]),
+        )
 
 
 def warm_start(model: Qwen2ForCausalLM, tokenizer: Qwen2Tokenizer, *, steps: int = STEPS) -> list[float]:
@@ -117,14 +140,16 @@ def warm_start(model: Qwen2ForCausalLM, tokenizer: Qwen2Tokenizer, *, steps: int
     import torch
     from torch.nn.functional import cross_entropy
 
-    torch.set_num_threads(1)        # several threads sum in another order
+    torch.set_num_threads(1)  # several threads sum in another order
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), weight_decay=0.0)
     losses = []
     for step, (ids_BT, labels_BT) in zip(range(steps), batches(tokenizer), strict=False):
         for group in optimizer.param_groups:
             group["lr"] = _learning_rate(step)
         logits_BTV = model(input_ids=ids_BT, use_cache=False).logits
-        loss = cross_entropy(logits_BTV[:, :-1].flatten(0, 1), labels_BT[:, 1:].flatten(), ignore_index=NO_LABEL)
+        loss = cross_entropy(
+            logits_BTV[:, :-1].flatten(0, 1), labels_BT[:, 1:].flatten(), ignore_index=NO_LABEL
+        )
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -137,10 +162,14 @@ def warm_start(model: Qwen2ForCausalLM, tokenizer: Qwen2Tokenizer, *, steps: int
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the demo's model to `--out`."""
-    parser = argparse.ArgumentParser(prog="python -m tools.make_demo_model", description="Make the demo's model.")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write; config/recipes/demo_model is shipped")
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.make_demo_model", description="Make the demo's model."
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder to write; config/recipes/demo_model is shipped"
+    )
     folder = parser.parse_args(arguments).out
-    folder.mkdir(parents=True, exist_ok=True)       # before the minutes of work, not after
+    folder.mkdir(parents=True, exist_ok=True)  # before the minutes of work, not after
     set_up_logging("tools")
     tokenizer = build_tokenizer()
     model = build_model(tokenizer)

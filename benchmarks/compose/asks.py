@@ -18,7 +18,7 @@ import redis
 
 from benchmarks.compose.stack import Stack, moment
 
-BAR = 0.95              # of held-out problems, with the final weights
+BAR = 0.95  # of held-out problems, with the final weights
 WINDOW_S = 40.0
 SCORED = re.compile(r"^(?P<at>\S+) .*\bscored group=", re.MULTILINE)
 REACH = """
@@ -34,12 +34,14 @@ for host in sys.argv[1:]:
         sys.exit(f"{host}:{port} can be reached")
 """
 _CASES = {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "3\n"]}
-REQUESTS = tuple(               # what is asked, with which body, and its score
+REQUESTS = tuple(  # what is asked, with which body, and its score
     (what, {"llm_output": answer, "verification_info": {"type": kind, "answer": reference}}, score)
     for what, answer, kind, reference, score in (
         ("a right answer", "\\boxed{1/2}", "math", {"value": "0.5"}, 1.0),
         ("a right program", "```python\nprint(int(input()) + 1)\n```", "code", _CASES, 1.0),
-        ("a wrong program", "```python\nprint(int(input()))\n```", "code", _CASES, 0.0)))
+        ("a wrong program", "```python\nprint(int(input()))\n```", "code", _CASES, 0.0),
+    )
+)
 SCRAPE = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:9090/metrics', timeout=10).read().decode())"
 
 
@@ -50,14 +52,18 @@ def _tool(stack: Stack, *words: str) -> str:
 
 def audit(stack: Stack) -> Any:
     """What `millrace audit` found."""
-    text = _tool(stack, "sh", "-c", f"millrace audit {stack.variables['RUN']} --runs-dir /runs --json || true")
-    return json.loads(text[text.index("{"):text.rindex("}") + 1])
+    text = _tool(
+        stack, "sh", "-c", f"millrace audit {stack.variables['RUN']} --runs-dir /runs --json || true"
+    )
+    return json.loads(text[text.index("{") : text.rindex("}") + 1])
 
 
 def pass_rate(stack: Stack) -> float:
     """Of the last round of held-out problems."""
     lines = _tool(stack, "cat", f"/runs/{stack.variables['RUN']}/metrics.jsonl").splitlines()
-    rounds = [result for line in lines if line.startswith("{") for result in json.loads(line).get("evaluations", ())]
+    rounds = [
+        result for line in lines if line.startswith("{") for result in json.loads(line).get("evaluations", ())
+    ]
     return float(rounds[-1]["pass_rate"]) if rounds else 0.0
 
 
@@ -67,8 +73,11 @@ def newcomers(stack: Stack) -> str | None:
     asked = stack.execute(container, "millrace", "top", stack.variables["RUN"], "--once", "--json")
     if asked.returncode or "{" not in asked.stdout:
         return None
-    working = {(process["role"], process["host"]) for process in json.loads(asked.stdout)["processes"]
-               if process["groups"] > 0}
+    working = {
+        (process["role"], process["host"])
+        for process in json.loads(asked.stdout)["processes"]
+        if process["groups"] > 0
+    }
     hosts = {name: sum(role == name for role, _ in working) for name in ("generator", "scorer")}
     told = f"{hosts['generator']} containers of generators and {hosts['scorer']} of scorers have done groups"
     return told if hosts["generator"] >= 2 and hosts["scorer"] >= 3 else None
@@ -85,26 +94,38 @@ def health(stack: Stack, service: str) -> str | None:
     container = stack.containers(service)[0]
     kind, *words = stack.inspect(container)["Config"]["Healthcheck"]["Test"]
     said = stack.execute(container, *(["sh", "-c", *words] if kind == "CMD-SHELL" else words))
-    return None if said.returncode else (said.stdout.strip().splitlines() or ["nothing"])[0][:100].replace("|", "/")
+    return (
+        None
+        if said.returncode
+        else (said.stdout.strip().splitlines() or ["nothing"])[0][:100].replace("|", "/")
+    )
 
 
 def working_scorers(stack: Stack) -> list[str]:
     """Heartbeats of scorers that have scored a group."""
     run = stack.variables["RUN"]
-    return [key for key in stack.redis("--scan", "--pattern", f"rl:{{{run}}}:alive:scorer:*").split()
-            if float(stack.redis("HGET", key, "groups") or 0) > 0]
+    return [
+        key
+        for key in stack.redis("--scan", "--pattern", f"rl:{{{run}}}:alive:scorer:*").split()
+        if float(stack.redis("HGET", key, "groups") or 0) > 0
+    ]
 
 
 def starts(stack: Stack, services: Sequence[str]) -> dict[str, str]:
     """When each container that runs was started the last time."""
-    return {container: str(stack.state(container)["StartedAt"])
-            for service in services for container in stack.containers(service)}
+    return {
+        container: str(stack.state(container)["StartedAt"])
+        for service in services
+        for container in stack.containers(service)
+    }
 
 
 def scored(stack: Stack) -> float:
     """Groups that the run's scorers have scored so far, all queues together."""
     lines = stack.redis("HGETALL", f"rl:{{{stack.variables['RUN']}}}:scorers").splitlines()
-    return sum(float(value) for name, value in zip(lines[::2], lines[1::2], strict=True) if " groups " in name)
+    return sum(
+        float(value) for name, value in zip(lines[::2], lines[1::2], strict=True) if " groups " in name
+    )
 
 
 def rate(stack: Stack) -> float:
@@ -142,7 +163,11 @@ def metrics(stack: Stack) -> str | None:
     if not (found := stack.containers("metrics")):
         return None
     lines = stack.execute(found[0], "python", "-c", SCRAPE).stdout.splitlines()
-    return f"{sum(line.startswith('millrace_') for line in lines)} numbers" if "millrace_up 1.0" in lines else None
+    return (
+        f"{sum(line.startswith('millrace_') for line in lines)} numbers"
+        if "millrace_up 1.0" in lines
+        else None
+    )
 
 
 def version(stack: Stack) -> int:
@@ -160,7 +185,11 @@ def has_moved(stack: Stack, before: int) -> bool:
 
 def status(stack: Stack) -> str:
     """Of the run: running, finished, stopped, failed, or nothing where nobody knows."""
-    return stack.redis("HGET", f"rl:{{{stack.variables['RUN']}}}:run", "status") if stack.containers("redis") else ""
+    return (
+        stack.redis("HGET", f"rl:{{{stack.variables['RUN']}}}:run", "status")
+        if stack.containers("redis")
+        else ""
+    )
 
 
 def ended_state(stack: Stack, container: str) -> Any:

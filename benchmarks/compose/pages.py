@@ -15,10 +15,11 @@ from benchmarks.compose.stack import Held, Stack, wait_for
 
 DEMO_S = 1500.0
 START_S = 300.0
-PASSWORD = "a-password-of-our-own"      # noqa: S105 - of a server that lives for seconds, on loopback
-WATCHED = (                             # commands that go on, and what has to come
+PASSWORD = "a-password-of-our-own"  # noqa: S105 - of a server that lives for seconds, on loopback
+WATCHED = (  # commands that go on, and what has to come
     ("docker compose logs -f learner", r"step \d+/\d+ .*"),
-    ("docker compose exec scorer millrace top demo", "groups/s"))
+    ("docker compose exec scorer millrace top demo", "groups/s"),
+)
 
 
 def whole_run(stack: Stack) -> Iterator[Held]:
@@ -28,14 +29,20 @@ def whole_run(stack: Stack) -> Iterator[Held]:
     began = time.monotonic()
     stack.types("docker compose up --build --exit-code-from learner", timeout_s=DEMO_S)
     rate = asks.pass_rate(stack)
-    yield Held("`up --build --exit-code-from learner` ends with the learner's code, and the demo has learnt",
-               f"0 after {time.monotonic() - began:.0f} s, {rate:.3f}", rate >= asks.BAR)
+    yield Held(
+        "`up --build --exit-code-from learner` ends with the learner's code, and the demo has learnt",
+        f"0 after {time.monotonic() - began:.0f} s, {rate:.3f}",
+        rate >= asks.BAR,
+    )
     stack.types("docker compose up --build -d")
     (learner,) = stack.containers("learner", all_of_them=True)
     code = wait_for("its end", START_S, lambda: asks.ended_state(stack, learner))["ExitCode"]
     stack.types("docker compose down -v")
-    yield Held("`up --build -d` after it says that the run is finished, `down -v` forgets it",
-               f"exit code {code}, {len(stack.volumes())} volumes left", code == 0 and not stack.volumes())
+    yield Held(
+        "`up --build -d` after it says that the run is finished, `down -v` forgets it",
+        f"exit code {code}, {len(stack.volumes())} volumes left",
+        code == 0 and not stack.volumes(),
+    )
 
 
 def in_the_middle(stack: Stack) -> Iterator[Held]:
@@ -50,8 +57,11 @@ def in_the_middle(stack: Stack) -> Iterator[Held]:
     more = {service: len(stack.containers(service)) for service in ("scorer", "generator")}
     stack.types("docker compose up -d --scale scorer=1 --scale generator=2")
     fewer = {service: len(stack.containers(service)) for service in ("scorer", "generator")}
-    yield Held("of two `--scale` in one call the last is heeded, up and down (not every compose heeds the first)",
-               f"{more}, then {fewer}", more["generator"] == fewer["generator"] == 2 and more["scorer"] in {1, 4})
+    yield Held(
+        "of two `--scale` in one call the last is heeded, up and down (not every compose heeds the first)",
+        f"{more}, then {fewer}",
+        more["generator"] == fewer["generator"] == 2 and more["scorer"] in {1, 4},
+    )
     stack.types("docker compose down")
     stack.types("docker compose up -d")
     before = wait_for("a version", START_S, lambda: asks.version(stack))
@@ -68,7 +78,9 @@ def published(stack: Stack) -> Iterator[Held]:
     try:
         stack.types(line)
     except RuntimeError as error:
-        yield Held("Redis' port is not published without a password", "refused", "REDIS_PASSWORD" in str(error))
+        yield Held(
+            "Redis' port is not published without a password", "refused", "REDIS_PASSWORD" in str(error)
+        )
     else:
         yield Held("Redis' port is not published without a password", "published", is_held=False)
     stack.variables["REDIS_PASSWORD"] = PASSWORD

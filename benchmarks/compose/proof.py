@@ -25,25 +25,35 @@ PROJECT = "millrace-proof"
 BASE = "python:3.11-slim-bookworm"
 SERVICES = ("redis", "learner", "generator", "scorer", "scorer-code", "sandbox")
 MB = 1e6
-RUN_S = 1500.0              # of one demo, on a machine that does other things too
+RUN_S = 1500.0  # of one demo, on a machine that does other things too
 START_S = 300.0
 LIMITS_MB = {"millrace-scorer": 400, "millrace-learner": 2500}
 FIRST_JOB_S = 10.0
 SCALING = 1.9
-LONG = "learner.steps=100"  # lasts through all that on a quick machine too: later steps drop thousands of groups
+LONG = (
+    "learner.steps=100"  # lasts through all that on a quick machine too: later steps drop thousands of groups
+)
 RUN = "proof"
-SLEEPY = {"RUN": "sleepy", "RECIPE": "own/sleepy.yaml", "OWN": "./benchmarks/compose/own",
-          "LEARNER_ARGS": "generators.engine.type=fake generators.engine.answers=[one,other]"}
+SLEEPY = {
+    "RUN": "sleepy",
+    "RECIPE": "own/sleepy.yaml",
+    "OWN": "./benchmarks/compose/own",
+    "LEARNER_ARGS": "generators.engine.type=fake generators.engine.answers=[one,other]",
+}
 PLACES = "/ /etc /usr /srv/millrace /root /var"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run all parts; show the table, and write it down if asked."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.compose.proof", description="The demo in containers.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.compose.proof", description="The demo in containers."
+    )
     parser.add_argument("--compose", default="docker compose", help="the command (docker compose)")
     parser.add_argument("--engine", default="docker", help="the program that knows containers (docker)")
     parser.add_argument("--parts", default=",".join(PARTS), help=f"of {','.join(PARTS)}; default: all")
-    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
+    parser.add_argument(
+        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
+    )
     args = parser.parse_args(argv)
     commit = results.commit()
     heading = results.heading("The demo in containers")
@@ -67,9 +77,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def as_table(found: Sequence[Held]) -> list[str]:
     """Lines of Markdown."""
     missed = sum(not held.is_held for held in found)
-    return ["| what | measured | held |", "|---|---|---|",
-            *(f"| {held.bar} | {held.measured} | {'yes' if held.is_held else 'NO'} |" for held in found),
-            "", f"**{'Proven' if found and not missed else 'NOT proven'}**: {missed} of {len(found)} were missed."]
+    return [
+        "| what | measured | held |",
+        "|---|---|---|",
+        *(f"| {held.bar} | {held.measured} | {'yes' if held.is_held else 'NO'} |" for held in found),
+        "",
+        f"**{'Proven' if found and not missed else 'NOT proven'}**: {missed} of {len(found)} were missed.",
+    ]
 
 
 def images(stack: Stack) -> Iterator[Held]:
@@ -106,8 +120,11 @@ def operated(stack: Stack) -> Iterator[Held]:
         before = asks.version(stack)
         took_s = stack.kill_main_process(stack.containers(service)[0])
         wait_for(f"a step after the kill of {service}", START_S, partial(asks.has_moved, stack, before))
-        yield Held(f"{service}: its main process killed with -9 from the host, started again, and the run goes on",
-                   f"back after {took_s:.1f} s", is_held=True)
+        yield Held(
+            f"{service}: its main process killed with -9 from the host, started again, and the run goes on",
+            f"back after {took_s:.1f} s",
+            is_held=True,
+        )
     for service in SERVICES:
         said = wait_for(f"a good word of {service}", START_S, partial(asks.health, stack, service))
         yield Held(f"{service}: its health check holds, after the kill", said, is_held=True)
@@ -128,8 +145,11 @@ def resumed(stack: Stack) -> Iterator[Held]:
     audit = asks.audit(stack)
     log = stack.compose("logs", "learner")
     first = min(map(int, re.findall(r"step (\d+)/40", log)), default=0)
-    yield Held("`down` and `up` in mid-run: it goes on", f"down at version {at}, first step after it {first}, "
-               f"lost {audit['lost']}, twice {audit['twice']}", first > at - 2 and not audit["lost"] + audit["twice"])
+    yield Held(
+        "`down` and `up` in mid-run: it goes on",
+        f"down at version {at}, first step after it {first}, lost {audit['lost']}, twice {audit['twice']}",
+        first > at - 2 and not audit["lost"] + audit["twice"],
+    )
     code = wait_for("its end", 60.0, partial(asks.ended_state, stack, learner))["ExitCode"]
     yield Held("... and ends with 0", str(code), code == 0)
 
@@ -146,9 +166,12 @@ def scaling(stack: Stack) -> Iterator[Held]:
     wait_for("four scorers", START_S, lambda: len(asks.working_scorers(stack)) == 4)
     four = asks.rate(stack)
     is_same = before.items() <= asks.starts(stack, SERVICES).items()
-    yield Held(f"4 scorer containers, a second a group: at least {SCALING} times the throughput of 2, "
-               "and nobody was started again",
-               f"{two:.2f} and {four:.2f} groups/s: {four / two:.2f}", four / two >= SCALING and is_same)
+    yield Held(
+        f"4 scorer containers, a second a group: at least {SCALING} times the throughput of 2, "
+        "and nobody was started again",
+        f"{two:.2f} and {four:.2f} groups/s: {four / two:.2f}",
+        four / two >= SCALING and is_same,
+    )
 
 
 def extras(stack: Stack) -> Iterator[Held]:
@@ -156,11 +179,25 @@ def extras(stack: Stack) -> Iterator[Held]:
     stack.down()
     port = asks.free_port()
     stack.variables |= {"RUN": "api", "API_PORT": str(port)}
-    stack.compose("--profile", "api", "--profile", "ops", "up", "-d", "--no-build", "redis", "sandbox", "api",
-                  "scorer-api", "metrics")
+    stack.compose(
+        "--profile",
+        "api",
+        "--profile",
+        "ops",
+        "up",
+        "-d",
+        "--no-build",
+        "redis",
+        "sandbox",
+        "api",
+        "scorer-api",
+        "metrics",
+    )
     for what, body, score in asks.REQUESTS:
         said = wait_for(f"a score of {what}", START_S, partial(asks.reward, port, body))
-        yield Held(f"`--profile api` scores {what}", f"{said['score']}: {said['reason']}", said["score"] == score)
+        yield Held(
+            f"`--profile api` scores {what}", f"{said['score']}: {said['reason']}", said["score"] == score
+        )
     said = wait_for("metrics", START_S, partial(asks.metrics, stack))
     yield Held("`--profile ops` serves what Prometheus reads", said, is_held=True)
 
@@ -168,18 +205,36 @@ def extras(stack: Stack) -> Iterator[Held]:
 def walls(stack: Stack) -> Iterator[Held]:
     """What a container can't do."""
     (sandbox,) = stack.containers("sandbox")
-    hosts = ["redis", "learner", "1.1.1.1", *(address for service in ("redis", "learner")
-                                              for address in stack.addresses(stack.containers(service)[0]))]
+    hosts = [
+        "redis",
+        "learner",
+        "1.1.1.1",
+        *(
+            address
+            for service in ("redis", "learner")
+            for address in stack.addresses(stack.containers(service)[0])
+        ),
+    ]
     asked = stack.execute(sandbox, "python", "-c", asks.REACH, *hosts)
-    yield Held("the sandbox's container reaches no Redis, no learner, nothing outside, by name or by number",
-               asked.stderr.strip()[-100:] or f"none of {len(hosts)}", asked.returncode == 0)
+    yield Held(
+        "the sandbox's container reaches no Redis, no learner, nothing outside, by name or by number",
+        asked.stderr.strip()[-100:] or f"none of {len(hosts)}",
+        asked.returncode == 0,
+    )
     for service in SERVICES:
         container = stack.containers(service)[0]
         user = stack.execute(container, "id", "-u").stdout.strip()
-        tried = stack.execute(container, "sh", "-c", f"for place in {PLACES}; do "
-                              "touch $place/probe 2>/dev/null && echo $place; done; true").stdout.split()
-        yield Held(f"{service}: not root, writes nowhere outside its volumes",
-                   f"uid {user}, wrote {' '.join(tried) or 'nothing'}", user not in {"", "0"} and not tried)
+        tried = stack.execute(
+            container,
+            "sh",
+            "-c",
+            f"for place in {PLACES}; do touch $place/probe 2>/dev/null && echo $place; done; true",
+        ).stdout.split()
+        yield Held(
+            f"{service}: not root, writes nowhere outside its volumes",
+            f"uid {user}, wrote {' '.join(tried) or 'nothing'}",
+            user not in {"", "0"} and not tried,
+        )
 
 
 def _scaled(stack: Stack) -> Iterator[Held]:
@@ -189,8 +244,11 @@ def _scaled(stack: Stack) -> Iterator[Held]:
     (new,) = set(stack.containers("scorer")) - old
     first_job_at = wait_for("the new scorer's first job", START_S, lambda: asks.first_job_at(stack, new))
     took_s = first_job_at - moment(stack.state(new)["StartedAt"])
-    yield Held(f"a scorer's first job within {FIRST_JOB_S:.0f} s of its container's start", f"{took_s:.1f} s",
-               took_s <= FIRST_JOB_S)
+    yield Held(
+        f"a scorer's first job within {FIRST_JOB_S:.0f} s of its container's start",
+        f"{took_s:.1f} s",
+        took_s <= FIRST_JOB_S,
+    )
     stack.compose("up", "-d", "--no-build", "--scale", "generator=2", "--scale", "scorer=3")
     stack.compose("up", "-d", "--no-build", "--scale", "scorer=3", "--scale", "generator=2")
     seen = wait_for("newcomers at work in `millrace top`", START_S, lambda: asks.newcomers(stack))
@@ -206,17 +264,30 @@ def _ended(stack: Stack, began: float) -> Iterator[Held]:
     wait_for("the run's end", RUN_S, lambda: asks.status(stack) in {"finished", "failed", "stopped"})
     (learner,) = stack.containers("learner", all_of_them=True)
     state = wait_for("the learner's end", 120.0, lambda: asks.ended_state(stack, learner))
-    yield Held("the learner's exit code is 0", f"{state['ExitCode']} after {time.monotonic() - began:.0f} s",
-               state["ExitCode"] == 0)
-    others = [container for service in ("generator", "scorer", "scorer-code")
-              for container in stack.containers(service, all_of_them=True)]
-    codes = [wait_for("a role's end", 120.0, partial(asks.ended_state, stack, one))["ExitCode"] for one in others]
+    yield Held(
+        "the learner's exit code is 0",
+        f"{state['ExitCode']} after {time.monotonic() - began:.0f} s",
+        state["ExitCode"] == 0,
+    )
+    others = [
+        container
+        for service in ("generator", "scorer", "scorer-code")
+        for container in stack.containers(service, all_of_them=True)
+    ]
+    codes = [
+        wait_for("a role's end", 120.0, partial(asks.ended_state, stack, one))["ExitCode"] for one in others
+    ]
     yield Held("generators and scorers end with 0 by themselves", str(codes), not any(codes))
     audit = asks.audit(stack)
-    yield Held("the audit is clean", f"issued {audit['issued']}, trained {audit['trained']}, lost {audit['lost']}, "
-               f"twice {audit['twice']}", not audit["lost"] and not audit["twice"])
+    yield Held(
+        "the audit is clean",
+        f"issued {audit['issued']}, trained {audit['trained']}, lost {audit['lost']}, twice {audit['twice']}",
+        not audit["lost"] and not audit["twice"],
+    )
     rate = asks.pass_rate(stack)
-    yield Held(f"held-out pass rate with the final weights at least {asks.BAR}", f"{rate:.3f}", rate >= asks.BAR)
+    yield Held(
+        f"held-out pass rate with the final weights at least {asks.BAR}", f"{rate:.3f}", rate >= asks.BAR
+    )
 
 
 def told(name: str, part: Callable[[Stack], Iterator[Held]], stack: Stack) -> Iterator[Held]:
@@ -229,8 +300,14 @@ def told(name: str, part: Callable[[Stack], Iterator[Held]], stack: Stack) -> It
 
 
 PARTS: dict[str, Callable[[Stack], Iterator[Held]]] = {
-    "images": images, "demo": demo, "operated": operated, "resumed": resumed, "scaling": scaling,
-    "extras": extras, "pages": pages}
+    "images": images,
+    "demo": demo,
+    "operated": operated,
+    "resumed": resumed,
+    "scaling": scaling,
+    "extras": extras,
+    "pages": pages,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

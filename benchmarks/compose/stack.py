@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.pages.terminal import NotSaid, watch
 
 ASK_S = 120.0
-POLL_S = 2.0            # asking an engine costs it a good part of a second of processor time
+POLL_S = 2.0  # asking an engine costs it a good part of a second of processor time
 
 
 class NotInTime(Exception):
@@ -49,8 +49,9 @@ class Stack:
         variables: of .env, for every call.
     """
 
-    def __init__(self, root: Path, compose: Sequence[str], engine: str, project: str,
-                 variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, root: Path, compose: Sequence[str], engine: str, project: str, variables: Mapping[str, str]
+    ) -> None:
         self._root = root
         self._compose = list(compose)
         self._engine = engine
@@ -59,10 +60,20 @@ class Stack:
 
     def compose(self, *words: str, timeout_s: float = 900.0) -> str:
         """`docker compose WORDS`. Raises RuntimeError with its last lines where it fails."""
-        done = subprocess.run([*self._compose, *words], cwd=self._root, env=self._environment(), check=False, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s)
+        done = subprocess.run(
+            [*self._compose, *words],
+            cwd=self._root,
+            env=self._environment(),
+            check=False,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+        )
         if done.returncode:
-            raise RuntimeError(f"compose {' '.join(words)} ended with {done.returncode}:\n{done.stdout[-2000:]}")
+            raise RuntimeError(
+                f"compose {' '.join(words)} ended with {done.returncode}:\n{done.stdout[-2000:]}"
+            )
         return done.stdout
 
     def types(self, line: str, *, timeout_s: float = 900.0) -> str:
@@ -80,20 +91,31 @@ class Stack:
 
     def volumes(self) -> list[str]:
         """Of this project."""
-        return self._ask("volume", "ls", "--quiet", "--filter",
-                         f"label=com.docker.compose.project={self._project}").split()
+        return self._ask(
+            "volume", "ls", "--quiet", "--filter", f"label=com.docker.compose.project={self._project}"
+        ).split()
 
     def down(self) -> None:
         """Nothing of it is left, its volumes neither. Not every compose thinks of what `--scale` or a profile added."""
-        left = self._ask("ps", "--all", "--quiet", "--filter", f"label=com.docker.compose.project={self._project}")
+        left = self._ask(
+            "ps", "--all", "--quiet", "--filter", f"label=com.docker.compose.project={self._project}"
+        )
         if left:
             self._ask("rm", "--force", *left.split())
         self.compose("down", "--volumes")
 
     def containers(self, service: str, *, all_of_them: bool = False) -> list[str]:
         """Ids of the running containers of a service; of those that have ended, too, if asked."""
-        words = ["ps", "--no-trunc", "--quiet", "--filter", f"label=com.docker.compose.project={self._project}",
-                 "--filter", f"label=com.docker.compose.service={service}", *(["--all"] if all_of_them else [])]
+        words = [
+            "ps",
+            "--no-trunc",
+            "--quiet",
+            "--filter",
+            f"label=com.docker.compose.project={self._project}",
+            "--filter",
+            f"label=com.docker.compose.service={service}",
+            *(["--all"] if all_of_them else []),
+        ]
         return self._ask(*words).split()
 
     def inspect(self, container: str) -> Any:
@@ -104,19 +126,35 @@ class Stack:
         """Its `State`: Running, Pid, ExitCode, StartedAt."""
         return self.inspect(container)["State"]
 
-    def execute(self, container: str, *words: str, timeout_s: float = ASK_S) -> subprocess.CompletedProcess[str]:
+    def execute(
+        self, container: str, *words: str, timeout_s: float = ASK_S
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command inside."""
-        return subprocess.run([self._engine, "exec", container, *words], check=False, capture_output=True, text=True,
-                              timeout=timeout_s)
+        return subprocess.run(
+            [self._engine, "exec", container, *words],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+        )
 
     def log(self, container: str) -> str:
         """All that it said, each line behind its time."""
-        return subprocess.run([self._engine, "logs", "--timestamps", container], check=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=ASK_S).stdout
+        return subprocess.run(
+            [self._engine, "logs", "--timestamps", container],
+            check=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=ASK_S,
+        ).stdout
 
     def addresses(self, container: str) -> list[str]:
         """Its numbers, one for each of its networks."""
-        return [network["IPAddress"] for network in self.inspect(container)["NetworkSettings"]["Networks"].values()]
+        return [
+            network["IPAddress"]
+            for network in self.inspect(container)["NetworkSettings"]["Networks"].values()
+        ]
 
     def size_bytes(self, image: str) -> int:
         """Of an image with all its layers."""
@@ -137,7 +175,9 @@ class Stack:
     def redis(self, *words: str) -> str:
         """One command of redis-cli, inside the container of Redis."""
         (container,) = self.containers("redis")
-        done = self.execute(container, "sh", "-c", 'REDISCLI_AUTH=$REDIS_PASSWORD exec redis-cli "$@"', "sh", *words)
+        done = self.execute(
+            container, "sh", "-c", 'REDISCLI_AUTH=$REDIS_PASSWORD exec redis-cli "$@"', "sh", *words
+        )
         return done.stdout.strip()
 
     def _environment(self) -> dict[str, str]:
@@ -148,8 +188,9 @@ class Stack:
         return now if now["Running"] and now["Pid"] != before["Pid"] else None
 
     def _ask(self, *words: str) -> str:
-        return subprocess.run([self._engine, *words], check=True, capture_output=True, text=True,
-                              timeout=ASK_S).stdout
+        return subprocess.run(
+            [self._engine, *words], check=True, capture_output=True, text=True, timeout=ASK_S
+        ).stdout
 
 
 def wait_for(what: str, at_most_s: float, condition: Callable[[], Any]) -> Any:

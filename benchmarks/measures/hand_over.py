@@ -31,8 +31,11 @@ ONE_ROUND_TRIP = "limit: XADD, XDEL, XACK in one write, unconditional"
 class Size:
     """How much is measured."""
 
-    groups: tuple[tuple[int, int], ...] = ((8, 24), (16, 1024))      # (completions, tokens of each): 1.5 kB and 131 kB
-    entries: int = 200                                               # hand-overs of one round
+    groups: tuple[tuple[int, int], ...] = (
+        (8, 24),
+        (16, 1024),
+    )  # (completions, tokens of each): 1.5 kB and 131 kB
+    entries: int = 200  # hand-overs of one round
     rounds: int = 5
 
 
@@ -46,7 +49,10 @@ def measure(size: Size) -> list[Comparison]:
         server = embedded.start(run)
         link = Link(server.url, outage_s=run.broker.outage_s)
         try:
-            return [_compare(link, Keys(run.name), completions, tokens, size) for completions, tokens in size.groups]
+            return [
+                _compare(link, Keys(run.name), completions, tokens, size)
+                for completions, tokens in size.groups
+            ]
         finally:
             link.close()
             server.stop()
@@ -54,29 +60,44 @@ def measure(size: Size) -> list[Comparison]:
 
 
 def _compare(link: Link, keys: Keys, completions: int, tokens: int, size: Size) -> Comparison:
-    rollouts = [made_up_rollout(str(ordinal), completions=completions, tokens=tokens)
-                for ordinal in range(size.entries)]
+    rollouts = [
+        made_up_rollout(str(ordinal), completions=completions, tokens=tokens)
+        for ordinal in range(size.entries)
+    ]
     prompts = [(rollout.prompt.group_id, encode_prompt(rollout.prompt)) for rollout in rollouts]
     results = [encode_rollout(rollout) for rollout in rollouts]
 
     def ours(_: int) -> Turn:
         consumer, entries = _leased(link, keys, prompts)
-        return timed(lambda: sum(consumer.hand_over(entry, ROLLOUTS, fields)
-                                 for entry, fields in zip(entries, results, strict=True)))
+        return timed(
+            lambda: sum(
+                consumer.hand_over(entry, ROLLOUTS, fields)
+                for entry, fields in zip(entries, results, strict=True)
+            )
+        )
 
     def other(_: int) -> Turn:
         entries = _leased(link, keys, prompts)[1]
         connection = link.client.connection_pool.get_connection()
         try:
-            return timed(lambda: sum(_move(connection, keys, entry, fields)
-                                     for entry, fields in zip(entries, results, strict=True)))
+            return timed(
+                lambda: sum(
+                    _move(connection, keys, entry, fields)
+                    for entry, fields in zip(entries, results, strict=True)
+                )
+            )
         finally:
             link.client.connection_pool.release(connection)
 
     mine, others = take_turns(ours, other, rounds=size.rounds)
     payload = results[0]["payload"]
-    return Comparison(what=f"hand over {completions} x {tokens:,} tokens ({len(payload) / 1000:.1f} kB)", unit="1/s",
-                      ours=[turn.rate for turn in mine], beside=ONE_ROUND_TRIP, other=[turn.rate for turn in others])
+    return Comparison(
+        what=f"hand over {completions} x {tokens:,} tokens ({len(payload) / 1000:.1f} kB)",
+        unit="1/s",
+        ours=[turn.rate for turn in mine],
+        beside=ONE_ROUND_TRIP,
+        other=[turn.rate for turn in others],
+    )
 
 
 def _leased(link: Link, keys: Keys, prompts: list[tuple[str, Fields]]) -> tuple[Consumer, list[Entry]]:
@@ -95,8 +116,14 @@ def _leased(link: Link, keys: Keys, prompts: list[tuple[str, Fields]]) -> tuple[
 def _move(connection: ConnectionInterface, keys: Keys, entry: Entry, fields: Fields) -> int:
     """The bare commands; returns how many entries were deleted."""
     flat = [part for pair in fields.items() for part in pair]
-    connection.send_packed_command(connection.pack_commands([
-        ("XADD", keys(ROLLOUTS), "*", *flat), ("XDEL", keys(PROMPTS), entry.entry_id),
-        ("XACK", keys(PROMPTS), GROUP, entry.entry_id)]))
+    connection.send_packed_command(
+        connection.pack_commands(
+            [
+                ("XADD", keys(ROLLOUTS), "*", *flat),
+                ("XDEL", keys(PROMPTS), entry.entry_id),
+                ("XACK", keys(PROMPTS), GROUP, entry.entry_id),
+            ]
+        )
+    )
     _, deleted, _ = (connection.read_response() for _ in range(3))
     return int(deleted)

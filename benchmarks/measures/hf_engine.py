@@ -32,7 +32,7 @@ PEERS = {"peer: generate, ids alone": False, "peer: generate with log-probabilit
 class Size:
     """How much is measured."""
 
-    groups: int = 16            # sampled side by side
+    groups: int = 16  # sampled side by side
     rounds: int = 5
 
 
@@ -42,7 +42,9 @@ FULL, SMOKE = Size(), Size(groups=2, rounds=1)
 def measure(size: Size) -> list[Comparison]:
     """One comparison for each way of asking `generate`."""
     with tempfile.TemporaryDirectory() as folder:
-        run = demo_run(Path(folder), data={"train": {"type": "procedural", "split": "train", "size": size.groups}})
+        run = demo_run(
+            Path(folder), data={"train": {"type": "procedural", "split": "train", "size": size.groups}}
+        )
         prompts = demo_prompts(run, size.groups)
         stops = sorted(load_chat(run.model).stop_token_ids)
         torch.set_num_threads(1)
@@ -50,20 +52,28 @@ def measure(size: Size) -> list[Comparison]:
         model: Any = AutoModelForCausalLM.from_pretrained(run.model.path, dtype=torch.float32)
         model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
         with demo_engine(run) as sample:
+
             def ours(number: int) -> Turn:
                 batch = [replace(prompt, seed=prompt.seed + number) for prompt in prompts]
                 return timed(lambda: _count(sample(batch)))
 
             rows = []
             for beside, with_logprobs in PEERS.items():
+
                 def other(number: int, with_logprobs: bool = with_logprobs) -> Turn:
                     torch.manual_seed(number)
                     return timed(lambda: _generate(model, prompts, stops, with_logprobs=with_logprobs))
 
                 mine, others = take_turns(ours, other, rounds=size.rounds)
-                rows.append(Comparison(what=f"sample {size.groups} groups of {prompts[0].n}", unit="tokens/s",
-                                       ours=[turn.rate for turn in mine], beside=beside,
-                                       other=[turn.rate for turn in others]))
+                rows.append(
+                    Comparison(
+                        what=f"sample {size.groups} groups of {prompts[0].n}",
+                        unit="tokens/s",
+                        ours=[turn.rate for turn in mine],
+                        beside=beside,
+                        other=[turn.rate for turn in others],
+                    )
+                )
     return rows
 
 
@@ -82,13 +92,22 @@ def _generate(model: Any, prompts: Sequence[Prompt], stops: list[int], *, with_l
         input_ids[index, start:] = torch.from_numpy(prompt.token_ids).long()
         keys[index, start:] = 1
     result = model.generate(
-        input_ids=input_ids.to(model.device), attention_mask=keys.to(model.device), do_sample=True,
-        temperature=prompts[0].temperature, top_k=0, top_p=1.0, num_return_sequences=prompts[0].n,
-        max_new_tokens=prompts[0].max_tokens, eos_token_id=stops, pad_token_id=stops[0], return_dict_in_generate=True,
-        output_logits=with_logprobs)
+        input_ids=input_ids.to(model.device),
+        attention_mask=keys.to(model.device),
+        do_sample=True,
+        temperature=prompts[0].temperature,
+        top_k=0,
+        top_p=1.0,
+        num_return_sequences=prompts[0].n,
+        max_new_tokens=prompts[0].max_tokens,
+        eos_token_id=stops,
+        pad_token_id=stops[0],
+        return_dict_in_generate=True,
+        output_logits=with_logprobs,
+    )
     sampled_BT = result.sequences[:, width:]
     if with_logprobs:
-        logits = torch.stack(result.logits, dim=1) / prompts[0].temperature       # [B, T, vocabulary]
+        logits = torch.stack(result.logits, dim=1) / prompts[0].temperature  # [B, T, vocabulary]
         logits.log_softmax(-1).gather(-1, sampled_BT[..., None])
     return int(_lengths(sampled_BT, stops).sum())
 

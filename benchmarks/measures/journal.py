@@ -43,7 +43,7 @@ from tools.audit.command import audit
 ARRAYS_ALONE = "limit: ids and log-probabilities alone"
 BARE = "limit: one write and fsync of the same bytes"
 BAR_S, BAR_MB, BAR_PERCENT = 60.0, 500.0, 2.0
-WAITING = ("seconds_wait", "seconds_evaluate")      # for others: no part of a step's own time
+WAITING = ("seconds_wait", "seconds_evaluate")  # for others: no part of a step's own time
 CHECKSUM = "0" * 64
 
 
@@ -52,16 +52,18 @@ class Size:
     """How much is measured."""
 
     completions: int = 8
-    tokens: int = 512           # of each completion
-    groups: int = 64            # of the step whose writing is measured
+    tokens: int = 512  # of each completion
+    groups: int = 64  # of the step whose writing is measured
     rounds: int = 200
-    long_steps: int = 200       # of the long journal
-    long_groups: int = 50       # of each of them
-    with_demo: bool = True      # a minute
+    long_steps: int = 200  # of the long journal
+    long_groups: int = 50  # of each of them
+    with_demo: bool = True  # a minute
 
 
-FULL, SMOKE = Size(), Size(completions=2, tokens=16, groups=2, rounds=2, long_steps=2, long_groups=2,
-                           with_demo=False)
+FULL, SMOKE = (
+    Size(),
+    Size(completions=2, tokens=16, groups=2, rounds=2, long_steps=2, long_groups=2, with_demo=False),
+)
 
 
 def measure(size: Size) -> list[Comparison]:
@@ -75,34 +77,69 @@ def measure(size: Size) -> list[Comparison]:
     seconds, peak_mb = _long_journal(size)
     long = f"{size.long_steps * size.long_groups:,} groups written, read and audited"
     rows = [
-        Comparison(what=f"payload of {what}", unit="bytes/token", ours=[payload_bytes / tokens], beside=ARRAYS_ALONE,
-                   other=[8.0], less_is_better=True),
-        Comparison(what=f"write a step of {what}", unit="ms", less_is_better=True, beside=BARE,
-                   ours=[turn.seconds * 1000 for turn in written], other=[turn.seconds * 1000 for turn in bare]),
-        Comparison(what="make these groups ready, as each arrives", unit="ms", less_is_better=True,
-                   ours=[turn.seconds * 1000 for turn in prepared], beside="to decode them from their entries",
-                   other=[turn.seconds * 1000 for turn in decoded]),
+        Comparison(
+            what=f"payload of {what}",
+            unit="bytes/token",
+            ours=[payload_bytes / tokens],
+            beside=ARRAYS_ALONE,
+            other=[8.0],
+            less_is_better=True,
+        ),
+        Comparison(
+            what=f"write a step of {what}",
+            unit="ms",
+            less_is_better=True,
+            beside=BARE,
+            ours=[turn.seconds * 1000 for turn in written],
+            other=[turn.seconds * 1000 for turn in bare],
+        ),
+        Comparison(
+            what="make these groups ready, as each arrives",
+            unit="ms",
+            less_is_better=True,
+            ours=[turn.seconds * 1000 for turn in prepared],
+            beside="to decode them from their entries",
+            other=[turn.seconds * 1000 for turn in decoded],
+        ),
         Comparison(what=long, unit="s", ours=[seconds], beside="bar", other=[BAR_S], less_is_better=True),
-        Comparison(what=f"{long}: peak memory", unit="MB", ours=[peak_mb], beside="bar", other=[BAR_MB],
-                   less_is_better=True)]
+        Comparison(
+            what=f"{long}: peak memory",
+            unit="MB",
+            ours=[peak_mb],
+            beside="bar",
+            other=[BAR_MB],
+            less_is_better=True,
+        ),
+    ]
     if size.with_demo:
         shares = shares_of(_demo_metrics())
-        rows.append(Comparison(what="write a step of the demo, of that step without its waiting",
-                               unit="%", ours=shares, beside="bar", other=[BAR_PERCENT] * len(shares),
-                               less_is_better=True))
+        rows.append(
+            Comparison(
+                what="write a step of the demo, of that step without its waiting",
+                unit="%",
+                ours=shares,
+                beside="bar",
+                other=[BAR_PERCENT] * len(shares),
+                less_is_better=True,
+            )
+        )
     return rows
 
 
 def _made_up(size: Size, groups: int) -> list[ScoredGroup]:
-    return [scored(made_up_rollout(str(ordinal), completions=size.completions, tokens=size.tokens))
-            for ordinal in range(groups)]
+    return [
+        scored(made_up_rollout(str(ordinal), completions=size.completions, tokens=size.tokens))
+        for ordinal in range(groups)
+    ]
 
 
 def _advantages(groups: Sequence[ScoredGroup]) -> list[list[float | None]]:
     return [[0.5 if reward else -0.5 for reward in group.rewards] for group in groups]
 
 
-def _write_steps(folder: Path, groups: Sequence[ScoredGroup], rounds: int) -> tuple[list[Turn], list[Turn], int]:
+def _write_steps(
+    folder: Path, groups: Sequence[ScoredGroup], rounds: int
+) -> tuple[list[Turn], list[Turn], int]:
     """The turns of the journal and of the bare file, and the bytes of a payload."""
     advantages = _advantages(groups)
     numbers = itertools.count()
@@ -144,13 +181,21 @@ def _arrivals(groups: Sequence[ScoredGroup], rounds: int) -> tuple[list[Turn], l
 
     def decode() -> int:
         return len([codec.decode_scored_payload(payload) for payload in payloads])
+
     return take_turns(lambda _: timed(prepare), lambda _: timed(decode), rounds=rounds)
 
 
 def _long_journal(size: Size) -> tuple[float, float]:
     """Seconds and peak memory in MB of a process that writes, reads and audits a long journal."""
-    words = [sys.executable, "-m", "benchmarks.measures.journal", str(size.completions), str(size.tokens), str(size.long_steps),
-             str(size.long_groups)]
+    words = [
+        sys.executable,
+        "-m",
+        "benchmarks.measures.journal",
+        str(size.completions),
+        str(size.tokens),
+        str(size.long_steps),
+        str(size.long_groups),
+    ]
     child = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     if child.returncode:
         raise RuntimeError(f"the long journal failed: {child.stderr[-2000:]}")
@@ -166,7 +211,9 @@ def _demo_metrics() -> list[dict[str, Any]]:
         demo = run_seed(0, "hf", Path(folder))
         addresses.forget(Path(folder) / "seed-0")
         if demo.exit_code or not demo.is_audit_clean:
-            raise RuntimeError(f"the demo failed: {(Path(folder) / 'seed-0.log').read_text(errors='replace')[-2000:]}")
+            raise RuntimeError(
+                f"the demo failed: {(Path(folder) / 'seed-0.log').read_text(errors='replace')[-2000:]}"
+            )
         return read_metrics(Path(folder) / "seed-0")
 
 
@@ -176,8 +223,10 @@ def shares_of(steps: Sequence[Mapping[str, Any]]) -> list[float]:
     Args:
         steps: objects of metrics.jsonl.
     """
-    return [100 * step["seconds_journal"] / (step["seconds"] - sum(step.get(part, 0.0) for part in WAITING))
-            for step in steps]
+    return [
+        100 * step["seconds_journal"] / (step["seconds"] - sum(step.get(part, 0.0) for part in WAITING))
+        for step in steps
+    ]
 
 
 def main(words: Sequence[str]) -> int:
@@ -186,10 +235,15 @@ def main(words: Sequence[str]) -> int:
     size = Size(completions=completions, tokens=tokens, long_steps=steps, long_groups=groups)
     step_groups = _made_up(size, groups)
     with _redis() as (link, keys, folder):
-        turns = [timed(lambda: _write_long(folder, step_groups, steps)), timed(lambda: _read_long(folder)),
-                 timed(lambda: _audit_long(link, keys, folder, steps * groups))]
+        turns = [
+            timed(lambda: _write_long(folder, step_groups, steps)),
+            timed(lambda: _read_long(folder)),
+            timed(lambda: _audit_long(link, keys, folder, steps * groups)),
+        ]
     if any(turn.amount != steps * groups for turn in turns):
-        raise RuntimeError(f"groups written, read, audited: {[turn.amount for turn in turns]} of {steps * groups}")
+        raise RuntimeError(
+            f"groups written, read, audited: {[turn.amount for turn in turns]} of {steps * groups}"
+        )
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     sys.stdout.write(json.dumps({"seconds": sum(turn.seconds for turn in turns), "peak_mb": peak_mb}) + "\n")
     return 0
@@ -214,8 +268,12 @@ def _write_long(folder: Path, groups: Sequence[ScoredGroup], steps: int) -> int:
     advantages = _advantages(groups)
     journal = Journal(folder, 1, run="benchmark")
     for step in range(steps):
-        journal.append(step, [_renamed(group, step * len(groups) + place) for place, group in enumerate(groups)],
-                       advantages, weights=CHECKSUM)
+        journal.append(
+            step,
+            [_renamed(group, step * len(groups) + place) for place, group in enumerate(groups)],
+            advantages,
+            weights=CHECKSUM,
+        )
     journal.close()
     return steps * len(groups)
 

@@ -33,14 +33,14 @@ from learner.training.deepspeed_config import adamw_arguments, learning_rate
 from learner.training.policy import Policy
 
 PEER = "peer: padded batch, transformers, torch's AdamW"
-TOLERANCE = 1e-3        # relative, between the norms of two gradients in float32
+TOLERANCE = 1e-3  # relative, between the norms of two gradients in float32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
     """How much is measured."""
 
-    groups: int = 16            # of one step
+    groups: int = 16  # of one step
     rounds: int = 5
 
 
@@ -50,8 +50,11 @@ FULL, SMOKE = Size(), Size(groups=2, rounds=1)
 def measure(size: Size) -> list[Comparison]:
     """One comparison of a whole step."""
     with tempfile.TemporaryDirectory() as folder:
-        run = demo_run(Path(folder), data={"train": {"type": "procedural", "split": "train", "size": size.groups}},
-                       learner={"device": "cpu"})
+        run = demo_run(
+            Path(folder),
+            data={"train": {"type": "procedural", "split": "train", "size": size.groups}},
+            learner={"device": "cpu"},
+        )
         groups = _groups(run, size.groups)
         torch.set_num_threads(1)
         peer, policy = PlainLearner(run), Policy(run, rank=0, world_size=1)
@@ -59,8 +62,11 @@ def measure(size: Size) -> list[Comparison]:
 
         def ours(number: int) -> Turn:
             def step() -> float:
-                norms["ours"].append(policy.step(_pack(run, groups, number, run.learner.tokens_per_row))["grad_norm"])
+                norms["ours"].append(
+                    policy.step(_pack(run, groups, number, run.learner.tokens_per_row))["grad_norm"]
+                )
                 return 1.0
+
             return timed(step)
 
         def other(number: int) -> Turn:
@@ -68,17 +74,27 @@ def measure(size: Size) -> list[Comparison]:
                 # Rows with room for one token: every sequence has one to itself.
                 norms["other"].append(peer.step(_pack(run, groups, number, 1)))
                 return 1.0
+
             return timed(step)
 
         mine, others = take_turns(ours, other, rounds=size.rounds)
         policy.close()
     if not math.isclose(norms["ours"][0], norms["other"][0], rel_tol=TOLERANCE):
-        raise RuntimeError(f"the first gradients have the norms {norms['ours'][0]} and {norms['other'][0]}: the two do "
-                           "not do the same work")
+        raise RuntimeError(
+            f"the first gradients have the norms {norms['ours'][0]} and {norms['other'][0]}: the two do "
+            "not do the same work"
+        )
     tokens = _pack(run, groups, 0, 1).num_tokens
-    return [Comparison(what=f"step on {size.groups} x {run.sampling.group_size} completions, {tokens:,} trained tokens",
-                       unit="s", less_is_better=True, ours=[turn.seconds for turn in mine], beside=PEER,
-                       other=[turn.seconds for turn in others])]
+    return [
+        Comparison(
+            what=f"step on {size.groups} x {run.sampling.group_size} completions, {tokens:,} trained tokens",
+            unit="s",
+            less_is_better=True,
+            ours=[turn.seconds for turn in mine],
+            beside=PEER,
+            other=[turn.seconds for turn in others],
+        )
+    ]
 
 
 class PlainLearner:
@@ -89,21 +105,35 @@ class PlainLearner:
         disable_progress_bar()
         self._model: Any = AutoModelForCausalLM.from_pretrained(run.model.path, dtype=torch.float32)
         self._model.train()
-        self._optimizer = torch.optim.AdamW(self._model.parameters(), **adamw_arguments(run.learner.optimizer))
+        self._optimizer = torch.optim.AdamW(
+            self._model.parameters(), **adamw_arguments(run.learner.optimizer)
+        )
 
     def step(self, batch: Batch) -> float:
         """One step on a batch whose rows hold a sequence each; returns the gradient's norm before clipping."""
+
         def padded(name: str) -> Tensor:
-            return pad_sequence([torch.tensor(getattr(batch, name)[row]) for row in batch.rows()], batch_first=True)
+            return pad_sequence(
+                [torch.tensor(getattr(batch, name)[row]) for row in batch.rows()], batch_first=True
+            )
 
         ids_BT = padded("token_ids").long()
         keys_BT = pad_sequence([torch.ones(row.stop - row.start) for row in batch.rows()], batch_first=True)
         logits = self._model(input_ids=ids_BT, attention_mask=keys_BT, use_cache=False).logits[:, :-1].float()
-        logprobs_BT = (logits / self._run.sampling.temperature).log_softmax(-1).gather(-1, ids_BT[:, 1:, None])[..., 0]
+        logprobs_BT = (
+            (logits / self._run.sampling.temperature).log_softmax(-1).gather(-1, ids_BT[:, 1:, None])[..., 0]
+        )
         objective = self._run.learner.objective
-        loss, _ = grpo_loss(logprobs_BT, padded("sampled_logprobs")[:, 1:], padded("advantages")[:, 1:],
-                            padded("mask")[:, 1:], clip_low=objective.clip_low, clip_high=objective.clip_high,
-                            dual_clip=objective.dual_clip, num_tokens=batch.num_tokens)
+        loss, _ = grpo_loss(
+            logprobs_BT,
+            padded("sampled_logprobs")[:, 1:],
+            padded("advantages")[:, 1:],
+            padded("mask")[:, 1:],
+            clip_low=objective.clip_low,
+            clip_high=objective.clip_high,
+            dual_clip=objective.dual_clip,
+            num_tokens=batch.num_tokens,
+        )
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._run.learner.optimizer.grad_clip)
         for group in self._optimizer.param_groups:
@@ -118,11 +148,18 @@ def _groups(run: Run, count: int) -> list[ScoredGroup]:
     prompts = demo_prompts(run, count)
     with demo_engine(run) as sample:
         completions = sample(prompts)
-    return [scored(Rollout(prompt=prompt, completions=group, generator="generator-0", seconds=1.0))
-            for prompt, group in zip(prompts, completions, strict=True)]
+    return [
+        scored(Rollout(prompt=prompt, completions=group, generator="generator-0", seconds=1.0))
+        for prompt, group in zip(prompts, completions, strict=True)
+    ]
 
 
 def _pack(run: Run, groups: Sequence[ScoredGroup], version: int, tokens_per_row: int) -> Batch:
     advantages = [group_advantages(group.rewards, run.learner.advantage.scale) for group in groups]
-    return pack(groups, advantages, tokens_per_row=tokens_per_row, truncated=run.learner.filters.truncated,
-                policy_version=version)
+    return pack(
+        groups,
+        advantages,
+        tokens_per_row=tokens_per_row,
+        truncated=run.learner.filters.truncated,
+        policy_version=version,
+    )

@@ -38,7 +38,7 @@ DATA = ROOT.parent / "shared" / "data"
 TWICE_BARE = "limit: twice math_verify alone in one process"
 GROUP = 8
 MEMORY_MB = 400.0
-DISAGREEMENTS = 0.02            # of the pairs: ours takes the last box alone, math_verify whatever it finds
+DISAGREEMENTS = 0.02  # of the pairs: ours takes the last box alone, math_verify whatever it finds
 BARE_S = 600.0
 
 
@@ -46,11 +46,11 @@ BARE_S = 600.0
 class Size:
     """How much is measured."""
 
-    math500: int = 496          # pairs
+    math500: int = 496  # pairs
     gsm8k: int = 4000
     rounds: int = 3
     workers: tuple[int, ...] = (1, 2, 4, 8)
-    naps: int = 8               # groups for each worker
+    naps: int = 8  # groups for each worker
 
 
 FULL, SMOKE = Size(), Size(math500=16, gsm8k=0, rounds=1, workers=(1,), naps=1)
@@ -59,7 +59,10 @@ FULL, SMOKE = Size(), Size(math500=16, gsm8k=0, rounds=1, workers=(1,), naps=1)
 def measure(size: Size) -> list[Comparison]:
     """The rows of the table."""
     rows = []
-    for name, file, count in (("MATH-500", "math500.jsonl", size.math500), ("GSM8K", "gsm8k_train.jsonl", size.gsm8k)):
+    for name, file, count in (
+        ("MATH-500", "math500.jsonl", size.math500),
+        ("GSM8K", "gsm8k_train.jsonl", size.gsm8k),
+    ):
         if count and (DATA / file).is_file():
             rows += _math(name, _groups(DATA / file, count), size.rounds)
         elif count:
@@ -69,18 +72,30 @@ def measure(size: Size) -> list[Comparison]:
 
 def bare(request: dict[str, Any]) -> dict[str, Any]:
     """math_verify alone: the verdicts on `groups` of (reference, texts), and the seconds that they took."""
-    peer = import_module("math_verify")         # as its users call it, not as scorers.math.equality does
+    peer = import_module("math_verify")  # as its users call it, not as scorers.math.equality does
     started = time.perf_counter()
-    verdicts = [[bool(peer.verify(gold=peer.parse(f"\\boxed{{{reference}}}", parsing_timeout=None),
-                                  target=peer.parse(text, parsing_timeout=None), timeout_seconds=None))
-                 for text in texts] for reference, texts in request["groups"]]
+    verdicts = [
+        [
+            bool(
+                peer.verify(
+                    gold=peer.parse(f"\\boxed{{{reference}}}", parsing_timeout=None),
+                    target=peer.parse(text, parsing_timeout=None),
+                    timeout_seconds=None,
+                )
+            )
+            for text in texts
+        ]
+        for reference, texts in request["groups"]
+    ]
     return {"seconds": time.perf_counter() - started, "verdicts": verdicts}
 
 
 def _math(name: str, groups: list[tuple[str, list[str]]], rounds: int) -> list[Comparison]:
     """Throughput and memory of two workers on these groups."""
     pairs = sum(len(texts) for _, texts in groups)
-    rollouts = [spoken_rollout(str(number), texts, reference) for number, (reference, texts) in enumerate(groups)]
+    rollouts = [
+        spoken_rollout(str(number), texts, reference) for number, (reference, texts) in enumerate(groups)
+    ]
     peaks: list[float] = []
     verdicts: dict[str, list[list[bool]]] = {}
 
@@ -94,23 +109,39 @@ def _math(name: str, groups: list[tuple[str, list[str]]], rounds: int) -> list[C
 
     def other(_: int) -> Turn:
         with closing(Child(bare)) as child:
-            child.ask({"groups": [["1", ["\\boxed{1}"]]]}, BARE_S)         # warm, as a worker is after its self-test
+            child.ask({"groups": [["1", ["\\boxed{1}"]]]}, BARE_S)  # warm, as a worker is after its self-test
             reply = child.ask({"groups": groups}, BARE_S)
         verdicts["bare"] = reply["verdicts"]
         return Turn(2 * pairs, reply["seconds"])
 
     mine, others = take_turns(ours, other, rounds=rounds)
     _agree(name, verdicts, pairs)
-    return [Comparison(what=f"{name}, {pairs:,} pairs in groups of {GROUP}, 2 workers", unit="pairs/s",
-                       ours=[turn.rate for turn in mine], beside=TWICE_BARE, other=[turn.rate for turn in others]),
-            Comparison(what=f"{name}, memory of a worker and its child", unit="MB", ours=peaks[1:],
-                       beside="limit: what it may take", other=[MEMORY_MB] * rounds, less_is_better=True)]
+    return [
+        Comparison(
+            what=f"{name}, {pairs:,} pairs in groups of {GROUP}, 2 workers",
+            unit="pairs/s",
+            ours=[turn.rate for turn in mine],
+            beside=TWICE_BARE,
+            other=[turn.rate for turn in others],
+        ),
+        Comparison(
+            what=f"{name}, memory of a worker and its child",
+            unit="MB",
+            ours=peaks[1:],
+            beside="limit: what it may take",
+            other=[MEMORY_MB] * rounds,
+            less_is_better=True,
+        ),
+    ]
 
 
 def _agree(name: str, verdicts: dict[str, list[list[bool]]], pairs: int) -> None:
     """A fast wrong verdict is no result."""
-    differing = sum(ours != bare for mine, others in zip(verdicts["ours"], verdicts["bare"], strict=True)
-                    for ours, bare in zip(mine, others, strict=True))
+    differing = sum(
+        ours != bare
+        for mine, others in zip(verdicts["ours"], verdicts["bare"], strict=True)
+        for ours, bare in zip(mine, others, strict=True)
+    )
     right = sum(verdict for group in verdicts["ours"] for verdict in group)
     if differing > DISAGREEMENTS * pairs or right < len(verdicts["ours"]) * (1 - DISAGREEMENTS):
         raise RuntimeError(f"{name}: {differing} of {pairs} verdicts differ, and {right} are right")
@@ -119,7 +150,9 @@ def _agree(name: str, verdicts: dict[str, list[list[bool]]], pairs: int) -> None
 def _groups(file: Path, pairs: int) -> list[tuple[str, list[str]]]:
     """Reference and texts of each group; every text once."""
     texts = list(_solutions(file, pairs))
-    return [(last_box(texts[first]) or "", texts[first:first + GROUP]) for first in range(0, len(texts), GROUP)]
+    return [
+        (last_box(texts[first]) or "", texts[first : first + GROUP]) for first in range(0, len(texts), GROUP)
+    ]
 
 
 def _solutions(file: Path, count: int) -> Iterator[str]:
@@ -136,6 +169,10 @@ def _sleep(workers: int, naps: int) -> Comparison:
     rollouts: list[Rollout] = [spoken_rollout(str(number), ["zzz"], "1") for number in range(workers * naps)]
     with live_pool(workers, tasks={"math": task}) as pool:
         seconds, scored = pool.score(rollouts)
-    return Comparison(what=f"{len(scored)} groups that sleep a second, {workers} workers", unit="groups/s",
-                      ours=[len(scored) / seconds], beside="limit: a second each, and nothing else",
-                      other=[float(workers)])
+    return Comparison(
+        what=f"{len(scored)} groups that sleep a second, {workers} workers",
+        unit="groups/s",
+        ours=[len(scored) / seconds],
+        beside="limit: a second each, and nothing else",
+        other=[float(workers)],
+    )

@@ -40,9 +40,12 @@ def measure(size: Size) -> list[Comparison]:
         with sandbox.prepare(Program(language=Language.PYTHON, source=WHICH)) as asked:
             python = asked.run().stdout.decode().strip()
         with sandbox.prepare(Program(language=Language.PYTHON, source=b"pass")) as prepared:
+
             def run() -> float:
                 outcome = prepared.run()
-                return float(_known(outcome.ending is Ending.EXITED and outcome.exit_code == 0, outcome.detail))
+                return float(
+                    _known(outcome.ending is Ending.EXITED and outcome.exit_code == 0, outcome.detail)
+                )
 
             plain = _compare(f"`pass` in {sandbox.name}", run, (python, "pass"), size)
 
@@ -59,16 +62,23 @@ def _compare(what: str, ours: Callable[[], float], bare_run: tuple[str, str], si
     python, text = bare_run
 
     def bare() -> float:
-        ended = subprocess.run([python, "-s", "-B", "-c", text], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                               check=False)
+        ended = subprocess.run(
+            [python, "-s", "-B", "-c", text], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False
+        )
         return float(_known(ended.returncode == 0, "the bare interpreter failed"))
 
     def turn(work: Callable[[], float]) -> Callable[[int], Turn]:
         return lambda _: timed(work)
 
     mine, others = take_turns(turn(ours), turn(bare), rounds=size.runs)
-    return Comparison(what=what, unit="ms", less_is_better=True, ours=[turn.seconds * 1000 for turn in mine],
-                      beside=LIMIT, other=[turn.seconds * 1000 for turn in others])
+    return Comparison(
+        what=what,
+        unit="ms",
+        less_is_better=True,
+        ours=[turn.seconds * 1000 for turn in mine],
+        beside=LIMIT,
+        other=[turn.seconds * 1000 for turn in others],
+    )
 
 
 def _known(is_right: bool, reason: str) -> bool:

@@ -26,8 +26,8 @@ LIMIT = "limit: the child's function called in this process"
 class Size:
     """How much is measured."""
 
-    groups: int = 16            # of one round
-    completions: int = 8        # of a group, no two alike
+    groups: int = 16  # of one round
+    completions: int = 8  # of a group, no two alike
     rounds: int = 5
 
 
@@ -45,21 +45,40 @@ class Problem:
 def measure(size: Size) -> list[Comparison]:
     """Scoring of numbers, fractions, roots and polynomials in equal parts."""
     with closing(GroupScorer(ScorersConfig())) as scorer:
+
         def ours(number: int) -> Turn:
             # Texts differ in their first words: equal ones are scored once.
-            rollouts = [spoken_rollout(str(index), [f"Try {k}. \\boxed{{{answer}}}" for k, answer in
-                                                    enumerate(problem.answers)], problem.reference)
-                        for index, problem in enumerate(_problems(size, number))]
-            return timed(lambda: sum(_verified(scorer.score(rollout, "benchmark").rewards) for rollout in rollouts))
+            rollouts = [
+                spoken_rollout(
+                    str(index),
+                    [f"Try {k}. \\boxed{{{answer}}}" for k, answer in enumerate(problem.answers)],
+                    problem.reference,
+                )
+                for index, problem in enumerate(_problems(size, number))
+            ]
+            return timed(
+                lambda: sum(_verified(scorer.score(rollout, "benchmark").rewards) for rollout in rollouts)
+            )
 
         def other(number: int) -> Turn:
             problems = _problems(size, number)
-            return timed(lambda: sum(_verified([_judged(problem.reference, answer) for answer in problem.answers])
-                                     for problem in problems))
+            return timed(
+                lambda: sum(
+                    _verified([_judged(problem.reference, answer) for answer in problem.answers])
+                    for problem in problems
+                )
+            )
 
         mine, others = take_turns(ours, other, rounds=size.rounds)
-    return [Comparison(what=f"score {size.groups} x {size.completions} answers", unit="completions/s",
-                       ours=[turn.rate for turn in mine], beside=LIMIT, other=[turn.rate for turn in others])]
+    return [
+        Comparison(
+            what=f"score {size.groups} x {size.completions} answers",
+            unit="completions/s",
+            ours=[turn.rate for turn in mine],
+            beside=LIMIT,
+            other=[turn.rate for turn in others],
+        )
+    ]
 
 
 def _judged(reference: str, answer: str) -> float:
@@ -76,11 +95,13 @@ def _verified(rewards: list[float] | tuple[float | None, ...]) -> int:
 
 def _problems(size: Size, number: int) -> list[Problem]:
     """The problems of one round: the same whoever asks, others in every round."""
-    kinds = _kinds(random.Random(number))       # noqa: S311 - no secret
+    kinds = _kinds(random.Random(number))  # noqa: S311 - no secret
     problems = []
     for _ in range(size.groups):
         reference, right, wrong = next(kinds)
-        problems.append(Problem(reference, tuple(right if k % 2 == 0 else wrong for k in range(size.completions))))
+        problems.append(
+            Problem(reference, tuple(right if k % 2 == 0 else wrong for k in range(size.completions)))
+        )
     return problems
 
 

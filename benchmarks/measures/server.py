@@ -46,7 +46,7 @@ class Size:
 
     seconds: float = 60.0
     workers: int = 8
-    hanging: float = 0.02       # share of the answers
+    hanging: float = 0.02  # share of the answers
 
 
 FULL, SMOKE = Size(), Size(seconds=1.0, workers=1, hanging=0.0)
@@ -71,16 +71,23 @@ def rows(size: Size, idle: Load, honest: Load, mixed: Load, inline: Load) -> lis
     asked = f"{CLIENTS} clients, {size.hanging:.0%} hanging answers, {size.workers} workers"
     return [
         Comparison(what=asked, unit="right/s", ours=[mixed.goodput], beside=HALF, other=[honest.goodput / 2]),
-        Comparison(what=asked, unit="right/s", ours=[mixed.goodput], beside=INLINE, other=[inline.goodput or 0.01]),
-        Comparison(what=f"/ping beside {CLIENTS} clients, 99th percentile", unit="ms", ours=[mixed.ping_p99_ms],
-                   beside=f"limit: {LATER_MS:g} ms above the idle server's", other=[idle.ping_p99_ms + LATER_MS],
-                   less_is_better=True),
+        Comparison(
+            what=asked, unit="right/s", ours=[mixed.goodput], beside=INLINE, other=[inline.goodput or 0.01]
+        ),
+        Comparison(
+            what=f"/ping beside {CLIENTS} clients, 99th percentile",
+            unit="ms",
+            ours=[mixed.ping_p99_ms],
+            beside=f"limit: {LATER_MS:g} ms above the idle server's",
+            other=[idle.ping_p99_ms + LATER_MS],
+            less_is_better=True,
+        ),
     ]
 
 
 def questions(hanging: float) -> Iterator[Question]:
     """Answers without end, every second honest one right; the same ones each time."""
-    chance = random.Random(0)       # noqa: S311 - no secret
+    chance = random.Random(0)  # noqa: S311 - no secret
     number = 0
     while True:
         number += 1
@@ -90,7 +97,9 @@ def questions(hanging: float) -> Iterator[Question]:
             continue
         top, bottom = chance.randrange(1, 10_000), chance.choice((2, 4, 5, 8))
         value = top + (number % 2)
-        answer = f"\\frac{{{value}}}{{{bottom}}}" if number % 4 < 2 else f"\\frac{{{2 * value}}}{{{2 * bottom}}}"
+        answer = (
+            f"\\frac{{{value}}}{{{bottom}}}" if number % 4 < 2 else f"\\frac{{{2 * value}}}{{{2 * bottom}}}"
+        )
         yield Question(f"Try {number}. \\boxed{{{answer}}}", str(top / bottom), float(value == top))
 
 
@@ -103,9 +112,13 @@ def reward_server(workers: int) -> Iterator[int]:
         env = {**os.environ, "REDIS_URL": redis_server.url}
         port = _free_port()
         with Path(folder, "log").open("wb") as log, redis.Redis.from_url(redis_server.url) as client:
-            started = [processes.spawn([sys.executable, "-m", "scorers", *words], env=env, stderr=log, cwd=ROOT)
-                       for words in (["serve", "--port", str(port)],
-                                     ["--run", "api", "--queues", "math", "--workers", str(workers)])]
+            started = [
+                processes.spawn([sys.executable, "-m", "scorers", *words], env=env, stderr=log, cwd=ROOT)
+                for words in (
+                    ["serve", "--port", str(port)],
+                    ["--run", "api", "--queues", "math", "--workers", str(workers)],
+                )
+            ]
             try:
                 _wait(lambda: _listens(port) and _ready(client) == workers, started)
                 yield port
@@ -120,19 +133,26 @@ def reward_server(workers: int) -> Iterator[int]:
 def inline_server() -> Iterator[int]:
     """The port of the server that judges in its own workers."""
     port = _free_port()
-    process = processes.spawn([sys.executable, "-m", "benchmarks.rigs.inline_server", str(port)], cwd=ROOT,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, death_signal=signal.SIGTERM)
+    process = processes.spawn(
+        [sys.executable, "-m", "benchmarks.rigs.inline_server", str(port)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        death_signal=signal.SIGTERM,
+    )
     try:
         _wait(lambda: _listens(port), [process])
-        time.sleep(5.0)         # all five
+        time.sleep(5.0)  # all five
         yield port
     finally:
         processes.stop(process, 5.0)
 
 
 def _ready(client: redis.Redis) -> int:
-    return sum(process.role == "scorer" and process.state.startswith("waiting for rollouts")
-               for process in snapshot(client, Keys("api").name).processes)
+    return sum(
+        process.role == "scorer" and process.state.startswith("waiting for rollouts")
+        for process in snapshot(client, Keys("api").name).processes
+    )
 
 
 def _listens(port: int) -> bool:

@@ -26,7 +26,7 @@ class Size:
     """How much is measured."""
 
     completions: int = 16
-    tokens: int = 8192          # of each completion
+    tokens: int = 8192  # of each completion
     rounds: int = 7
 
 
@@ -53,32 +53,57 @@ def measure(size: Size) -> list[Comparison]:
     def decode_lists(_: int) -> Turn:
         return timed(lambda: _from_lists(lists))
 
-    rows = [Comparison(what=f"payload of {what}", unit="bytes/token", ours=[len(raw[b"payload"]) / tokens],
-                       beside=LISTS, other=[len(lists) / tokens], less_is_better=True)]
+    rows = [
+        Comparison(
+            what=f"payload of {what}",
+            unit="bytes/token",
+            ours=[len(raw[b"payload"]) / tokens],
+            beside=LISTS,
+            other=[len(lists) / tokens],
+            less_is_better=True,
+        )
+    ]
     for name, ours, other in (("encode", encode, encode_lists), ("decode", decode, decode_lists)):
         mine, others = take_turns(ours, other, rounds=size.rounds)
-        rows.append(Comparison(what=f"{name} {what}", unit="ms", less_is_better=True, beside=LISTS,
-                               ours=[turn.seconds * 1000 for turn in mine],
-                               other=[turn.seconds * 1000 for turn in others]))
+        rows.append(
+            Comparison(
+                what=f"{name} {what}",
+                unit="ms",
+                less_is_better=True,
+                beside=LISTS,
+                ours=[turn.seconds * 1000 for turn in mine],
+                other=[turn.seconds * 1000 for turn in others],
+            )
+        )
     return rows
 
 
 def _as_read(group: ScoredGroup) -> Raw:
     """The fields as redis-py hands them out; the floor and policy are written by a script in a run."""
-    return {name.encode(): value if isinstance(value, bytes) else value.encode()
-            for name, value in encode_scored(group).items()}
+    return {
+        name.encode(): value if isinstance(value, bytes) else value.encode()
+        for name, value in encode_scored(group).items()
+    }
 
 
 def _lists(group: ScoredGroup) -> bytes:
     """The peer's payload: the numbers of each completion as lists, and the rewards."""
-    completions = [{"token_ids": completion.token_ids.tolist(), "logprobs": completion.logprobs.tolist(),
-                    "text": completion.text} for completion in group.rollout.completions]
+    completions = [
+        {
+            "token_ids": completion.token_ids.tolist(),
+            "logprobs": completion.logprobs.tolist(),
+            "text": completion.text,
+        }
+        for completion in group.rollout.completions
+    ]
     return bytes(msgpack.packb({"completions": completions, "rewards": list(group.rewards)}))
 
 
 def _from_lists(payload: bytes) -> int:
     """The arrays again; returns how many tokens they hold."""
     tree: dict[str, Any] = msgpack.unpackb(payload)
-    arrays = [(np.array(item["token_ids"], np.int32), np.array(item["logprobs"], np.float32))
-              for item in tree["completions"]]
+    arrays = [
+        (np.array(item["token_ids"], np.int32), np.array(item["logprobs"], np.float32))
+        for item in tree["completions"]
+    ]
     return sum(len(token_ids) for token_ids, _ in arrays)

@@ -40,14 +40,20 @@ class Desk:
         subprocess.run(["git", "clone", "--quiet", results.ROOT, self.folder], check=True)
         (self.folder / ".venv").symlink_to(results.ROOT / ".venv")
         for file in self.folder.glob("*/*"):
-            os.utime(file, (0, 0))          # older than the environment, or make would install it again
+            os.utime(file, (0, 0))  # older than the environment, or make would install it again
         os.utime(self.folder / "pyproject.toml", (0, 0))
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("MILLRACE_", "REDIS_URL"))}
-        self.environment = kept | {"PATH": f"{results.ROOT / '.venv' / 'bin'}:{os.environ['PATH']}",
-                                   "XDG_STATE_HOME": str(folder / "state")}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("MILLRACE_", "REDIS_URL"))
+        }
+        self.environment = kept | {
+            "PATH": f"{results.ROOT / '.venv' / 'bin'}:{os.environ['PATH']}",
+            "XDG_STATE_HOME": str(folder / "state"),
+        }
         self._logs = folder / "logs"
         self._logs.mkdir()
-        self.typed: list[tuple[str, float]] = []        # the page's line, and how long it took
+        self.typed: list[tuple[str, float]] = []  # the page's line, and how long it took
 
     def types(self, line: str, *, says: str = "", within: str = ".", **swaps: str) -> str:
         """One command, to its end. Returns what it said.
@@ -61,9 +67,17 @@ class Desk:
             Failed: its exit code is not 0, or it says something else.
         """
         began = time.monotonic()
-        done = subprocess.run(["bash", "-c", _with(line, swaps)], cwd=self.folder / within, env=self.environment,
-                              check=False, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=WAIT_S * 2)
+        done = subprocess.run(
+            ["bash", "-c", _with(line, swaps)],
+            cwd=self.folder / within,
+            env=self.environment,
+            check=False,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=WAIT_S * 2,
+        )
         if done.returncode or says not in done.stdout:
             raise Failed(f"{line}: exit code {done.returncode}, said: {done.stdout[-LAST_CHARS:]}")
         self._note(line, began)
@@ -82,8 +96,13 @@ class Desk:
         typed = Line(Path(), line)
         log = self._logs / f"{len(list(self._logs.iterdir()))}.log"
         with log.open("wb") as stream:
-            process = processes.spawn([self._program(typed.words), *typed.words[1:]], cwd=self.folder,
-                                      env=self.environment | typed.variables, stdout=stream, stderr=stream)
+            process = processes.spawn(
+                [self._program(typed.words), *typed.words[1:]],
+                cwd=self.folder,
+                env=self.environment | typed.variables,
+                stdout=stream,
+                stderr=stream,
+            )
         try:
             wait_until(line, lambda: processes.has_ended(process) or until())
             if not ends and processes.has_ended(process):
@@ -104,8 +123,14 @@ class Desk:
         began = time.monotonic()
         words = Line(Path(), _with(line, swaps)).words
         try:
-            _, code = watch([self._program(words), *words[1:]], pattern, cwd=self.folder, env=self.environment,
-                            at_most_s=WAIT_S, answer=answer)
+            _, code = watch(
+                [self._program(words), *words[1:]],
+                pattern,
+                cwd=self.folder,
+                env=self.environment,
+                at_most_s=WAIT_S,
+                answer=answer,
+            )
         except NotSaid as error:
             raise Failed(f"{line}: {error}") from None
         if code:

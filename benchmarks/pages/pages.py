@@ -9,29 +9,37 @@ from typing import NamedTuple
 
 from benchmarks.results import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
-PROGRAMS = frozenset({"millrace", "python", "make", "docker", "curl", "cp", "mkdir", "echo", "export", "git", "cd"})
-COMMANDS = frozenset({"", "console", "sh", "bash"})         # languages of blocks that people type
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+PROGRAMS = frozenset(
+    {"millrace", "python", "make", "docker", "curl", "cp", "mkdir", "echo", "export", "git", "cd"}
+)
+COMMANDS = frozenset({"", "console", "sh", "bash"})  # languages of blocks that people type
 PROMPT = "$ "
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=")
-RUNS = frozenset({"RUN", "first", "demo"})                  # names of a run: one command, whichever it names
-NOT_YET_RUN = "not yet run"                                 # says a line that needs a GPU or several machines
-ELSEWHERE = (                                               # who runs a command that `benchmarks.pages.proof` does not
+RUNS = frozenset({"RUN", "first", "demo"})  # names of a run: one command, whichever it names
+NOT_YET_RUN = "not yet run"  # says a line that needs a GPU or several machines
+ELSEWHERE = (  # who runs a command that `benchmarks.pages.proof` does not
     (r"make test", ".ci/run"),
     (r"millrace chaos \S+ --minutes \d+", "tests/e2e/test_chaos_command.py"),
     (r"millrace dead (show|retry|purge) RUN .+", "tests/tools/dead/test_command.py"),
     (r"millrace judge-check \S+ --task judge", "tests/tools/judge_check/test_command.py"),
-    (r"docker compose .+", "benchmarks/compose/pages.py"))
-REDIS_PAGE = "redis-cli.md"                                 # each of its commands: tests/docs/test_redis_cli_page.py
+    (r"docker compose .+", "benchmarks/compose/pages.py"),
+)
+REDIS_PAGE = "redis-cli.md"  # each of its commands: tests/docs/test_redis_cli_page.py
 
 
 class Line(NamedTuple):
     """One command of a page, as it stands there."""
 
     page: Path
-    text: str               # with its comment
+    text: str  # with its comment
 
     @property
     def command(self) -> str:
@@ -42,7 +50,7 @@ class Line(NamedTuple):
     def words(self) -> list[str]:
         """Without variables before it; a program of the environment by its name."""
         words = shlex.split(self.command)
-        words = words[len(self.variables):]
+        words = words[len(self.variables) :]
         return [words[0].removeprefix(".venv/bin/"), *words[1:]] if words else []
 
     @property
@@ -62,15 +70,17 @@ class Line(NamedTuple):
 
 def fences(page: Path) -> list[tuple[str, list[str]]]:
     """Language and lines of each fenced block."""
-    return [(language.split(" ")[0], text.splitlines()) for language, text in
-            FENCE.findall(page.read_text(encoding="utf-8"))]
+    return [
+        (language.split(" ")[0], text.splitlines())
+        for language, text in FENCE.findall(page.read_text(encoding="utf-8"))
+    ]
 
 
 def is_command(line: str) -> bool:
     """Whether a line of a block begins with a program that people type."""
     try:
         words = Line(Path(), line).words
-    except ValueError:              # a quotation mark of an answer
+    except ValueError:  # a quotation mark of an answer
         return False
     return bool(words) and words[0] in PROGRAMS
 
@@ -82,8 +92,11 @@ def lines() -> list[Line]:
         for language, block in fences(page):
             if language not in COMMANDS:
                 continue
-            typed = [line for line in block if line.startswith(PROMPT)] if language == "console" else \
-                [line for line in block if is_command(line)]
+            typed = (
+                [line for line in block if line.startswith(PROMPT)]
+                if language == "console"
+                else [line for line in block if is_command(line)]
+            )
             found += [Line(page, line) for line in typed]
     return list({str(line): line for line in found}.values())
 
@@ -95,28 +108,45 @@ def same(command: str) -> str:
 
 def wanted() -> list[Line]:
     """Commands that `benchmarks.pages.proof` has to type: all but those that are run elsewhere, or not yet."""
-    return [line for line in lines() if line.page.name != REDIS_PAGE and NOT_YET_RUN not in line.text
-            and not any(re.fullmatch(pattern, same(line.command)) for pattern, _ in ELSEWHERE)]
+    return [
+        line
+        for line in lines()
+        if line.page.name != REDIS_PAGE
+        and NOT_YET_RUN not in line.text
+        and not any(re.fullmatch(pattern, same(line.command)) for pattern, _ in ELSEWHERE)
+    ]
 
 
 def strays() -> list[Line]:
     """Lines of a block of commands that are none: somebody would type them all the same."""
-    return [Line(page, line) for page in PAGES for language, block in fences(page)
-            if language in COMMANDS - {"console"} and any(map(is_command, block))
-            for line in block if line.strip() and not line.lstrip().startswith("#") and not is_command(line)]
+    return [
+        Line(page, line)
+        for page in PAGES
+        for language, block in fences(page)
+        if language in COMMANDS - {"console"} and any(map(is_command, block))
+        for line in block
+        if line.strip() and not line.lstrip().startswith("#") and not is_command(line)
+    ]
 
 
 def mentions(program: str) -> list[Line]:
     """What the text of the pages says between backticks of a program."""
     texts = ((page, FENCE.sub("", page.read_text(encoding="utf-8"))) for page in PAGES)
-    found = [Line(page, code) for page, text in texts for code in CODE.findall(text) if code.startswith(f"{program} ")]
+    found = [
+        Line(page, code)
+        for page, text in texts
+        for code in CODE.findall(text)
+        if code.startswith(f"{program} ")
+    ]
     return list({str(line): line for line in found}.values())
 
 
 def anchors(page: Path) -> set[str]:
     """What a link may name behind `#`, as GitHub makes it of headings; the second of a name has -1."""
     found: list[str] = []
-    for heading in re.findall(r"^#{1,6} (.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), flags=re.MULTILINE):
+    for heading in re.findall(
+        r"^#{1,6} (.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), flags=re.MULTILINE
+    ):
         text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
         name = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
         found.append(f"{name}-{sum(other == name for other in found)}" if name in found else name)

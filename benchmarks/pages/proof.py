@@ -45,7 +45,9 @@ def before_a_run(desk: Desk) -> None:
     desk.types("millrace doctor")
     desk.types("millrace doctor config/recipes/demo_cpu.yaml")
     desk.types("millrace up config/recipes/demo_cpu.yaml --dry-run", says="-m learner")
-    desk.types(".venv/bin/python -m learner --config config/recipes/demo_cpu.yaml --print-config", says="max_lag")
+    desk.types(
+        ".venv/bin/python -m learner --config config/recipes/demo_cpu.yaml --print-config", says="max_lag"
+    )
     desk.types("millrace score rows.jsonl --config run.yaml --out scores.jsonl", within="examples/scorer")
     for theirs in ("my_recipe.yaml", "my_rows.jsonl"):
         (desk.folder / theirs).touch()
@@ -53,7 +55,11 @@ def before_a_run(desk: Desk) -> None:
     shutil.copy(desk.folder / "examples" / "scorer" / "run.yaml", desk.folder)
     desk.types("cp .env.example .env")
     desk.types("mkdir -p own && cp my_recipe.yaml my_scorer.py my_rows.jsonl own/")
-    for line in ("echo 'RUN=first' >> .env", "echo 'OWN=./own' >> .env", "echo 'RECIPE=own/my_recipe.yaml' >> .env"):
+    for line in (
+        "echo 'RUN=first' >> .env",
+        "echo 'OWN=./own' >> .env",
+        "echo 'RECIPE=own/my_recipe.yaml' >> .env",
+    ):
         desk.types(line)
 
 
@@ -62,7 +68,9 @@ def a_run(desk: Desk) -> None:
     with desk.keeps("make demo", until=partial(desk.steps, "demo"), ends=True):
         with desk.keeps(".venv/bin/millrace metrics demo", until=lambda: listens(9090)):
             pass
-        with desk.keeps(".venv/bin/millrace metrics demo --port 9400 --host 0.0.0.0", until=lambda: listens(9400)):
+        with desk.keeps(
+            ".venv/bin/millrace metrics demo --port 9400 --host 0.0.0.0", until=lambda: listens(9400)
+        ):
             pass
         desk.types("millrace pause RUN", RUN="demo")
         desk.types(".venv/bin/millrace top demo --once", says="demo")
@@ -103,6 +111,7 @@ def a_finished_run(desk: Desk) -> None:
 
 def roles_by_hand(desk: Desk) -> None:
     """Each role from a terminal of its own, and the reward server with its scorers beside them."""
+
     def began() -> bool:
         return (desk.folder / "runs" / "first" / "config.yaml").exists()
 
@@ -112,13 +121,21 @@ def roles_by_hand(desk: Desk) -> None:
     with contextlib.ExitStack() as terminals:
         opens = terminals.enter_context
         opens(desk.keeps(".venv/bin/python -m scorers serve --port 8000", until=lambda: listens(8000)))
-        opens(desk.keeps("python -m learner --config config/recipes/demo_cpu.yaml name=first", until=began, ends=True))
+        opens(
+            desk.keeps(
+                "python -m learner --config config/recipes/demo_cpu.yaml name=first", until=began, ends=True
+            )
+        )
         opens(desk.keeps(".venv/bin/python -m generators --run first", until=lambda: True, ends=True))
         both = opens(desk.keeps(".venv/bin/python -m scorers --run first,api", until=lambda: True))
-        pools = [opens(desk.keeps(line, until=lambda: True, ends=True)) for line in (
-            ".venv/bin/python -m scorers --run first",
-            ".venv/bin/python -m scorers --run first --queues math --workers 8",
-            "python -m scorers --run first --workers 8")]
+        pools = [
+            opens(desk.keeps(line, until=lambda: True, ends=True))
+            for line in (
+                ".venv/bin/python -m scorers --run first",
+                ".venv/bin/python -m scorers --run first --queues math --workers 8",
+                "python -m scorers --run first --workers 8",
+            )
+        ]
         for log in (both, *pools):
             said(log, "self_test passed")
         wait_until("step 2", lambda: desk.steps("first") >= 2)
@@ -131,14 +148,18 @@ def roles_by_hand(desk: Desk) -> None:
 def services(desk: Desk) -> None:
     """The reward server as its page starts it, and the sandbox."""
     (desk.folder / "token.txt").write_text("a-token-of-forty-characters-for-one-test")
-    with (desk.keeps(".venv/bin/python -m scorers serve", until=lambda: listens(8000)),
-          desk.keeps(".venv/bin/python -m scorers --run api --workers 8", until=lambda: True) as pool):
+    with (
+        desk.keeps(".venv/bin/python -m scorers serve", until=lambda: listens(8000)),
+        desk.keeps(".venv/bin/python -m scorers --run api --workers 8", until=lambda: True) as pool,
+    ):
         wait_until("its scorers", lambda: "self_test passed" in pool.read_text(errors="replace"))
         for question in wanted():
             if question.words[0] == "curl":
                 desk.types(question.command)
-    for line in (".venv/bin/python -m scorers serve --host 0.0.0.0 --token-file token.txt",
-                 ".venv/bin/python -m scorers serve --config run.yaml"):
+    for line in (
+        ".venv/bin/python -m scorers serve --host 0.0.0.0 --token-file token.txt",
+        ".venv/bin/python -m scorers serve --config run.yaml",
+    ):
         with desk.keeps(line, until=lambda: listens(8000)):
             pass
     with desk.keeps(".venv/bin/python -m scorers sandbox --port 8080", until=lambda: listens(8080)):
@@ -158,20 +179,30 @@ def the_end(desk: Desk) -> None:
     desk.types("make clean")
 
 
-ACTS: dict[str, Callable[[Desk], None]] = {act.__name__: act for act in (
-    before_a_run, a_run, a_finished_run, roles_by_hand, services, the_end)}
+ACTS: dict[str, Callable[[Desk], None]] = {
+    act.__name__: act for act in (before_a_run, a_run, a_finished_run, roles_by_hand, services, the_end)
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Type everything; show what came of it, and write it down if asked."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.pages.proof", description="Every command of the pages.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.pages.proof", description="Every command of the pages."
+    )
     parser.add_argument("--acts", default=",".join(ACTS), help=f"of {','.join(ACTS)}; default: all")
-    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
+    parser.add_argument(
+        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
+    )
     args = parser.parse_args(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))    # nothing that it started outlives it
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # nothing that it started outlives it
     commit = results.commit()
-    lines = [*results.heading("Every command of the pages, typed"), "| what a person does | commands | seconds |",
-             "|---|---|---|"]
+    lines = [
+        *results.heading("Every command of the pages, typed"),
+        "| what a person does | commands | seconds |",
+        "|---|---|---|",
+    ]
     typed: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="millrace-pages-") as folder:
         desk = Desk(Path(folder))
@@ -182,11 +213,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             except Failed as error:
                 sys.stdout.write(f"FAILED: {error}\n")
                 return 1
-            lines.append(f"| {act.replace('_', ' ')} | {len(desk.typed) - before} | {time.monotonic() - began:.0f} |")
+            lines.append(
+                f"| {act.replace('_', ' ')} | {len(desk.typed) - before} | {time.monotonic() - began:.0f} |"
+            )
         typed = {same(line) for line, _ in desk.typed}
     left = [line for line in wanted() if same(line.command) not in typed]
-    lines += ["", f"**{len(typed)} commands did what the pages say, {len(left)} were left out**"
-              + "".join(f"; `{line.command}`" for line in left) + ".", *results.remarks(commit)]
+    lines += [
+        "",
+        f"**{len(typed)} commands did what the pages say, {len(left)} were left out**"
+        + "".join(f"; `{line.command}`" for line in left)
+        + ".",
+        *results.remarks(commit),
+    ]
     sys.stdout.write("\n".join(["", *lines, ""]))
     if args.write:
         results.append(lines)

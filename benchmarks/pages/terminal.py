@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-END_S = 60.0        # from that to its end
+END_S = 60.0  # from that to its end
 POLL_S = 0.5
 LAST_CHARS = 400
 
@@ -26,8 +26,15 @@ class NotSaid(Exception):
     """It ended before, or said nothing of the kind in time; the message has its last words."""
 
 
-def watch(words: Sequence[str | Path], pattern: str, *, cwd: Path, env: Mapping[str, str],
-          at_most_s: float, answer: str = "") -> tuple[str, int]:
+def watch(
+    words: Sequence[str | Path],
+    pattern: str,
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    at_most_s: float,
+    answer: str = "",
+) -> tuple[str, int]:
     """Start `words` and read until `pattern` matches. Returns the match and the exit code, negative for a signal.
 
     Args:
@@ -35,11 +42,14 @@ def watch(words: Sequence[str | Path], pattern: str, *, cwd: Path, env: Mapping[
     Raises:
         NotSaid: see there.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:       # we were started behind `&`: so would be what we start
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # we were started behind `&`: so would be what we start
         signal.signal(signal.SIGINT, signal.default_int_handler)
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(words, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=theirs,
-                               start_new_session=True)
+    process = subprocess.Popen(
+        words, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    )
     os.close(theirs)
     try:
         found = _read_until(ours, pattern, at_most_s)
@@ -67,7 +77,7 @@ def _read_until(terminal: int, pattern: str, at_most_s: float) -> str:
         if select.select([terminal], [], [], POLL_S)[0]:
             try:
                 said += os.read(terminal, 1 << 16).decode(errors="replace")
-            except OSError:             # a terminal whose last program has ended
+            except OSError:  # a terminal whose last program has ended
                 raise NotSaid(f"it ended, and had said: {said[-LAST_CHARS:]}") from None
     return found[0]
 

@@ -32,17 +32,36 @@ from broker.monitoring.snapshot import Snapshot, snapshot
 from broker.private_redis import addresses, server
 from tools.top.verdict import Verdict, verdict
 
-START_S = 240.0             # for the first steps of a run
-JOIN_S = 60.0               # for one more process to be at work
-SETTLE_S = 6.0              # for queues to become what they will be
-WITHIN = 1 / 3              # of what came, an estimate may be off by
+START_S = 240.0  # for the first steps of a run
+JOIN_S = 60.0  # for one more process to be at work
+SETTLE_S = 6.0  # for queues to become what they will be
+WITHIN = 1 / 3  # of what came, an estimate may be off by
 POLL_S = 0.1
-COLUMNS = ("situation", "top names", "busy", "one more", "groups/s before", "estimated", "groups/s after", "off by",
-           "verdict")
+COLUMNS = (
+    "situation",
+    "top names",
+    "busy",
+    "one more",
+    "groups/s before",
+    "estimated",
+    "groups/s after",
+    "off by",
+    "verdict",
+)
 
-QUICK = ("learner.groups_per_step=4", "learner.max_lag=4", "learner.steps=100000", "learner.samples_every=0",
-         "learner.checkpoint.every=0", "learner.filters.zero_variance=keep", "data.held_out=", "evaluation.every=0",
-         "sampling.group_size=2", "scorers.workers=1", "generators.groups_in_flight=4")
+QUICK = (
+    "learner.groups_per_step=4",
+    "learner.max_lag=4",
+    "learner.steps=100000",
+    "learner.samples_every=0",
+    "learner.checkpoint.every=0",
+    "learner.filters.zero_variance=keep",
+    "data.held_out=",
+    "evaluation.every=0",
+    "sampling.group_size=2",
+    "scorers.workers=1",
+    "generators.groups_in_flight=4",
+)
 
 
 def _engine(seconds: float, answer: str = "\\\\boxed{1}") -> str:
@@ -51,8 +70,10 @@ def _engine(seconds: float, answer: str = "\\\\boxed{1}") -> str:
 
 def _scorer(seconds: float) -> str:
     """Equal texts are judged once, so a group costs one nap."""
-    return ("scorers.tasks={math: {scorer: {type: custom, queue: light, import_path: 'benchmarks.rigs.sleeper:SlowBox', "
-            f"options: {{seconds: {seconds}}}}}}}}}")
+    return (
+        "scorers.tasks={math: {scorer: {type: custom, queue: light, import_path: 'benchmarks.rigs.sleeper:SlowBox', "
+        f"options: {{seconds: {seconds}}}}}}}}}"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,22 +81,45 @@ class Situation:
     """One way to be slow."""
 
     name: str
-    bottleneck: str                     # that `top` is to name
-    settings: tuple[str, ...]           # over the recipe's and QUICK
-    joins: tuple[str, ...] = ()         # the command of one more process
-    knob: tuple[str, ...] = ()          # or the settings of the run with the key turned
+    bottleneck: str  # that `top` is to name
+    settings: tuple[str, ...]  # over the recipe's and QUICK
+    joins: tuple[str, ...] = ()  # the command of one more process
+    knob: tuple[str, ...] = ()  # or the settings of the run with the key turned
 
 
 SITUATIONS = (
-    Situation(name="slow scorers", bottleneck="scorers", settings=(_engine(0.1), _scorer(0.5)),
-              joins=("-m", "scorers", "--workers", "1", "--run")),
-    Situation(name="slow generators", bottleneck="generators", settings=(_engine(2.0), _scorer(0.01)),
-              joins=("-m", "generators", "--run")),
-    Situation(name="slow learner", bottleneck="learner", knob=("learner.ranks=2",),
-              settings=(_engine(0.1, "word " * 35), _scorer(0.01), "learner.groups_per_step=16", "learner.max_lag=2",
-                        "generators.groups_in_flight=16", "sampling.group_size=8", "sampling.max_tokens=190")),
-    Situation(name="budget too small", bottleneck="budget", knob=("learner.max_lag=1",),
-              settings=(_engine(2.0), _scorer(0.01), "learner.max_lag=0", "generators.groups_in_flight=16")),
+    Situation(
+        name="slow scorers",
+        bottleneck="scorers",
+        settings=(_engine(0.1), _scorer(0.5)),
+        joins=("-m", "scorers", "--workers", "1", "--run"),
+    ),
+    Situation(
+        name="slow generators",
+        bottleneck="generators",
+        settings=(_engine(2.0), _scorer(0.01)),
+        joins=("-m", "generators", "--run"),
+    ),
+    Situation(
+        name="slow learner",
+        bottleneck="learner",
+        knob=("learner.ranks=2",),
+        settings=(
+            _engine(0.1, "word " * 35),
+            _scorer(0.01),
+            "learner.groups_per_step=16",
+            "learner.max_lag=2",
+            "generators.groups_in_flight=16",
+            "sampling.group_size=8",
+            "sampling.max_tokens=190",
+        ),
+    ),
+    Situation(
+        name="budget too small",
+        bottleneck="budget",
+        knob=("learner.max_lag=1",),
+        settings=(_engine(2.0), _scorer(0.01), "learner.max_lag=0", "generators.groups_in_flight=16"),
+    ),
 )
 
 
@@ -85,7 +129,7 @@ class Row:
 
     situation: Situation
     said: Verdict
-    before: float           # groups a second
+    before: float  # groups a second
     after: float
 
     @property
@@ -105,7 +149,11 @@ class Row:
             return f"NOT held: top named {self.said.bottleneck or 'nothing'}"
         if self.situation.knob:
             turned = {setting.partition("=")[0] for setting in self.situation.knob}
-            return "held" if turned <= set(self.said.knob) else f"NOT held: top named {', '.join(self.said.knob)}"
+            return (
+                "held"
+                if turned <= set(self.said.knob)
+                else f"NOT held: top named {', '.join(self.said.knob)}"
+            )
         return "held" if abs(self.off_by) <= WITHIN else "NOT held: the estimate"
 
 
@@ -120,14 +168,30 @@ class LiveRun:
         self._server = server.start(run)
         self._environment = {**os.environ, "REDIS_URL": self._server.url, "OMP_NUM_THREADS": "1"}
         self._client = redis.Redis.from_url(self._server.url)
-        self._processes = [self.start("-m", "learner", "--config", str(RECIPE), f"name={name}", f"runs_dir={folder}",
-                                      *QUICK, *settings),
-                           self.start("-m", "generators", "--run", name), self.start("-m", "scorers", "--run", name)]
+        self._processes = [
+            self.start(
+                "-m",
+                "learner",
+                "--config",
+                str(RECIPE),
+                f"name={name}",
+                f"runs_dir={folder}",
+                *QUICK,
+                *settings,
+            ),
+            self.start("-m", "generators", "--run", name),
+            self.start("-m", "scorers", "--run", name),
+        ]
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """One process of the run."""
-        return processes.spawn([sys.executable, *words], stdout=self._log, stderr=self._log, cwd=results.ROOT,
-                               env=self._environment)
+        return processes.spawn(
+            [sys.executable, *words],
+            stdout=self._log,
+            stderr=self._log,
+            cwd=results.ROOT,
+            env=self._environment,
+        )
 
     def join(self, words: Sequence[str], role: str) -> None:
         """Add a process, and wait until it is at work."""
@@ -162,6 +226,7 @@ class LiveRun:
             before, now = found[-1], self.look()
             found.append(now)
             return now.version > before.version and now.at >= not_before
+
         self.wait("a step", START_S, has_come)
         return found[-1]
 
@@ -202,8 +267,10 @@ def prove(situation: Situation, seconds: float) -> Row:
             time.sleep(SETTLE_S)
             after, _ = run.measure(seconds)
             return Row(situation=situation, said=said, before=before, after=after)
-    with tempfile.TemporaryDirectory() as folder, \
-            _live(Path(folder), "after", (*situation.settings, *situation.knob)) as run:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _live(Path(folder), "after", (*situation.settings, *situation.knob)) as run,
+    ):
         after, _ = run.measure(seconds)
     return Row(situation=situation, said=said, before=before, after=after)
 
@@ -232,23 +299,47 @@ def as_table(rows: Sequence[Row], seconds: float) -> list[str]:
     lines = [f"| {' | '.join(COLUMNS)} |", f"|---|---|--:|---|{'--:|' * 4}---|"]
     for row in rows:
         one_more = ", ".join(row.situation.knob) or f"one more {row.situation.bottleneck.removesuffix('s')}"
-        cells = [row.situation.name, row.said.bottleneck or "nothing", f"{row.said.utilisation:.0%}", one_more,
-                 f"{row.before:.2f}", f"{row.estimated:.2f}", f"{row.after:.2f}", f"{row.off_by:+.0%}", row.verdict]
+        cells = [
+            row.situation.name,
+            row.said.bottleneck or "nothing",
+            f"{row.said.utilisation:.0%}",
+            one_more,
+            f"{row.before:.2f}",
+            f"{row.estimated:.2f}",
+            f"{row.after:.2f}",
+            f"{row.off_by:+.0%}",
+            row.verdict,
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     held = sum(row.verdict == "held" for row in rows)
-    return [*lines, "", (f"**{held} of {len(rows)} held**: the right bottleneck, and the right key for learner and "
-                         f"budget; for scorers and generators an estimate within a third. Each rate is over at least "
-                         f"{seconds:g} s, from the end of a step to that of another. The engine is scripted and the "
-                         "scorers sleep; the learner is the demo's.")]
+    return [
+        *lines,
+        "",
+        (
+            f"**{held} of {len(rows)} held**: the right bottleneck, and the right key for learner and "
+            f"budget; for scorers and generators an estimate within a third. Each rate is over at least "
+            f"{seconds:g} s, from the end of a step to that of another. The engine is scripted and the "
+            "scorers sleep; the learner is the demo's."
+        ),
+    ]
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.proofs.bottleneck",
-                                     description="Is what `millrace top` says of a bottleneck right?")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.proofs.bottleneck",
+        description="Is what `millrace top` says of a bottleneck right?",
+    )
     parser.add_argument("--seconds", type=float, default=20.0, metavar="S", help="of each measurement (20)")
-    parser.add_argument("--only", nargs="+", choices=[situation.bottleneck for situation in SITUATIONS],
-                        metavar="STAGE", help="these situations alone: scorers, generators, learner, budget")
-    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=[situation.bottleneck for situation in SITUATIONS],
+        metavar="STAGE",
+        help="these situations alone: scorers, generators, learner, budget",
+    )
+    parser.add_argument(
+        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
+    )
     return parser
 
 

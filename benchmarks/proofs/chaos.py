@@ -25,13 +25,25 @@ from benchmarks.proofs.chaos_batch import OUTAGE_S, Table
 from broker.processes import spawn, stop, wait
 
 ROLES = ("generator", "dispatcher", "scorer", "learner", "redis")
-BATCH = 25              # kills of one run
-KILL_S = 90.0           # for a kill, its return and its audit; a batch that takes longer hangs
+BATCH = 25  # kills of one run
+KILL_S = 90.0  # for a kill, its return and its audit; a batch that takes longer hangs
 GRACE_S = 60.0
-COLUMNS = ("killed with -9", "kills", "lost", "twice", "groups issued", "trained", "dead", "steps", "redelivered",
-           "back, s: median", "largest", "runs and seeds")
+COLUMNS = (
+    "killed with -9",
+    "kills",
+    "lost",
+    "twice",
+    "groups issued",
+    "trained",
+    "dead",
+    "steps",
+    "redelivered",
+    "back, s: median",
+    "largest",
+    "runs and seeds",
+)
 AWAY = "redis, away for {:.0f} s"
-INTERRUPTED = "interrupted by hand"     # why a run came to no end, which is no fault of it
+INTERRUPTED = "interrupted by hand"  # why a run came to no end, which is no fault of it
 
 Row = Mapping[str, Any]
 
@@ -41,16 +53,24 @@ class Wanted(NamedTuple):
 
     role: str
     kills: int
-    away_s: float = 0.0         # that it stays away after each: Redis alone
+    away_s: float = 0.0  # that it stays away after each: Redis alone
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Kill, batch after batch; show the table, and write it down if asked."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.proofs.chaos", description="Nothing lost, nothing twice.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.proofs.chaos", description="Nothing lost, nothing twice."
+    )
     parser.add_argument("--kills", type=int, default=50, help="of each role (50)")
-    parser.add_argument("--away-s", type=float, default=300.0, help="that Redis is away for once; 0: not at all (300)")
-    parser.add_argument("--out", type=Path, default=Path("runs") / "prove-chaos", metavar="DIR", help="of the runs")
-    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
+    parser.add_argument(
+        "--away-s", type=float, default=300.0, help="that Redis is away for once; 0: not at all (300)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs") / "prove-chaos", metavar="DIR", help="of the runs"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
+    )
     args = parser.parse_args(argv)
     out: Path = args.out.absolute()
     out.mkdir(parents=True, exist_ok=True)
@@ -61,8 +81,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.away_s:
         wanted.append(Wanted("redis", 1, args.away_s))
     if failed := list(failures(read(table, commit), ())):
-        sys.stdout.write(f"not begun: this commit has failed already, says {table}: {'; '.join(failed)}. To begin "
-                         f"anew, move {out} away\n")
+        sys.stdout.write(
+            f"not begun: this commit has failed already, says {table}: {'; '.join(failed)}. To begin "
+            f"anew, move {out} away\n"
+        )
         return 1
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -92,11 +114,29 @@ def fulfil(wanted: Wanted, out: Path, table: Path, commit: str) -> str:
         batch = min(missing, BATCH)
         number = len({row["run"] for row in read(table)})
         name = f"{role}-{number}"
-        sys.stdout.write(f"{role}: {kills - missing} of {kills} kills are there; {batch} more in run {name}\n")
+        sys.stdout.write(
+            f"{role}: {kills - missing} of {kills} kills are there; {batch} more in run {name}\n"
+        )
         sys.stdout.flush()
-        words = [sys.executable, "-m", "benchmarks.proofs.chaos_batch", "--kills", f"{role}={batch}", "--name", name,
-                 "--seed", str(number), "--out", str(out), "--table", str(table), "--away-s", str(away_s),
-                 "--commit", commit]
+        words = [
+            sys.executable,
+            "-m",
+            "benchmarks.proofs.chaos_batch",
+            "--kills",
+            f"{role}={batch}",
+            "--name",
+            name,
+            "--seed",
+            str(number),
+            "--out",
+            str(out),
+            "--table",
+            str(table),
+            "--away-s",
+            str(away_s),
+            "--commit",
+            commit,
+        ]
         lines = Table(table, {"run": name, "seed": number, "commit": commit})
         limit_s = OUTAGE_S + batch * (KILL_S + away_s)
         with (out / f"{name}.log").open("wb") as log:
@@ -121,7 +161,7 @@ def read(table: Path, commit: str | None = None) -> list[Row]:
         return []
     rows: list[Row] = []
     for line in table.read_text(encoding="utf-8").splitlines():
-        with contextlib.suppress(ValueError):           # one that an interruption has torn
+        with contextlib.suppress(ValueError):  # one that an interruption has torn
             rows.append(json.loads(line))
     return [row for row in rows if commit in (None, row["commit"])]
 
@@ -142,10 +182,16 @@ def failures(rows: Sequence[Row], wanted: Sequence[Wanted]) -> Iterator[str]:
     for one in wanted:
         if len(kills := kills_of(rows, one)) < one.kills:
             yield f"{len(kills)} of {one.kills} kills: {AWAY.format(one.away_s) if one.away_s else one.role}"
-        yield from (f"run {row['run']}: back after {row['back_s']} s, to be away for {one.away_s:.0f}"
-                    for row in kills if row["back_s"] < one.away_s)
-    yield from (f"run {row['run']}: lost {row['lost_ids']}, twice {row['twice_ids']}"
-                for row in rows if not row.get("is_clean", True))
+        yield from (
+            f"run {row['run']}: back after {row['back_s']} s, to be away for {one.away_s:.0f}"
+            for row in kills
+            if row["back_s"] < one.away_s
+        )
+    yield from (
+        f"run {row['run']}: lost {row['lost_ids']}, twice {row['twice_ids']}"
+        for row in rows
+        if not row.get("is_clean", True)
+    )
     for run in dict.fromkeys(row["run"] for row in rows):
         why = [row["why"] for row in rows if row["run"] == run and "why" in row]
         yield from (f"run {run}: {one}" for one in why if one != INTERRUPTED)
@@ -158,13 +204,20 @@ def failures(rows: Sequence[Row], wanted: Sequence[Wanted]) -> Iterator[str]:
 
 def _is_whole(end: Row) -> bool:
     """Whether a run did all that it was to do, was drained, and each of its groups came to an outcome."""
-    return bool(end["exit_code"] == 0 and end["is_complete"] and end["trained"] > 0 and end["in_flight"] == 0
-                and end["issued"] == end["trained"] + end["dropped"] + end["dead"])
+    return bool(
+        end["exit_code"] == 0
+        and end["is_complete"]
+        and end["trained"] > 0
+        and end["in_flight"] == 0
+        and end["issued"] == end["trained"] + end["dropped"] + end["dead"]
+    )
 
 
 def _sums(end: Row) -> str:
-    return ", ".join(f"{key} {end[key]}" for key in ("exit_code", "is_complete", "issued", "trained", "dropped", "dead",
-                                                     "in_flight"))
+    return ", ".join(
+        f"{key} {end[key]}"
+        for key in ("exit_code", "is_complete", "issued", "trained", "dropped", "dead", "in_flight")
+    )
 
 
 def as_table(rows: Sequence[Row], wanted: Sequence[Wanted], *, is_same: bool = True) -> list[str]:
@@ -173,21 +226,44 @@ def as_table(rows: Sequence[Row], wanted: Sequence[Wanted], *, is_same: bool = T
     for one in wanted:
         if kills := kills_of(rows, one):
             ends = ends_of(rows, kills)
-            sums = [str(sum(row[key] for row in ends)) for key in ("issued", "trained", "dead", "steps", "redelivered")]
+            sums = [
+                str(sum(row[key] for row in ends))
+                for key in ("issued", "trained", "dead", "steps", "redelivered")
+            ]
             back = [row["back_s"] for row in kills]
-            seeds = ", ".join(f"{row['run']}: {row['seed']}" for row in {row["run"]: row for row in kills}.values())
+            seeds = ", ".join(
+                f"{row['run']}: {row['seed']}" for row in {row["run"]: row for row in kills}.values()
+            )
             worst = [str(max(row[key] for row in [*kills, *ends])) for key in ("lost", "twice")]
             who = AWAY.format(one.away_s) if one.away_s else one.role
-            lines.append(" | ".join([f"| {who}", str(len(kills)), *worst, *sums, f"{statistics.median(back):.1f}",
-                                     f"{max(back):.1f}", f"{seeds} |"]))
+            lines.append(
+                " | ".join(
+                    [
+                        f"| {who}",
+                        str(len(kills)),
+                        *worst,
+                        *sums,
+                        f"{statistics.median(back):.1f}",
+                        f"{max(back):.1f}",
+                        f"{seeds} |",
+                    ]
+                )
+            )
     audits = [row["is_clean"] for row in rows if "is_clean" in row]
     bad = list(failures(rows, wanted))
     verdict = "Proven" if is_same and not bad else "NOT proven"
     remark = "" if is_same else " The checkout was changed meanwhile: run it again."
-    return [*lines, "", (f"**{verdict}**: {sum(audits)} of {len(audits)} audits are clean, one after each kill on the "
-                         "live run and one after each run; `lost` and `twice` are the most that any of them found."
-                         + remark),
-            *([""] if bad else []), *(f"- {failure}" for failure in bad[:50])]
+    return [
+        *lines,
+        "",
+        (
+            f"**{verdict}**: {sum(audits)} of {len(audits)} audits are clean, one after each kill on the "
+            "live run and one after each run; `lost` and `twice` are the most that any of them found."
+            + remark
+        ),
+        *([""] if bad else []),
+        *(f"- {failure}" for failure in bad[:50]),
+    ]
 
 
 if __name__ == "__main__":

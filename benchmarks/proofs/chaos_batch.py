@@ -30,28 +30,38 @@ from tools.up.command import perform
 from tools.up.console import PlainConsole
 from tools.up.role_commands import commands
 
-EVERY_S = 3.0               # the longest pause between a return and the next kill
-SLOW_S = 0.2                # for a completion's score, so that a scorer that is killed was at work
-OUTAGE_S = 900.0            # that the roles wait for Redis: longer than it is ever away here
-HARD_END_S = 3600.0         # then it is drained, whatever is missing
+EVERY_S = 3.0  # the longest pause between a return and the next kill
+SLOW_S = 0.2  # for a completion's score, so that a scorer that is killed was at work
+OUTAGE_S = 900.0  # that the roles wait for Redis: longer than it is ever away here
+HARD_END_S = 3600.0  # then it is drained, whatever is missing
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Play one run."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.proofs.chaos_batch", description="One run under chaos.")
-    parser.add_argument("--kills", type=parse_kills, required=True, metavar="ROLE=N,...", help=f"of {', '.join(ROLES)}")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.proofs.chaos_batch", description="One run under chaos."
+    )
+    parser.add_argument(
+        "--kills", type=parse_kills, required=True, metavar="ROLE=N,...", help=f"of {', '.join(ROLES)}"
+    )
     parser.add_argument("--name", required=True, help="of the run")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the run")
     parser.add_argument("--table", type=Path, required=True, metavar="FILE", help="JSON lines are appended")
     parser.add_argument("--seed", type=int, default=0, help="of the dice (0)")
     parser.add_argument("--away-s", type=float, default=0.0, help="that a killed Redis stays away")
-    parser.add_argument("--every-s", type=float, default=EVERY_S, help=f"longest pause before a kill ({EVERY_S:g})")
-    parser.add_argument("--commit", default=results.commit(), help="that the table's lines name (the checkout's)")
+    parser.add_argument(
+        "--every-s", type=float, default=EVERY_S, help=f"longest pause before a kill ({EVERY_S:g})"
+    )
+    parser.add_argument(
+        "--commit", default=results.commit(), help="that the table's lines name (the checkout's)"
+    )
     args = parser.parse_args(argv)
-    table = Table(args.table, {"run": args.name, "seed": args.seed, "commit": args.commit,
-                               "machine": results.machine()})
-    orders = Orders(seconds=HARD_END_S, every_s=args.every_s, seed=args.seed, quota=args.kills,
-                    redis_away_s=args.away_s)
+    table = Table(
+        args.table, {"run": args.name, "seed": args.seed, "commit": args.commit, "machine": results.machine()}
+    )
+    orders = Orders(
+        seconds=HARD_END_S, every_s=args.every_s, seed=args.seed, quota=args.kills, redis_away_s=args.away_s
+    )
     return play(args.name, args.out, orders, table)
 
 
@@ -94,17 +104,28 @@ def play(name: str, folder: Path, orders: Orders, table: Table) -> int:
         outcome = perform(run, plan, PlainConsole(sys.stderr), company=storm.company)
     is_complete = storm.monkey.record.kills == orders.quota and not storm.monkey.returns.any_missing
     if storm.audit is not None:
-        table.add(role="", exit_code=outcome.code, steps=max(read_run(run.folder).version, 0), is_complete=is_complete,
-                  kills=dict(storm.monkey.record.kills), redelivered=redelivered(run.folder / "logs"),
-                  seconds=round(storm.seconds, 1), **_sums(storm.audit))
+        table.add(
+            role="",
+            exit_code=outcome.code,
+            steps=max(read_run(run.folder).version, 0),
+            is_complete=is_complete,
+            kills=dict(storm.monkey.record.kills),
+            redelivered=redelivered(run.folder / "logs"),
+            seconds=round(storm.seconds, 1),
+            **_sums(storm.audit),
+        )
     return 0 if outcome.code == 0 and is_clean and is_complete and storm.audit and storm.audit.is_clean else 1
 
 
 def prepare(name: str, folder: Path) -> tuple[Run, Path]:
     """The run, and its YAML file, which the learner reads."""
     rows = folder / "rows.jsonl"
-    rows.write_text("".join(json.dumps({"question": f"What is {n} - {n - 1}?", "answer": "1"}) + "\n"
-                            for n in range(1, 500)), encoding="utf-8")
+    rows.write_text(
+        "".join(
+            json.dumps({"question": f"What is {n} - {n - 1}?", "answer": "1"}) + "\n" for n in range(1, 500)
+        ),
+        encoding="utf-8",
+    )
     run = demo_run(folder, **sections(name, rows))
     path = folder / f"{name}.yaml"
     path.write_text(to_yaml(run), encoding="utf-8")
@@ -115,30 +136,64 @@ def sections(name: str, rows: Path) -> dict[str, Any]:
     """What differs from the demo's recipe: small steps, quick leases, checkpoints all the time."""
     return {
         "name": name,
-        "data": {"train": {"type": "dataset", "path": str(rows), "prompt_template": "{question}",
-                           "answer_column": "answer"}},
+        "data": {
+            "train": {
+                "type": "dataset",
+                "path": str(rows),
+                "prompt_template": "{question}",
+                "answer_column": "answer",
+            }
+        },
         "sampling": {"group_size": 2, "max_tokens": 16},
         "evaluation": {"every": 20, "prompts": 4, "samples": 1},
-        "generators": {"engine": {"type": "fake", "answers": ["\\boxed{1}", "\\boxed{2}"], "seconds_per_group": 0.5},
-                       "groups_in_flight": 8},
-        "scorers": {"tasks": {"math": {"scorer": {"type": "custom", "import_path": "benchmarks.rigs.sleeper:SlowBox",
-                                                  "options": {"seconds": SLOW_S}}}}},
-        "learner": {"steps": ENOUGH_STEPS, "groups_per_step": 8, "max_lag": 2, "samples_every": 0,
-                    "checkpoint": {"every": 5}, "journal": {"keep": "since_checkpoint", "segment_mb": 1}},
+        "generators": {
+            "engine": {"type": "fake", "answers": ["\\boxed{1}", "\\boxed{2}"], "seconds_per_group": 0.5},
+            "groups_in_flight": 8,
+        },
+        "scorers": {
+            "tasks": {
+                "math": {
+                    "scorer": {
+                        "type": "custom",
+                        "import_path": "benchmarks.rigs.sleeper:SlowBox",
+                        "options": {"seconds": SLOW_S},
+                    }
+                }
+            }
+        },
+        "learner": {
+            "steps": ENOUGH_STEPS,
+            "groups_per_step": 8,
+            "max_lag": 2,
+            "samples_every": 0,
+            "checkpoint": {"every": 5},
+            "journal": {"keep": "since_checkpoint", "segment_mb": 1},
+        },
         "broker": {"lease_s": 2.0, "outage_s": OUTAGE_S},
     }
 
 
 def redelivered(logs: Path) -> int:
     """Groups that a dispatcher delivered again, since nobody seemed to be at work on them."""
-    return sum(log.read_text(encoding="utf-8", errors="replace").count(" delivering_again ")
-               for log in logs.glob("scorers-*.log"))
+    return sum(
+        log.read_text(encoding="utf-8", errors="replace").count(" delivering_again ")
+        for log in logs.glob("scorers-*.log")
+    )
 
 
 def _sums(found: Audit) -> dict[str, Any]:
-    return {"issued": found.issued, "trained": found.trained, "dropped": found.dropped, "dead": found.dead,
-            "in_flight": found.in_flight, "lost": found.lost, "twice": found.twice, "lost_ids": found.lost_ids[:10],
-            "twice_ids": found.twice_ids[:10], "is_clean": found.is_clean}
+    return {
+        "issued": found.issued,
+        "trained": found.trained,
+        "dropped": found.dropped,
+        "dead": found.dead,
+        "in_flight": found.in_flight,
+        "lost": found.lost,
+        "twice": found.twice,
+        "lost_ids": found.lost_ids[:10],
+        "twice_ids": found.twice_ids[:10],
+        "is_clean": found.is_clean,
+    }
 
 
 if __name__ == "__main__":

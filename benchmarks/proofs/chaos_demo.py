@@ -37,15 +37,25 @@ from tools.up.console import PlainConsole
 from tools.up.role_commands import commands
 
 EVERY_S = 40.0
-AT_LEAST = 0.6              # of the undisturbed tokens a second
-OFTEN = 2                   # kills of each role, in all
+AT_LEAST = 0.6  # of the undisturbed tokens a second
+OFTEN = 2  # kills of each role, in all
 TURNS = ("generator", "learner", "redis", "dispatcher", "scorer")
 CALM = BARS["hf"]
 # What a kill costs before the first step would be in no number: a machine that is too busy for one measures nothing.
 STORM = Bars(at_most_s=900, first_step_within_s=EVERY_S, switched_in_flight=0)
 GRACE_S = 60.0
-COLUMNS = ("seed", "", "held-out, version 0", "held-out, final weights", "in all, s", "first to last step, s",
-           "tokens/s", "of the undisturbed", "killed", "audit")
+COLUMNS = (
+    "seed",
+    "",
+    "held-out, version 0",
+    "held-out, final weights",
+    "in all, s",
+    "first to last step, s",
+    "tokens/s",
+    "of the undisturbed",
+    "killed",
+    "audit",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +63,10 @@ class Beside:
     """One demo run, undisturbed or not."""
 
     run: SeedRun
-    tokens: int                 # trained on after the first step
-    trained_s: float            # from the first step to the last, as the ledger has their times
-    kills: dict[str, int]       # by role, between these two steps
-    chaos: dict[str, Any]       # what `millrace chaos --json` says; {} where nobody disturbed it
+    tokens: int  # trained on after the first step
+    trained_s: float  # from the first step to the last, as the ledger has their times
+    kills: dict[str, int]  # by role, between these two steps
+    chaos: dict[str, Any]  # what `millrace chaos --json` says; {} where nobody disturbed it
 
     @property
     def tokens_per_s(self) -> float:
@@ -71,11 +81,21 @@ class Beside:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run every seed twice, show the table, and write it down if asked."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.proofs.chaos_demo", description="The demo under chaos.")
-    parser.add_argument("--seeds", type=parse_seeds, default="0-9", metavar="LIST", help="like 0-4 or 0,3,7 (0-9)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="new folder of the runs (runs/chaos-demo-DATE)")
-    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
-    parser.add_argument("--storm", type=int, metavar="SEED", help=argparse.SUPPRESS)     # one disturbed run, by main
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.proofs.chaos_demo", description="The demo under chaos."
+    )
+    parser.add_argument(
+        "--seeds", type=parse_seeds, default="0-9", metavar="LIST", help="like 0-4 or 0,3,7 (0-9)"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="new folder of the runs (runs/chaos-demo-DATE)"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
+    )
+    parser.add_argument(
+        "--storm", type=int, metavar="SEED", help=argparse.SUPPRESS
+    )  # one disturbed run, by main
     args = parser.parse_args(argv)
     out: Path = (args.out or Path("runs") / f"chaos-demo-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
     if args.storm is not None:
@@ -86,7 +106,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     pairs = []
     for seed in args.seeds:
         pairs.append((calm(seed, out), storm(seed, out)))
-        sys.stdout.write(f"seed {seed}: {' and '.join(f'{one.tokens_per_s:.0f} tokens/s' for one in pairs[-1])}\n")
+        sys.stdout.write(
+            f"seed {seed}: {' and '.join(f'{one.tokens_per_s:.0f} tokens/s' for one in pairs[-1])}\n"
+        )
         sys.stdout.flush()
     lines = [*heading, *as_table(pairs), *results.remarks(commit)]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
@@ -115,8 +137,14 @@ def storm(seed: int, out: Path) -> Beside:
     seconds = time.monotonic() - began
     said = out / f"{name}.json"
     found: dict[str, Any] = json.loads(said.read_text(encoding="utf-8")) if said.exists() else {}
-    run = read_seed_run(out / name, seed=seed, began_at=began_at, seconds=seconds, exit_code=code,
-                        is_audit_clean=found.get("is_clean", False))
+    run = read_seed_run(
+        out / name,
+        seed=seed,
+        began_at=began_at,
+        seconds=seconds,
+        exit_code=code,
+        is_audit_clean=found.get("is_clean", False),
+    )
     return beside(run, out / name, found)
 
 
@@ -124,14 +152,18 @@ def play(seed: int, out: Path) -> int:
     """One disturbed run of the demo; what came of it is written beside its folder."""
     words = ["--config", str(RECIPE), f"seed={seed}", f"name=storm-{seed}", f"runs_dir={out}"]
     run = load_run(words)
-    first = 2 * seed % len(TURNS)               # one kill a run, or two: ten seeds have them all twice
+    first = 2 * seed % len(TURNS)  # one kill a run, or two: ten seeds have them all twice
     orders = Orders(seconds=STORM.at_most_s, every_s=EVERY_S, seed=seed, turns=TURNS[first:] + TURNS[:first])
-    back: list[tuple[str, float]] = []          # who was killed, and when, Unix seconds
+    back: list[tuple[str, float]] = []  # who was killed, and when, Unix seconds
     disturbed = Chaos(run, orders, on_back=lambda role, after_s: back.append((role, time.time() - after_s)))
     with held(run.folder):
         outcome = perform(run, commands(run, words), PlainConsole(), company=disturbed.company)
-    found = {**as_object(run, disturbed, orders, outcome), "all_back_s": disturbed.monkey.returns.seconds,
-             "killed_at": back, "is_clean": disturbed.audit is not None and disturbed.audit.is_clean}
+    found = {
+        **as_object(run, disturbed, orders, outcome),
+        "all_back_s": disturbed.monkey.returns.seconds,
+        "killed_at": back,
+        "is_clean": disturbed.audit is not None and disturbed.audit.is_clean,
+    }
     (out / f"storm-{seed}.json").write_text(json.dumps(found), encoding="utf-8")
     return outcome.code
 
@@ -142,24 +174,37 @@ def beside(run: SeedRun, folder: Path, chaos: dict[str, Any]) -> Beside:
     steps = read_ledger(journal, strict=False).steps if journal.is_dir() else []
     first, last = (float(steps[0]["at"]), float(steps[-1]["at"])) if steps else (0.0, 0.0)
     kills = Counter(role for role, at in chaos.get("killed_at", ()) if first <= at <= last)
-    return Beside(run=run, tokens=sum(int(step["tokens"]) for step in steps[1:]), trained_s=last - first,
-                  kills=dict(kills), chaos=chaos)
+    return Beside(
+        run=run,
+        tokens=sum(int(step["tokens"]) for step in steps[1:]),
+        trained_s=last - first,
+        kills=dict(kills),
+        chaos=chaos,
+    )
 
 
 def ratio(pairs: Sequence[tuple[Beside, Beside]]) -> float:
     """Tokens a second under chaos, as a share of those without."""
-    calm_rate, storm_rate = (sum(one.tokens for one in side) / max(sum(one.trained_s for one in side), 1e-9)
-                             for side in zip(*pairs, strict=True))
+    calm_rate, storm_rate = (
+        sum(one.tokens for one in side) / max(sum(one.trained_s for one in side), 1e-9)
+        for side in zip(*pairs, strict=True)
+    )
     return storm_rate / calm_rate if calm_rate else 0.0
 
 
 def failures(pairs: Sequence[tuple[Beside, Beside]]) -> list[str]:
     """Every bar that was missed, for people."""
-    missed = [f"seed {calm_run.run.seed}, {kind}: {failure}" for calm_run, storm_run in pairs
-              for kind, one, bars in (("undisturbed", calm_run, CALM), ("under chaos", storm_run, STORM))
-              for failure in one.run.failures(bars)]
-    missed += [f"seed {disturbed.run.seed}: {sum(disturbed.kills.values())} kills, at least {disturbed.fewest_kills}"
-               for _, disturbed in pairs if sum(disturbed.kills.values()) < disturbed.fewest_kills]
+    missed = [
+        f"seed {calm_run.run.seed}, {kind}: {failure}"
+        for calm_run, storm_run in pairs
+        for kind, one, bars in (("undisturbed", calm_run, CALM), ("under chaos", storm_run, STORM))
+        for failure in one.run.failures(bars)
+    ]
+    missed += [
+        f"seed {disturbed.run.seed}: {sum(disturbed.kills.values())} kills, at least {disturbed.fewest_kills}"
+        for _, disturbed in pairs
+        if sum(disturbed.kills.values()) < disturbed.fewest_kills
+    ]
     often = sum((Counter(disturbed.kills) for _, disturbed in pairs), Counter[str]())
     missed += [f"{role}: {often[role]} kills, at least {OFTEN}" for role in TURNS if often[role] < OFTEN]
     if (share := ratio(pairs)) < AT_LEAST:
@@ -174,22 +219,37 @@ def as_table(pairs: Sequence[tuple[Beside, Beside]]) -> list[str]:
         for kind, one in zip(("undisturbed", "under chaos"), pair, strict=True):
             kills = ", ".join(f"{number} x {role}" for role, number in one.kills.items())
             share = f"{ratio([pair]):.2f}" if one is pair[1] else "-"
-            lines.append(f"| {one.run.seed} | {kind} | {_rate(one.run.before)} | {_rate(one.run.after)} "
-                         f"| {one.run.seconds:.0f} | {one.trained_s:.0f} | {one.tokens_per_s:.0f} | {share} "
-                         f"| {kills or '-'} | {'clean' if one.run.is_audit_clean else 'NOT clean'} |")
+            lines.append(
+                f"| {one.run.seed} | {kind} | {_rate(one.run.before)} | {_rate(one.run.after)} "
+                f"| {one.run.seconds:.0f} | {one.trained_s:.0f} | {one.tokens_per_s:.0f} | {share} "
+                f"| {kills or '-'} | {'clean' if one.run.is_audit_clean else 'NOT clean'} |"
+            )
     back: dict[str, list[float]] = {}
     for _, disturbed in pairs:
         for role, seconds in disturbed.chaos.get("all_back_s", {}).items():
             back.setdefault(role, []).extend(seconds)
-    lines += ["", "| killed with -9 | times | back after, s: median | largest |", "|---|--:|--:|--:|",
-              *(f"| {role} | {len(seconds)} | {statistics.median(seconds):.1f} | {max(seconds):.1f} |"
-                for role, seconds in sorted(back.items()))]
+    lines += [
+        "",
+        "| killed with -9 | times | back after, s: median | largest |",
+        "|---|--:|--:|--:|",
+        *(
+            f"| {role} | {len(seconds)} | {statistics.median(seconds):.1f} | {max(seconds):.1f} |"
+            for role, seconds in sorted(back.items())
+        ),
+    ]
     missed = failures(pairs)
     verdict = "NOT proven" if missed else "Proven"
-    return [*lines, "", (f"**{verdict}**: {ratio(pairs):.2f} of the undisturbed tokens/s (at least {AT_LEAST}); every "
-                         f"run at least {STORM.at_least_after} held-out with the final weights, exit code 0, a clean "
-                         f"audit; each role killed at least {OFTEN} times between a first step and a last."),
-            *([""] if missed else []), *(f"- {line}" for line in missed)]
+    return [
+        *lines,
+        "",
+        (
+            f"**{verdict}**: {ratio(pairs):.2f} of the undisturbed tokens/s (at least {AT_LEAST}); every "
+            f"run at least {STORM.at_least_after} held-out with the final weights, exit code 0, a clean "
+            f"audit; each role killed at least {OFTEN} times between a first step and a last."
+        ),
+        *([""] if missed else []),
+        *(f"- {line}" for line in missed),
+    ]
 
 
 def _rate(rate: float | None) -> str:

@@ -24,20 +24,29 @@ from broker.processes import spawn, stop, wait
 # The Makefile's ENGINE_hf and ENGINE_vllm; a test compares them.
 ENGINES: dict[str, tuple[str, ...]] = {
     "hf": (),
-    "vllm": ("generators.engine.type=vllm", "generators.engine.kv_cache_mb=256",
-             "generators.engine.enforce_eager=true"),
+    "vllm": (
+        "generators.engine.type=vllm",
+        "generators.engine.kv_cache_mb=256",
+        "generators.engine.enforce_eager=true",
+    ),
 }
-PATIENCE = 3            # times the bar on a run's time: then it hangs, and is ended
-GRACE_S = 20.0          # between asking it to end and SIGKILL; `millrace up` leaves no process behind even then
+PATIENCE = 3  # times the bar on a run's time: then it hangs, and is ended
+GRACE_S = 20.0  # between asking it to end and SIGKILL; `millrace up` leaves no process behind even then
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run every seed, show the table, and write it down if asked."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.proofs.demo_seeds", description="The demo, seed after seed.")
-    parser.add_argument("--seeds", type=parse_seeds, default="0-9", metavar="LIST", help="like 0-9 or 0,3,7 (0-9)")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.proofs.demo_seeds", description="The demo, seed after seed."
+    )
+    parser.add_argument(
+        "--seeds", type=parse_seeds, default="0-9", metavar="LIST", help="like 0-9 or 0,3,7 (0-9)"
+    )
     parser.add_argument("--engine", choices=ENGINES, default="hf", help="what samples (hf)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="new folder of the runs (runs/seeds-DATE)")
-    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
+    parser.add_argument(
+        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
+    )
     args = parser.parse_args(argv)
     out: Path = (args.out or Path("runs") / f"seeds-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
     try:
@@ -77,15 +86,28 @@ def parse_seeds(text: str) -> list[int]:
 def run_seed(seed: int, engine: str, out: Path) -> SeedRun:
     """One run, as a user starts it, and its audit. What it prints is kept beside its folder."""
     name = f"seed-{seed}"
-    command = [*_millrace("up"), str(RECIPE), "--plain", f"seed={seed}", f"name={name}", f"runs_dir={out}",
-               *ENGINES[engine]]
+    command = [
+        *_millrace("up"),
+        str(RECIPE),
+        "--plain",
+        f"seed={seed}",
+        f"name={name}",
+        f"runs_dir={out}",
+        *ENGINES[engine],
+    ]
     with (out / f"{name}.log").open("wb") as log:
         began_at, began = time.time(), time.monotonic()
         exit_code = _run(command, log, timeout_s=PATIENCE * BARS[engine].at_most_s)
         seconds = time.monotonic() - began
         audit_code = _run([*_millrace("audit"), name, "--runs-dir", str(out), "--json"], log, timeout_s=60.0)
-    return read_seed_run(out / name, seed=seed, began_at=began_at, seconds=seconds, exit_code=exit_code,
-                         is_audit_clean=audit_code == 0)
+    return read_seed_run(
+        out / name,
+        seed=seed,
+        began_at=began_at,
+        seconds=seconds,
+        exit_code=exit_code,
+        is_audit_clean=audit_code == 0,
+    )
 
 
 def _millrace(verb: str) -> list[str]:

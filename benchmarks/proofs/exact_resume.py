@@ -22,20 +22,39 @@ from benchmarks import results
 from benchmarks.rigs.killed_learner import lines_of
 from benchmarks.rigs.resumed_run import WHILE_STARTING, WHILE_TRAINING, Result, resumed_run
 
-CASES = ((1, 0), (1, 2), (2, 0), (2, 2))        # ranks, ZeRO stage
-FEWEST = 10                                     # deaths of each
-COLUMNS = ("ranks", "ZeRO", "steps", "killed before a line", "at a random moment", "trained again", "lost", "twice",
-           "steps with identical weights", "s", "verdict")
+CASES = ((1, 0), (1, 2), (2, 0), (2, 2))  # ranks, ZeRO stage
+FEWEST = 10  # deaths of each
+COLUMNS = (
+    "ranks",
+    "ZeRO",
+    "steps",
+    "killed before a line",
+    "at a random moment",
+    "trained again",
+    "lost",
+    "twice",
+    "steps with identical weights",
+    "s",
+    "verdict",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run every case, show the table, and write it down if asked."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.proofs.exact_resume", description="Kill, resume, compare.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.proofs.exact_resume", description="Kill, resume, compare."
+    )
     parser.add_argument("--moments", type=int, default=4, metavar="N", help="random moments of each run (4)")
-    parser.add_argument("--steps", type=int, default=100, metavar="N", help="optimizer steps of each run (100)")
-    parser.add_argument("--seed", type=int, default=0, metavar="K", help="of the runs, and of when they are killed (0)")
+    parser.add_argument(
+        "--steps", type=int, default=100, metavar="N", help="optimizer steps of each run (100)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="K", help="of the runs, and of when they are killed (0)"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="new folder of the runs (runs/resume-DATE)")
-    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
+    parser.add_argument(
+        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
+    )
     args = parser.parse_args(argv)
     out: Path = (args.out or Path("runs") / f"resume-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
     out.mkdir(parents=True)
@@ -45,10 +64,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     done: list[tuple[Result, float]] = []
     for (ranks, stage), places in zip(CASES, deaths, strict=True):
         began = time.monotonic()
-        result = resumed_run(out, ranks=ranks, zero_stage=stage, steps=args.steps, deaths=places, seed=args.seed)
+        result = resumed_run(
+            out, ranks=ranks, zero_stage=stage, steps=args.steps, deaths=places, seed=args.seed
+        )
         done.append((result, time.monotonic() - began))
-        sys.stdout.write(f"ranks {ranks}, ZeRO {stage}: {result.verdict}, {len(result.deaths)} kills, "
-                         f"{done[-1][1]:.0f} s\n")
+        sys.stdout.write(
+            f"ranks {ranks}, ZeRO {stage}: {result.verdict}, {len(result.deaths)} kills, "
+            f"{done[-1][1]:.0f} s\n"
+        )
         sys.stdout.flush()
     lines += [*as_table(done), *results.remarks(commit)]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
@@ -59,18 +82,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def places() -> list[str]:
     """Every line of the learner's loop, of what writes a step down and publishes its weights, and of a recovery."""
-    return [*lines_of("trainer", "train", loop=True), *lines_of("trainer", "_step", "_commit", "_after_step", "_save"),
-            *lines_of("journal", "append", "_write"), *lines_of("payloads", "append"), *lines_of("weights", "publish"),
-            *lines_of("recovery", "recover")]
+    return [
+        *lines_of("trainer", "train", loop=True),
+        *lines_of("trainer", "_step", "_commit", "_after_step", "_save"),
+        *lines_of("journal", "append", "_write"),
+        *lines_of("payloads", "append"),
+        *lines_of("weights", "publish"),
+        *lines_of("recovery", "recover"),
+    ]
 
 
 def plan(moments: int, seed: int) -> list[list[str]]:
     """Where each case's learner dies, in order: every place once in one of the cases, and random moments in all."""
-    choose = random.Random(seed)            # noqa: S311 - when to kill
+    choose = random.Random(seed)  # noqa: S311 - when to kill
     deck = places()
     choose.shuffle(deck)
-    dealt = [deck[case::len(CASES)] + [(WHILE_TRAINING, WHILE_STARTING)[i % 2] for i in range(moments)]
-             for case in range(len(CASES))]
+    dealt = [
+        deck[case :: len(CASES)] + [(WHILE_TRAINING, WHILE_STARTING)[i % 2] for i in range(moments)]
+        for case in range(len(CASES))
+    ]
     for hand in dealt:
         choose.shuffle(hand)
     return dealt
@@ -78,10 +108,16 @@ def plan(moments: int, seed: int) -> list[list[str]]:
 
 def failures(done: Sequence[Result]) -> list[str]:
     """All that is not as it should be, for people."""
-    missed = [f"ranks {result.ranks}, ZeRO {result.zero_stage}: {result.verdict.splitlines()[0]}"
-              for result in done if result.verdict != "pass"]
-    missed += [f"ranks {result.ranks}, ZeRO {result.zero_stage}: {len(result.deaths)} deaths, at least {FEWEST}"
-               for result in done if len(result.deaths) < FEWEST]
+    missed = [
+        f"ranks {result.ranks}, ZeRO {result.zero_stage}: {result.verdict.splitlines()[0]}"
+        for result in done
+        if result.verdict != "pass"
+    ]
+    missed += [
+        f"ranks {result.ranks}, ZeRO {result.zero_stage}: {len(result.deaths)} deaths, at least {FEWEST}"
+        for result in done
+        if len(result.deaths) < FEWEST
+    ]
     if (died := sum(map(_at_lines, done))) < len(places()):
         missed.append(f"died before {died} of {len(places())} lines")
     return missed
@@ -96,17 +132,37 @@ def as_table(done: Sequence[tuple[Result, float]]) -> list[str]:
     lines = [f"| {' | '.join(COLUMNS)} |", f"|{'--:|' * (len(COLUMNS) - 1)}---|"]
     for result, seconds in done:
         at_lines = _at_lines(result)
-        cells = (result.ranks, result.zero_stage, result.steps, at_lines, len(result.deaths) - at_lines, result.again,
-                 result.lost, result.twice, f"{result.identical} of {result.steps}", f"{seconds:.0f}", result.verdict)
+        cells = (
+            result.ranks,
+            result.zero_stage,
+            result.steps,
+            at_lines,
+            len(result.deaths) - at_lines,
+            result.again,
+            result.lost,
+            result.twice,
+            f"{result.identical} of {result.steps}",
+            f"{seconds:.0f}",
+            result.verdict,
+        )
         lines.append(f"| {' | '.join(str(cell).splitlines()[0] for cell in cells)} |")
     missed = failures([result for result, _ in done])
-    lines += ["", (f"**{'NOT proven' if missed else 'Proven'}**: nothing lost, nothing twice, the same weights; at "
-                   f"least {FEWEST} deaths a row, and together one before each of the {len(places())} lines of the "
-                   "learner's loop and of its recovery. Each row is a run of the demo's model with a generator and a "
-                   "scorer, its journal then trained again in fresh processes by `millrace replay`, from version 0 and "
-                   "without an interruption."), "", *(f"- {failure}" for failure in missed)]
-    lines += [f"- ranks {result.ranks}, ZeRO {result.zero_stage}, killed: {'; '.join(result.deaths)}"
-              for result, _ in done]
+    lines += [
+        "",
+        (
+            f"**{'NOT proven' if missed else 'Proven'}**: nothing lost, nothing twice, the same weights; at "
+            f"least {FEWEST} deaths a row, and together one before each of the {len(places())} lines of the "
+            "learner's loop and of its recovery. Each row is a run of the demo's model with a generator and a "
+            "scorer, its journal then trained again in fresh processes by `millrace replay`, from version 0 and "
+            "without an interruption."
+        ),
+        "",
+        *(f"- {failure}" for failure in missed),
+    ]
+    lines += [
+        f"- ranks {result.ranks}, ZeRO {result.zero_stage}, killed: {'; '.join(result.deaths)}"
+        for result, _ in done
+    ]
     return lines
 
 

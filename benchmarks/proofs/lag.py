@@ -22,26 +22,44 @@ from benchmarks import results
 from broker.private_redis import server
 
 MAX_LAGS = (0, 1, 4)
-TIMEOUT_S = 600.0               # of one run
-REDIS = "6.2"                   # the one that the wheel carries
-COLUMNS = ("max_lag", "steps", "largest lag trained", "longest wait, s", "group_deadline_s", "at most, s", "dead",
-           "lost", "twice", "verdict")
+TIMEOUT_S = 600.0  # of one run
+REDIS = "6.2"  # the one that the wheel carries
+COLUMNS = (
+    "max_lag",
+    "steps",
+    "largest lag trained",
+    "longest wait, s",
+    "group_deadline_s",
+    "at most, s",
+    "dead",
+    "lost",
+    "twice",
+    "verdict",
+)
 
-Row = Mapping[str, Any]         # what the test reports; empty where it did not come so far
+Row = Mapping[str, Any]  # what the test reports; empty where it did not come so far
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run every bound, show the table, and write it down if asked."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.proofs.lag", description="Lag is bounded exactly.")
-    parser.add_argument("--max-lags", type=int, nargs="+", choices=MAX_LAGS, default=MAX_LAGS, help="bounds (0 1 4)")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.proofs.lag", description="Lag is bounded exactly."
+    )
+    parser.add_argument(
+        "--max-lags", type=int, nargs="+", choices=MAX_LAGS, default=MAX_LAGS, help="bounds (0 1 4)"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="new folder of the logs (runs/lag-DATE)")
-    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
+    parser.add_argument(
+        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
+    )
     args = parser.parse_args(argv)
     out: Path = (args.out or Path("runs") / f"lag-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
     out.mkdir(parents=True)
     commit = results.commit()
-    heading = results.heading("Lag, with a generator twenty times slower and one that stands still for a minute",
-                              redis=results.redis_version(server.carried("redis-server")))
+    heading = results.heading(
+        "Lag, with a generator twenty times slower and one that stands still for a minute",
+        redis=results.redis_version(server.carried("redis-server")),
+    )
     rows = []
     for max_lag in args.max_lags:
         rows.append(run(max_lag, out))
@@ -57,11 +75,29 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(max_lag: int, out: Path) -> Row:
     """What one run reports, and whether its test passed; what it says goes to a log."""
     report = out / f"max-lag-{max_lag}.json"
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--redis", REDIS, "-k",
-             f"stands_still and [{max_lag}]", "tests/e2e/test_lag.py"]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--redis",
+        REDIS,
+        "-k",
+        f"stands_still and [{max_lag}]",
+        "tests/e2e/test_lag.py",
+    ]
     with (out / f"max-lag-{max_lag}.log").open("wb") as log:
-        code = subprocess.run(words, cwd=results.ROOT, env=os.environ | {"LAG_REPORT": str(report)}, stdout=log,
-                              stderr=log, check=False, timeout=TIMEOUT_S).returncode
+        code = subprocess.run(
+            words,
+            cwd=results.ROOT,
+            env=os.environ | {"LAG_REPORT": str(report)},
+            stdout=log,
+            stderr=log,
+            check=False,
+            timeout=TIMEOUT_S,
+        ).returncode
     if not report.exists():
         sys.stdout.write(f"max_lag {max_lag}: exit code {code}; see {out / f'max-lag-{max_lag}.log'}\n")
         return {}
@@ -86,15 +122,33 @@ def as_table(max_lags: Sequence[int], rows: Sequence[Row]) -> list[str]:
     """Lines of Markdown."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"|{'--:|' * (len(COLUMNS) - 1)}---|"]
     for max_lag, row in zip(max_lags, rows, strict=True):
-        cells = [row["steps"], row["lag"], f"{row['wait_s']:.1f}", f"{row['deadline_s']:g}", f"{row['most_wait_s']:g}",
-                 row["dead"], row["lost"], row["twice"]] if row else ["-"] * 8
+        cells = (
+            [
+                row["steps"],
+                row["lag"],
+                f"{row['wait_s']:.1f}",
+                f"{row['deadline_s']:g}",
+                f"{row['most_wait_s']:g}",
+                row["dead"],
+                row["lost"],
+                row["twice"],
+            ]
+            if row
+            else ["-"] * 8
+        )
         lines.append(f"| {' | '.join(map(str, [max_lag, *cells, verdict(row)]))} |")
     held = sum(verdict(row) == "held" for row in rows)
-    return [*lines, "", (f"**{held} of {len(rows)} held**: no trained token older than max_lag, and some as old as 1 "
-                         "where it allows that. No lease ran out: the learner waited for the stopped generator's group "
-                         "until its deadline, when it went to `dead`, and then for the survey that notices and for "
-                         "another group in its stead (`at most`); from the first step's end on nobody waited longer. "
-                         "All three generators' groups were trained on. Seed 0.")]
+    return [
+        *lines,
+        "",
+        (
+            f"**{held} of {len(rows)} held**: no trained token older than max_lag, and some as old as 1 "
+            "where it allows that. No lease ran out: the learner waited for the stopped generator's group "
+            "until its deadline, when it went to `dead`, and then for the survey that notices and for "
+            "another group in its stead (`at most`); from the first step's end on nobody waited longer. "
+            "All three generators' groups were trained on. Seed 0."
+        ),
+    ]
 
 
 if __name__ == "__main__":

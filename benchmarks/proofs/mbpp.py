@@ -30,7 +30,7 @@ from scorers.scorer import Scorer
 DATA = results.ROOT.parent / "shared" / "data" / "mbpp.jsonl"
 AT_MOST_EXCEPTIONS = 10
 MUTANTS = 200
-SHOWN_CHARS = 160           # of a reason
+SHOWN_CHARS = 160  # of a reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +67,12 @@ def judge(programs: Sequence[tuple[Problem, str]], processes: int) -> list[Verdi
 
 
 def _start() -> None:
-    global _scorer      # noqa: PLW0603 - what a process of the pool keeps
+    global _scorer  # noqa: PLW0603 - what a process of the pool keeps
     _scorer = build_scorer(CodeConfig(), ScorersConfig())
 
 
 def _judge(program: tuple[Problem, str]) -> Verdict:
-    assert _scorer is not None      # noqa: S101 - for mypy: `_start` ran
+    assert _scorer is not None  # noqa: S101 - for mypy: `_start` ran
     problem, source = program
     score = _scorer.score(f"```python\n{source}\n```", problem.verification_info)
     return Verdict(problem=problem, source=source, score=score)
@@ -80,11 +80,15 @@ def _judge(program: tuple[Problem, str]) -> Verdict:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Score references and mutants, show the table, and write it down if asked."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.proofs.mbpp", description="MBPP through the code scorer.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.proofs.mbpp", description="MBPP through the code scorer."
+    )
     parser.add_argument("--data", type=Path, default=DATA, metavar="FILE", help="mbpp.jsonl (../shared/data)")
     parser.add_argument("--seed", type=int, default=0, help="of the mutants (0)")
     parser.add_argument("--processes", type=int, default=2, help="sandboxes at a time (2)")
-    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
+    parser.add_argument(
+        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
+    )
     args = parser.parse_args(argv)
     if not args.data.exists():
         sys.stdout.write(f"skipped: no {args.data}; --data FILE names the published mbpp.jsonl\n")
@@ -97,7 +101,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     references_s = time.monotonic() - started
     mutants = judge(list(islice(wrong_mutants(problems, args.seed), MUTANTS)), args.processes)
     mutants_s = time.monotonic() - started - references_s
-    lines = [*heading, *as_table(references, references_s, mutants, mutants_s, args.seed), *results.remarks(commit)]
+    lines = [
+        *heading,
+        *as_table(references, references_s, mutants, mutants_s, args.seed),
+        *results.remarks(commit),
+    ]
     sys.stdout.write("\n".join(lines) + "\n")
     if args.write:
         results.append(lines)
@@ -107,13 +115,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 def read(path: Path) -> list[Problem]:
     """The problems of the published file."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [Problem(task_id=row["task_id"], code=row["code"], tests=tuple(row["test_list"]),
-                    setup=row["test_setup_code"]) for row in rows]
+    return [
+        Problem(
+            task_id=row["task_id"],
+            code=row["code"],
+            tests=tuple(row["test_list"]),
+            setup=row["test_setup_code"],
+        )
+        for row in rows
+    ]
 
 
 def wrong_mutants(problems: Sequence[Problem], seed: int) -> Iterator[tuple[Problem, str]]:
     """Mutants that the plain run finds wrong, one of a problem, problems in random order."""
-    chance = random.Random(seed)        # noqa: S311 - no secret
+    chance = random.Random(seed)  # noqa: S311 - no secret
     for problem in chance.sample(problems, len(problems)):
         mutant = mutate(problem.code, chance)
         if mutant is not None and is_wrong(mutant, problem.tests, problem.setup):
@@ -125,18 +140,32 @@ def is_proven(references: Sequence[Verdict], mutants: Sequence[Verdict]) -> bool
     return len(_failed(references)) <= AT_MOST_EXCEPTIONS and not _unrefuted(mutants)
 
 
-def as_table(references: Sequence[Verdict], references_s: float, mutants: Sequence[Verdict], mutants_s: float,
-             seed: int) -> list[str]:
+def as_table(
+    references: Sequence[Verdict],
+    references_s: float,
+    mutants: Sequence[Verdict],
+    mutants_s: float,
+    seed: int,
+) -> list[str]:
     """Lines of Markdown, every exception with its reason."""
     failed, unrefuted = _failed(references), _unrefuted(mutants)
     lines = ["| programs | number | score 1 | other | seconds |", "|---|--:|--:|--:|--:|"]
-    for what, verdicts, other, seconds in (("reference solutions", references, failed, references_s),
-                                           (f"mutants, seed {seed}", mutants, _refuted(mutants), mutants_s)):
-        lines.append(f"| {what} | {len(verdicts)} | {len(verdicts) - len(other)} | {len(other)} | {seconds:.0f} |")
+    for what, verdicts, other, seconds in (
+        ("reference solutions", references, failed, references_s),
+        (f"mutants, seed {seed}", mutants, _refuted(mutants), mutants_s),
+    ):
+        lines.append(
+            f"| {what} | {len(verdicts)} | {len(verdicts) - len(other)} | {len(other)} | {seconds:.0f} |"
+        )
     version = references[0].score.version if references else "unknown"
     verdict_text = "Proven" if is_proven(references, mutants) else "NOT proven"
-    lines += ["", (f"**{verdict_text}**: at most {AT_MOST_EXCEPTIONS} references fail, and each of the mutants, wrong "
-                   f"in a plain run, has the score 0. Scorer: {version}.")]
+    lines += [
+        "",
+        (
+            f"**{verdict_text}**: at most {AT_MOST_EXCEPTIONS} references fail, and each of the mutants, wrong "
+            f"in a plain run, has the score 0. Scorer: {version}."
+        ),
+    ]
     if failed or unrefuted:
         lines.append("")
     for verdict in failed:

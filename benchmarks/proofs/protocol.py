@@ -26,36 +26,71 @@ from broker.private_redis import server
 
 REDIS = ("6.2", "7")
 NEWER = (7, 0)
-BATCH = 10_000                  # actions of one process
+BATCH = 10_000  # actions of one process
 AT_ONCE = 2
-SEARCH, SEARCH_SEEDS = 20_000, range(1, 6)      # a missing rule has to show in so many actions of one of these
-RULES = ("announce before retire", "the position compare", "the floor inside issue", "rule 3", "the fence",
-         "the ledger asked at every read")
+SEARCH, SEARCH_SEEDS = 20_000, range(1, 6)  # a missing rule has to show in so many actions of one of these
+RULES = (
+    "announce before retire",
+    "the position compare",
+    "the floor inside issue",
+    "rule 3",
+    "the fence",
+    "the ledger asked at every read",
+)
 TIMEOUT_S = 3600.0
-NO_END, BY_HAND = -9, 2         # exit codes: of what is killed, of pytest after Ctrl-C
+NO_END, BY_HAND = -9, 2  # exit codes: of what is killed, of pytest after Ctrl-C
 # What tests/protocol counts where it took effect, each of which has to have happened on each Redis.
-ACTS = ("entries leased", "leases renewed", "results handed over", "hand-overs without a reply",
-        "handed over late or twice", "destinations full", "destinations of a wrong type", "given up", "workers killed",
-        "buried by hand", "letters retried", "entries deleted", "`where` deleted", "memory full", "redis set back",
-        "redis emptied", "learners killed", "power cuts", "second learners", "older learners woken",
-        "learners with other settings", "replies lost", "groups trained", "steps trained")
+ACTS = (
+    "entries leased",
+    "leases renewed",
+    "results handed over",
+    "hand-overs without a reply",
+    "handed over late or twice",
+    "destinations full",
+    "destinations of a wrong type",
+    "given up",
+    "workers killed",
+    "buried by hand",
+    "letters retried",
+    "entries deleted",
+    "`where` deleted",
+    "memory full",
+    "redis set back",
+    "redis emptied",
+    "learners killed",
+    "power cuts",
+    "second learners",
+    "older learners woken",
+    "learners with other settings",
+    "replies lost",
+    "groups trained",
+    "steps trained",
+)
 AT_THE_END = "actions at the undisturbed end"
 
 Row = Mapping[str, Any]
-Job = tuple[str, int, str]      # version of Redis, seed, the rule that is taken out
+Job = tuple[str, int, str]  # version of Redis, seed, the rule that is taken out
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what is missing of the table; show it, and write it down if asked."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.proofs.protocol", description="Random runs of the protocol.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.proofs.protocol", description="Random runs of the protocol."
+    )
     parser.add_argument("--actions", type=int, default=200_000, help="on each version of Redis (200000)")
-    parser.add_argument("--out", type=Path, default=Path("runs") / "prove-protocol", metavar="DIR", help="of the table")
-    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs") / "prove-protocol", metavar="DIR", help="of the table"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
+    )
     args = parser.parse_args(argv)
     out: Path = args.out.absolute()
     out.mkdir(parents=True, exist_ok=True)
     commit = results.commit()
-    heading = results.heading("Random runs of the protocol", redis=" and ".join(map(results.redis_version, servers())))
+    heading = results.heading(
+        "Random runs of the protocol", redis=" and ".join(map(results.redis_version, servers()))
+    )
     seeds = range(1, max(1, args.actions // BATCH) + 1)
     jobs = [(version, seed, "") for seed in seeds for version in REDIS]
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -96,21 +131,51 @@ def run(job: Job, out: Path) -> None:
     name = f"redis-{version}-seed-{seed}" + (f"-without-{without.replace(' ', '-')}" if without else "")
     report = out / f"{name}.json"
     report.unlink(missing_ok=True)
-    variables = {"PROTOCOL_ACTIONS": str(SEARCH if without else BATCH), "PROTOCOL_SEED": str(seed),
-                 "PROTOCOL_WITHOUT": without, "PROTOCOL_REPORT": str(report)}
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--redis", version,
-             "tests/protocol/test_random_runs.py"]
+    variables = {
+        "PROTOCOL_ACTIONS": str(SEARCH if without else BATCH),
+        "PROTOCOL_SEED": str(seed),
+        "PROTOCOL_WITHOUT": without,
+        "PROTOCOL_REPORT": str(report),
+    }
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--redis",
+        version,
+        "tests/protocol/test_random_runs.py",
+    ]
     code = NO_END
     with (out / f"{name}.log").open("wb") as log, contextlib.suppress(subprocess.TimeoutExpired):
-        code = subprocess.run(words, cwd=results.ROOT, env=os.environ | variables, stdout=log, stderr=log, check=False,
-                              timeout=TIMEOUT_S).returncode
-    row = {"seed": seed, "without": without, "actions": 0, "rules": 0, "failure": "", "seconds": 0.0, "did": {},
-           "redis": version, "commit": results.commit(), "exit": code}
+        code = subprocess.run(
+            words,
+            cwd=results.ROOT,
+            env=os.environ | variables,
+            stdout=log,
+            stderr=log,
+            check=False,
+            timeout=TIMEOUT_S,
+        ).returncode
+    row = {
+        "seed": seed,
+        "without": without,
+        "actions": 0,
+        "rules": 0,
+        "failure": "",
+        "seconds": 0.0,
+        "did": {},
+        "redis": version,
+        "commit": results.commit(),
+        "exit": code,
+    }
     if report.exists():
         row |= json.loads(report.read_text(encoding="utf-8"))
         report.unlink()
     elif code == 0:
-        code = BY_HAND                  # skipped: there is no such Redis
+        code = BY_HAND  # skipped: there is no such Redis
     if code == BY_HAND:
         sys.stdout.write(f"{name}: not run to its end; see {out / f'{name}.log'}\n")
         return
@@ -129,7 +194,7 @@ def read(out: Path) -> list[Row]:
         return []
     rows: list[Row] = []
     for line in table.read_text(encoding="utf-8").splitlines():
-        with contextlib.suppress(ValueError):           # one that an interruption has torn
+        with contextlib.suppress(ValueError):  # one that an interruption has torn
             rows.append(json.loads(line))
     return [row for row in rows if row["commit"] == results.commit()]
 
@@ -137,8 +202,12 @@ def read(out: Path) -> list[Row]:
 def is_proven(rows: Sequence[Row], jobs: Sequence[Job]) -> bool:
     """Whether every job is there and whole, each rule was missed where it was taken out, and nothing was never done."""
     whole = [row for row in rows if (row["redis"], row["seed"], row["without"]) in {*jobs}]
-    return (not missing_of(jobs, rows) and all(map(is_passed, whole))
-            and {row["without"] for row in rows if is_missed(row)} == {*RULES} and not never_done(whole))
+    return (
+        not missing_of(jobs, rows)
+        and all(map(is_passed, whole))
+        and {row["without"] for row in rows if is_missed(row)} == {*RULES}
+        and not never_done(whole)
+    )
 
 
 def is_passed(row: Row) -> bool:
@@ -182,27 +251,49 @@ def as_table(rows: Sequence[Row], jobs: Sequence[Job]) -> list[str]:
     whole = [row for row in rows if not row["without"]]
     columns = [column(whole, version) for version in REDIS]
     lines = [f"| Redis | {' | '.join(REDIS)} |", f"|---|{'--:|' * len(REDIS)}"]
-    lines += [f"| {name} | {' | '.join(f'{numbers[name]:,}' for numbers in columns)} |" for name in columns[0]]
-    lines += ["", ("Actions are all that any role did; rules are what was drawn, each of which makes one or several "
-                   "roles do something; the others are counted where they took effect.")]
+    lines += [
+        f"| {name} | {' | '.join(f'{numbers[name]:,}' for numbers in columns)} |" for name in columns[0]
+    ]
+    lines += [
+        "",
+        (
+            "Actions are all that any role did; rules are what was drawn, each of which makes one or several "
+            "roles do something; the others are counted where they took effect."
+        ),
+    ]
     if never := never_done(whole):
         lines += ["", f"NEVER done: {', '.join(never)}."]
     lines += ["", "| taken out | seed | actions until it failed | with |", "|---|--:|--:|---|"]
-    lines += [f"| {row['without']} | {row['seed']} | {row['actions']:,} | {first_line(row)} |"
-              for row in sorted(rows, key=lambda row: (row["without"], row["seed"])) if row["without"]]
-    return [*lines, "", (f"**{'Proven' if is_proven(rows, jobs) else 'NOT proven'}**: with all rules "
-                         "nothing may fail, and without one of them something has to; seeds 1 to "
-                         f"{max(seed for _, seed, _ in jobs)}; {len(missing_of(jobs, rows))} of {len(jobs)} batches "
-                         "are missing.")]
+    lines += [
+        f"| {row['without']} | {row['seed']} | {row['actions']:,} | {first_line(row)} |"
+        for row in sorted(rows, key=lambda row: (row["without"], row["seed"]))
+        if row["without"]
+    ]
+    return [
+        *lines,
+        "",
+        (
+            f"**{'Proven' if is_proven(rows, jobs) else 'NOT proven'}**: with all rules "
+            "nothing may fail, and without one of them something has to; seeds 1 to "
+            f"{max(seed for _, seed, _ in jobs)}; {len(missing_of(jobs, rows))} of {len(jobs)} batches "
+            "are missing."
+        ),
+    ]
 
 
 def column(rows: Sequence[Row], version: str) -> dict[str, int]:
     """The numbers of one Redis, by name."""
     ours = [row for row in rows if row["redis"] == version]
     did = done(ours, version)
-    return {"actions": sum(row["actions"] for row in ours), "rules": sum(row["rules"] for row in ours),
-            AT_THE_END: did[AT_THE_END], **{act: did[act] for act in ACTS}, "seeds": len(ours),
-            "failed": sum(not is_passed(row) for row in ours), "s": round(sum(row["seconds"] for row in ours))}
+    return {
+        "actions": sum(row["actions"] for row in ours),
+        "rules": sum(row["rules"] for row in ours),
+        AT_THE_END: did[AT_THE_END],
+        **{act: did[act] for act in ACTS},
+        "seeds": len(ours),
+        "failed": sum(not is_passed(row) for row in ours),
+        "s": round(sum(row["seconds"] for row in ours)),
+    }
 
 
 def first_line(row: Row) -> str:

@@ -37,15 +37,19 @@ from config.loading import to_yaml
 from config.run import Run
 from tools.up.process_tree import Process, below
 
-COMPLETIONS = 8             # of a group, every second one right
-HANGING_EVERY = 50          # completions
+COMPLETIONS = 8  # of a group, every second one right
+HANGING_EVERY = 50  # completions
 KILL_EVERY_S = 10.0
-LEASE_S = 6.0               # how soon a killed worker's group is tried again; the default is for slower machines
-PATIENCE_S = 900.0          # then what is missing is missing
+LEASE_S = 6.0  # how soon a killed worker's group is tried again; the default is for slower machines
+PATIENCE_S = 900.0  # then what is missing is missing
 TASKS = {"math": {"scorer": {"type": "math"}}, "code": {"scorer": {"type": "code"}}}
 VICTIMS = {"worker": 0.5, "child": 0.4, "dispatcher": 0.1}
 HANGING_MATH = ("\\boxed{9^{9^{9}}}", "\\boxed{7^{9^{9^{9}}}}")
-HANGING_CODE = ("while True:\n        pass", "return sum(range(10 ** 13))", "import time\n    time.sleep(3600)")
+HANGING_CODE = (
+    "while True:\n        pass",
+    "return sum(range(10 ** 13))",
+    "import time\n    time.sleep(3600)",
+)
 
 
 @dataclass(slots=True)
@@ -64,7 +68,7 @@ class Fight:
     groups: int = 0
     honest: int = 0
     hanging: int = 0
-    wrong: list[str] = field(default_factory=list)      # each score that is not what it should be
+    wrong: list[str] = field(default_factory=list)  # each score that is not what it should be
     kills: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
@@ -76,15 +80,19 @@ class Fight:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Feed, kill, wait, compare, show the table, and write it down if asked."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.proofs.rewards_under_fire", description="Right rewards.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.proofs.rewards_under_fire", description="Right rewards."
+    )
     parser.add_argument("--groups", type=int, default=200, help=f"of {COMPLETIONS} completions (200)")
     parser.add_argument("--seed", type=int, default=0, help="of the groups and of who is killed (0)")
-    parser.add_argument("--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}")
+    parser.add_argument(
+        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
+    )
     args = parser.parse_args(argv)
     commit = results.commit()
     heading = results.heading("Rewards under fire")
     with tempfile.TemporaryDirectory() as folder:
-        fight = fire(Path(folder), args.groups, random.Random(args.seed))       # noqa: S311 - no secret
+        fight = fire(Path(folder), args.groups, random.Random(args.seed))  # noqa: S311 - no secret
     lines = [*heading, *as_table(fight, args.seed), *results.remarks(commit)]
     sys.stdout.write("\n".join(lines) + "\n")
     if args.write:
@@ -94,7 +102,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def fire(folder: Path, groups: int, chance: random.Random) -> Fight:
     """Score `groups` groups while processes are killed. What the scorers say is kept in `folder`."""
-    run = demo_run(folder, scorers={"workers": 2, "tasks": TASKS}, broker={"lease_s": LEASE_S, "max_attempts": 5})
+    run = demo_run(
+        folder, scorers={"workers": 2, "tasks": TASKS}, broker={"lease_s": LEASE_S, "max_attempts": 5}
+    )
     server = embedded.start(run)
     link = Link(server.url, outage_s=run.broker.outage_s)
     expected = {str(ordinal): _expected(ordinal, chance) for ordinal in range(groups)}
@@ -103,10 +113,14 @@ def fire(folder: Path, groups: int, chance: random.Random) -> Fight:
     started = time.monotonic()
     try:
         _feed(link, run, [group.rollout for group in expected.values()])
-        pools = [spawn(words, cwd=results.ROOT, stderr=log, env={**os.environ, "REDIS_URL": server.url})
-                 for _ in range(2)]
+        pools = [
+            spawn(words, cwd=results.ROOT, stderr=log, env={**os.environ, "REDIS_URL": server.url})
+            for _ in range(2)
+        ]
         try:
-            fight = Fight(groups=groups, kills=_kill_until_scored(link, Keys(run.name), groups, pools, chance))
+            fight = Fight(
+                groups=groups, kills=_kill_until_scored(link, Keys(run.name), groups, pools, chance)
+            )
             fight.seconds = time.monotonic() - started
             _compare(fight, expected, link, Keys(run.name))
         finally:
@@ -128,10 +142,15 @@ def _expected(ordinal: int, chance: random.Random) -> Expected:
     for place in hanging:
         rewards[place] = 0.0
     if ordinal % 2:
-        texts = [_program(f"return x + {n if reward else n + 1}", place) for place, reward in enumerate(rewards)]
+        texts = [
+            _program(f"return x + {n if reward else n + 1}", place) for place, reward in enumerate(rewards)
+        ]
         for place in hanging:
             texts[place] = _program(chance.choice(HANGING_CODE), place)
-        info: dict[str, Any] = {"type": "code", "answer": {"tests": [f"assert f({x}) == {n + x}" for x in (1, 5)]}}
+        info: dict[str, Any] = {
+            "type": "code",
+            "answer": {"tests": [f"assert f({x}) == {n + x}" for x in (1, 5)]},
+        }
     else:
         texts = [f"Try {place}. \\boxed{{{n if reward else n + 1}}}" for place, reward in enumerate(rewards)]
         for place in hanging:
@@ -152,8 +171,13 @@ def _feed(link: Link, run: Run, rollouts: Sequence[Rollout]) -> None:
     link.client.hset(keys("run"), mapping={"config": to_yaml(run), "status": "running"})
     ownership = Ownership(link, keys)
     ownership.claim(0)
-    ownership.issue(0, len(rollouts), len(rollouts), 0,
-                    [(rollout.prompt.group_id, codec.encode_prompt(rollout.prompt)) for rollout in rollouts])
+    ownership.issue(
+        0,
+        len(rollouts),
+        len(rollouts),
+        0,
+        [(rollout.prompt.group_id, codec.encode_prompt(rollout.prompt)) for rollout in rollouts],
+    )
     consumer = Consumer(link, keys, PROMPTS, "generator-0", lease_s=60.0)
     entries = consumer.read_new(len(rollouts), block_s=1.0)
     for entry, rollout in zip(entries, rollouts, strict=True):
@@ -161,8 +185,9 @@ def _feed(link: Link, run: Run, rollouts: Sequence[Rollout]) -> None:
             raise RuntimeError(f"group {entry.group_id} could not be handed over")
 
 
-def _kill_until_scored(link: Link, keys: Keys, groups: int, pools: Sequence[Popen[bytes]],
-                       chance: random.Random) -> Counter[str]:
+def _kill_until_scored(
+    link: Link, keys: Keys, groups: int, pools: Sequence[Popen[bytes]], chance: random.Random
+) -> Counter[str]:
     """Kill one process every 10 seconds until every group is scored or dead. Returns how many of each kind."""
     kills: Counter[str] = Counter()
     deadline, next_kill = time.monotonic() + PATIENCE_S, time.monotonic() + KILL_EVERY_S
@@ -185,9 +210,12 @@ def _victims(pools: Sequence[Popen[bytes]]) -> dict[str, list[Process]]:
     found = [process for pool in pools for process in below(pool.pid)]
     parts = [process for process in found if process.parent in {pool.pid for pool in pools}]
     dispatchers = [process for process in parts if process.has_words("--part", "dispatcher")]
-    workers = [process for process in parts if process not in dispatchers]      # RQ renames them
-    return {"worker": workers, "dispatcher": dispatchers,
-            "child": [process for process in found if process.parent in {worker.pid for worker in workers}]}
+    workers = [process for process in parts if process not in dispatchers]  # RQ renames them
+    return {
+        "worker": workers,
+        "dispatcher": dispatchers,
+        "child": [process for process in found if process.parent in {worker.pid for worker in workers}],
+    }
 
 
 def _compare(fight: Fight, expected: dict[str, Expected], link: Link, keys: Keys) -> None:
@@ -203,26 +231,38 @@ def _compare(fight: Fight, expected: dict[str, Expected], link: Link, keys: Keys
 
 
 def _compare_group(fight: Fight, group: ScoredGroup, expected: Expected) -> None:
-    for place, (score, reward, deserved) in enumerate(zip(group.scores, group.rewards, expected.rewards, strict=True)):
+    for place, (score, reward, deserved) in enumerate(
+        zip(group.scores, group.rewards, expected.rewards, strict=True)
+    ):
         is_hanging = place in expected.hanging
         fight.hanging += is_hanging
         fight.honest += not is_hanging
         if reward != deserved:
-            fight.wrong.append(f"group {group.group_id}, completion {place}: {reward}, {deserved} deserved: "
-                               f"{score.status} {score.reason}")
+            fight.wrong.append(
+                f"group {group.group_id}, completion {place}: {reward}, {deserved} deserved: "
+                f"{score.status} {score.reason}"
+            )
 
 
 def as_table(fight: Fight, seed: int) -> list[str]:
     """Lines of Markdown."""
     kills = ", ".join(f"{number} x {kind}" for kind, number in sorted(fight.kills.items())) or "none"
     verdict = "Proven" if fight.is_won else "NOT proven"
-    return ["| groups | honest answers | hanging answers | killed with -9 | not as deserved | seconds |",
-            "|--:|--:|--:|---|--:|--:|",
-            (f"| {fight.groups} | {fight.honest} | {fight.hanging} | {kills} | {len(fight.wrong)} "
-             f"| {fight.seconds:.0f} |"),
-            "", (f"**{verdict}**: every honest answer has its right score, every hanging one 0, no group is dead; "
-                 f"`broker.max_attempts: 5`, one kill every {KILL_EVERY_S:.0f} s, seed {seed}."),
-            *([""] if fight.wrong else []), *(f"- {line}" for line in fight.wrong[:50])]
+    return [
+        "| groups | honest answers | hanging answers | killed with -9 | not as deserved | seconds |",
+        "|--:|--:|--:|---|--:|--:|",
+        (
+            f"| {fight.groups} | {fight.honest} | {fight.hanging} | {kills} | {len(fight.wrong)} "
+            f"| {fight.seconds:.0f} |"
+        ),
+        "",
+        (
+            f"**{verdict}**: every honest answer has its right score, every hanging one 0, no group is dead; "
+            f"`broker.max_attempts: 5`, one kill every {KILL_EVERY_S:.0f} s, seed {seed}."
+        ),
+        *([""] if fight.wrong else []),
+        *(f"- {line}" for line in fight.wrong[:50]),
+    ]
 
 
 if __name__ == "__main__":

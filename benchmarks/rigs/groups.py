@@ -30,7 +30,7 @@ from config.loading import build_run, read_yaml
 from config.run import Run
 
 RECIPE = ROOT / "config" / "recipes" / "demo_cpu.yaml"
-VOCABULARY = 151_936            # of the Qwen2 family: ids of the size that real runs have
+VOCABULARY = 151_936  # of the Qwen2 family: ids of the size that real runs have
 
 
 def demo_run(folder: Path, **sections: Mapping[str, Any]) -> Run:
@@ -71,34 +71,66 @@ def made_up_rollout(group_id: str, *, completions: int, tokens: int) -> Rollout:
     """A group of random tokens; the same id gives the same group."""
     random = np.random.default_rng(int(group_id))
     sampled = tuple(
-        Completion(token_ids=random.integers(0, VOCABULARY, tokens, dtype=np.int32),
-                   logprobs=-random.exponential(1.0, tokens).astype(np.float32),
-                   policy_spans=(Span(version=0, first=0, count=tokens),), finish_reason=FinishReason.STOP,
-                   text="\\boxed{72}")
-        for _ in range(completions))
-    return Rollout(prompt=prompt(group_id, n=completions), completions=sampled, generator="generator-0", seconds=1.0)
+        Completion(
+            token_ids=random.integers(0, VOCABULARY, tokens, dtype=np.int32),
+            logprobs=-random.exponential(1.0, tokens).astype(np.float32),
+            policy_spans=(Span(version=0, first=0, count=tokens),),
+            finish_reason=FinishReason.STOP,
+            text="\\boxed{72}",
+        )
+        for _ in range(completions)
+    )
+    return Rollout(
+        prompt=prompt(group_id, n=completions), completions=sampled, generator="generator-0", seconds=1.0
+    )
 
 
 def spoken_rollout(group_id: str, texts: Sequence[str], reference: str) -> Rollout:
     """A group of these texts, to be scored against `reference`."""
-    said = tuple(Completion(token_ids=np.zeros(1, np.int32), logprobs=np.zeros(1, np.float32), text=text,
-                            policy_spans=(Span(version=0, first=0, count=1),), finish_reason=FinishReason.STOP)
-                 for text in texts)
-    return Rollout(prompt=prompt(group_id, n=len(texts), reference=reference), completions=said,
-                   generator="generator-0", seconds=1.0)
+    said = tuple(
+        Completion(
+            token_ids=np.zeros(1, np.int32),
+            logprobs=np.zeros(1, np.float32),
+            text=text,
+            policy_spans=(Span(version=0, first=0, count=1),),
+            finish_reason=FinishReason.STOP,
+        )
+        for text in texts
+    )
+    return Rollout(
+        prompt=prompt(group_id, n=len(texts), reference=reference),
+        completions=said,
+        generator="generator-0",
+        seconds=1.0,
+    )
 
 
 def scored(rollout: Rollout) -> ScoredGroup:
     """The group with every second answer right: none is without variance."""
     values = [float(index % 2) for index in range(len(rollout.completions))]
-    scores = tuple(Score(status=ScoreStatus.SCORED, value=value, reason="made up", scorer="math", version="1")
-                   for value in values)
+    scores = tuple(
+        Score(status=ScoreStatus.SCORED, value=value, reason="made up", scorer="math", version="1")
+        for value in values
+    )
     return ScoredGroup(rollout=rollout, scores=scores, rewards=tuple(values), worker="scorers-0", seconds=0.1)
 
 
 def prompt(group_id: str, *, n: int, reference: str = "72") -> Prompt:
     """A short question."""
-    return Prompt(group_id=group_id, split=Split.TRAIN, task="math", n=n, floor=0, issued_at=1_700_000_000.0, epoch=0,
-                  row=int(group_id), fingerprint="benchmark", seed=0, temperature=1.0, max_tokens=8192,
-                  messages=({"role": "user", "content": "What is it?"},), token_ids=np.arange(32, dtype=np.int32),
-                  verification_info={"type": "math", "answer": {"value": reference}})
+    return Prompt(
+        group_id=group_id,
+        split=Split.TRAIN,
+        task="math",
+        n=n,
+        floor=0,
+        issued_at=1_700_000_000.0,
+        epoch=0,
+        row=int(group_id),
+        fingerprint="benchmark",
+        seed=0,
+        temperature=1.0,
+        max_tokens=8192,
+        messages=({"role": "user", "content": "What is it?"},),
+        token_ids=np.arange(32, dtype=np.int32),
+        verification_info={"type": "math", "answer": {"value": reference}},
+    )

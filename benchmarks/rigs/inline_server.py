@@ -1,4 +1,4 @@
-r"""A reward server as the old one is: FastAPI, calling math-verify inside the request. For `benchmarks.measures.server`.
+r"""A reward server like the old one: FastAPI, calling math-verify inside the request. For `benchmarks.measures.server`.
 
 Five workers of uvicorn, one `async` endpoint, no deadline but math-verify's own, as II-Thought's server is described:
 what `server` is measured beside. Only `POST /reward` of mathematics and `GET /ping`.
@@ -24,7 +24,7 @@ class Asked(BaseModel):
 
 def build() -> Any:
     """The application; made anew in each of uvicorn's workers."""
-    peer, web = import_module("math_verify"), import_module("fastapi")      # as its users call it
+    peer, web = import_module("math_verify"), import_module("fastapi")  # as its users call it
     app = web.FastAPI()
 
     async def reward(asked: Asked) -> dict[str, float]:
@@ -44,7 +44,13 @@ def main() -> None:
     """Serve on the port that the first argument names."""
     uvicorn = import_module("uvicorn")
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    uvicorn.run("benchmarks.rigs.inline_server:build", factory=True, port=int(sys.argv[1]), workers=5, log_level="error")
+    uvicorn.run(
+        "benchmarks.rigs.inline_server:build",
+        factory=True,
+        port=int(sys.argv[1]),
+        workers=5,
+        log_level="error",
+    )
 
 
 if __name__ == "__main__":

@@ -62,8 +62,12 @@ def lines_of(module: str, *functions: str, loop: bool = False) -> list[str]:
     found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in functions]
     if missing := set(functions) - {node.name for node in found}:
         raise ValueError(f"learner/{module}.py has no function {', '.join(sorted(missing))}")
-    lines = {line for function in found for part in (_loops(function) if loop else [function])
-             for line in _statements(part)}
+    lines = {
+        line
+        for function in found
+        for part in (_loops(function) if loop else [function])
+        for line in _statements(part)
+    }
     return [f"{module}.py:{line}" for line in sorted(lines)]
 
 
@@ -79,10 +83,12 @@ def main() -> int:
     place = os.environ.get("DIE_BEFORE")
     if "RANK" not in os.environ and load_run(words).learner.ranks > 1:
         from learner.launch.ranks import launch
+
         return launch([sys.executable, "-m", MODULE, *words], load_run(words).learner.ranks)
     if place and os.environ.get("RANK", "0") == "0":
         sys.settrace(Death(place, Path(os.environ["DIE_NOTE"])).call)
     from learner.__main__ import main as learn
+
     return learn(words)
 
 

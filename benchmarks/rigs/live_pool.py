@@ -62,7 +62,7 @@ class LivePool:
         os.kill(dispatcher.pid, signal.SIGCONT)
         self._wait("the scores", WORK_S, lambda: self._depth(SCORED) == len(rollouts))
         entries = entries_of(SCORED, self._link(lambda client: client.xrange(self._keys(SCORED))))
-        ended_at = int(entries[-1].entry_id.split("-")[0]) / 1000       # Redis' clock, which is this machine's
+        ended_at = int(entries[-1].entry_id.split("-")[0]) / 1000  # Redis' clock, which is this machine's
         groups = [codec.decode_scored(entry.raw) for entry in entries]
         self._ownership.retire([group.group_id for group in groups])
         return ended_at - began_at, groups
@@ -73,8 +73,13 @@ class LivePool:
 
     def _lay_down(self, rollouts: Sequence[Rollout]) -> None:
         count = len(rollouts)
-        self._ownership.issue(self._issued, self._issued + count, count, 0, [
-            (rollout.prompt.group_id, codec.encode_prompt(rollout.prompt)) for rollout in rollouts])
+        self._ownership.issue(
+            self._issued,
+            self._issued + count,
+            count,
+            0,
+            [(rollout.prompt.group_id, codec.encode_prompt(rollout.prompt)) for rollout in rollouts],
+        )
         self._issued += count
         prompts = Consumer(self._link, self._keys, PROMPTS, "generator-0", lease_s=600.0)
         for entry, rollout in zip(prompts.read_new(count, block_s=1.0), rollouts, strict=True):
@@ -85,7 +90,11 @@ class LivePool:
         return [worker for worker in self._processes("scorer") if worker.state.startswith("waiting")]
 
     def _processes(self, role: str) -> list[Process]:
-        return [process for process in snapshot(self._link.client, self._keys.name).processes if process.role == role]
+        return [
+            process
+            for process in snapshot(self._link.client, self._keys.name).processes
+            if process.role == role
+        ]
 
     def _depth(self, stream: str) -> int:
         return int(self._link(lambda client: client.xlen(self._keys(stream))))
@@ -108,8 +117,12 @@ def live_pool(workers: int, **section: Any) -> Iterator[LivePool]:
         link.client.hset(keys("run"), mapping={"config": to_yaml(run), "status": "running"})
         log = Path(folder, "scorers.log")
         with log.open("wb") as stream:
-            process = processes.spawn([sys.executable, "-m", "scorers", "--run", run.name, "--workers", str(workers)],
-                                      env={**os.environ, "REDIS_URL": server.url}, stderr=stream, cwd=ROOT)
+            process = processes.spawn(
+                [sys.executable, "-m", "scorers", "--run", run.name, "--workers", str(workers)],
+                env={**os.environ, "REDIS_URL": server.url},
+                stderr=stream,
+                cwd=ROOT,
+            )
         try:
             yield LivePool(link, keys, process, workers)
         except RuntimeError:
@@ -129,6 +142,7 @@ def _family(pid: int) -> Iterator[int]:
 
 
 def _peak_bytes(pid: int) -> int:
-    status: Mapping[str, str] = dict(line.split(":\t", 1) for line in
-                                     Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines())
+    status: Mapping[str, str] = dict(
+        line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    )
     return int(status["VmHWM"].split()[0]) * 1024

@@ -19,10 +19,29 @@ from operator import setitem
 PLAIN_TIMEOUT_S = 5.0
 
 _OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
-    ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.BitXor: ast.BitAnd, ast.LShift: ast.RShift,
-    ast.RShift: ast.LShift, ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or,
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult,
+    ast.Pow: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.BitXor: ast.BitAnd,
+    ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift,
+    ast.Lt: ast.GtE,
+    ast.LtE: ast.Gt,
+    ast.Gt: ast.LtE,
+    ast.GtE: ast.Lt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.And: ast.Or,
     ast.Or: ast.And,
 }
 
@@ -46,9 +65,15 @@ def is_wrong(source: str, tests: Sequence[str], setup: str) -> bool:
     script = "\n".join((setup, source, *tests))
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         try:
-            ended = subprocess.run([sys.executable, "-I", "-c", script], cwd=folder, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=PLAIN_TIMEOUT_S,
-                                   check=False)
+            ended = subprocess.run(
+                [sys.executable, "-I", "-c", script],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=PLAIN_TIMEOUT_S,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             return True
     return ended.returncode != 0
@@ -62,7 +87,9 @@ def _sites(tree: ast.Module) -> list[Callable[[], object]]:
             case ast.BinOp(op=op) | ast.AugAssign(op=op) | ast.BoolOp(op=op) if type(op) in _OPERATORS:
                 found.append(partial(setattr, node, "op", _OPERATORS[type(op)]()))
             case ast.Compare(ops=ops):
-                found += [partial(setitem, ops, place, _OPERATORS[type(op)]()) for place, op in enumerate(ops)]
+                found += [
+                    partial(setitem, ops, place, _OPERATORS[type(op)]()) for place, op in enumerate(ops)
+                ]
             case ast.Constant(value=value) if (other := _other(value)) is not None:
                 found.append(partial(setattr, node, "value", other))
     return found

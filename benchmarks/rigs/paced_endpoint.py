@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-WRONG = "five"          # in the answer; every other one is right
+WRONG = "five"  # in the answer; every other one is right
 START_S = 10.0
 
 
@@ -27,13 +27,13 @@ START_S = 10.0
 class PacedEndpoint:
     """What it does, and what it has seen."""
 
-    latency_s: float                    # of a call, at least
-    rate: float                         # answers a second, at most
+    latency_s: float  # of a call, at least
+    rate: float  # answers a second, at most
     url: str = ""
     at_once: int = 0
     most_at_once: int = 0
-    came_at: list[float] = field(default_factory=list)      # monotonic
-    next_at: float = 0.0                # of an answer
+    came_at: list[float] = field(default_factory=list)  # monotonic
+    next_at: float = 0.0  # of an answer
 
     async def complete(self, request: Request) -> JSONResponse:
         """One call."""

@@ -33,15 +33,15 @@ from config.run import Run
 from learner.journal.ledger import read_ledger
 from tools.up.process_tree import below
 
-PATIENCE_S = 180.0          # for what a life is to do
-TRAINING_S = 1.0            # a random moment of training lies this long after a life's first step, at most
-AFTERMATH_S = 1.0           # for a launcher to see that a rank has died; then it dies too, and takes the others along
+PATIENCE_S = 180.0  # for what a life is to do
+TRAINING_S = 1.0  # a random moment of training lies this long after a life's first step, at most
+AFTERMATH_S = 1.0  # for a launcher to see that a rank has died; then it dies too, and takes the others along
 GRACE_S = 20.0
 POLL_S = 0.05
-WHILE_STARTING = "a random moment of a start"       # loading, recovering, and a little of what comes then
+WHILE_STARTING = "a random moment of a start"  # loading, recovering, and a little of what comes then
 WHILE_TRAINING = "a random moment of training"
-ONCE_A_LIFE = "recovery.py:"        # lines that come by at a start alone
-NEW_FILE = "_begin_segment("        # and the one with which a life's first payload begins its file
+ONCE_A_LIFE = "recovery.py:"  # lines that come by at a start alone
+NEW_FILE = "_begin_segment("  # and the one with which a life's first payload begins its file
 
 
 @dataclass(slots=True)
@@ -51,13 +51,13 @@ class Result:
     ranks: int
     zero_stage: int
     steps: int
-    wanted: int                                             # deaths that it was to die
-    deaths: list[str] = field(default_factory=list)         # where, one for each kill
-    again: int = 0                                          # steps that recoveries trained again
-    lost: int = -1                                          # groups, by the audit
+    wanted: int  # deaths that it was to die
+    deaths: list[str] = field(default_factory=list)  # where, one for each kill
+    again: int = 0  # steps that recoveries trained again
+    lost: int = -1  # groups, by the audit
     twice: int = -1
-    identical: int = 0                                      # steps whose weights the uninterrupted run has too
-    problem: str = ""                                       # why it came to no end
+    identical: int = 0  # steps whose weights the uninterrupted run has too
+    problem: str = ""  # why it came to no end
 
     @property
     def verdict(self) -> str:
@@ -81,17 +81,21 @@ class ResumedRun:
 
     def __init__(self, run: Run, redis_url: str, seed: int, deaths: Sequence[str]) -> None:
         self.run = run
-        self.result = Result(ranks=run.learner.ranks, zero_stage=run.learner.zero.stage, steps=run.learner.steps,
-                             wanted=len(deaths))
+        self.result = Result(
+            ranks=run.learner.ranks,
+            zero_stage=run.learner.zero.stage,
+            steps=run.learner.steps,
+            wanted=len(deaths),
+        )
         self._deaths = deaths
-        self._random = random.Random(seed)              # noqa: S311 - when to kill
+        self._random = random.Random(seed)  # noqa: S311 - when to kill
         self._logs = run.folder.parent / f"{run.name}-logs"
         self._logs.mkdir()
         self._config = self._logs / "config.yaml"
         self._config.write_text(to_yaml(run), encoding="utf-8")
         self._environment = {**os.environ, "REDIS_URL": redis_url, "OMP_NUM_THREADS": "1"}
         self._others: dict[str, subprocess.Popen[bytes]] = {}
-        self._start_s = 6.0                             # from a life's command to its first step, as last measured
+        self._start_s = 6.0  # from a life's command to its first step, as last measured
 
     def prove(self) -> Result:
         """Run it to its end through all deaths, and judge it."""
@@ -122,7 +126,9 @@ class ResumedRun:
             if process is None or processes.has_ended(process):
                 if process is not None:
                     processes.stop(process, 0.0)
-                self._others[role] = self._spawn(role, [sys.executable, "-m", role, "--run", self.run.name, *words])
+                self._others[role] = self._spawn(
+                    role, [sys.executable, "-m", role, "--run", self.run.name, *words]
+                )
 
     def _die(self, number: int, place: str) -> None:
         """One life of the learner, and its death."""
@@ -134,7 +140,7 @@ class ResumedRun:
         before = self._steps()
         learner = self._learner(number, environment)
         try:
-            if is_line:                 # every line on the way of a step comes by within two checkpoints' steps
+            if is_line:  # every line on the way of a step comes by within two checkpoints' steps
                 self._wait(learner, lambda: note.exists() or self._steps() > before + 2 * self._every)
             else:
                 self._wait_for_moment(learner, place, before)
@@ -142,9 +148,13 @@ class ResumedRun:
                 self.result.deaths.append(f"before `{text_of(place)}`")
                 processes.wait(learner, AFTERMATH_S)
             elif processes.has_ended(learner):
-                raise RunFellShort(f"life {number} of the learner ended by itself: {self._log_of(f'learner-{number}')}")
+                raise RunFellShort(
+                    f"life {number} of the learner ended by itself: {self._log_of(f'learner-{number}')}"
+                )
             else:
-                where = f"not before `{text_of(place)}`, which did not come, but at once" if is_line else place
+                where = (
+                    f"not before `{text_of(place)}`, which did not come, but at once" if is_line else place
+                )
                 self.result.deaths.append(f"{where}: {self._kill(learner)}")
         finally:
             processes.stop(learner, 0.0)
@@ -192,8 +202,11 @@ class ResumedRun:
 
     def _judge(self) -> None:
         """The audit, and the uninterrupted run over the same journal."""
-        self.result.again = sum(int(count) for log in self._logs.glob("learner-*.log")
-                                for count in re.findall(r"replayed steps=(\d+)", log.read_text(encoding="utf-8")))
+        self.result.again = sum(
+            int(count)
+            for log in self._logs.glob("learner-*.log")
+            for count in re.findall(r"replayed steps=(\d+)", log.read_text(encoding="utf-8"))
+        )
         audit = self._millrace("audit", self.run.name, "--json")
         try:
             sums = json.loads(audit.stdout)
@@ -205,26 +218,37 @@ class ResumedRun:
         self.result.identical = len(re.findall(r"^step \d+: ok,", replay.stdout, re.MULTILINE))
 
     def _millrace(self, verb: str, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "tools.main", verb, *words, "--runs-dir", str(self.run.runs_dir)],
-                              cwd=ROOT, env=self._environment, capture_output=True, text=True, check=False,
-                              timeout=PATIENCE_S + 2 * self.run.learner.steps)
+        return subprocess.run(
+            [sys.executable, "-m", "tools.main", verb, *words, "--runs-dir", str(self.run.runs_dir)],
+            cwd=ROOT,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S + 2 * self.run.learner.steps,
+        )
 
     def _learner(self, number: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        return self._spawn(f"learner-{number}", [sys.executable, "-m", MODULE, "--config", str(self._config)],
-                           environment)
+        return self._spawn(
+            f"learner-{number}", [sys.executable, "-m", MODULE, "--config", str(self._config)], environment
+        )
 
-    def _spawn(self, name: str, command: Sequence[str], environment: dict[str, str] | None = None,
-               ) -> subprocess.Popen[bytes]:
+    def _spawn(
+        self, name: str, command: Sequence[str], environment: dict[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
         with (self._logs / f"{name}.log").open("ab") as log:
-            return processes.spawn(command, stdout=log, stderr=log, cwd=ROOT,
-                                   env={**self._environment, **(environment or {})})
+            return processes.spawn(
+                command, stdout=log, stderr=log, cwd=ROOT, env={**self._environment, **(environment or {})}
+            )
 
     def _wait(self, learner: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
         """Until it holds, or the learner has ended."""
         deadline = time.monotonic() + PATIENCE_S
         while not condition() and not processes.has_ended(learner):
             if time.monotonic() > deadline:
-                raise RunFellShort(f"a life did not get on within {PATIENCE_S:.0f} s: {self._log_of('learner')}")
+                raise RunFellShort(
+                    f"a life did not get on within {PATIENCE_S:.0f} s: {self._log_of('learner')}"
+                )
             self._keep_roles()
             time.sleep(POLL_S)
 
@@ -241,14 +265,28 @@ class RunFellShort(Exception):
     """The run did not get where it should; the message says how far."""
 
 
-def resumed_run(out: Path, *, ranks: int, zero_stage: int, steps: int, deaths: Sequence[str], seed: int) -> Result:
+def resumed_run(
+    out: Path, *, ranks: int, zero_stage: int, steps: int, deaths: Sequence[str], seed: int
+) -> Result:
     """Run one case in the folder `out`; see `ResumedRun`."""
     name = f"ranks-{ranks}-zero-{zero_stage}"
     sections: dict[str, Any] = {
-        "name": name, "seed": seed, "data": {"held_out": None}, "evaluation": {"every": 0},
-        "sampling": {"group_size": 4, "max_tokens": 16}, "generators": {"engine": {"type": "hf", "batch_groups": 4}},
-        "learner": {"steps": steps, "groups_per_step": 4, "max_lag": 2, "ranks": ranks, "tokens_per_row": 64,
-                    "zero": {"stage": zero_stage}, "checkpoint": {"every": 5}}}
+        "name": name,
+        "seed": seed,
+        "data": {"held_out": None},
+        "evaluation": {"every": 0},
+        "sampling": {"group_size": 4, "max_tokens": 16},
+        "generators": {"engine": {"type": "hf", "batch_groups": 4}},
+        "learner": {
+            "steps": steps,
+            "groups_per_step": 4,
+            "max_lag": 2,
+            "ranks": ranks,
+            "tokens_per_row": 64,
+            "zero": {"stage": zero_stage},
+            "checkpoint": {"every": 5},
+        },
+    }
     run = demo_run(out, **sections)
     server = embedded.start(run)
     try:

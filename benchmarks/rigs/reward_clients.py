@@ -38,9 +38,9 @@ class Load:
     """What came of some seconds of questions."""
 
     seconds: float
-    right: int = 0                                          # honest ones, answered before the seconds were over
-    hanging: int = 0                                        # asked
-    wrong: list[str] = field(default_factory=list)          # honest ones without their score, with what came instead
+    right: int = 0  # honest ones, answered before the seconds were over
+    hanging: int = 0  # asked
+    wrong: list[str] = field(default_factory=list)  # honest ones without their score, with what came instead
     pings_s: list[float] = field(default_factory=list)
 
     @property
@@ -71,7 +71,9 @@ async def _load(port: int, questions: Iterator[Question], clients: int, seconds:
             if question.hangs:
                 continue
             if said != str(question.score):
-                found.wrong.append(f"{question.text!r} against {question.reference!r}: {said}, not {question.score}")
+                found.wrong.append(
+                    f"{question.text!r} against {question.reference!r}: {said}, not {question.score}"
+                )
             elif time.monotonic() < until:
                 found.right += 1
 
@@ -88,8 +90,10 @@ async def _load(port: int, questions: Iterator[Question], clients: int, seconds:
 
 async def _ask(port: int, body: bytes) -> str:
     """The score as text, or what there was instead."""
-    head = (f"POST /reward HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\n"
-            f"content-length: {len(body)}\r\n\r\n")
+    head = (
+        f"POST /reward HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
     try:
         async with asyncio.timeout(PATIENCE_S):
             answer = await _exchange(port, head.encode() + body)

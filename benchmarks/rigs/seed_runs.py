@@ -16,25 +16,36 @@ from broker.errors import PipelineError
 from learner.journal.ledger import read_ledger, read_step
 from tools.runs.folder import read_run
 
-ENOUGH = 0.9            # of the runs
-COLUMNS = ("seed", "held-out, version 0", "held-out, final weights", "first step, s", "in all, s", "max lag",
-           "switched in flight", "audit", "verdict")
+ENOUGH = 0.9  # of the runs
+COLUMNS = (
+    "seed",
+    "held-out, version 0",
+    "held-out, final weights",
+    "first step, s",
+    "in all, s",
+    "max lag",
+    "switched in flight",
+    "audit",
+    "verdict",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
     """What every run has to meet. Pass rates are of the held-out problems."""
 
-    at_most_before: float = 0.5             # with version 0
-    at_least_after: float = 0.85            # with the final weights
-    at_most_s: float                        # from the command to its end
-    first_step_within_s: float | None       # from the command; None: no bar
-    switched_in_flight: int                 # at least so many groups, see `SeedRun`
+    at_most_before: float = 0.5  # with version 0
+    at_least_after: float = 0.85  # with the final weights
+    at_most_s: float  # from the command to its end
+    first_step_within_s: float | None  # from the command; None: no bar
+    switched_in_flight: int  # at least so many groups, see `SeedRun`
 
 
 # The engine hf loads weights between two batches, vllm in flight.
-BARS = {"hf": Bars(at_most_s=300, first_step_within_s=60, switched_in_flight=0),
-        "vllm": Bars(at_most_s=900, first_step_within_s=None, switched_in_flight=1)}
+BARS = {
+    "hf": Bars(at_most_s=300, first_step_within_s=60, switched_in_flight=0),
+    "vllm": Bars(at_most_s=900, first_step_within_s=None, switched_in_flight=1),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +54,12 @@ class SeedRun:
 
     seed: int
     exit_code: int
-    seconds: float                          # from the command to its end
-    first_step_s: float | None              # from the command to the end of the first optimizer step
-    steps: int                              # optimizer steps that were made
-    pass_rates: dict[int, float]            # held-out, by policy version
-    lag_max: int | None                     # of any trained token
-    switched_in_flight: int                 # trained groups with a completion that two policy versions sampled
+    seconds: float  # from the command to its end
+    first_step_s: float | None  # from the command to the end of the first optimizer step
+    steps: int  # optimizer steps that were made
+    pass_rates: dict[int, float]  # held-out, by policy version
+    lag_max: int | None  # of any trained token
+    switched_in_flight: int  # trained groups with a completion that two policy versions sampled
     is_audit_clean: bool
 
     @property
@@ -85,8 +96,9 @@ class SeedRun:
         return "; ".join(self.failures(bars)) or "pass"
 
 
-def read_seed_run(folder: Path, *, seed: int, began_at: float, seconds: float, exit_code: int,
-                  is_audit_clean: bool) -> SeedRun:
+def read_seed_run(
+    folder: Path, *, seed: int, began_at: float, seconds: float, exit_code: int, is_audit_clean: bool
+) -> SeedRun:
     """Read what a run has left.
 
     Args:
@@ -99,12 +111,23 @@ def read_seed_run(folder: Path, *, seed: int, began_at: float, seconds: float, e
     """
     found = read_run(folder)
     metrics = found.metrics
-    rates = {int(result["version"]): float(result["pass_rate"]) for line in metrics
-             for result in line.get("evaluations", ()) if result["pass_rate"] is not None}
-    return SeedRun(seed=seed, exit_code=exit_code, seconds=seconds, steps=max(found.version, 0), pass_rates=rates,
-                   first_step_s=float(metrics[0]["at"]) - began_at if metrics else None,
-                   lag_max=max((int(line["lag_max"]) for line in metrics), default=None),
-                   switched_in_flight=_switched_in_flight(folder / "journal"), is_audit_clean=is_audit_clean)
+    rates = {
+        int(result["version"]): float(result["pass_rate"])
+        for line in metrics
+        for result in line.get("evaluations", ())
+        if result["pass_rate"] is not None
+    }
+    return SeedRun(
+        seed=seed,
+        exit_code=exit_code,
+        seconds=seconds,
+        steps=max(found.version, 0),
+        pass_rates=rates,
+        first_step_s=float(metrics[0]["at"]) - began_at if metrics else None,
+        lag_max=max((int(line["lag_max"]) for line in metrics), default=None),
+        switched_in_flight=_switched_in_flight(folder / "journal"),
+        is_audit_clean=is_audit_clean,
+    )
 
 
 def enough_pass(runs: Sequence[SeedRun], bars: Bars) -> bool:
@@ -116,31 +139,52 @@ def as_table(runs: Sequence[SeedRun], bars: Bars) -> list[str]:
     """Lines of Markdown: a row a run, the sum, and the curve of each."""
     lines = [f"| {' | '.join(COLUMNS)} |", "|--:|--:|--:|--:|--:|--:|--:|---|---|"]
     for run in runs:
-        cells = (str(run.seed), _rate(run.before), _rate(run.after), _whole(run.first_step_s), _whole(run.seconds),
-                 _whole(run.lag_max), str(run.switched_in_flight), "clean" if run.is_audit_clean else "NOT CLEAN",
-                 run.verdict(bars))
+        cells = (
+            str(run.seed),
+            _rate(run.before),
+            _rate(run.after),
+            _whole(run.first_step_s),
+            _whole(run.seconds),
+            _whole(run.lag_max),
+            str(run.switched_in_flight),
+            "clean" if run.is_audit_clean else "NOT CLEAN",
+            run.verdict(bars),
+        )
         lines.append(f"| {' | '.join(cells)} |")
     passed = sum(run.verdict(bars) == "pass" for run in runs)
-    more = "" if bars.first_step_within_s is None else f", the first step within {bars.first_step_within_s:.0f} s"
+    more = (
+        ""
+        if bars.first_step_within_s is None
+        else f", the first step within {bars.first_step_within_s:.0f} s"
+    )
     more += ", weights loaded in flight" if bars.switched_in_flight else ""
-    verdict = (f"**{passed} of {len(runs)} pass**: at most {bars.at_most_before} at version 0, at least "
-               f"{bars.at_least_after} with the final weights, at most {bars.at_most_s:.0f} s in all{more}, exit "
-               "code 0 and a clean audit.")
+    verdict = (
+        f"**{passed} of {len(runs)} pass**: at most {bars.at_most_before} at version 0, at least "
+        f"{bars.at_least_after} with the final weights, at most {bars.at_most_s:.0f} s in all{more}, exit "
+        "code 0 and a clean audit."
+    )
     lines += ["", verdict, ""]
-    lines += [f"- seed {run.seed}, held-out pass rate by version: "
-              + (", ".join(f"{version}: {rate:.2f}" for version, rate in sorted(run.pass_rates.items())) or "none")
-              for run in runs]
+    lines += [
+        f"- seed {run.seed}, held-out pass rate by version: "
+        + (", ".join(f"{version}: {rate:.2f}" for version, rate in sorted(run.pass_rates.items())) or "none")
+        for run in runs
+    ]
     return lines
 
 
 def _switched_in_flight(journal: Path) -> int:
     """Trained groups with a completion that two policy versions sampled; 0 where there is no journal to read."""
     count = 0
-    with contextlib.suppress(PipelineError):        # the audit, which reads it too, says what is wrong with it
+    with contextlib.suppress(PipelineError):  # the audit, which reads it too, says what is wrong with it
         for record in read_ledger(journal).steps:
             groups, _ = read_step(journal, record)
-            count += sum(any(len({span.version for span in completion.policy_spans}) > 1
-                             for completion in group.rollout.completions) for group in groups)
+            count += sum(
+                any(
+                    len({span.version for span in completion.policy_spans}) > 1
+                    for completion in group.rollout.completions
+                )
+                for group in groups
+            )
     return count
 
 

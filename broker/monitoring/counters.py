@@ -22,8 +22,10 @@ from broker.keys import Keys
 log = logging.getLogger(__name__)
 
 WRITE_EVERY_S = 1.0
-FAILED = "failed:"          # before the kind of a failure
-COUNTERS = frozenset({"groups", "completions", "unscorable", "over_limit", "retries", "cache_hits", "cache_misses"})
+FAILED = "failed:"  # before the kind of a failure
+COUNTERS = frozenset(
+    {"groups", "completions", "unscorable", "over_limit", "retries", "cache_hits", "cache_misses"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +35,14 @@ class ScorerStats:
     queue: str
     scorer: str
     groups: int = 0
-    completions: int = 0                # of these groups, equal texts included
-    unscorable: int = 0                 # of the completions
-    over_limit: int = 0                 # completions that are zero because they exceeded their own limits
-    retries: int = 0                    # tries after a failure of the machinery
-    failures: Mapping[str, int]         # of the machinery, by the name of the error
-    cache_hits: int = 0                 # questions to a served model that it had answered before
-    cache_misses: int = 0               # and those that it had not
-    seconds: float = 0.0                # of work on these groups, waits before retries included
+    completions: int = 0  # of these groups, equal texts included
+    unscorable: int = 0  # of the completions
+    over_limit: int = 0  # completions that are zero because they exceeded their own limits
+    retries: int = 0  # tries after a failure of the machinery
+    failures: Mapping[str, int]  # of the machinery, by the name of the error
+    cache_hits: int = 0  # questions to a served model that it had answered before
+    cache_misses: int = 0  # and those that it had not
+    seconds: float = 0.0  # of work on these groups, waits before retries included
 
     @property
     def scored(self) -> int:
@@ -120,7 +122,9 @@ def scorer_stats(found: Mapping[bytes, bytes]) -> tuple[ScorerStats, ...]:
             row["failures"][counter.removeprefix(FAILED)] = number
         elif counter in COUNTERS or counter == "seconds":
             row[counter] = number
-    return tuple(ScorerStats(queue=queue, scorer=scorer, **row) for (queue, scorer), row in sorted(counters.items()))
+    return tuple(
+        ScorerStats(queue=queue, scorer=scorer, **row) for (queue, scorer), row in sorted(counters.items())
+    )
 
 
 def read_stats(client: redis.Redis, keys: Keys) -> tuple[ScorerStats, ...]:

@@ -32,8 +32,8 @@ LAST_LINES = 40
 class Death:
     """How a process ended."""
 
-    how: str                # "was killed by SIGSEGV"
-    last_lines: str         # of what it wrote, oldest first
+    how: str  # "was killed by SIGSEGV"
+    last_lines: str  # of what it wrote, oldest first
 
 
 def how_it_ended(code: int) -> str:
@@ -42,11 +42,13 @@ def how_it_ended(code: int) -> str:
         return f"ended with code {code}"
     try:
         return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:              # a real-time signal has no name of its own
+    except ValueError:  # a real-time signal has no name of its own
         return f"was killed by signal {-code}"
 
 
-def record_death(client: redis.Redis, keys: Keys, *, host: str, pid: int, how: str, last_lines: Iterable[str]) -> None:
+def record_death(
+    client: redis.Redis, keys: Keys, *, host: str, pid: int, how: str, last_lines: Iterable[str]
+) -> None:
     """Write down that the process `pid` of `host` has died. Never raises for Redis: that is away when all is.
 
     Args:
@@ -54,10 +56,12 @@ def record_death(client: redis.Redis, keys: Keys, *, host: str, pid: int, how: s
         last_lines: of its log; the last `LAST_LINES` are kept, without the secrets of this process.
     """
     key = keys(f"died:{host}-{pid}")
-    fields: dict[Any, Any] = {"how": how, "last_lines": mask("\n".join(list(last_lines)[-LAST_LINES:]))
-                              [-TRACEBACK_BYTES:]}
+    fields: dict[Any, Any] = {
+        "how": how,
+        "last_lines": mask("\n".join(list(last_lines)[-LAST_LINES:]))[-TRACEBACK_BYTES:],
+    }
     try:
-        with client.pipeline(transaction=True) as pipe:         # never a hash without an end
+        with client.pipeline(transaction=True) as pipe:  # never a hash without an end
             pipe.hset(key, mapping=fields)
             pipe.expire(key, TTL_S)
             pipe.execute()
@@ -67,13 +71,18 @@ def record_death(client: redis.Redis, keys: Keys, *, host: str, pid: int, how: s
 
 def deaths_of(link: Link, keys: Keys, names: Sequence[str]) -> dict[str, Death]:
     """What was recorded of the workers `names`, each HOST-PID-HEX, by name; one that nobody saw end is left out."""
+
     def attempt(client: redis.Redis) -> list[dict[bytes, bytes]]:
         with client.pipeline(transaction=False) as pipe:
             for name in names:
                 pipe.hgetall(keys(f"died:{name.rpartition('-')[0]}"))
             return list(pipe.execute())
-    return {name: Death(found[b"how"].decode(), found[b"last_lines"].decode(errors="replace"))
-            for name, found in zip(names, link(attempt), strict=True) if found}
+
+    return {
+        name: Death(found[b"how"].decode(), found[b"last_lines"].decode(errors="replace"))
+        for name, found in zip(names, link(attempt), strict=True)
+        if found
+    }
 
 
 def bury_exhausted(consumer: Consumer, entry: Entry, *, attempts: int, most: int, what: str) -> None:
@@ -86,18 +95,25 @@ def bury_exhausted(consumer: Consumer, entry: Entry, *, attempts: int, most: int
         what: "generators began this prompt".
     """
     link, keys = consumer.link, consumer.keys
-    values: list[Any] = link(lambda client: client.hmget(keys("tries"), [entry.group_id, f"error:{entry.group_id}"]))
+    values: list[Any] = link(
+        lambda client: client.hmget(keys("tries"), [entry.group_id, f"error:{entry.group_id}"])
+    )
     began, error = (value.decode(errors="replace") if value else "" for value in values)
     names = began.split()[:-1][-attempts:]
     deaths = deaths_of(link, keys, list(dict.fromkeys(names)))
     reason = f"{attempts} {what} and none finished it (broker.max_attempts={most})"
     if names:
-        reason += ": " + ", ".join(_words(name, times, deaths.get(name)) for name, times in Counter(names).items())
+        reason += ": " + ", ".join(
+            _words(name, times, deaths.get(name)) for name, times in Counter(names).items()
+        )
     if error:
         reason += f"; the last error: {error.rstrip().splitlines()[-1]}"
     parts = [error.rstrip()] if error else []
-    parts += [f"The last lines of {name}, which {deaths[name].how}:\n{deaths[name].last_lines}"
-              for name in reversed(names) if name in deaths][:1]
+    parts += [
+        f"The last lines of {name}, which {deaths[name].how}:\n{deaths[name].last_lines}"
+        for name in reversed(names)
+        if name in deaths
+    ][:1]
     consumer.bury(entry, reason=reason, attempts=attempts, traceback="\n\n".join(parts))
 
 

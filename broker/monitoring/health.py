@@ -26,12 +26,23 @@ from broker.monitoring.snapshot import Process, processes_of
 from broker.monitoring.work_meter import UNITS
 from config.loading import redis_url
 
-STUCK_S = 900.0         # longer than a long group or a slow step; a start has a state of its own
+STUCK_S = 900.0  # longer than a long group or a slow step; a start has a state of its own
 TIMEOUT_S = 5.0
-PARTS: Final[Mapping[str, tuple[str, ...]]] = {     # what has to be there
-    "learner": ("learner",), "generator": ("generator",), "scorer": ("dispatcher", "scorer")}
-PATIENT = ("wait", "starting", "loading", "reading", "checking", "training the journal")   # in states that may be long
+PARTS: Final[Mapping[str, tuple[str, ...]]] = {  # what has to be there
+    "learner": ("learner",),
+    "generator": ("generator",),
+    "scorer": ("dispatcher", "scorer"),
+}
+PATIENT = (
+    "wait",
+    "starting",
+    "loading",
+    "reading",
+    "checking",
+    "training the journal",
+)  # in states that may be long
 USAGE = "usage: python -m broker.monitoring.health learner|generator|scorer RUN\n"
+
 
 def main(argv: Sequence[str] | None = None, *, clock: Callable[[], float] = time.time) -> int:
     """Look once. 0: at work; 1: not; 2: bad arguments."""
@@ -44,11 +55,18 @@ def main(argv: Sequence[str] | None = None, *, clock: Callable[[], float] = time
     if url is None:
         sys.stderr.write("no REDIS_URL\n")
         return 1
-    client = redis.Redis.from_url(url.get_secret_value(), socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S,
-                                  retry=Retry(NoBackoff(), 0))
+    client = redis.Redis.from_url(
+        url.get_secret_value(),
+        socket_timeout=TIMEOUT_S,
+        socket_connect_timeout=TIMEOUT_S,
+        retry=Retry(NoBackoff(), 0),
+    )
     try:
-        here = [process for process in processes_of(client, Keys(run))
-                if process.role in PARTS[role] and process.host == socket.gethostname()]
+        here = [
+            process
+            for process in processes_of(client, Keys(run))
+            if process.role in PARTS[role] and process.host == socket.gethostname()
+        ]
     except redis.RedisError as error:
         sys.stderr.write(f"redis does not answer: {error}\n")
         return 1
@@ -67,11 +85,16 @@ def judge(here: Sequence[Process], roles: Sequence[str], since: Mapping[str, flo
         here: the processes of these roles on this host.
         since: when what each of them counts has last changed, by id, Unix seconds as `now`.
     """
-    missing = [f"no {role} of this host has a heartbeat" for role in roles
-               if not any(process.role == role for process in here)]
-    stuck = [f"{process.role} {process.id}: {process.state}, and nothing done for {now - since[process.id]:.0f} s"
-             for process in here
-             if not any(word in process.state for word in PATIENT) and now - since[process.id] > STUCK_S]
+    missing = [
+        f"no {role} of this host has a heartbeat"
+        for role in roles
+        if not any(process.role == role for process in here)
+    ]
+    stuck = [
+        f"{process.role} {process.id}: {process.state}, and nothing done for {now - since[process.id]:.0f} s"
+        for process in here
+        if not any(word in process.state for word in PATIENT) and now - since[process.id] > STUCK_S
+    ]
     return missing + stuck
 
 
@@ -83,7 +106,12 @@ def _remembered(file: Path, here: Sequence[Process], now: float) -> dict[str, fl
         before = {}
     known, since = {}, {}
     for process in here:
-        counted = [process.state, process.since, process.version, *(process.sums.get(unit, 0.0) for unit in UNITS)]
+        counted = [
+            process.state,
+            process.since,
+            process.version,
+            *(process.sums.get(unit, 0.0) for unit in UNITS),
+        ]
         old = before.get(process.id, {})
         since[process.id] = float(old["since"]) if old.get("counted") == counted else now
         known[process.id] = {"counted": counted, "since": since[process.id]}

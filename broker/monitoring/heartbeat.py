@@ -25,7 +25,7 @@ from broker.monitoring.work_meter import UNITS, WorkMeter, as_fields
 log = logging.getLogger(__name__)
 
 TTL_S = 15.0
-LOOK_S = 1.0          # what was said reaches Redis within about this
+LOOK_S = 1.0  # what was said reaches Redis within about this
 
 
 class Heartbeat:
@@ -43,17 +43,30 @@ class Heartbeat:
         meter: of how much it works; the process tells it.
     """
 
-    def __init__(self, link: Link, keys: Keys, role: str, process: str, *, ttl_s: float = TTL_S,
-                 long_wait_s: float = FIRST_S) -> None:
+    def __init__(
+        self,
+        link: Link,
+        keys: Keys,
+        role: str,
+        process: str,
+        *,
+        ttl_s: float = TTL_S,
+        long_wait_s: float = FIRST_S,
+    ) -> None:
         self.meter = WorkMeter()
         self._watchdog = Watchdog(link.client, keys, first_s=long_wait_s)
-        self._client = link.client         # not the link itself, which waits: the next beat makes up for a lost one
+        self._client = link.client  # not the link itself, which waits: the next beat makes up for a lost one
         self._key = keys.alive(role, process)
         self._ttl_s = ttl_s
-        self._fields = {"pid": str(os.getpid()), "host": socket.gethostname(), "state": "starting",
-                        "since": f"{time.time():.3f}", "version": ""}
+        self._fields = {
+            "pid": str(os.getpid()),
+            "host": socket.gethostname(),
+            "state": "starting",
+            "since": f"{time.time():.3f}",
+            "version": "",
+        }
         self._is_new = True
-        self._sums: dict[str, float] = {}           # as they were beaten last
+        self._sums: dict[str, float] = {}  # as they were beaten last
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep_beating, name="heartbeat", daemon=True)
@@ -95,15 +108,18 @@ class Heartbeat:
 
     def _has_worked(self) -> bool:
         """Whether the sums say more than when they were beaten last; of a process that waits they can wait, too."""
-        return any(value != self._sums.get(name) for name, value in self.meter.read().items()
-                   if name == "busy_s" or name in UNITS)
+        return any(
+            value != self._sums.get(name)
+            for name, value in self.meter.read().items()
+            if name == "busy_s" or name in UNITS
+        )
 
     def _beat(self) -> None:
         self._sums = dict(self.meter.read())
         with self._lock:
             fields: dict[Any, Any] = {**self._fields, **as_fields(self._sums)}
             self._is_new = False
-        with self._client.pipeline(transaction=True) as pipe:      # never a hash without an end
+        with self._client.pipeline(transaction=True) as pipe:  # never a hash without an end
             pipe.hset(self._key, mapping=fields)
             pipe.pexpire(self._key, int(self._ttl_s * 1000))
             pipe.execute()

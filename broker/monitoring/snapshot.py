@@ -24,7 +24,7 @@ from config.loading import ConfigError, from_yaml
 from config.run import Run
 from config.scorers import QUEUES
 
-RQ_QUEUE = "rq:queue:"              # RQ's own prefix
+RQ_QUEUE = "rq:queue:"  # RQ's own prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,36 +35,36 @@ class Process:
     id: str
     pid: int
     host: str
-    state: str              # what it does or waits for, in words
-    version: str            # of the policy that it holds, or ""
-    since: float            # Unix seconds when it came to that state
-    queues: tuple[str, ...] = ()        # that a scorer serves
-    sums: Mapping[str, float] = field(default_factory=dict)     # of its `WorkMeter`; empty before it is ready
+    state: str  # what it does or waits for, in words
+    version: str  # of the policy that it holds, or ""
+    since: float  # Unix seconds when it came to that state
+    queues: tuple[str, ...] = ()  # that a scorer serves
+    sums: Mapping[str, float] = field(default_factory=dict)  # of its `WorkMeter`; empty before it is ready
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """A run at one moment."""
 
-    status: str             # running | finished | stopped | failed, or "" before the learner's start
-    reason: str             # why, where it is not running
-    version: int            # the newest announced policy; -1 before the first
-    steps: int              # of the whole run
-    prompts: int            # groups in each stream
+    status: str  # running | finished | stopped | failed, or "" before the learner's start
+    reason: str  # why, where it is not running
+    version: int  # the newest announced policy; -1 before the first
+    steps: int  # of the whole run
+    prompts: int  # groups in each stream
     rollouts: int
     scored: int
     dead: int
-    slots: int              # training groups without an outcome
-    queued_jobs: Mapping[str, int]          # RQ jobs that no worker has taken, by queue; queues without any left out
-    scorers: tuple[ScorerStats, ...]        # what each scorer has done so far
+    slots: int  # training groups without an outcome
+    queued_jobs: Mapping[str, int]  # RQ jobs that no worker has taken, by queue; queues without any left out
+    scorers: tuple[ScorerStats, ...]  # what each scorer has done so far
     processes: tuple[Process, ...]
     streams: Mapping[str, StreamState] = field(default_factory=dict)
-    at: float = field(default=0.0, compare=False)       # Unix seconds of Redis' clock
-    wanted: str = ""        # what an operator asked for: broker.protocol.run_state
-    advice: str = ""        # what the learner advises
-    issued: int = 0         # training groups so far, retries among them
-    floor: int = -1         # the lowest version that may have sampled a group which is out; -1: none is out
-    run: Run | None = field(default=None, compare=False, repr=False)    # None: not there, or of another version
+    at: float = field(default=0.0, compare=False)  # Unix seconds of Redis' clock
+    wanted: str = ""  # what an operator asked for: broker.protocol.run_state
+    advice: str = ""  # what the learner advises
+    issued: int = 0  # training groups so far, retries among them
+    floor: int = -1  # the lowest version that may have sampled a group which is out; -1: none is out
+    run: Run | None = field(default=None, compare=False, repr=False)  # None: not there, or of another version
 
     def alive(self, role: str) -> int:
         """Number of processes of `role` whose heart beats."""
@@ -75,7 +75,9 @@ class Snapshot:
         """Groups that may be out: the budget, and towards the end what the last steps will take; 0: not known."""
         if self.run is None:
             return 0
-        return max(0, min(self.run.budget, (self.steps - max(0, self.version)) * self.run.learner.groups_per_step))
+        return max(
+            0, min(self.run.budget, (self.steps - max(0, self.version)) * self.run.learner.groups_per_step)
+        )
 
     @property
     def nobody(self) -> str:
@@ -85,17 +87,23 @@ class Snapshot:
                 return f"{depth} groups wait for a {role} to {does} them, and none is alive"
         served = {queue for process in self.processes for queue in process.queues}
         for queue, jobs in self.queued_jobs.items():
-            if self.alive("scorer") and queue not in served and any(process.queues for process in self.processes):
+            if (
+                self.alive("scorer")
+                and queue not in served
+                and any(process.queues for process in self.processes)
+            ):
                 return f"{jobs} jobs wait in queue {queue}, and no scorer that is alive serves it"
         return ""
 
     @property
     def pile(self) -> str:
         """The stage where groups pile up, and so who waits for whom: as far as one look can tell."""
-        stages = [(self.prompts, "the learner waits for the generators", "to be sampled"),
-                  (self.rollouts, "the learner waits for the scorers", "to be scored"),
-                  (self.scored, "the generators wait for the learner", "to train")]
-        depth, who, what = max(stages, key=lambda stage: stage[0])       # of equals the earliest
+        stages = [
+            (self.prompts, "the learner waits for the generators", "to be sampled"),
+            (self.rollouts, "the learner waits for the scorers", "to be scored"),
+            (self.scored, "the generators wait for the learner", "to train"),
+        ]
+        depth, who, what = max(stages, key=lambda stage: stage[0])  # of equals the earliest
         total = sum(stage[0] for stage in stages)
         return f"{who} ({depth} of {total} groups are {what})" if depth else "nothing is in flight"
 
@@ -125,11 +133,26 @@ def snapshot(client: redis.Redis, name: str) -> Snapshot:
     status, reason, version, steps, wanted, advice, config = words
     queued: dict[str, int] = {queue: number for queue, number in zip(QUEUES, jobs, strict=True) if number}
     return Snapshot(
-        status=_text(status), reason=_text(reason), version=int(version or -1), steps=int(steps or 0),
-        prompts=streams[PROMPTS].depth, rollouts=streams[ROLLOUTS].depth, scored=streams[SCORED].depth,
-        dead=streams[DEAD].depth, slots=slots, queued_jobs=queued, scorers=scorer_stats(counters),
-        processes=processes_of(client, keys), streams=streams, at=at, wanted=_text(wanted), advice=_text(advice),
-        issued=int(issued or 0), floor=int(lowest[0][1]) if lowest else -1, run=_run(_text(config)))
+        status=_text(status),
+        reason=_text(reason),
+        version=int(version or -1),
+        steps=int(steps or 0),
+        prompts=streams[PROMPTS].depth,
+        rollouts=streams[ROLLOUTS].depth,
+        scored=streams[SCORED].depth,
+        dead=streams[DEAD].depth,
+        slots=slots,
+        queued_jobs=queued,
+        scorers=scorer_stats(counters),
+        processes=processes_of(client, keys),
+        streams=streams,
+        at=at,
+        wanted=_text(wanted),
+        advice=_text(advice),
+        issued=int(issued or 0),
+        floor=int(lowest[0][1]) if lowest else -1,
+        run=_run(_text(config)),
+    )
 
 
 def keys_of(client: redis.Redis, prefix: str) -> list[bytes]:
@@ -144,17 +167,27 @@ def processes_of(client: redis.Redis, keys: Keys) -> tuple[Process, ...]:
         for key in found:
             pipe.hgetall(key)
         beats = pipe.execute()
-    return tuple(_process(key.decode()[len(keys("alive:")):], beat)
-                 for key, beat in zip(found, beats, strict=True) if beat)       # gone between the two
+    return tuple(
+        _process(key.decode()[len(keys("alive:")) :], beat)
+        for key, beat in zip(found, beats, strict=True)
+        if beat
+    )  # gone between the two
 
 
 def _process(place: str, beat: Mapping[bytes, bytes]) -> Process:
     role, _, process = place.partition(":")
     text = {key.decode(): value.decode(errors="replace") for key, value in beat.items()}
-    return Process(role=role, id=process, pid=int(text.get("pid") or 0), host=text.get("host", ""),
-                   state=text.get("state", ""), version=text.get("version", ""), since=float(text.get("since") or 0),
-                   queues=tuple(filter(None, text.get("queues", "").split(","))),
-                   sums={name: float(text[name]) for name in COUNTERS & text.keys()} if "up_s" in text else {})
+    return Process(
+        role=role,
+        id=process,
+        pid=int(text.get("pid") or 0),
+        host=text.get("host", ""),
+        state=text.get("state", ""),
+        version=text.get("version", ""),
+        since=float(text.get("since") or 0),
+        queues=tuple(filter(None, text.get("queues", "").split(","))),
+        sums={name: float(text[name]) for name in COUNTERS & text.keys()} if "up_s" in text else {},
+    )
 
 
 @lru_cache(maxsize=8)

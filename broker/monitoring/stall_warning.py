@@ -51,9 +51,14 @@ class Watchdog:
         who = who_has_the_work(self._client, self._keys)
         while self._next_s <= idle_s:
             self._next_s *= 2
-        log.log(logging.WARNING if is_ready else logging.INFO,
-                "waiting_long waited_s=%.0f since=%s for=%r who_has_the_work=%r", idle_s,
-                time.strftime("%H:%M:%S", time.localtime(time.time() - idle_s)), waits_for, who)
+        log.log(
+            logging.WARNING if is_ready else logging.INFO,
+            "waiting_long waited_s=%.0f since=%s for=%r who_has_the_work=%r",
+            idle_s,
+            time.strftime("%H:%M:%S", time.localtime(time.time() - idle_s)),
+            waits_for,
+            who,
+        )
 
 
 def who_has_the_work(client: redis.Redis, keys: Keys) -> str:
@@ -65,10 +70,15 @@ def who_has_the_work(client: redis.Redis, keys: Keys) -> str:
     with client.pipeline(transaction=False) as pipe:
         ask(pipe, keys)
         _, states = states_of(pipe.execute(raise_on_error=False))
-    parts = [f"{state.depth} groups in {stream}, the oldest ({state.oldest_group}) for {state.oldest_s:.0f} s"
-             f"{_holder(client, keys, stream, state)}"
-             for stream, state in states.items() if state.depth and stream != DEAD]
-    return "; ".join([*(parts or ["no group is in flight"]), *(_learners(client, keys) or ["no learner is alive"])])
+    parts = [
+        f"{state.depth} groups in {stream}, the oldest ({state.oldest_group}) for {state.oldest_s:.0f} s"
+        f"{_holder(client, keys, stream, state)}"
+        for stream, state in states.items()
+        if state.depth and stream != DEAD
+    ]
+    return "; ".join(
+        [*(parts or ["no group is in flight"]), *(_learners(client, keys) or ["no learner is alive"])]
+    )
 
 
 def _holder(client: redis.Redis, keys: Keys, stream: str, state: StreamState) -> str:

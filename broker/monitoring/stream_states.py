@@ -16,16 +16,16 @@ from broker.connection import script_text
 from broker.keys import GROUP, PROMPTS, ROLLOUTS, WORK_STREAMS, Keys
 from broker.protocol.streams import NOBODY
 
-SHARED = (PROMPTS, ROLLOUTS)            # streams with a consumer group
+SHARED = (PROMPTS, ROLLOUTS)  # streams with a consumer group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamState:
     """One stream at one moment."""
 
-    depth: int = 0              # entries
-    leased: int = 0             # of these, those that somebody has taken; none of `scored` and `dead`
-    oldest_s: float = 0.0       # age of the first entry in this stream, by Redis' clock; 0 where there is none
+    depth: int = 0  # entries
+    leased: int = 0  # of these, those that somebody has taken; none of `scored` and `dead`
+    oldest_s: float = 0.0  # age of the first entry in this stream, by Redis' clock; 0 where there is none
     oldest_entry: str = ""
     oldest_group: str = ""
 
@@ -50,15 +50,20 @@ def states_of(reply: list[Any]) -> tuple[float, dict[str, StreamState]]:
     """Redis' time in Unix seconds, and the streams by name. Raises RedisError where one of the answers is one."""
     seconds, microseconds = _checked(reply[0])
     now = seconds + microseconds / 1e6
-    leases = dict(zip(SHARED, map(_leased, reply[1 + 2 * len(WORK_STREAMS):]), strict=True))
+    leases = dict(zip(SHARED, map(_leased, reply[1 + 2 * len(WORK_STREAMS) :]), strict=True))
     states = {}
     for place, stream in enumerate(WORK_STREAMS):
         depth = _checked(reply[1 + 2 * place])
         first = [word.decode(errors="replace") for word in _checked(reply[2 + 2 * place])]
         entry, group = first or ("", "")
         began = int(entry.partition("-")[0]) / 1000 if entry else now
-        states[stream] = StreamState(depth=depth, leased=min(depth, leases.get(stream, 0)),
-                                     oldest_s=max(0.0, now - began), oldest_entry=entry, oldest_group=group)
+        states[stream] = StreamState(
+            depth=depth,
+            leased=min(depth, leases.get(stream, 0)),
+            oldest_s=max(0.0, now - began),
+            oldest_entry=entry,
+            oldest_group=group,
+        )
     return now, states
 
 

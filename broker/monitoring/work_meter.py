@@ -21,8 +21,16 @@ from collections.abc import Callable, Mapping
 # What a meter may hold; whoever reads a heartbeat takes these for numbers.
 SUMS = ("up_s", "busy_s", "idle_s", "kept_s")
 WAITS = ("prompts", "weights", "rollouts", "groups", "late", "round", "operator")
-UNITS = ("groups", "tokens", "steps", "age_prompts_s", "age_sampling_s", "age_rollouts_s", "age_scoring_s",
-         "age_scored_s")
+UNITS = (
+    "groups",
+    "tokens",
+    "steps",
+    "age_prompts_s",
+    "age_sampling_s",
+    "age_rollouts_s",
+    "age_scoring_s",
+    "age_scored_s",
+)
 COUNTERS = frozenset((*SUMS, *(f"wait_{what}_s" for what in WAITS), *UNITS))
 
 
@@ -43,7 +51,7 @@ class WorkMeter:
         self._lock = threading.Lock()
         self._share = self._kept = 0.0
         self._waits_for = ""
-        self._sums: dict[str, float] = {}       # empty until the first `hold`: it has not been ready yet
+        self._sums: dict[str, float] = {}  # empty until the first `hold`: it has not been ready yet
         self._units: dict[str, float] = {}
         self._counted = self._idle_since = clock()
 
@@ -92,8 +100,12 @@ class WorkMeter:
         passed, self._counted = now - self._counted, now
         if not self._sums:
             return
-        parts = {"up_s": 1.0, "busy_s": self._share, "kept_s": self._kept,
-                 f"wait_{self._waits_for}_s": 1 - self._share}
+        parts = {
+            "up_s": 1.0,
+            "busy_s": self._share,
+            "kept_s": self._kept,
+            f"wait_{self._waits_for}_s": 1 - self._share,
+        }
         for name, share in parts.items():
             if share > 0 and name != "wait__s":
                 self._sums[name] = self._sums.get(name, 0.0) + share * passed

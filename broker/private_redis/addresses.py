@@ -21,8 +21,8 @@ from config.loading import state_folder
 class Address:
     """A run's private server, running or not."""
 
-    url: str            # with the password
-    folder: str         # the run's folder, absolute
+    url: str  # with the password
+    folder: str  # the run's folder, absolute
 
 
 def file_of(folder: Path) -> Path:
@@ -47,7 +47,9 @@ def write(address: Address) -> None:
     path.parent.chmod(0o700)
     aside = path.with_suffix(f".{os.getpid()}")
     aside.unlink(missing_ok=True)
-    with os.fdopen(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as stream:
+    with os.fdopen(
+        os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8"
+    ) as stream:
         json.dump(asdict(address), stream)
     aside.replace(path)
 
@@ -66,8 +68,11 @@ def find(name: str, runs_dir: Path) -> Address | None:
     exact = read(runs_dir / name)
     if exact is not None:
         return exact
-    others = [address for path in state_folder().glob(f"{name}-*.json")
-              if (address := _read(path)) and Path(address.folder).name == name and Path(address.folder).is_dir()]
+    others = [
+        address
+        for path in state_folder().glob(f"{name}-*.json")
+        if (address := _read(path)) and Path(address.folder).name == name and Path(address.folder).is_dir()
+    ]
     if len(others) > 1:
         folders = "\n".join(sorted(f"  {Path(address.folder).parent}" for address in others))
         raise WrongBroker(f"run {name!r} is in several folders; say which one with --runs-dir:\n{folders}")
@@ -81,4 +86,6 @@ def _read(path: Path) -> Address | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError) as error:
-        raise WrongBroker(f"{path} is damaged ({error}); remove it, and the next start writes a new one") from None
+        raise WrongBroker(
+            f"{path} is damaged ({error}); remove it, and the next start writes a new one"
+        ) from None

@@ -21,8 +21,8 @@ from broker.errors import WrongBroker
 log = logging.getLogger(__name__)
 
 CHECK = "redis-check-aof"
-CHECK_S = 300.0             # a gigabyte takes seconds
-PARTS = (7, 0)              # from this version on the file is a folder of parts with a manifest
+CHECK_S = 300.0  # a gigabyte takes seconds
+PARTS = (7, 0)  # from this version on the file is a folder of parts with a manifest
 
 
 def mend(program: Path, version: tuple[int, ...], data: Path, *, pass_fds: Sequence[int] = ()) -> int:
@@ -37,35 +37,52 @@ def mend(program: Path, version: tuple[int, ...], data: Path, *, pass_fds: Seque
     manifest = data / "appendonlydir" / "appendonly.aof.manifest"
     whole = data / "appendonly.aof"
     if manifest.is_file() and version < PARTS:
-        raise WrongBroker(f"{data} was written by Redis 7 or newer, and {program} is {'.'.join(map(str, version))}, "
-                          "which would begin with nothing: install redis-server 7 or newer")
+        raise WrongBroker(
+            f"{data} was written by Redis 7 or newer, and {program} is {'.'.join(map(str, version))}, "
+            "which would begin with nothing: install redis-server 7 or newer"
+        )
     file = manifest if manifest.is_file() else whole
     if not file.is_file() or not file.stat().st_size:
         return 0
     before = _size(file)
     code, said = _check(program, file, pass_fds)
     cut = before - _size(file)
-    why = "; ".join(line.partition(":")[2].strip() for line in said.splitlines() if line.startswith("0x")) or "unknown"
+    why = (
+        "; ".join(line.partition(":")[2].strip() for line in said.splitlines() if line.startswith("0x"))
+        or "unknown"
+    )
     if code:
         log.warning("append_only_file not mended file=%s code=%d reason=%s", file, code, why)
     elif cut:
-        log.warning("append_only_file mended file=%s cut_off_bytes=%d left_bytes=%d reason=%s: the last writes before "
-                    "the end of this redis are gone", file, cut, before - cut, why)
+        log.warning(
+            "append_only_file mended file=%s cut_off_bytes=%d left_bytes=%d reason=%s: the last writes before "
+            "the end of this redis are gone",
+            file,
+            cut,
+            before - cut,
+            why,
+        )
     return cut
 
 
 def _check(program: Path, file: Path, pass_fds: Sequence[int]) -> tuple[int, str]:
     """Run redis-check-aof: the one beside `program`, else `program` itself, which is one under that name."""
     beside = program.with_name(CHECK)
-    with processes.spawn([CHECK, "--fix", file], executable=beside if beside.exists() else program,
-                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                         pass_fds=pass_fds) as process:
+    with processes.spawn(
+        [CHECK, "--fix", file],
+        executable=beside if beside.exists() else program,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=pass_fds,
+    ) as process:
         try:
-            said, _ = process.communicate(b"y\n", timeout=CHECK_S)     # it asks before it cuts
+            said, _ = process.communicate(b"y\n", timeout=CHECK_S)  # it asks before it cuts
         except subprocess.TimeoutExpired:
             processes.stop(process, grace_s=0)
-            raise WrongBroker(f"{CHECK} --fix {file} did not end in {CHECK_S:.0f} s; run it by hand, then start again"
-                              ) from None
+            raise WrongBroker(
+                f"{CHECK} --fix {file} did not end in {CHECK_S:.0f} s; run it by hand, then start again"
+            ) from None
     return process.returncode, said.decode(errors="replace")
 
 

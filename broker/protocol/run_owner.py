@@ -24,16 +24,16 @@ from broker.messages import Announcement
 
 log = logging.getLogger(__name__)
 
-NewGroup = tuple[str, Fields]           # id and the fields of its entry
+NewGroup = tuple[str, Fields]  # id and the fields of its entry
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
     """What became of an `issue`."""
 
-    position: int           # where Redis stands now
-    floor: int | None       # of the new groups; None if none came in
-    full: bool = False      # the budget or Redis's memory had no room
+    position: int  # where Redis stands now
+    floor: int | None  # of the new groups; None if none came in
+    full: bool = False  # the budget or Redis's memory had no room
 
 
 class Ownership:
@@ -44,7 +44,7 @@ class Ownership:
         self.keys = keys
         self.fence = 0
         self.seq = 0
-        self._redis = ""            # the server's run_id at the last check: each start of a server has its own
+        self._redis = ""  # the server's run_id at the last check: each start of a server has its own
         self._lock = threading.Lock()
 
     def claim(self, journal_fence: int) -> int:
@@ -63,7 +63,9 @@ class Ownership:
         self._raise_for(_text(reply[0]), reply[1])
         return bool(reply[2])
 
-    def issue(self, position: int, new_position: int, budget: int, newest: int, groups: Sequence[NewGroup]) -> Issued:
+    def issue(
+        self, position: int, new_position: int, budget: int, newest: int, groups: Sequence[NewGroup]
+    ) -> Issued:
         """Let `groups` in, the ordinals from `position` up to `new_position`, if the budget has room for all of them.
 
         Args:
@@ -71,8 +73,9 @@ class Ownership:
             groups: a retry of a dead group may be among them; it is no ordinal, and counts as issued beside them.
         """
         try:
-            status, value = self._guarded("issue", position, new_position, budget, newest, *_flat(groups),
-                                          wait=Wait.FOR_ALL_BUT_MEMORY)
+            status, value = self._guarded(
+                "issue", position, new_position, budget, newest, *_flat(groups), wait=Wait.FOR_ALL_BUT_MEMORY
+            )
         except NoRoom:
             return Issued(position, None, full=True)
         match status:
@@ -83,8 +86,10 @@ class Ownership:
             case "full":
                 return Issued(position, None, full=True)
             case _:
-                raise RunFailed(f"group {_text(value)} is in Redis already, though the cursor stands at {position}; "
-                                "was a key of this run changed by hand?")
+                raise RunFailed(
+                    f"group {_text(value)} is in Redis already, though the cursor stands at {position}; "
+                    "was a key of this run changed by hand?"
+                )
 
     def issue_eval(self, version: int, groups: Sequence[NewGroup]) -> int:
         """Let an evaluation round in, or what is missing of it. Returns how many entries were added.
@@ -120,9 +125,11 @@ class Ownership:
         fields = [part for pair in encode_announcement(announcement).items() for part in pair]
         status, value = self._guarded("announce", announcement.version, *fields)
         if status == "older":
-            raise RunFailed(f"Redis knows version {int(value)} of run {self.keys.name}, and the journal ends at "
-                            f"version {announcement.version}: records were lost, or an older copy of the run's folder "
-                            f"was restored. See what is missing: `millrace audit {self.keys.name}`")
+            raise RunFailed(
+                f"Redis knows version {int(value)} of run {self.keys.name}, and the journal ends at "
+                f"version {announcement.version}: records were lost, or an older copy of the run's folder "
+                f"was restored. See what is missing: `millrace audit {self.keys.name}`"
+            )
 
     def check(self) -> None:
         """Look whether this learner still owns the run and Redis still knows what it acknowledged.
@@ -131,12 +138,14 @@ class Ownership:
         Raises:
             Fenced, WentBack: it does not.
         """
+
         def attempt(client: Any) -> list[Any]:
             with client.pipeline(transaction=False) as pipe:
                 pipe.hget(self.keys("run"), "fence")
                 pipe.hget(self.keys("cursor"), "seq")
                 pipe.info("server")
                 return list(pipe.execute())
+
         with self._lock:
             seq = self.seq
         *numbers, server = self.link(attempt)
@@ -159,8 +168,9 @@ class Ownership:
             self.link(lambda client: client.bgrewriteaof())
 
     def _guarded(self, script: str, *args: Any, wait: Wait = Wait.FOR_ALL) -> tuple[str, Any]:
-        reply = self.link.script(script, self.keys.scripts(), *args, guarded=True, wait=wait,
-                                 each_try=self._one_try)
+        reply = self.link.script(
+            script, self.keys.scripts(), *args, guarded=True, wait=wait, each_try=self._one_try
+        )
         status = _text(reply[0])
         if status == "ok":
             return status, reply[2] if len(reply) > 2 else None
@@ -181,11 +191,15 @@ class Ownership:
 
     def _raise_for(self, status: str, value: Any) -> None:
         if status == "fenced":
-            raise Fenced(f"a newer learner (fence {int(value)}) has taken run {self.keys.name} over from this one "
-                         f"(fence {self.fence})")
+            raise Fenced(
+                f"a newer learner (fence {int(value)}) has taken run {self.keys.name} over from this one "
+                f"(fence {self.fence})"
+            )
         if status == "went back":
-            raise WentBack(f"redis at {self.link.address} went back: it stands at seq {int(value)}, and {self.seq} was "
-                           "acknowledged")
+            raise WentBack(
+                f"redis at {self.link.address} went back: it stands at seq {int(value)}, and {self.seq} was "
+                "acknowledged"
+            )
 
 
 def _flat(groups: Sequence[NewGroup]) -> list[Any]:

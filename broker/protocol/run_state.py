@@ -11,14 +11,14 @@ from __future__ import annotations
 from broker.connection import Link
 from broker.keys import Keys
 
-DRAIN = "drain"         # let nothing new in, train what is there, checkpoint, end with 0
-PAUSE = "pause"         # let nothing new in and train nothing; what is out is sampled and scored
+DRAIN = "drain"  # let nothing new in, train what is there, checkpoint, end with 0
+PAUSE = "pause"  # let nothing new in and train nothing; what is out is sampled and scored
 GO_ON = ""
 
 
 def ask(link: Link, keys: Keys, wanted: str) -> None:
     """Ask the learner of a run for DRAIN, PAUSE or GO_ON."""
-    link.script("ask", keys.scripts(), "wanted", wanted)          # full memory, which may be why, does not refuse it
+    link.script("ask", keys.scripts(), "wanted", wanted)  # full memory, which may be why, does not refuse it
 
 
 def asked(link: Link, keys: Keys) -> str:

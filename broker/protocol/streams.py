@@ -27,17 +27,17 @@ from config.logs import mask
 log = logging.getLogger(__name__)
 M = TypeVar("M")
 
-TRACEBACK_BYTES = 4000         # the end of one, kept in a dead letter
-NOBODY = "nobody"              # the consumer that has what was handed back (lua/hand_back.lua)
-LONGEST_NUMBER = 15            # digits of a floor: a longer one is none, and Lua's numbers would round it
-SILENT_S = 3600.0              # a consumer that holds nothing and has been silent for so long is gone
+TRACEBACK_BYTES = 4000  # the end of one, kept in a dead letter
+NOBODY = "nobody"  # the consumer that has what was handed back (lua/hand_back.lua)
+LONGEST_NUMBER = 15  # digits of a floor: a longer one is none, and Lua's numbers would round it
+SILENT_S = 3600.0  # a consumer that holds nothing and has been silent for so long is gone
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
     """One entry of a work stream, as it lies in Redis."""
 
-    stream: str                 # prompts | rollouts | scored | dead
+    stream: str  # prompts | rollouts | scored | dead
     entry_id: str
     raw: codec.Raw
 
@@ -83,21 +83,34 @@ def hand_over(link: Link, keys: Keys, entry: Entry, to: str, fields: codec.Field
         ResponseError: a result whose own floor is not that of the group's slot; nothing has changed.
     """
     flat = [part for pair in fields.items() for part in pair]
-    return bool(link.script("hand_over", keys.scripts(), entry.stream, entry.entry_id, entry.group_id, to, entry.floor,
-                            *flat))
+    return bool(
+        link.script(
+            "hand_over", keys.scripts(), entry.stream, entry.entry_id, entry.group_id, to, entry.floor, *flat
+        )
+    )
 
 
-def bury(link: Link, keys: Keys, entry: Entry, *, reason: str, attempts: int = 0, traceback: str = "") -> bool:
+def bury(
+    link: Link, keys: Keys, entry: Entry, *, reason: str, attempts: int = 0, traceback: str = ""
+) -> bool:
     """Hand `entry` over to `dead`; a foreign entry, which `where` does not name, is rejected there instead.
 
     An entry that `where` names ends even if its header was spoilt: the letter gets the slot's floor. Secrets in
     `reason` and `traceback` are masked: the letter stays in Redis and in its file.
     """
     reason = mask(reason)
-    letter = DeadLetter(group_id=entry.group_id, stage=entry.stream, reason=reason, attempts=attempts,
-                        traceback=mask(traceback)[-TRACEBACK_BYTES:], original=entry.raw.get(b"payload", b""))
+    letter = DeadLetter(
+        group_id=entry.group_id,
+        stage=entry.stream,
+        reason=reason,
+        attempts=attempts,
+        traceback=mask(traceback)[-TRACEBACK_BYTES:],
+        original=entry.raw.get(b"payload", b""),
+    )
     if hand_over(link, keys, entry, DEAD, codec.encode_dead(letter, floor=entry.floor)):
-        log.error("dead group=%s stage=%s attempts=%d reason=%s", entry.group_id, entry.stream, attempts, reason)
+        log.error(
+            "dead group=%s stage=%s attempts=%d reason=%s", entry.group_id, entry.stream, attempts, reason
+        )
         return True
     return reject(link, keys, entry, reason=reason)
 
@@ -105,8 +118,14 @@ def bury(link: Link, keys: Keys, entry: Entry, *, reason: str, attempts: int = 0
 def reject(link: Link, keys: Keys, entry: Entry, *, reason: str) -> bool:
     """Put an entry that is no living group's with the dead. False: it is gone, or somebody's after all."""
     reason = mask(reason)
-    foreign = DeadLetter(group_id="?", stage=entry.stream, reason=f"foreign entry: {reason}", attempts=0, traceback="",
-                         original=entry.raw.get(b"payload", b""))
+    foreign = DeadLetter(
+        group_id="?",
+        stage=entry.stream,
+        reason=f"foreign entry: {reason}",
+        attempts=0,
+        traceback="",
+        original=entry.raw.get(b"payload", b""),
+    )
     flat = [part for pair in codec.encode_dead(foreign, floor=-1).items() for part in pair]
     if link.script("reject", keys.scripts(), entry.stream, entry.entry_id, *flat):
         log.error("rejected stream=%s entry=%s reason=%s", entry.stream, entry.entry_id, reason)
@@ -123,7 +142,9 @@ class Consumer:
         worker: who really works, where several share the consumer's name; unique among the run's processes.
     """
 
-    def __init__(self, link: Link, keys: Keys, stream: str, name: str, *, lease_s: float, worker: str = "") -> None:
+    def __init__(
+        self, link: Link, keys: Keys, stream: str, name: str, *, lease_s: float, worker: str = ""
+    ) -> None:
         self.link = link
         self.keys = keys
         self.stream = stream
@@ -132,19 +153,21 @@ class Consumer:
         self.worker = worker or name
         self._key = keys(stream)
         self._cursor = b"0-0"
-        self._held: dict[str, int] = {}             # entry -> 1 once work on it has begun, else 0
+        self._held: dict[str, int] = {}  # entry -> 1 once work on it has begun, else 0
         self._lock = threading.Lock()
         self.create_group()
         self._forget("", silent_s=SILENT_S)
 
     def create_group(self) -> None:
         """Make the consumer group, at 0: at `$` it would skip what is there already."""
+
         def attempt(client: redis.Redis) -> None:
             try:
                 client.xgroup_create(self._key, GROUP, id="0", mkstream=True)
             except ResponseError as error:
                 if "BUSYGROUP" not in str(error):
                     raise
+
         self.link(attempt)
 
     def lease(self, count: int, *, block_s: float) -> list[Entry]:
@@ -158,23 +181,41 @@ class Consumer:
 
     def read_new(self, count: int, *, block_s: float) -> list[Entry]:
         """Up to `count` entries that nobody has read, waiting up to `block_s` for the first."""
+
         def attempt(client: redis.Redis) -> Any:
-            return client.xreadgroup(GROUP, self.name, {self._key: ">"}, count=count, block=int(block_s * 1000) or None)
+            return client.xreadgroup(
+                GROUP, self.name, {self._key: ">"}, count=count, block=int(block_s * 1000) or None
+            )
+
         reply = self._with_group(lambda: self.link(attempt))
         return [entry for _, items in entries_by_stream(reply) for entry in entries_of(self.stream, items)]
 
     def take_over(self, count: int) -> list[Entry]:
         """Entries whose lease has run out, now this consumer's."""
-        self._cursor, found = self._with_group(lambda: self.link.script(
-            "take_over", self.keys.scripts(), self.stream, self.name, int(self.lease_s * 1000), self._cursor, count))
-        entries = entries_of(self.stream, [(entry_id, dict(zip(flat[::2], flat[1::2], strict=True)))
-                                           for entry_id, flat in found])
+        self._cursor, found = self._with_group(
+            lambda: self.link.script(
+                "take_over",
+                self.keys.scripts(),
+                self.stream,
+                self.name,
+                int(self.lease_s * 1000),
+                self._cursor,
+                count,
+            )
+        )
+        entries = entries_of(
+            self.stream,
+            [(entry_id, dict(zip(flat[::2], flat[1::2], strict=True))) for entry_id, flat in found],
+        )
         return [entry for entry in entries if not self.holds(entry)]
 
     def begin(self, entry: Entry) -> int:
         """Count an attempt. Returns how many there were, this one included; 0: the entry is another worker's by now."""
-        attempts = int(self.link.script("begin", self.keys.scripts(), self.stream, self.name, entry.entry_id,
-                                        self.worker))
+        attempts = int(
+            self.link.script(
+                "begin", self.keys.scripts(), self.stream, self.name, entry.entry_id, self.worker
+            )
+        )
         with self._lock:
             if attempts and entry.entry_id in self._held:
                 self._held[entry.entry_id] = 1
@@ -193,7 +234,7 @@ class Consumer:
         """Put the result on `to` and let go of the entry. False: someone else's result already counted."""
         counted = hand_over(self.link, self.keys, entry, to, fields)
         if not counted:
-            reject(self.link, self.keys, entry, reason="where does not name it")       # if it is there still
+            reject(self.link, self.keys, entry, reason="where does not name it")  # if it is there still
         self.release(entry)
         return counted
 
@@ -240,13 +281,23 @@ class Consumer:
         if not held:
             return 0
         flat = [part for pair in held.items() for part in pair]
-        return int(self.link.script("hand_back", self.keys.scripts(), self.stream, self.name,
-                                    math.ceil(self.lease_s * 1000), self.worker, *flat))
+        return int(
+            self.link.script(
+                "hand_back",
+                self.keys.scripts(),
+                self.stream,
+                self.name,
+                math.ceil(self.lease_s * 1000),
+                self.worker,
+                *flat,
+            )
+        )
 
     def is_handed_back(self) -> bool:
         """Whether anybody has given entries of this stream up that nobody has taken over yet."""
-        found = self._with_group(lambda: self.link(
-            lambda client: client.xpending_range(self._key, GROUP, "-", "+", 1, NOBODY)))
+        found = self._with_group(
+            lambda: self.link(lambda client: client.xpending_range(self._key, GROUP, "-", "+", 1, NOBODY))
+        )
         return bool(found)
 
     def leave(self) -> None:
@@ -259,8 +310,10 @@ class Consumer:
             held = list(self._held)
         if not held:
             return
-        mine = {item.decode() for item in
-                self.link.script("renew", self.keys.scripts(), self.stream, self.name, *held)}
+        mine = {
+            item.decode()
+            for item in self.link.script("renew", self.keys.scripts(), self.stream, self.name, *held)
+        }
         with self._lock:
             for lost in set(held) - mine:
                 self._held.pop(lost, None)
@@ -274,6 +327,6 @@ class Consumer:
         except ResponseError as error:
             if "NOGROUP" not in str(error):
                 raise
-            log.warning("group_lost stream=%s", self.stream)       # Redis forgot it
+            log.warning("group_lost stream=%s", self.stream)  # Redis forgot it
             self.create_group()
             return attempt()

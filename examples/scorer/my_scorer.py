@@ -18,7 +18,7 @@ class Letter(SimpleScorer):
     """1.0 where the last `<answer>` is the row's letter, else 0.0. `options` of the task are its arguments."""
 
     name = "letter"
-    version = "1"                       # raise it with any change that can change a value
+    version = "1"  # raise it with any change that can change a value
 
     def __init__(self, *, ignore_case: bool = False) -> None:
         self._ignore_case = ignore_case

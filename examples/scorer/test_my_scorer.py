@@ -24,8 +24,21 @@ def test_the_rows_of_the_file_score_what_is_expected_of_them(line: str) -> None:
     assert Letter().score(row["llm_output"], row["verification_info"]).value == row["expected"]
 
 
-@pytest.mark.parametrize("nothing", ["", "\n", "I don't know", "</think>", "<think>it is B", "<answer>", "B",
-                                     "<answer></answer>", "<answer>ABCD</answer>", "<think><answer>B</answer>"])
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        "",
+        "\n",
+        "I don't know",
+        "</think>",
+        "<think>it is B",
+        "<answer>",
+        "B",
+        "<answer></answer>",
+        "<answer>ABCD</answer>",
+        "<think><answer>B</answer>",
+    ],
+)
 def test_what_is_no_answer_scores_0(nothing: str) -> None:
     assert Letter().score(nothing, INFO).value == 0.0
 
@@ -35,7 +48,9 @@ def test_the_last_answer_counts_and_those_in_the_thinking_do_not() -> None:
     assert Letter().score(text, INFO).value == 1.0
 
 
-@pytest.mark.parametrize("answer", [None, {}, {"value": ""}, {"value": "AB"}, {"value": "E", "choices": "ABCD"}])
+@pytest.mark.parametrize(
+    "answer", [None, {}, {"value": ""}, {"value": "AB"}, {"value": "E", "choices": "ABCD"}]
+)
 def test_a_row_that_nobody_could_answer_is_refused(answer: Any) -> None:
     with pytest.raises(BadMessage, match="one letter"):
         Letter().check_row({"type": "letter", "answer": answer})
@@ -44,7 +59,7 @@ def test_a_row_that_nobody_could_answer_is_refused(answer: Any) -> None:
 def test_the_same_text_gets_the_same_score_each_time() -> None:
     scorer = Letter()
     first = scorer.score("<answer>B</answer>", INFO)
-    scorer.score("<answer>A</answer>", INFO)            # no answer leaves anything behind for the next one
+    scorer.score("<answer>A</answer>", INFO)  # no answer leaves anything behind for the next one
     assert scorer.score("<answer>B</answer>", INFO) == first
 
 

@@ -17,14 +17,14 @@ from config.generators import FakeEngine
 from config.run import Run
 from generators.engine import NO_VERSION
 
-STOP_ID = 0      # NUL ends a completion: no text contains it
+STOP_ID = 0  # NUL ends a completion: no text contains it
 
 
 class FakeEngineRunner:
     """The engine seam over a list of texts."""
 
     def __init__(self, run: Run, config: FakeEngine) -> None:
-        del run      # the seam's signature; a script needs no model
+        del run  # the seam's signature; a script needs no model
         self._config = config
         self._version = NO_VERSION
 
@@ -44,7 +44,9 @@ class FakeEngineRunner:
         await asyncio.sleep(self._config.seconds_per_group)
         rng = np.random.default_rng(prompt.seed)
         answers = self._config.answers
-        return tuple(self._completion(answers[i % len(answers)], prompt, version, rng) for i in range(prompt.n))
+        return tuple(
+            self._completion(answers[i % len(answers)], prompt, version, rng) for i in range(prompt.n)
+        )
 
     async def load_weights(self, file: Path, version: int) -> None:
         """Record the version; the file is not read."""
@@ -57,13 +59,15 @@ class FakeEngineRunner:
     @staticmethod
     def _completion(answer: str, prompt: Prompt, version: int, rng: np.random.Generator) -> Completion:
         script = [*answer.encode(), STOP_ID]
-        token_ids = script[:prompt.max_tokens]
+        token_ids = script[: prompt.max_tokens]
         reason = FinishReason.STOP if len(token_ids) == len(script) else FinishReason.LENGTH
         return Completion(
             token_ids=np.array(token_ids, dtype=np.int32),
             logprobs=-rng.exponential(size=len(token_ids)).astype(np.float32),
             policy_spans=(Span(version=version, first=0, count=len(token_ids)),),
-            finish_reason=reason, text=text_of(token_ids, reason))
+            finish_reason=reason,
+            text=text_of(token_ids, reason),
+        )
 
 
 def text_of(token_ids: Sequence[int], finish_reason: FinishReason) -> str:

@@ -28,12 +28,14 @@ from generators.weight_sync.redis_fetch import NotHere, RelayedWeights, TooLarge
 log = logging.getLogger(__name__)
 
 POLL_S = 0.05
-NEWEST = 16                  # entries at the end of the stream that are looked through for an announcement
-ASK_S = 0.25                 # between two questions for what is to come through Redis
-SHARED_S = 5.0               # for a file to be seen in a folder that is: a network's may be behind
+NEWEST = 16  # entries at the end of the stream that are looked through for an announcement
+ASK_S = 0.25  # between two questions for what is to come through Redis
+SHARED_S = 5.0  # for a file to be seen in a folder that is: a network's may be behind
 SAY_EVERY_S = 10.0
-PATIENCE_S = 120.0           # for a file that is announced and can't be read
-RELAY_PATIENCE_S = 600.0     # where it may come through Redis: a learner that has just started reads its journal first
+PATIENCE_S = 120.0  # for a file that is announced and can't be read
+RELAY_PATIENCE_S = (
+    600.0  # where it may come through Redis: a learner that has just started reads its journal first
+)
 
 
 class WeightFollower:
@@ -53,9 +55,9 @@ class WeightFollower:
         self.waits_for = ""
         self._failing_since: float | None = None
         self._say_at = 0.0
-        self._has_been_given = False            # weights through Redis
+        self._has_been_given = False  # weights through Redis
         self._loaded = asyncio.Condition()
-        self._last_junk = b""       # id of the entry that was complained of
+        self._last_junk = b""  # id of the entry that was complained of
 
     async def follow(self) -> None:
         """Load each new version until cancelled.
@@ -77,14 +79,18 @@ class WeightFollower:
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now
-            self._say_at = now + (SAY_EVERY_S if self._has_been_given else 0.0)     # each version is waited for then
+            self._say_at = now + (
+                SAY_EVERY_S if self._has_been_given else 0.0
+            )  # each version is waited for then
         if str(error) != self.waits_for and now >= self._say_at:
             log.warning("weights_unreadable held=%d error=%s; trying again", self._engine.version, error)
             self._say_at = now + SAY_EVERY_S
         self.waits_for = str(error)
         if now - self._failing_since > (RELAY_PATIENCE_S if isinstance(error, NotHere) else PATIENCE_S):
-            raise RunFailed(f"the newest weights can't be read: {error}. The generator and the learner must share "
-                            "learner.weights.directory, or the weights must fit through Redis") from error
+            raise RunFailed(
+                f"the newest weights can't be read: {error}. The generator and the learner must share "
+                "learner.weights.directory, or the weights must fit through Redis"
+            ) from error
 
     @property
     def state(self) -> str:
@@ -112,8 +118,12 @@ class WeightFollower:
             self._has_been_given = True
         async with self._loaded:
             self._loaded.notify_all()
-        log.debug("followed version=%d size_mb=%.1f took_s=%.2f", version, newest.size_bytes / 1e6,
-                  time.monotonic() - started)       # at INFO the engine says what it loaded
+        log.debug(
+            "followed version=%d size_mb=%.1f took_s=%.2f",
+            version,
+            newest.size_bytes / 1e6,
+            time.monotonic() - started,
+        )  # at INFO the engine says what it loaded
 
     def _is_elsewhere(self, file: Path) -> bool:
         """Whether this machine does not see the learner's folder; a file alone may be gone since a newer one is out."""
@@ -121,10 +131,15 @@ class WeightFollower:
         now = time.monotonic()
         return self._has_been_given or not is_seen or now - (self._failing_since or now) > SHARED_S
 
-    def _fetch(self, relayed: RelayedWeights, announced: Sequence[Announcement], error: Exception) -> tuple[int, Path]:
+    def _fetch(
+        self, relayed: RelayedWeights, announced: Sequence[Announcement], error: Exception
+    ) -> tuple[int, Path]:
         try:
-            return relayed.fetch(announced[0], {one.version: one.checksum for one in reversed(announced)},
-                                 held=self._engine.version)
+            return relayed.fetch(
+                announced[0],
+                {one.version: one.checksum for one in reversed(announced)},
+                held=self._engine.version,
+            )
         except (NotHere, TooLarge) as missing:
             raise type(missing)(f"{error}; {missing}") from error
 

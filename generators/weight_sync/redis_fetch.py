@@ -27,8 +27,8 @@ from broker.keys import Keys
 from broker.messages import Announcement
 from broker.weight_chunks import Manifest, chunk_key
 
-PREFIX = "millrace-weights-"        # of the folder, in the system's own for such things
-LOCK = "lock"                       # in it, held while its generator lives
+PREFIX = "millrace-weights-"  # of the folder, in the system's own for such things
+LOCK = "lock"  # in it, held while its generator lives
 
 
 class NotHere(Retryable):
@@ -48,7 +48,7 @@ class RelayedWeights:
     """
 
     def __init__(self, link: Link, keys: Keys, generator: str, *, most_bytes: int) -> None:
-        self._client = link.client          # not the link, which waits: where Redis is full, that is said
+        self._client = link.client  # not the link, which waits: where Redis is full, that is said
         self._keys = keys
         self._generator = generator
         self._most_bytes = most_bytes
@@ -79,9 +79,14 @@ class RelayedWeights:
                 raise NotHere("waiting for the learner to put them into Redis")
             if manifest.trouble:
                 raise NotHere(manifest.trouble)
-            if manifest.version <= held or checksums.get(manifest.version, manifest.checksum) != manifest.checksum:
-                raise NotHere(f"waiting for the learner to put them into Redis in the place of version "
-                              f"{manifest.version}")
+            if (
+                manifest.version <= held
+                or checksums.get(manifest.version, manifest.checksum) != manifest.checksum
+            ):
+                raise NotHere(
+                    f"waiting for the learner to put them into Redis in the place of version "
+                    f"{manifest.version}"
+                )
             return manifest.version, self._read(manifest, held)
         except redis.RedisError as error:
             raise NotHere(f"Redis does not answer as it should: {error}") from error
@@ -113,19 +118,25 @@ class RelayedWeights:
                     data = self._client.get(chunk_key(self._keys, manifest.version, chunk))
                     if not isinstance(data, bytes):
                         self._complain(manifest)
-                        raise NotHere(f"version {manifest.version} was replaced while it was read: beginning anew")
+                        raise NotHere(
+                            f"version {manifest.version} was replaced while it was read: beginning anew"
+                        )
                     stream.write(data)
                     digest.update(data)
                     self._ask(held)
                     if self._stop.is_set():
                         raise NotHere("this generator ends")
         except OSError as error:
-            raise RunFailed(f"{file} can't be written: {error.strerror}. Weights of {manifest.size_bytes} bytes that "
-                            "come through Redis need room there; TMPDIR names another place") from error
+            raise RunFailed(
+                f"{file} can't be written: {error.strerror}. Weights of {manifest.size_bytes} bytes that "
+                "come through Redis need room there; TMPDIR names another place"
+            ) from error
         if digest.hexdigest() != manifest.checksum:
             self._complain(manifest)
-            raise NotHere(f"version {manifest.version} came through Redis with sha256 {digest.hexdigest()[:12]}, "
-                          f"announced {manifest.checksum[:12]}: it is put there again")
+            raise NotHere(
+                f"version {manifest.version} came through Redis with sha256 {digest.hexdigest()[:12]}, "
+                f"announced {manifest.checksum[:12]}: it is put there again"
+            )
         return file
 
     def _complain(self, manifest: Manifest) -> None:
@@ -141,7 +152,7 @@ class RelayedWeights:
             aside = self._folder / f"{LOCK}.new"
             self._lock = aside.open("wb")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            aside.rename(self._folder / LOCK)       # locked before anybody can find it
+            aside.rename(self._folder / LOCK)  # locked before anybody can find it
         return self._folder
 
 

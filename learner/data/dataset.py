@@ -21,8 +21,8 @@ from config.data import DatasetSource, ProceduralSource, SourceConfig
 from config.run import Run
 from tasks.route import TASK_OF_TYPE, route
 
-VERL = ("data_source", "reward_model", "extra_info", "criteria")     # columns; the first two make rows of verl
-FIELD = re.compile(r"\{(\w+)\}")       # of a prompt_template
+VERL = ("data_source", "reward_model", "extra_info", "criteria")  # columns; the first two make rows of verl
+FIELD = re.compile(r"\{(\w+)\}")  # of a prompt_template
 
 
 class RowError(Permanent):
@@ -43,13 +43,18 @@ def load_rows(run: Run, source: SourceConfig) -> tuple[list[Row], str]:
     match source:
         case ProceduralSource():
             from learner.data.digits import digit_problems, fingerprint
+
             try:
                 problems = digit_problems(source.split, source.size)
             except ValueError as error:
                 raise RowError(str(error)) from None
-            return ([_chat_row(run, problem["messages"], problem, where=f"problem {index}")
-                     for index, problem in enumerate(problems)],
-                    fingerprint(source.split, source.size))
+            return (
+                [
+                    _chat_row(run, problem["messages"], problem, where=f"problem {index}")
+                    for index, problem in enumerate(problems)
+                ],
+                fingerprint(source.split, source.size),
+            )
         case DatasetSource():
             return _dataset_rows(run, source)
 
@@ -65,9 +70,11 @@ def _dataset_rows(run: Run, source: DatasetSource) -> tuple[list[Row], str]:
             near = difflib.get_close_matches(column, table.column_names, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise RowError(f"{source.path}: no column {column!r} among {', '.join(table.column_names)}{hint}")
-    rows = [_row(run, source, record, f"{source.path} row {index}")
-            for index, record in enumerate(table.select_columns(wanted))]
-    return rows, str(table._fingerprint)     # noqa: SLF001 - the one name that datasets gives it
+    rows = [
+        _row(run, source, record, f"{source.path} row {index}")
+        for index, record in enumerate(table.select_columns(wanted))
+    ]
+    return rows, str(table._fingerprint)  # noqa: SLF001 - the one name that datasets gives it
 
 
 def _open(run: Run, source: DatasetSource) -> Any:
@@ -83,15 +90,18 @@ def _open(run: Run, source: DatasetSource) -> Any:
         if path.is_dir() and ((path / "state.json").exists() or (path / "dataset_dict.json").exists()):
             saved = datasets.load_from_disk(str(path))
             return saved[source.split] if isinstance(saved, datasets.DatasetDict) else saved
-        return datasets.load_dataset(source.path, source.config_name, split=source.split, revision=source.revision,
-                                     token=token)
+        return datasets.load_dataset(
+            source.path, source.config_name, split=source.split, revision=source.revision, token=token
+        )
     except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
         raise RowError(f"{source.path} (split {source.split}) can't be read: {error}") from error
 
 
 def _columns(source: DatasetSource, present: Collection[str]) -> list[str]:
     """The columns that are read, whether or not they are there."""
-    columns = set(_fields(source.prompt_template)) if source.prompt_template else {_prompt_column(source, present)}
+    columns = (
+        set(_fields(source.prompt_template)) if source.prompt_template else {_prompt_column(source, present)}
+    )
     if source.answer_column is not None:
         return sorted(columns | {source.answer_column})
     if _is_verl(present):
@@ -133,33 +143,45 @@ def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str)
     column = source.verification_column
     given = {name: record.get(name) for name in VERL}
     given |= {"verification_info": record.get(column), "task": record.get(source.task_column or "")}
-    return _chat_row(run, prompt, given, where=where if column == "verification_info" else f"{where}, column {column}")
+    return _chat_row(
+        run, prompt, given, where=where if column == "verification_info" else f"{where}, column {column}"
+    )
 
 
 def _of_answer(run: Run, name: str, answer: str) -> dict[str, Any]:
     """A row of a column map as `route` reads it; `name` is that of a task, or of a type of rows that one takes."""
     task = run.scorers.tasks.get(name)
-    row_type = name if task is None or task.scorer.type == "custom" or name in TASK_OF_TYPE else task.scorer.type
-    return {"task": None if task is None else name,
-            "verification_info": {"type": row_type, "answer": {"value": answer}}}
+    row_type = (
+        name if task is None or task.scorer.type == "custom" or name in TASK_OF_TYPE else task.scorer.type
+    )
+    return {
+        "task": None if task is None else name,
+        "verification_info": {"type": row_type, "answer": {"value": answer}},
+    }
 
 
 def _check_pattern(source: DatasetSource) -> None:
     try:
         groups = re.compile(source.answer_pattern or "()").groups
     except re.error as error:
-        raise RowError(f"answer_pattern {source.answer_pattern!r} is no regular expression: {error}") from None
+        raise RowError(
+            f"answer_pattern {source.answer_pattern!r} is no regular expression: {error}"
+        ) from None
     if not groups:
-        raise RowError(f"answer_pattern {source.answer_pattern!r} has no group: put the answer in parentheses, as in "
-                       "'#### (.+)'")
+        raise RowError(
+            f"answer_pattern {source.answer_pattern!r} has no group: put the answer in parentheses, as in "
+            "'#### (.+)'"
+        )
 
 
 def _answer(source: DatasetSource, value: Any, where: str) -> str:
     if source.answer_pattern is not None:
         found = re.search(source.answer_pattern, "" if value is None else str(value))
         if found is None:
-            raise RowError(f"{where}: {source.answer_column} does not match answer_pattern {source.answer_pattern!r}: "
-                           f"{str(value)[-80:]!r}")
+            raise RowError(
+                f"{where}: {source.answer_column} does not match answer_pattern {source.answer_pattern!r}: "
+                f"{str(value)[-80:]!r}"
+            )
         value = found.group(1)
     if value is None or not str(value).strip():
         raise RowError(f"{where}: no answer in column {source.answer_column}")
@@ -168,13 +190,25 @@ def _answer(source: DatasetSource, value: Any, where: str) -> str:
 
 def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str) -> Row:
     """A row from its chat and from what `route` reads, all checked."""
-    if not isinstance(turns, list) or not turns or not all(
-            isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str)
-            for turn in turns):
-        raise RowError(f"{where}: the prompt must be a text or a list of role and content, got {str(turns)[:80]!r}")
+    if (
+        not isinstance(turns, list)
+        or not turns
+        or not all(
+            isinstance(turn, dict)
+            and isinstance(turn.get("role"), str)
+            and isinstance(turn.get("content"), str)
+            for turn in turns
+        )
+    ):
+        raise RowError(
+            f"{where}: the prompt must be a text or a list of role and content, got {str(turns)[:80]!r}"
+        )
     try:
         task, info = route({**record, "prompt": turns}, run.scorers.tasks)
     except BadMessage as error:
         raise RowError(f"{where}: {error}") from None
-    return Row(messages=tuple({"role": turn["role"], "content": turn["content"]} for turn in turns), task=task,
-               verification_info=info)
+    return Row(
+        messages=tuple({"role": turn["role"], "content": turn["content"]} for turn in turns),
+        task=task,
+        verification_info=info,
+    )

@@ -21,8 +21,8 @@ from typing import Literal
 
 Split = Literal["train", "eval"]
 
-LENGTHS = (3, 4, 5)              # digits of a number
-HELD_OUT = 0.25                  # share of the digit multisets that only the eval split has
+LENGTHS = (3, 4, 5)  # digits of a number
+HELD_OUT = 0.25  # share of the digit multisets that only the eval split has
 
 # Operation -> the ways to ask for it. The right answers are in `Problem.answer`.
 PHRASINGS: dict[str, tuple[str, ...]] = {
@@ -36,8 +36,8 @@ INSTRUCTION = " Answer in \\boxed{}."
 class Problem:
     """One operation on one number."""
 
-    operation: str      # key of PHRASINGS
-    digits: str         # the number: digits 1 to 9, no two alike
+    operation: str  # key of PHRASINGS
+    digits: str  # the number: digits 1 to 9, no two alike
 
     @property
     def answer(self) -> str:
@@ -48,12 +48,17 @@ class Problem:
     def question(self) -> str:
         """What the user says."""
         ways = PHRASINGS[self.operation]
-        return ways[_hash("phrasing", self.operation, self.digits) % len(ways)].format(digits=self.digits) + INSTRUCTION
+        return (
+            ways[_hash("phrasing", self.operation, self.digits) % len(ways)].format(digits=self.digits)
+            + INSTRUCTION
+        )
 
     def row(self) -> dict[str, object]:
         """The problem as a row of a data set: `messages` and `verification_info`."""
-        return {"messages": [{"role": "user", "content": self.question}],
-                "verification_info": {"type": "math", "answer": {"value": self.answer}}}
+        return {
+            "messages": [{"role": "user", "content": self.question}],
+            "verification_info": {"type": "math", "answer": {"value": self.answer}},
+        }
 
 
 def problems(split: Split, size: int) -> list[Problem]:
@@ -65,7 +70,9 @@ def problems(split: Split, size: int) -> list[Problem]:
     """
     pool = _pool(split)
     if not 1 <= size <= len(pool):
-        raise ValueError(f"size={size}: the {split} split of the digit problems has 1 to {len(pool)} problems")
+        raise ValueError(
+            f"size={size}: the {split} split of the digit problems has 1 to {len(pool)} problems"
+        )
     return list(pool[:size])
 
 

@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 class Place:
     """Which row a draw is."""
 
-    epoch: int      # passes over the data before this one
-    row: int        # index in the source, rows left out counted
+    epoch: int  # passes over the data before this one
+    row: int  # index in the source, rows left out counted
 
 
 class PromptSource:
@@ -48,8 +48,15 @@ class PromptSource:
         fingerprint: of the data and of what was left out.
     """
 
-    def __init__(self, run: Run, rows: list[tuple[int, Row]], fingerprint: str, tokenizer: PreTrainedTokenizerBase, *,
-                 shuffle: bool) -> None:
+    def __init__(
+        self,
+        run: Run,
+        rows: list[tuple[int, Row]],
+        fingerprint: str,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        shuffle: bool,
+    ) -> None:
         self.run = run
         self.fingerprint = fingerprint
         self._rows = rows
@@ -78,23 +85,46 @@ class PromptSource:
         """
         place, content = self.place(first_row + ordinal_of(group_id))
         sampling = self.run.sampling
-        return self._prompt(group_id, Split.TRAIN, place, content, n=sampling.group_size,
-                            temperature=sampling.temperature)
+        return self._prompt(
+            group_id, Split.TRAIN, place, content, n=sampling.group_size, temperature=sampling.temperature
+        )
 
     def evaluation_prompt(self, version: int, index: int) -> Prompt:
         """Held-out prompt `index` of the round for `version`."""
         place, row = self.place(index)
         evaluation = self.run.evaluation
-        return self._prompt(f"eval-{version}-{index}", Split.EVAL, place, row, n=evaluation.samples,
-                            temperature=evaluation.temperature)
+        return self._prompt(
+            f"eval-{version}-{index}",
+            Split.EVAL,
+            place,
+            row,
+            n=evaluation.samples,
+            temperature=evaluation.temperature,
+        )
 
-    def _prompt(self, group_id: str, split: Split, place: Place, row: Row, *, n: int, temperature: float) -> Prompt:
-        seed = int.from_bytes(hashlib.blake2b(f"{self.run.seed} {group_id}".encode(), digest_size=4).digest(), "little")
-        return Prompt(group_id=group_id, split=split, task=row.task, n=n, floor=0, issued_at=time.time(),
-                      epoch=place.epoch, row=place.row, fingerprint=self.fingerprint, seed=seed,
-                      temperature=temperature, max_tokens=self.run.sampling.max_tokens, messages=row.messages,
-                      token_ids=np.asarray(tokenize(self._tokenizer, row.messages), dtype=np.int32),
-                      verification_info=row.verification_info)
+    def _prompt(
+        self, group_id: str, split: Split, place: Place, row: Row, *, n: int, temperature: float
+    ) -> Prompt:
+        seed = int.from_bytes(
+            hashlib.blake2b(f"{self.run.seed} {group_id}".encode(), digest_size=4).digest(), "little"
+        )
+        return Prompt(
+            group_id=group_id,
+            split=split,
+            task=row.task,
+            n=n,
+            floor=0,
+            issued_at=time.time(),
+            epoch=place.epoch,
+            row=place.row,
+            fingerprint=self.fingerprint,
+            seed=seed,
+            temperature=temperature,
+            max_tokens=self.run.sampling.max_tokens,
+            messages=row.messages,
+            token_ids=np.asarray(tokenize(self._tokenizer, row.messages), dtype=np.int32),
+            verification_info=row.verification_info,
+        )
 
 
 def load_tokenizer(run: Run) -> PreTrainedTokenizerBase:
@@ -105,7 +135,8 @@ def load_tokenizer(run: Run) -> PreTrainedTokenizerBase:
     token = model.hf_token.get_secret_value() if model.hf_token else None
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            model.path, revision=model.revision, token=token, trust_remote_code=model.trust_remote_code)
+            model.path, revision=model.revision, token=token, trust_remote_code=model.trust_remote_code
+        )
     except (OSError, ValueError) as error:
         raise RunFailed(f"model.path={model.path}: its tokenizer can't be loaded: {error}") from error
     if not tokenizer.chat_template:
@@ -115,12 +146,15 @@ def load_tokenizer(run: Run) -> PreTrainedTokenizerBase:
 
 def tokenize(tokenizer: PreTrainedTokenizerBase, messages: tuple[Mapping[str, str], ...]) -> list[int]:
     """Ids of the chat, up to where the model's turn begins."""
-    ids: Any = tokenizer.apply_chat_template([dict(turn) for turn in messages], add_generation_prompt=True,
-                                             tokenize=True, return_dict=False)
+    ids: Any = tokenizer.apply_chat_template(
+        [dict(turn) for turn in messages], add_generation_prompt=True, tokenize=True, return_dict=False
+    )
     return list(ids)
 
 
-def open_source(run: Run, source: SourceConfig, tokenizer: PreTrainedTokenizerBase, *, shuffle: bool) -> PromptSource:
+def open_source(
+    run: Run, source: SourceConfig, tokenizer: PreTrainedTokenizerBase, *, shuffle: bool
+) -> PromptSource:
     """Read `source`, leave out what is too long, and say how much that was.
 
     Raises:
@@ -137,11 +171,18 @@ def open_source(run: Run, source: SourceConfig, tokenizer: PreTrainedTokenizerBa
             kept.append((index, row))
     left_out = len(rows) - len(kept)
     if left_out:
-        log.warning("prompts_left_out count=%d of=%d longest_tokens=%d data.max_prompt_tokens=%d", left_out, len(rows),
-                    longest, limit)
+        log.warning(
+            "prompts_left_out count=%d of=%d longest_tokens=%d data.max_prompt_tokens=%d",
+            left_out,
+            len(rows),
+            longest,
+            limit,
+        )
     if not kept:
-        raise RowError(f"{source_name(source)}: no prompt of {len(rows)} is within data.max_prompt_tokens={limit}; "
-                       f"the longest has {longest}")
+        raise RowError(
+            f"{source_name(source)}: no prompt of {len(rows)} is within data.max_prompt_tokens={limit}; "
+            f"the longest has {longest}"
+        )
     digest = hashlib.blake2b(json.dumps([fingerprint, limit, len(kept)]).encode(), digest_size=8).hexdigest()
     return PromptSource(run, kept, digest, tokenizer, shuffle=shuffle)
 

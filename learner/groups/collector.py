@@ -40,22 +40,30 @@ class Collector:
         meter: told when it waits, and for what kind of thing.
     """
 
-    def __init__(self, run: Run, intake: Intake, stop: threading.Event, *, tend: Callable[[], None],
-                 say: Callable[[str], None], meter: WorkMeter | None = None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        intake: Intake,
+        stop: threading.Event,
+        *,
+        tend: Callable[[], None],
+        say: Callable[[str], None],
+        meter: WorkMeter | None = None,
+    ) -> None:
         self.run = run
         self.intake = intake
         self.meter = meter or WorkMeter()
-        self.late_wait_s = 0.0                  # time spent with enough groups that may not be taken yet
-        self.late = 0                           # groups trained beyond max_lag, as learner.late_groups=train allows
-        self.breaches = 0                       # and without its leave: must stay 0
-        self.wanted = ""                        # what the operator asked for: broker.protocol.run_state
+        self.late_wait_s = 0.0  # time spent with enough groups that may not be taken yet
+        self.late = 0  # groups trained beyond max_lag, as learner.late_groups=train allows
+        self.breaches = 0  # and without its leave: must stay 0
+        self.wanted = ""  # what the operator asked for: broker.protocol.run_state
         self._stop = stop
         self._tend = tend
         self._say = say
         self._checked = 0.0
         self._looked = 0.0
         self._asked = -ALIVE_EVERY_S
-        self._nobody = ""                       # who is not there, though work waits for him
+        self._nobody = ""  # who is not there, though work waits for him
         self._look_every_s = min(5.0, max(0.5, run.learner.group_deadline_s / 20))
 
     @property
@@ -78,7 +86,7 @@ class Collector:
         that is drained.
         """
         since = said = time.monotonic()
-        while self.intake.read(block_s=0):          # all that has come: what has no variance gives its slot back now
+        while self.intake.read(block_s=0):  # all that has come: what has no variance gives its slot back now
             pass
         self.look_after()
         while not self._stop.is_set():
@@ -90,8 +98,11 @@ class Collector:
                 self.meter.hold(1.0)
                 return self._checked_lag(version, chosen) or None
             started = time.monotonic()
-            self.meter.hold(0.0, "operator" if self.wanted == PAUSE else "late" if enough else "groups",
-                            kept=len(self.intake.held))
+            self.meter.hold(
+                0.0,
+                "operator" if self.wanted == PAUSE else "late" if enough else "groups",
+                kept=len(self.intake.held),
+            )
             self.intake.read(block_s=0.5)
             if enough and self.wanted != PAUSE:
                 self.late_wait_s += time.monotonic() - started
@@ -129,13 +140,17 @@ class Collector:
             self.meter.hold(0.0, "operator" if self.wanted == PAUSE else "round", kept=len(self.intake.held))
             self.intake.read(block_s=0.2)
             self.look_after()
-            if self.overdue(current) and self.wanted != PAUSE:      # who paused may have stopped the generators, too
+            if (
+                self.overdue(current) and self.wanted != PAUSE
+            ):  # who paused may have stopped the generators, too
                 if current.asked_again:
                     current.is_given_up = True
                 else:
                     self.ask_again(current, ask)
-            what = (f"{time.monotonic() - since:.0f} s: evaluation of version {version}, {len(current.missing)} groups "
-                    f"missing{self._who_is_missing()}")
+            what = (
+                f"{time.monotonic() - since:.0f} s: evaluation of version {version}, {len(current.missing)} groups "
+                f"missing{self._who_is_missing()}"
+            )
             if self.wanted == PAUSE:
                 what += f"; training is paused by the operator: millrace resume {self.run.name}"
             self._say(what)
@@ -146,8 +161,12 @@ class Collector:
 
     def ask_again(self, current: Round, ask: Callable[[int], None]) -> None:
         """What is missing of a round, and in no stream any more, is issued again; its deadline begins anew."""
-        log.warning("evaluation_late version=%d missing=%d deadline_s=%.0f", current.version, len(current.missing),
-                    self.run.evaluation.deadline_s)
+        log.warning(
+            "evaluation_late version=%d missing=%d deadline_s=%.0f",
+            current.version,
+            len(current.missing),
+            self.run.evaluation.deadline_s,
+        )
         current.asked_again = True
         current.since = time.monotonic()
         ask(current.version)
@@ -172,7 +191,9 @@ class Collector:
         held = self.intake.held
         for group_id in [group_id for group_id in held if self.intake.journal.has(group_id)]:
             del held[group_id]
-        ready = sorted(held.values(), key=lambda group: (group.rollout.prompt.floor, *order_of(group.group_id)))
+        ready = sorted(
+            held.values(), key=lambda group: (group.rollout.prompt.floor, *order_of(group.group_id))
+        )
         return ready[: self.run.learner.groups_per_step]
 
     def _rest_can_make_it(self, version: int, chosen: Sequence[ScoredGroup]) -> bool:
@@ -180,9 +201,13 @@ class Collector:
             return True
         slots = self.intake.ownership.keys("slots")
         floors: Any = self.intake.ownership.link(lambda client: client.zrange(slots, 0, -1, withscores=True))
-        return rest_can_make_it(version, [int(floor) for _, floor in floors],
-                                [group.rollout.prompt.floor for group in chosen],
-                                groups_per_step=self.run.learner.groups_per_step, max_lag=self.run.learner.max_lag)
+        return rest_can_make_it(
+            version,
+            [int(floor) for _, floor in floors],
+            [group.rollout.prompt.floor for group in chosen],
+            groups_per_step=self.run.learner.groups_per_step,
+            max_lag=self.run.learner.max_lag,
+        )
 
     def _checked_lag(self, version: int, chosen: list[ScoredGroup]) -> list[ScoredGroup]:
         for group in chosen:
@@ -191,8 +216,13 @@ class Collector:
                 self.late += 1
             elif not 0 <= lag <= self.run.learner.max_lag:
                 self.breaches += 1
-                log.error("lag_breach group=%s lag=%d max_lag=%d floor=%d", group.group_id, lag,
-                          self.run.learner.max_lag, group.rollout.prompt.floor)
+                log.error(
+                    "lag_breach group=%s lag=%d max_lag=%d floor=%d",
+                    group.group_id,
+                    lag,
+                    self.run.learner.max_lag,
+                    group.rollout.prompt.floor,
+                )
         if len({group.group_id for group in chosen}) != len(chosen):
             raise RunFailed("a batch holds one group twice: this is a bug, please report it")
         return chosen
@@ -203,13 +233,17 @@ class Collector:
         survey, size = self.intake.survey, self.run.learner.groups_per_step
         places = ", ".join(f"{count} in {stream}" for stream, count in survey.places.items() if count)
         reason = " (older groups must come first, for max_lag)" if enough else ""
-        return (f"{waited:.0f} s: {min(len(self.intake.held), size)} of {size} groups{reason}; "
-                f"out: {places or 'none'}; oldest {survey.oldest_s:.0f} s{self._memory()}{self._who_is_missing()}")
+        return (
+            f"{waited:.0f} s: {min(len(self.intake.held), size)} of {size} groups{reason}; "
+            f"out: {places or 'none'}; oldest {survey.oldest_s:.0f} s{self._memory()}{self._who_is_missing()}"
+        )
 
     def _memory(self) -> str:
         """What waits because Redis is full."""
         missing, stuck = self.intake.time.missing_mib, self.intake.survey.places.get(ROLLOUTS, 0)
-        return f"; redis is full: {stuck} groups in rollouts wait for {missing} MiB of memory" if missing else ""
+        return (
+            f"; redis is full: {stuck} groups in rollouts wait for {missing} MiB of memory" if missing else ""
+        )
 
     def _who_is_missing(self) -> str:
         """Which role has work and nobody to do it, and how one is started."""
@@ -219,12 +253,15 @@ class Collector:
             self._nobody = "".join(
                 f"; no {role} is alive: python -m {role}s --run {self.run.name}"
                 for stream, role in ((PROMPTS, "generator"), (ROLLOUTS, "scorer"))
-                if depths[stream] and not ownership.link(partial(keys_of, prefix=ownership.keys.alive(role, ""))))
+                if depths[stream]
+                and not ownership.link(partial(keys_of, prefix=ownership.keys.alive(role, "")))
+            )
         return self._nobody
 
 
-def rest_can_make_it(version: int, slots: Sequence[int], chosen: Sequence[int], *, groups_per_step: int,
-                     max_lag: int) -> bool:
+def rest_can_make_it(
+    version: int, slots: Sequence[int], chosen: Sequence[int], *, groups_per_step: int, max_lag: int
+) -> bool:
     """Whether every group that a step at `version` leaves behind can still be trained within its lag.
 
     A floor f is a deadline, version f + max_lag, and a step has room for `groups_per_step`: up to each deadline, no
@@ -234,6 +271,8 @@ def rest_can_make_it(version: int, slots: Sequence[int], chosen: Sequence[int], 
         slots: floors of all groups in flight, the chosen ones among them.
         chosen: floors of the groups that the step would take.
     """
-    return all(sum(floor <= oldest for floor in slots) - sum(floor <= oldest for floor in chosen)
-               <= (oldest + max_lag - version) * groups_per_step
-               for oldest in range(version - max_lag, version + 1))
+    return all(
+        sum(floor <= oldest for floor in slots) - sum(floor <= oldest for floor in chosen)
+        <= (oldest + max_lag - version) * groups_per_step
+        for oldest in range(version - max_lag, version + 1)
+    )

@@ -26,8 +26,11 @@ def dropped(group: ScoredGroup, reason: str) -> Outcome:
 def given_up(entry: Entry) -> Outcome:
     """Of a group whose letter lies in the stream `dead`, as that entry. A payload that can't be read tells nothing."""
     letter = codec.decode_dead(entry.raw)
-    facts: dict[str, Any] = {"died_at": int(entry.entry_id.partition("-")[0]) / 1000, "stage": letter.stage,
-                             "attempts": letter.attempts}
+    facts: dict[str, Any] = {
+        "died_at": int(entry.entry_id.partition("-")[0]) / 1000,
+        "stage": letter.stage,
+        "attempts": letter.attempts,
+    }
     message = message_in(entry.raw)
     tokens = 0
     if message is not None:
@@ -57,16 +60,32 @@ def facts_of(message: Message) -> dict[str, Any]:
     """Who worked on a group, when, and with which policy versions; times in Unix seconds, 0 where nobody said."""
     match message:
         case ScoredGroup():
-            return {**facts_of(message.rollout), "worker": message.worker, "scored_at": message.scored_at,
-                    "score_seconds": message.seconds, "score_attempts": message.attempts,
-                    "rewards": list(message.rewards)}
+            return {
+                **facts_of(message.rollout),
+                "worker": message.worker,
+                "scored_at": message.scored_at,
+                "score_seconds": message.seconds,
+                "score_attempts": message.attempts,
+                "rewards": list(message.rewards),
+            }
         case Rollout():
-            return {**facts_of(message.prompt), "generator": message.generator, "sampled_at": message.sampled_at,
-                    "sample_seconds": message.seconds, "sample_attempts": message.attempts,
-                    "versions": _tokens_by_version(message)}
+            return {
+                **facts_of(message.prompt),
+                "generator": message.generator,
+                "sampled_at": message.sampled_at,
+                "sample_seconds": message.seconds,
+                "sample_attempts": message.attempts,
+                "versions": _tokens_by_version(message),
+            }
         case _:
-            return {"task": message.task, "row": message.row, "epoch": message.epoch, "floor": message.floor,
-                    "n": message.n, "issued_at": message.issued_at}
+            return {
+                "task": message.task,
+                "row": message.row,
+                "epoch": message.epoch,
+                "floor": message.floor,
+                "n": message.n,
+                "issued_at": message.issued_at,
+            }
 
 
 def _tokens_by_version(rollout: Rollout) -> list[list[int]]:

@@ -22,13 +22,13 @@ class Round:
     """One round that is out."""
 
     version: int
-    missing: set[str]                   # ids that have not come back
-    since: float                        # monotonic seconds; begins again when it is asked for again
+    missing: set[str]  # ids that have not come back
+    since: float  # monotonic seconds; begins again when it is asked for again
     groups: dict[str, ScoredGroup] = field(default_factory=dict)
     dead: list[str] = field(default_factory=list)
     asked_again: bool = False
-    is_given_up: bool = False           # what is missing is not waited for any more
-    lost: str = ""                      # why nothing of it can be sampled any more; "": it can
+    is_given_up: bool = False  # what is missing is not waited for any more
+    lost: str = ""  # why nothing of it can be sampled any more; "": it can
 
     @property
     def ids(self) -> list[str]:
@@ -110,12 +110,21 @@ def result_of(current: Round) -> dict[str, Any]:
     """
     values = [score.value for group in current.groups.values() for score in group.scores]
     scored = [value for value in values if value is not None]
-    versions = [version for group in current.groups.values()
-                for version in (group.rollout.min_version, group.rollout.max_version)]
-    return {"ids": sorted(current.ids), "prompts": len(current.groups), "samples": len(values),
-            "unscorable": len(values) - len(scored), "dead": len(current.dead), "missing": len(current.missing),
-            "pass_rate": sum(value >= 1.0 for value in scored) / len(scored) if scored else None,
-            "mean_score": sum(scored) / len(scored) if scored else None,
-            "min_version": min(versions, default=current.version),
-            "max_version": max(versions, default=current.version),
-            **({"reason": current.lost} if current.lost else {})}
+    versions = [
+        version
+        for group in current.groups.values()
+        for version in (group.rollout.min_version, group.rollout.max_version)
+    ]
+    return {
+        "ids": sorted(current.ids),
+        "prompts": len(current.groups),
+        "samples": len(values),
+        "unscorable": len(values) - len(scored),
+        "dead": len(current.dead),
+        "missing": len(current.missing),
+        "pass_rate": sum(value >= 1.0 for value in scored) / len(scored) if scored else None,
+        "mean_score": sum(scored) / len(scored) if scored else None,
+        "min_version": min(versions, default=current.version),
+        "max_version": max(versions, default=current.version),
+        **({"reason": current.lost} if current.lost else {}),
+    }

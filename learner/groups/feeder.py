@@ -29,10 +29,10 @@ from learner.data.prompts import PromptSource
 
 log = logging.getLogger(__name__)
 
-CHUNK = 32                   # groups of one `issue`
+CHUNK = 32  # groups of one `issue`
 POLL_S = 0.1
 SAY_EVERY_S = 10.0
-MEMORY_SHARE = 0.8           # of maxmemory: beyond it nothing new is let in, so that what is there can leave
+MEMORY_SHARE = 0.8  # of maxmemory: beyond it nothing new is let in, so that what is there can leave
 
 
 class Feeder:
@@ -44,16 +44,25 @@ class Feeder:
         mean_bytes: what a group takes in Redis once it is sampled.
     """
 
-    def __init__(self, run: Run, ownership: Ownership, train: PromptSource, held_out: PromptSource | None, *,
-                 first_row: int, known: Callable[[str], bool], mean_bytes: Callable[[], float],
-                 wants_round: Callable[[int], bool] = lambda _: True) -> None:
+    def __init__(
+        self,
+        run: Run,
+        ownership: Ownership,
+        train: PromptSource,
+        held_out: PromptSource | None,
+        *,
+        first_row: int,
+        known: Callable[[str], bool],
+        mean_bytes: Callable[[], float],
+        wants_round: Callable[[int], bool] = lambda _: True,
+    ) -> None:
         self.run = run
         self.ownership = ownership
         self.train = train
         self.held_out = held_out
         self.position = 0
         self.failure: BaseException | None = None
-        self.is_open = True             # False: no training group is let in; the operator drains or pauses the run
+        self.is_open = True  # False: no training group is let in; the operator drains or pauses the run
         self._first_row = first_row
         self._known = known
         self._mean_bytes = mean_bytes
@@ -86,7 +95,7 @@ class Feeder:
     def rebase(self, position: int, version: int) -> None:
         """Go on from where Redis stands, at the policy version that is announced."""
         self.position, self._version = position, version
-        if isinstance(self.failure, WentBack):      # any other has ended the thread, and ends the run
+        if isinstance(self.failure, WentBack):  # any other has ended the thread, and ends the run
             self.failure = None
         self.wake()
 
@@ -114,11 +123,15 @@ class Feeder:
         """Ids of the round for `version`."""
         if self.held_out is None:
             return []
-        return [f"eval-{version}-{index}" for index in range(min(self.run.evaluation.prompts, len(self.held_out)))]
+        return [
+            f"eval-{version}-{index}" for index in range(min(self.run.evaluation.prompts, len(self.held_out)))
+        ]
 
     def entries(self, group_ids: Iterable[str]) -> list[NewGroup]:
         """Training groups as they are issued: an id makes the same group each time."""
-        return [_entry(self.train.training_prompt(group_id, first_row=self._first_row)) for group_id in group_ids]
+        return [
+            _entry(self.train.training_prompt(group_id, first_row=self._first_row)) for group_id in group_ids
+        ]
 
     def insert(self, group_ids: Sequence[str]) -> None:
         """Let these retries of dead groups in, beside the ordinals and before more of them, as room comes."""
@@ -145,7 +158,7 @@ class Feeder:
                     self._wake.wait(POLL_S)
             except WentBack as error:
                 self.failure = error
-            except BaseException as error:      # noqa: BLE001 - the trainer raises it in its own thread
+            except BaseException as error:  # noqa: BLE001 - the trainer raises it in its own thread
                 self.failure = error
                 return
 
@@ -163,20 +176,23 @@ class Feeder:
         return True
 
     def _issue_prompts_of(self, held_out: PromptSource, version: int) -> None:
-        groups = [_entry(held_out.evaluation_prompt(version, index))
-                  for index in range(len(self.evaluation_ids(version)))]
+        groups = [
+            _entry(held_out.evaluation_prompt(version, index))
+            for index in range(len(self.evaluation_ids(version)))
+        ]
         for some in _chunks(groups, CHUNK):
             self.ownership.issue_eval(version, some)
 
     def _issue_retry(self, group_id: str) -> bool:
         field = f"retry:{ordinal_of(group_id)}"
         counted: Any = self.ownership.link(lambda client: client.hget(self.ownership.keys("cursor"), field))
-        if int(counted or 0) < retry_of(group_id):          # else it is in already
-            issued = self.ownership.issue(self.position, self.position, self._budget(), self._version,
-                                          self.entries([group_id]))
+        if int(counted or 0) < retry_of(group_id):  # else it is in already
+            issued = self.ownership.issue(
+                self.position, self.position, self._budget(), self._version, self.entries([group_id])
+            )
             if issued.full:
                 return False
-            if issued.floor is None:                        # a lost reply: Redis stands elsewhere
+            if issued.floor is None:  # a lost reply: Redis stands elsewhere
                 self.position = issued.position
                 return True
             log.info("retried group=%s floor=%d", group_id, issued.floor)
@@ -212,21 +228,29 @@ class Feeder:
 
     def _memory_is_short(self) -> bool:
         """Whether Redis has too little room for what is out already: what is to be sampled yet will take it, too."""
+
         def attempt(client: redis.Redis) -> list[Any]:
             with client.pipeline(transaction=False) as pipe:
                 pipe.info("memory")
                 pipe.xlen(self.ownership.keys(PROMPTS))
                 pipe.zcard(self.ownership.keys("slots"))
                 return list(pipe.execute())
+
         memory, prompts, slots = self.ownership.link(attempt)
         used, limit, size = int(memory["used_memory"]), int(memory.get("maxmemory", 0)), self._mean_bytes()
         is_short = limit > 0 and used + prompts * size > MEMORY_SHARE * limit
         if is_short and not self._short_of_memory:
             whole = used + (prompts + max(0, self.run.budget - slots)) * size
-            log.warning("waiting for=memory used_mib=%d to_come_mib=%d maxmemory_mib=%d: nothing new is issued beyond "
-                        "%.0f%%; a full budget of %d groups needs %d MiB more", used >> 20, int(prompts * size) >> 20,
-                        limit >> 20, 100 * MEMORY_SHARE, self.run.budget,
-                        math.ceil((whole / MEMORY_SHARE - limit) / 2**20))
+            log.warning(
+                "waiting for=memory used_mib=%d to_come_mib=%d maxmemory_mib=%d: nothing new is issued beyond "
+                "%.0f%%; a full budget of %d groups needs %d MiB more",
+                used >> 20,
+                int(prompts * size) >> 20,
+                limit >> 20,
+                100 * MEMORY_SHARE,
+                self.run.budget,
+                math.ceil((whole / MEMORY_SHARE - limit) / 2**20),
+            )
         self._short_of_memory = is_short
         return is_short
 
@@ -236,4 +260,4 @@ def _entry(prompt: Prompt) -> NewGroup:
 
 
 def _chunks(groups: list[NewGroup], size: int) -> Iterable[list[NewGroup]]:
-    return (groups[start:start + size] for start in range(0, len(groups), size))
+    return (groups[start : start + size] for start in range(0, len(groups), size))

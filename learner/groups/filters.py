@@ -20,20 +20,27 @@ def why_impossible(group: ScoredGroup, *, version: int, vocabulary: float) -> st
     """
     newest = group.rollout.max_version
     if newest > version:
-        return (f"sampled by version {newest}, and the learner is at {version}: a generator follows another learner's "
-                "weights, or this run's folder was set back by hand")
-    ids = (group.rollout.prompt.token_ids, *(completion.token_ids for completion in group.rollout.completions))
+        return (
+            f"sampled by version {newest}, and the learner is at {version}: a generator follows another learner's "
+            "weights, or this run's folder was set back by hand"
+        )
+    ids = (
+        group.rollout.prompt.token_ids,
+        *(completion.token_ids for completion in group.rollout.completions),
+    )
     largest = max(int(some.max()) for some in ids)
     if largest >= vocabulary:
-        return (f"token id {largest}, and the policy has {vocabulary:.0f} tokens: the generator has another model or "
-                "tokenizer")
+        return (
+            f"token id {largest}, and the policy has {vocabulary:.0f} tokens: the generator has another model or "
+            "tokenizer"
+        )
     return None
 
 
 def why_empty(group: ScoredGroup, learner: LearnerConfig) -> str | None:
     """Why there is nothing to learn from a group; None if there is something."""
     scored = [reward for reward in group.rewards if reward is not None]
-    if not scored:          # the scorers bury such a group, and one of too few scores: scorers.min_scored
+    if not scored:  # the scorers bury such a group, and one of too few scores: scorers.min_scored
         return f"unscorable: none of {len(group.rewards)} scored; {group.scores[0].reason}"
     if learner.filters.zero_variance == "replace" and not has_variance(group.rewards):
         return f"zero_variance: every reward is {scored[0]:g}"
@@ -45,5 +52,7 @@ def why_late(group: ScoredGroup, learner: LearnerConfig, version: int) -> str | 
     lag = version - group.rollout.min_version
     if learner.late_groups != "drop" or lag <= learner.max_lag:
         return None
-    return (f"late: sampled by version {group.rollout.min_version}, {lag} before {version}; learner.max_lag="
-            f"{learner.max_lag}")
+    return (
+        f"late: sampled by version {group.rollout.min_version}, {lag} before {version}; learner.max_lag="
+        f"{learner.max_lag}"
+    )

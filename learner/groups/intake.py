@@ -33,15 +33,15 @@ from learner.journal.writer import Journal
 log = logging.getLogger(__name__)
 
 READ_COUNT = 64
-LOOK_COUNT = 64             # entries that a survey looks at: Redis does nothing else while it copies them
+LOOK_COUNT = 64  # entries that a survey looks at: Redis does nothing else while it copies them
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
     """Where the groups without an outcome are."""
 
-    places: dict[str, int]          # stream -> groups
-    oldest_s: float                 # age of the oldest one that is not scored yet, in working time
+    places: dict[str, int]  # stream -> groups
+    oldest_s: float  # age of the oldest one that is not scored yet, in working time
 
 
 class Intake:
@@ -52,8 +52,16 @@ class Intake:
         vocabulary: tokens that the policy has.
     """
 
-    def __init__(self, run: Run, ownership: Ownership, ledger: Journal, rounds: Rounds, *,
-                 clock: Callable[[], float] = time.monotonic, vocabulary: float = math.inf) -> None:
+    def __init__(
+        self,
+        run: Run,
+        ownership: Ownership,
+        ledger: Journal,
+        rounds: Rounds,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        vocabulary: float = math.inf,
+    ) -> None:
         self.run = run
         self.ownership = ownership
         self.journal = ledger
@@ -61,25 +69,25 @@ class Intake:
         self.held: dict[str, ScoredGroup] = {}
         self.time = WorkingTime(ownership.link, clock)
         self._vocabulary = vocabulary
-        self.version = 0                            # the learner's policy
-        self.dropped: dict[str, int] = {}           # by reason, for the metrics
+        self.version = 0  # the learner's policy
+        self.dropped: dict[str, int] = {}  # by reason, for the metrics
         self.survey = Survey({}, 0.0)
         self._last = {SCORED: b"0-0", DEAD: b"0-0"}
-        self._bytes = self._sizes = 0               # of all scored entries that were read: their sum and number
-        self._rewards: list[float] = []             # of everything that came back since the last step
+        self._bytes = self._sizes = 0  # of all scored entries that were read: their sum and number
+        self._rewards: list[float] = []  # of everything that came back since the last step
         self._last_reason = self._last_death = ""
         self._empty_in_a_row = 0
         self._dead_in_a_row = 0
-        self._nowhere: set[str] = set()             # ids that were in no entry at the last look
-        self._since: dict[str, float] = {}          # working time of issue, by id; the one whose entry was looked at
-                                                    # longest ago first
+        self._nowhere: set[str] = set()  # ids that were in no entry at the last look
+        self._since: dict[str, float] = {}  # working time of issue, by id; the one whose entry was looked at
+        # longest ago first
 
     def forget(self) -> None:
         """Begin to read anew: Redis went back, so what is held may not be what is there."""
         self.held.clear()
         self._last = {SCORED: b"0-0", DEAD: b"0-0"}
         self._nowhere.clear()
-        self._since.clear()             # what is issued again begins anew
+        self._since.clear()  # what is issued again begins anew
         for current in list(self.rounds.open.values()):
             if current.version in self.journal.ledger.evaluations:
                 self.rounds.close(current.version)
@@ -91,7 +99,8 @@ class Intake:
         keys = self.ownership.keys
         wanted: dict[Any, Any] = {keys(stream): last for stream, last in self._last.items()}
         reply = self.ownership.link(
-            lambda client: client.xread(wanted, count=READ_COUNT, block=max(1, int(block_s * 1000))))
+            lambda client: client.xread(wanted, count=READ_COUNT, block=max(1, int(block_s * 1000)))
+        )
         entries: list[Entry] = []
         for key, items in entries_by_stream(reply):
             stream = key.decode().rsplit(":", 1)[1]
@@ -122,8 +131,10 @@ class Intake:
                 elif stream == DEAD or group_id not in self.held:
                     self._accept(self._fetch(stream, entry_id))
         if lost := sorted(nowhere & self._nowhere):
-            raise WentBack(f"group {lost[0]} (at least {len(lost)} in all) has a slot, and no entry in any stream: "
-                           f"somebody deleted an entry or a key of {self.ownership.keys('*')}")
+            raise WentBack(
+                f"group {lost[0]} (at least {len(lost)} in all) has a slot, and no entry in any stream: "
+                f"somebody deleted an entry or a key of {self.ownership.keys('*')}"
+            )
         self._nowhere = nowhere
         self.survey = Survey(places, oldest)
         self._fetch_evaluation()
@@ -159,7 +170,9 @@ class Intake:
         missing = [group_id for current in self.rounds.open.values() for group_id in current.missing]
         if not missing:
             return
-        places: list[Any] = self.ownership.link(lambda client: client.hmget(self.ownership.keys("where"), missing))
+        places: list[Any] = self.ownership.link(
+            lambda client: client.hmget(self.ownership.keys("where"), missing)
+        )
         for place in places:
             stream, _, entry_id = (place or b"").decode().partition(" ")
             if stream in {SCORED, DEAD}:
@@ -167,8 +180,11 @@ class Intake:
 
     def drop_late(self) -> None:
         """Of what is held, what is too old for the learner's version now, where `learner.late_groups` says to drop."""
-        late = {group_id: (group, reason) for group_id, group in self.held.items() if not self.journal.has(group_id)
-                and (reason := why_late(group, self.run.learner, self.version))}
+        late = {
+            group_id: (group, reason)
+            for group_id, group in self.held.items()
+            if not self.journal.has(group_id) and (reason := why_late(group, self.run.learner, self.version))
+        }
         for group_id in late:
             del self.held[group_id]
         self.settle({group_id: dropped(group, reason) for group_id, (group, reason) in late.items()})
@@ -192,6 +208,7 @@ class Intake:
                 for stream in WORK_STREAMS:
                     pipe.xlen(keys(stream))
                 return list(pipe.execute())
+
         return dict(zip(WORK_STREAMS, self.ownership.link(attempt), strict=True))
 
     def settle(self, ends: dict[str, Outcome]) -> None:
@@ -199,8 +216,10 @@ class Intake:
         if not ends:
             return
         if again := [group_id for group_id in ends if self.journal.has(group_id)]:
-            raise RunFailed(f"group {again[0]} has ended before, and would get a second outcome: this is a bug, please "
-                            "report it")
+            raise RunFailed(
+                f"group {again[0]} has ended before, and would get a second outcome: this is a bug, please "
+                "report it"
+            )
         self.journal.end(ends)
         self.ownership.retire(ends)
         for outcome in ends.values():
@@ -236,8 +255,13 @@ class Intake:
             if not self.rounds.add(letter.group_id, None):
                 self.ownership.retire([letter.group_id])
             return
-        log.error("group_died group=%s stage=%s attempts=%d reason=%s", letter.group_id, letter.stage, letter.attempts,
-                  letter.reason)
+        log.error(
+            "group_died group=%s stage=%s attempts=%d reason=%s",
+            letter.group_id,
+            letter.stage,
+            letter.attempts,
+            letter.reason,
+        )
         ends[letter.group_id] = given_up(entry)
         self._dead_in_a_row += 1
         self._last_death = letter.reason
@@ -257,7 +281,7 @@ class Intake:
             if not self.rounds.add(group.group_id, group):
                 self.ownership.retire([group.group_id])
             return
-        if group.group_id in self.held:         # look_around was faster than read
+        if group.group_id in self.held:  # look_around was faster than read
             return
         self._dead_in_a_row = 0
         self._rewards += [reward for reward in group.rewards if reward is not None]
@@ -273,14 +297,18 @@ class Intake:
     def _refuse_endless(self) -> None:
         most = self.run.learner.filters.max_empty_groups
         if self._empty_in_a_row >= most:
-            raise RunFailed(f"{self._empty_in_a_row} groups in a row had nothing to learn from (the last one: "
-                            f"{self._last_reason}). The problems are too hard or too easy for this policy, or the "
-                            "scorer does not understand its answers: look at samples.jsonl. "
-                            f"learner.filters.max_empty_groups={most}; learner.filters.zero_variance=keep trains on "
-                            "such groups")
+            raise RunFailed(
+                f"{self._empty_in_a_row} groups in a row had nothing to learn from (the last one: "
+                f"{self._last_reason}). The problems are too hard or too easy for this policy, or the "
+                "scorer does not understand its answers: look at samples.jsonl. "
+                f"learner.filters.max_empty_groups={most}; learner.filters.zero_variance=keep trains on "
+                "such groups"
+            )
         if self._dead_in_a_row > 2 * self.run.budget:
-            raise RunFailed(f"{self._dead_in_a_row} groups in a row went to `dead` and none was scored (the last one: "
-                            f"{self._last_death}): millrace dead list {self.run.name}")
+            raise RunFailed(
+                f"{self._dead_in_a_row} groups in a row went to `dead` and none was scored (the last one: "
+                f"{self._last_death}): millrace dead list {self.run.name}"
+            )
 
     def _fetch(self, stream: str, entry_id: str) -> list[Entry]:
         key = self.ownership.keys(stream)
@@ -288,6 +316,10 @@ class Intake:
 
     def _bury_late(self, stream: str, entry_id: str, age: float) -> None:
         for entry in self._fetch(stream, entry_id):
-            bury(self.ownership.link, self.ownership.keys, entry,
-                 reason=f"deadline: {age:.0f} s after its issue it was still in {stream} (learner.group_deadline_s="
-                        f"{self.run.learner.group_deadline_s:g})")
+            bury(
+                self.ownership.link,
+                self.ownership.keys,
+                entry,
+                reason=f"deadline: {age:.0f} s after its issue it was still in {stream} (learner.group_deadline_s="
+                f"{self.run.learner.group_deadline_s:g})",
+            )

@@ -34,15 +34,19 @@ class Retries:
                 log.warning("retry_refused group=%s reason=%s", raw.decode(), reason)
                 self._forget(raw)
         noted = self._journal.ledger.retries.items()
-        missing = [group_id for base, number in noted if not self._journal.has(group_id := retried(base, number))]
+        missing = [
+            group_id for base, number in noted if not self._journal.has(group_id := retried(base, number))
+        ]
         if missing:
-            self._feeder.insert(missing)            # which passes over those that are in
+            self._feeder.insert(missing)  # which passes over those that are in
 
     def _note(self, dead_id: str) -> str:
         """Make a retry durable before it is issued: a Redis that forgets it is told again. Returns why it can't be."""
         outcome = self._journal.ledger.outcomes.get(dead_id)
         if outcome is None or outcome.kind != DEAD or not is_training(dead_id):
-            return "it has no outcome yet" if outcome is None else f"no dead training group but {outcome.kind}"
+            return (
+                "it has no outcome yet" if outcome is None else f"no dead training group but {outcome.kind}"
+            )
         base = str(ordinal_of(dead_id))
         number = self._journal.ledger.retries.get(base, 0)
         newest = retried(base, number) if number else base

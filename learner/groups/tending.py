@@ -37,7 +37,7 @@ class Tending:
 
     def __call__(self) -> None:
         """Raises what ended the feeder."""
-        has_died = self._feeder.has_died        # asked first: a thread that ends says why before it does
+        has_died = self._feeder.has_died  # asked first: a thread that ends says why before it does
         if self._feeder.failure is not None:
             raise self._feeder.failure
         if has_died:

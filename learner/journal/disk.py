@@ -12,7 +12,7 @@ def write_all(stream: BinaryIO, data: bytes | memoryview) -> None:
     """Write to an unbuffered file, which may take a part at a time, as when the disk is nearly full."""
     rest = memoryview(data)
     while rest:
-        rest = rest[stream.write(rest):]
+        rest = rest[stream.write(rest) :]
 
 
 def sync(path: Path) -> None:
@@ -42,7 +42,9 @@ def make_folder(path: Path) -> None:
 
 def replace_text(path: Path, text: str) -> None:
     """Return when a small file has its new text on the disk; a reader sees the old one or the new one, whole."""
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")      # a learner elsewhere may have the same pid
+    aside = path.with_name(
+        f".{path.name}.{secrets.token_hex(4)}"
+    )  # a learner elsewhere may have the same pid
     aside.write_text(text, encoding="utf-8")
     sync(aside)
     aside.replace(path)

@@ -17,8 +17,20 @@ from broker.group_ids import retried
 from learner.journal.payloads import JournalError, PayloadGone, read_payload, read_step, segments
 from learner.journal.records import Broken, Whole, first_record, scan
 
-__all__ = ["DEAD", "DROPPED", "TRAINED", "JournalError", "Ledger", "Outcome", "PayloadGone", "fence_of", "ledgers",
-           "read_ledger", "read_payload", "read_step"]
+__all__ = [
+    "DEAD",
+    "DROPPED",
+    "TRAINED",
+    "JournalError",
+    "Ledger",
+    "Outcome",
+    "PayloadGone",
+    "fence_of",
+    "ledgers",
+    "read_ledger",
+    "read_payload",
+    "read_step",
+]
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +42,9 @@ ADVICE = "restore the file from a copy, or begin a new run from a checkpoint: le
 class Outcome:
     """How a group ended."""
 
-    kind: str           # trained | dropped | dead
-    detail: str         # the step, or the reason
-    tokens: int = 0     # sampled ones that were thrown away with it; 0 where nobody knows, and for a trained one
+    kind: str  # trained | dropped | dead
+    detail: str  # the step, or the reason
+    tokens: int = 0  # sampled ones that were thrown away with it; 0 where nobody knows, and for a trained one
     # What else is written down of it, for people (`learner.groups.discarded`). Not read back into memory:
     # `Ledger.followed`.
     facts: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
@@ -43,19 +55,19 @@ class Ledger:
     """What the records say."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    twice: list[str] = field(default_factory=list)          # ids, once for each outcome after their first
+    twice: list[str] = field(default_factory=list)  # ids, once for each outcome after their first
     # Records of the steps: step, ids, tokens, at, weights (sha256 of those that it starts from), fence (of the life
     # that wrote it), file, offset, length and crc32 (of its payload).
     steps: list[Mapping[str, Any]] = field(default_factory=list)
-    evaluations: dict[int, Mapping[str, Any]] = field(default_factory=dict)      # by version
-    retries: dict[str, int] = field(default_factory=dict)   # dead group -> times that it was issued anew
-    lives: list[Mapping[str, Any]] = field(default_factory=list)        # first record of each, the oldest first
-    problems: list[str] = field(default_factory=list)       # what is damaged, missing or out of order
-    fence: int = 0                                          # the highest of any life
-    previous: str | None = None                             # file of the newest life that has records
-    end: int = 0                                            # bytes of it that stand
-    follow: str = ""                                        # a group of which all records are wanted
-    followed: list[Mapping[str, Any]] = field(default_factory=list)     # those records, the oldest first
+    evaluations: dict[int, Mapping[str, Any]] = field(default_factory=dict)  # by version
+    retries: dict[str, int] = field(default_factory=dict)  # dead group -> times that it was issued anew
+    lives: list[Mapping[str, Any]] = field(default_factory=list)  # first record of each, the oldest first
+    problems: list[str] = field(default_factory=list)  # what is damaged, missing or out of order
+    fence: int = 0  # the highest of any life
+    previous: str | None = None  # file of the newest life that has records
+    end: int = 0  # bytes of it that stand
+    follow: str = ""  # a group of which all records are wanted
+    followed: list[Mapping[str, Any]] = field(default_factory=list)  # those records, the oldest first
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Take one record in."""
@@ -73,13 +85,15 @@ class Ledger:
             case "evaluation":
                 self.evaluations[record["version"]] = record
             case other:
-                self.problems.append(f"record {record['n']} is of kind {other!r}, which this program does not know")
+                self.problems.append(
+                    f"record {record['n']} is of kind {other!r}, which this program does not know"
+                )
 
     def _add_step(self, record: Mapping[str, Any]) -> None:
         step = record["step"]
         if self.steps:
             expected = self.steps[-1]["step"] + 1
-        else:                                   # a run that began with a checkpoint's weights may count on from there
+        else:  # a run that began with a checkpoint's weights may count on from there
             expected = step if self.lives and self.lives[0].get("start") else 0
         if step != expected:
             self.problems.append(f"step {step} stands where step {expected} was expected")
@@ -135,7 +149,7 @@ class _Reader:
     """One reading of a journal."""
 
     def __init__(self, folder: Path, *, before: int | None, strict: bool, follow: str) -> None:
-        self._segments = segments(folder)       # looked for first: a life creates its ledger before them
+        self._segments = segments(folder)  # looked for first: a life creates its ledger before them
         self._lives = [path for path in ledgers(folder) if before is None or fence_of(path) < before]
         self._before = before
         self._strict = strict
@@ -149,7 +163,9 @@ class _Reader:
         fences = set(map(fence_of, self._lives))
         for segment in self._segments:
             if segment.fence not in fences and (self._before is None or segment.fence < self._before):
-                self._problem(f"{segment.path} is there, and the ledger of the life that wrote it is gone: {ADVICE}")
+                self._problem(
+                    f"{segment.path} is there, and the ledger of the life that wrote it is gone: {ADVICE}"
+                )
         return self._ledger
 
     def _problem(self, text: str) -> None:
@@ -169,10 +185,14 @@ class _Reader:
         while path is not None:
             chain.append((path, end))
             first = first_record(path) if path.exists() else None
-            if isinstance(first, Whole) and first.record["kind"] == "life" and first.record["fence"] == fence_of(path):
+            if (
+                isinstance(first, Whole)
+                and first.record["kind"] == "life"
+                and first.record["fence"] == fence_of(path)
+            ):
                 end = first.record["previous_end"]
                 path = path.with_name(first.record["previous"]) if first.record["previous"] else None
-            else:                               # reading that life is going to be a problem; this is for the others
+            else:  # reading that life is going to be a problem; this is for the others
                 end = None
                 path = self._newest([life for life in self._lives if fence_of(life) < fence_of(path)])
         return chain
@@ -192,7 +212,7 @@ class _Reader:
         """Take in the records of one life, up to `end` where a later life has read it that far."""
         problems = len(self._ledger.problems)
         self._ledger.end = 0
-        number = 0                              # of the record that comes next
+        number = 0  # of the record that comes next
         if not path.exists():
             self._problem(f"{path} is gone, and a later life of this run began where it ends: {ADVICE}")
             return
@@ -201,29 +221,41 @@ class _Reader:
                 number = self._take(path, found, number)
                 self._ledger.end = found.end
             elif not found.is_tail:
-                self._problem(f"{path}: record {number} (at byte {found.start}) is damaged, and others follow it: "
-                              f"{ADVICE}")
+                self._problem(
+                    f"{path}: record {number} (at byte {found.start}) is damaged, and others follow it: "
+                    f"{ADVICE}"
+                )
                 number += 1
             elif end is None:
                 _warn_of_tail(path, found)
         if end is not None and self._ledger.end != end and len(self._ledger.problems) == problems:
-            self._problem(f"{path}: record {number} is damaged or gone: a later life read this file up to byte {end}, "
-                          f"and now its last whole record ends at byte {self._ledger.end}: {ADVICE}")
+            self._problem(
+                f"{path}: record {number} is damaged or gone: a later life read this file up to byte {end}, "
+                f"and now its last whole record ends at byte {self._ledger.end}: {ADVICE}"
+            )
 
     def _take(self, path: Path, found: Whole, expected: int) -> int:
         """Take one whole record in; the number that the next one should have."""
         number = found.record.get("n")
         if number is None:
-            raise JournalError(f"{path}: the record at byte {found.start} has no number: an older version of this "
-                               "program wrote it, and this one can't read it")
+            raise JournalError(
+                f"{path}: the record at byte {found.start} has no number: an older version of this "
+                "program wrote it, and this one can't read it"
+            )
         if number > expected:
-            gone = f"record {expected} is" if number == expected + 1 else f"records {expected} to {number - 1} are"
+            gone = (
+                f"record {expected} is"
+                if number == expected + 1
+                else f"records {expected} to {number - 1} are"
+            )
             self._problem(f"{path}: {gone} missing before byte {found.start}: {ADVICE}")
         elif number < expected:
             self._problem(f"{path}: record {number} is there twice, again at byte {found.start}: {ADVICE}")
         if found.record["kind"] == "life" and found.record["fence"] != fence_of(path):
-            self._problem(f"{path}: record {number} is the beginning of life {found.record['fence']}: a copy of that "
-                          "life's file, or the file itself under another name")
+            self._problem(
+                f"{path}: record {number} is the beginning of life {found.record['fence']}: a copy of that "
+                "life's file, or the file itself under another name"
+            )
         before = len(self._ledger.problems)
         self._ledger.add(found.record)
         if new := self._ledger.problems[before:]:
@@ -233,5 +265,10 @@ class _Reader:
 
 
 def _warn_of_tail(path: Path, tail: Broken) -> None:
-    log.warning("torn_record file=%s byte=%d bytes=%d: what ends the file is no whole record, and void: it is being "
-                "written now, or was when that life ended", path, tail.start, tail.end - tail.start)
+    log.warning(
+        "torn_record file=%s byte=%d bytes=%d: what ends the file is no whole record, and void: it is being "
+        "written now, or was when that life ended",
+        path,
+        tail.start,
+        tail.end - tail.start,
+    )

@@ -33,11 +33,11 @@ from learner.journal.disk import sync, write_all
 log = logging.getLogger(__name__)
 
 MIB = 1 << 20
-PAYLOAD_SCHEMA = 2         # 1 had the groups as the wire has them
+PAYLOAD_SCHEMA = 2  # 1 had the groups as the wire has them
 _HEAD_BYTES = struct.Struct("<I")
 _NAME = re.compile(r"payload-(\d+)-(\d+)\.bin")
 
-Advantages = Sequence[Sequence[float | None]]       # a list a group, a number a completion; None: it did not train
+Advantages = Sequence[Sequence[float | None]]  # a list a group, a number a completion; None: it did not train
 
 
 class JournalError(Permanent):
@@ -52,8 +52,8 @@ class PayloadGone(JournalError):
 class Segment:
     """One payload file."""
 
-    fence: int          # of the life that wrote it
-    number: int         # 0, 1, 2 … in that life
+    fence: int  # of the life that wrote it
+    number: int  # 0, 1, 2 … in that life
     path: Path
 
 
@@ -68,7 +68,7 @@ class StepEncoder:
 
     def __init__(self) -> None:
         self._buffer = np.empty(0, np.uint8)
-        self._maps: dict[str, tuple[ScoredGroup, bytes]] = {}      # of groups that wait for their step, by id
+        self._maps: dict[str, tuple[ScoredGroup, bytes]] = {}  # of groups that wait for their step, by id
 
     def prepare(self, group: ScoredGroup) -> None:
         """Make the map of a group that has arrived: for a step of them that takes as long as a fast disk does."""
@@ -89,22 +89,31 @@ class StepEncoder:
         """
         arrays: dict[str, list[NDArray[Any]]] = {
             IDS: [array for group in groups for array in token_ids_of(group)],
-            LOGPROBS: [completion.logprobs for group in groups for completion in group.rollout.completions]}
+            LOGPROBS: [completion.logprobs for group in groups for completion in group.rollout.completions],
+        }
         sizes = {dtype: sum(map(len, own)) * np.dtype(dtype).itemsize for dtype, own in arrays.items()}
-        head = msgpack.packb({"schema": PAYLOAD_SCHEMA, "step": step, "ids_bytes": sizes[IDS],
-                              "groups": [self._known_map(group) for group in groups],
-                              "advantages": [list(row) for row in advantages]})
+        head = msgpack.packb(
+            {
+                "schema": PAYLOAD_SCHEMA,
+                "step": step,
+                "ids_bytes": sizes[IDS],
+                "groups": [self._known_map(group) for group in groups],
+                "advantages": [list(row) for row in advantages],
+            }
+        )
         position = _HEAD_BYTES.size + len(head)
         payload = self._room(position + sum(sizes.values()))
         payload[:position] = np.frombuffer(_HEAD_BYTES.pack(len(head)) + head, np.uint8)
         for dtype, own in arrays.items():
-            np.concatenate(own, out=payload[position:position + sizes[dtype]].view(dtype))
+            np.concatenate(own, out=payload[position : position + sizes[dtype]].view(dtype))
             position += sizes[dtype]
         return payload.data
 
     def _known_map(self, group: ScoredGroup) -> bytes:
         prepared, known = self._maps.get(group.group_id, (None, b""))
-        return known if prepared is group else pack_columns(group)      # it may have come again, with other scores
+        return (
+            known if prepared is group else pack_columns(group)
+        )  # it may have come again, with other scores
 
     def _room(self, size: int) -> NDArray[np.uint8]:
         if len(self._buffer) < size:
@@ -127,15 +136,18 @@ def read_step(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup
     where = f"{folder / record['file']}: the payload of step {record['step']}"
     payload = read_payload(folder, record)
     ids_at = _HEAD_BYTES.size + _HEAD_BYTES.unpack_from(payload)[0]
-    tree = msgpack.unpackb(payload[_HEAD_BYTES.size:ids_at])
+    tree = msgpack.unpackb(payload[_HEAD_BYTES.size : ids_at])
     if tree["schema"] != PAYLOAD_SCHEMA:
-        raise JournalError(f"{where} has schema version {tree['schema']}, this program reads {PAYLOAD_SCHEMA}")
+        raise JournalError(
+            f"{where} has schema version {tree['schema']}, this program reads {PAYLOAD_SCHEMA}"
+        )
     positions = {IDS: ids_at, LOGPROBS: ids_at + tree["ids_bytes"]}
 
     def get(count: int, dtype: str) -> bytes:
         start = positions[dtype]
         positions[dtype] = start + count * np.dtype(dtype).itemsize
-        return payload[start:positions[dtype]]
+        return payload[start : positions[dtype]]
+
     try:
         return [group_of(group, get) for group in tree["groups"]], tree["advantages"]
     except BadMessage as error:
@@ -151,13 +163,16 @@ def read_payload(folder: Path, record: Mapping[str, Any]) -> bytes:
             stream.seek(record["offset"])
             payload: bytes = stream.read(record["length"])
     except FileNotFoundError:
-        raise PayloadGone(f"{where} is gone with its file: retention (learner.journal) removes what checkpoints cover"
-                          ) from None
+        raise PayloadGone(
+            f"{where} is gone with its file: retention (learner.journal) removes what checkpoints cover"
+        ) from None
     except OSError as error:
         raise JournalError(f"{where} can't be read: {error.strerror}") from error
     if len(payload) != record["length"] or zlib.crc32(payload) != record["crc32"]:
-        raise JournalError(f"{where} is damaged: {record['length']} bytes from byte {record['offset']} on have "
-                           "changed since they were written")
+        raise JournalError(
+            f"{where} is damaged: {record['length']} bytes from byte {record['offset']} on have "
+            "changed since they were written"
+        )
     return payload
 
 

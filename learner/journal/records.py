@@ -18,8 +18,8 @@ from typing import Any, BinaryIO
 
 import msgpack
 
-FRAME = struct.Struct("<II")        # bytes of the body, its CRC-32
-_KIND = b"\xa4kind"                 # the first key of every record, behind the one or three bytes of a map's head
+FRAME = struct.Struct("<II")  # bytes of the body, its CRC-32
+_KIND = b"\xa4kind"  # the first key of every record, behind the one or three bytes of a map's head
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Whole:
     """A whole record."""
 
     record: Mapping[str, Any]
-    start: int                      # of its frame, in bytes from the beginning of the file
+    start: int  # of its frame, in bytes from the beginning of the file
     end: int
 
 
@@ -36,8 +36,8 @@ class Broken:
     """Bytes that are no record."""
 
     start: int
-    end: int                        # where the next whole record begins, or where the file (or the life) ends
-    is_tail: bool                   # it ends the file: no other record follows, whole or torn
+    end: int  # where the next whole record begins, or where the file (or the life) ends
+    is_tail: bool  # it ends the file: no other record follows, whole or torn
 
 
 def framed(record: Mapping[str, Any]) -> bytes:
@@ -74,7 +74,7 @@ def _record_at(stream: BinaryIO, position: int, limit: int) -> Whole | None:
         return None
     length, checksum = FRAME.unpack(frame)
     start, end = position, position + FRAME.size + length
-    if not length or end > limit:               # 0 bytes have the CRC 0: a tail of zeros, as a power cut leaves it
+    if not length or end > limit:  # 0 bytes have the CRC 0: a tail of zeros, as a power cut leaves it
         return None
     body = stream.read(length)
     if zlib.crc32(body) != checksum:
@@ -99,4 +99,4 @@ def _next_record(stream: BinaryIO, position: int, limit: int) -> Broken:
                 return Broken(position, start, is_tail=False)
         mark = rest.find(_KIND, mark + 1)
     length = FRAME.unpack_from(rest)[0] if len(rest) >= FRAME.size else 0
-    return Broken(position, limit, is_tail=not (length and any(rest[FRAME.size + length:])))
+    return Broken(position, limit, is_tail=not (length and any(rest[FRAME.size + length :])))

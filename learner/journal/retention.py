@@ -16,8 +16,15 @@ from learner.journal.payloads import MIB, Segment
 DAY_S = 86_400.0
 
 
-def removable(there: list[Segment], ledger: Ledger, config: JournalConfig, *, covered: int, now: float,
-              writing: Path | None) -> list[Segment]:
+def removable(
+    there: list[Segment],
+    ledger: Ledger,
+    config: JournalConfig,
+    *,
+    covered: int,
+    now: float,
+    writing: Path | None,
+) -> list[Segment]:
     """The segments to remove, the oldest first.
 
     Args:

@@ -57,8 +57,15 @@ class Journal:
         JournalError: an older life's ledger is damaged.
     """
 
-    def __init__(self, folder: Path, fence: int, *, run: str, facts: Mapping[str, Any] | None = None,
-                 config: JournalConfig = DEFAULTS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        fence: int,
+        *,
+        run: str,
+        facts: Mapping[str, Any] | None = None,
+        config: JournalConfig = DEFAULTS,
+    ) -> None:
         self.folder = folder
         self.fence = fence
         self._config = config
@@ -72,8 +79,18 @@ class Journal:
             self.ledger: Ledger = read_ledger(folder, before=fence)
             previous = self.ledger.previous
             self._sync_last_life(previous)
-            self._write([{"kind": "life", "fence": fence, "run": run, "previous": previous,
-                          "previous_end": self.ledger.end if previous else None, **(facts or {})}])
+            self._write(
+                [
+                    {
+                        "kind": "life",
+                        "fence": fence,
+                        "run": run,
+                        "previous": previous,
+                        "previous_end": self.ledger.end if previous else None,
+                        **(facts or {}),
+                    }
+                ]
+            )
         except BaseException:
             self.close()
             raise
@@ -86,7 +103,9 @@ class Journal:
         """Do of `append` what can be done when a group arrives, before its step is whole. Nothing is written."""
         self._encoder.prepare(group)
 
-    def append(self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages, *, weights: str) -> None:
+    def append(
+        self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages, *, weights: str
+    ) -> None:
         """Make step `step` stand: payload, fsync, record, fsync. From here on it can be replayed.
 
         Args:
@@ -102,25 +121,47 @@ class Journal:
         self.check_fence()
         self._refuse_after_failure()
         payload = self._encoder.encode(step, groups, advantages)
-        checksum = self._beside.submit(zlib.crc32, payload)         # while the disk is at work
+        checksum = self._beside.submit(zlib.crc32, payload)  # while the disk is at work
         try:
             file, offset = self._payloads.append(payload)
         except OSError as error:
             raise self._failed(error, len(payload)) from error
-        self._write([{"kind": "step", "step": step, "ids": [group.group_id for group in groups],
-                      "tokens": sum(group.rollout.num_tokens for group in groups), "weights": weights,
-                      "fence": self.fence, "file": file, "offset": offset, "length": len(payload),
-                      "crc32": checksum.result()}])
+        self._write(
+            [
+                {
+                    "kind": "step",
+                    "step": step,
+                    "ids": [group.group_id for group in groups],
+                    "tokens": sum(group.rollout.num_tokens for group in groups),
+                    "weights": weights,
+                    "fence": self.fence,
+                    "file": file,
+                    "offset": offset,
+                    "length": len(payload),
+                    "crc32": checksum.result(),
+                }
+            ]
+        )
         self._encoder.forget(group.group_id for group in groups)
 
     def end(self, ends: Mapping[str, Outcome]) -> None:
         """Write down groups that ended without training; one write and fsync for all. Raises as `append` does."""
         self.check_fence()
-        self._write([{"kind": "end", "id": group_id, "outcome": outcome.kind, "reason": outcome.detail,
-                      "tokens": outcome.tokens, **({"facts": outcome.facts} if outcome.facts else {})}
-                     for group_id, outcome in ends.items()])
+        self._write(
+            [
+                {
+                    "kind": "end",
+                    "id": group_id,
+                    "outcome": outcome.kind,
+                    "reason": outcome.detail,
+                    "tokens": outcome.tokens,
+                    **({"facts": outcome.facts} if outcome.facts else {}),
+                }
+                for group_id, outcome in ends.items()
+            ]
+        )
         self._encoder.forget(ends)
-        self.check_fence()          # what stands behind a newer life's beginning is void: nothing may follow from it
+        self.check_fence()  # what stands behind a newer life's beginning is void: nothing may follow from it
 
     def retry(self, group_id: str, number: int) -> None:
         """Write down that a dead group is issued anew, for the `number`th time. Raises as `append` does."""
@@ -142,8 +183,14 @@ class Journal:
             Fenced: a newer learner has opened the journal.
         """
         self.check_fence()
-        for segment in removable(segments(self.folder), self.ledger, self._config, covered=covered, now=time.time(),
-                                 writing=self._payloads.current):
+        for segment in removable(
+            segments(self.folder),
+            self.ledger,
+            self._config,
+            covered=covered,
+            now=time.time(),
+            writing=self._payloads.current,
+        ):
             size = segment.path.stat().st_size
             steps = [record["step"] for record in self.ledger.steps if record["file"] == segment.path.name]
             try:
@@ -151,15 +198,22 @@ class Journal:
             except OSError as error:
                 log.warning("payload_not_removed file=%s reason=%s", segment.path, error.strerror)
                 continue
-            log.info("payload_removed file=%s steps=%s mb=%.1f covered=%d", segment.path,
-                     f"{steps[0]}-{steps[-1]}" if steps else "none", size / MIB, covered)
+            log.info(
+                "payload_removed file=%s steps=%s mb=%.1f covered=%d",
+                segment.path,
+                f"{steps[0]}-{steps[-1]}" if steps else "none",
+                size / MIB,
+                covered,
+            )
 
     def check_fence(self) -> None:
         """Raises Fenced if a newer learner has opened this journal: Redis may have forgotten its fence."""
         newest = max((fence_of(path) for path in ledgers(self.folder)), default=self.fence)
         if newest > self.fence:
-            raise Fenced(f"{self.folder}: a newer learner (fence {newest}) has taken this run over from fence "
-                         f"{self.fence}")
+            raise Fenced(
+                f"{self.folder}: a newer learner (fence {newest}) has taken this run over from fence "
+                f"{self.fence}"
+            )
 
     def close(self) -> None:
         """Close the files."""
@@ -184,7 +238,10 @@ class Journal:
         if ledger is None:
             return
         path = self.folder / ledger
-        for file in (path, *(segment.path for segment in segments(self.folder) if segment.fence == fence_of(path))):
+        for file in (
+            path,
+            *(segment.path for segment in segments(self.folder) if segment.fence == fence_of(path)),
+        ):
             try:
                 sync(file)
             except OSError as error:
@@ -194,8 +251,10 @@ class Journal:
         """Append records by one write, and take them in when they are on the disk."""
         self._refuse_after_failure()
         at = time.time()
-        numbered = [{"kind": record["kind"], "n": number, "at": at, **record}
-                    for number, record in enumerate(records, start=self._number)]
+        numbered = [
+            {"kind": record["kind"], "n": number, "at": at, **record}
+            for number, record in enumerate(records, start=self._number)
+        ]
         data = b"".join(map(framed, numbered))
         try:
             write_all(self._log, data)
@@ -212,6 +271,8 @@ class Journal:
             raise RunFailed(f"{self._failure} (a write before this one; nothing is written after it)")
 
     def _failed(self, error: OSError, size: int) -> RunFailed:
-        self._failure = (f"the journal in {self.folder} can't be written ({size} bytes): {error.strerror}. Nothing of "
-                         "this step was acknowledged; its groups are still in Redis")
+        self._failure = (
+            f"the journal in {self.folder} can't be written ({size} bytes): {error.strerror}. Nothing of "
+            "this step was acknowledged; its groups are still in Redis"
+        )
         return RunFailed(self._failure)

@@ -24,7 +24,7 @@ from learner.status import Status, read_status
 
 log = logging.getLogger(__name__)
 
-OUTAGE_S = 5.0          # that the end waits for Redis
+OUTAGE_S = 5.0  # that the end waits for Redis
 
 
 def tell_death(run: Run, ended: Ended) -> None:
@@ -34,7 +34,11 @@ def tell_death(run: Run, ended: Ended) -> None:
     gives it at once, and the other roles wait for that. Otherwise it has failed.
     """
     try:
-        with locked(run.folder), _redis_of(run) as url, contextlib.closing(Link(url, outage_s=OUTAGE_S)) as link:
+        with (
+            locked(run.folder),
+            _redis_of(run) as url,
+            contextlib.closing(Link(url, outage_s=OUTAGE_S)) as link,
+        ):
             _tell(run, link, ended)
     except (PipelineError, OSError) as error:
         log.warning("reason_not_told reason=%r error=%s", ended.why, error)
@@ -48,7 +52,7 @@ def _tell(run: Run, link: Link, ended: Ended) -> None:
         return
     ledger = read_ledger(run.folder / "journal", strict=False)
     gone = Ownership(link, keys)
-    gone.fence = ledger.fence           # a newer learner's run, in another folder, has not failed
+    gone.fence = ledger.fence  # a newer learner's run, in another folder, has not failed
     status = Status(run, link, keys, gone)
     if ledger.lives:
         status.go_on()

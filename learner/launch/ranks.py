@@ -29,10 +29,10 @@ from config.run import Run
 
 log = logging.getLogger(__name__)
 
-GRACE_S = 20.0          # between asking the other ranks to end and killing them, when one has died
+GRACE_S = 20.0  # between asking the other ranks to end and killing them, when one has died
 POLL_S = 0.1
-LAST_WORDS = "RANK_LAST_WORDS_FD"       # names the pipe on which a rank says why it ends
-MOST_BYTES = 1000                       # of them; a pipe takes so much at once, and nobody reads before the end
+LAST_WORDS = "RANK_LAST_WORDS_FD"  # names the pipe on which a rank says why it ends
+MOST_BYTES = 1000  # of them; a pipe takes so much at once, and nobody reads before the end
 
 # What gloo, the store and NCCL say to a rank of the death of another one.
 ECHO = re.compile("closed by peer|reset by peer|broken pipe|likely closed|remote process", re.IGNORECASE)
@@ -42,8 +42,8 @@ ECHO = re.compile("closed by peer|reset by peer|broken pipe|likely closed|remote
 class Ranks:
     """This process's place among the learner's processes."""
 
-    rank: int           # 0 has the run's Redis and journal to itself; the others do as it says
-    local_rank: int     # its number on this machine: which GPU
+    rank: int  # 0 has the run's Redis and journal to itself; the others do as it says
+    local_rank: int  # its number on this machine: which GPU
     world_size: int
 
 
@@ -51,13 +51,14 @@ class Ranks:
 class Ended:
     """Why the ranks have ended, where it is not rank 0 that decided so."""
 
-    why: str                # "rank 1 was killed by SIGKILL"
-    by_signal: bool         # so it may go on with the next start
-    has_verdict: bool       # rank 0 has ended with a code of its own nevertheless, and said its reason for that
+    why: str  # "rank 1 was killed by SIGKILL"
+    by_signal: bool  # so it may go on with the next start
+    has_verdict: bool  # rank 0 has ended with a code of its own nevertheless, and said its reason for that
 
 
-def launch_or_join(run: Run, argv: Sequence[str], *, tell: Callable[[Ended], None] | None = None,
-                   module: str = "learner") -> Ranks | int:
+def launch_or_join(
+    run: Run, argv: Sequence[str], *, tell: Callable[[Ended], None] | None = None, module: str = "learner"
+) -> Ranks | int:
     """Become one of the learner's ranks, or start them all and wait for them.
 
     With RANK in the environment (torchrun, DeepSpeed's launcher, or this function in the parent): join those. With
@@ -72,9 +73,14 @@ def launch_or_join(run: Run, argv: Sequence[str], *, tell: Callable[[Ended], Non
         `Ranks` to go on with, or the exit code with which to end: everything is done.
     """
     if "RANK" in os.environ:
-        ranks = Ranks(rank=int(os.environ["RANK"]), local_rank=int(os.environ.get("LOCAL_RANK", "0")),
-                      world_size=int(os.environ["WORLD_SIZE"]))
-        if ranks.rank > 0:      # rank 0 decides when to stop, and says so to the others; Ctrl-C reaches a whole group
+        ranks = Ranks(
+            rank=int(os.environ["RANK"]),
+            local_rank=int(os.environ.get("LOCAL_RANK", "0")),
+            world_size=int(os.environ["WORLD_SIZE"]),
+        )
+        if (
+            ranks.rank > 0
+        ):  # rank 0 decides when to stop, and says so to the others; Ctrl-C reaches a whole group
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         return ranks
@@ -87,7 +93,9 @@ def say_last(error: BaseException) -> None:
     """Leave the launcher this rank's reason to end; whoever else started this rank does not ask for it."""
     if (pipe := os.environ.get(LAST_WORDS)) is not None:
         with contextlib.suppress(OSError):
-            os.write(int(pipe), " ".join(mask(f"{type(error).__name__}: {error}").split()).encode()[:MOST_BYTES])
+            os.write(
+                int(pipe), " ".join(mask(f"{type(error).__name__}: {error}").split()).encode()[:MOST_BYTES]
+            )
 
 
 def launch(command: Sequence[str], ranks: int, *, tell: Callable[[Ended], None] | None = None) -> int:
@@ -98,13 +106,18 @@ def launch(command: Sequence[str], ranks: int, *, tell: Callable[[Ended], None] 
     Returns:
         0 when all have ended with 0, else the code of the first that did not (128 + N where signal N ended it).
     """
-    kept = socket.socket()      # bound until the ranks have ended: nobody else is given its port before rank 0 listens
-    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)          # as torch's store does, so that it may
+    kept = (
+        socket.socket()
+    )  # bound until the ranks have ended: nobody else is given its port before rank 0 listens
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as torch's store does, so that it may
     kept.bind(("127.0.0.1", 0))
     port = kept.getsockname()[1]
     shared = {
-        "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-        "GLOO_SOCKET_IFNAME": "lo",         # all on this machine: no name to resolve, nothing open to the network
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "GLOO_SOCKET_IFNAME": "lo",  # all on this machine: no name to resolve, nothing open to the network
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // ranks))),
     }
     children: list[subprocess.Popen[bytes]] = []
@@ -113,9 +126,13 @@ def launch(command: Sequence[str], ranks: int, *, tell: Callable[[Ended], None] 
         for rank in range(ranks):
             reader, writer = os.pipe()
             readers.append(pipes.enter_context(os.fdopen(reader, "rb", buffering=0)))
-            environment = os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank), LAST_WORDS: str(writer)}
+            environment = (
+                os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank), LAST_WORDS: str(writer)}
+            )
             try:
-                children.append(processes.spawn(command, env=environment, pass_fds=[writer]))   # Ctrl-C: here alone
+                children.append(
+                    processes.spawn(command, env=environment, pass_fds=[writer])
+                )  # Ctrl-C: here alone
             finally:
                 os.close(writer)
         log.info("ranks started count=%d pids=%s", ranks, ",".join(str(child.pid) for child in children))
@@ -133,7 +150,7 @@ def launch(command: Sequence[str], ranks: int, *, tell: Callable[[Ended], None] 
 
 def _read(pipe: int) -> str:
     """What a rank that has ended left there."""
-    os.set_blocking(pipe, False)        # a process that outlives its rank may hold the other end
+    os.set_blocking(pipe, False)  # a process that outlives its rank may hold the other end
     try:
         return os.read(pipe, MOST_BYTES).decode(errors="replace")
     except BlockingIOError:
@@ -157,8 +174,11 @@ def _why(codes: Sequence[int], dead: Sequence[int], words: Mapping[int, str]) ->
         return None
     first = min(causes or suspects, key=lambda rank: (codes[rank] > 0, rank))
     why = f"rank {first} {how_it_ended(codes[first])}"
-    return Ended(why=f"{why}: {words[first]}" if first in words else why, by_signal=codes[first] < 0,
-                 has_verdict=has_verdict)
+    return Ended(
+        why=f"{why}: {words[first]}" if first in words else why,
+        by_signal=codes[first] < 0,
+        has_verdict=has_verdict,
+    )
 
 
 def _wait(children: Sequence[subprocess.Popen[bytes]]) -> tuple[int, list[int]]:
@@ -175,7 +195,7 @@ def _wait(children: Sequence[subprocess.Popen[bytes]]) -> tuple[int, list[int]]:
         if list(dead) == [0] and dead[0] == codes[0]:
             log.warning("ranks end code=%d: rank 0 has said why", dead[0])
             return dead[0], []
-        if dead:        # more than one when the first took others with it; each has logged its own reason
+        if dead:  # more than one when the first took others with it; each has logged its own reason
             log.error("rank died code_by_rank=%s: ending the others", dead)
             return next(iter(dead.values())), [] if codes[0] == 0 else list(dead)
         if all(code == 0 for code in codes):
@@ -183,8 +203,11 @@ def _wait(children: Sequence[subprocess.Popen[bytes]]) -> tuple[int, list[int]]:
         if codes[0] == 0:
             deadline = min(deadline, time.monotonic() + GRACE_S)
         if time.monotonic() > deadline:
-            log.error("ranks stayed ranks=%s after_s=%.0f: rank 0 has ended",
-                      ",".join(str(rank) for rank, code in enumerate(codes) if code is None), GRACE_S)
+            log.error(
+                "ranks stayed ranks=%s after_s=%.0f: rank 0 has ended",
+                ",".join(str(rank) for rank, code in enumerate(codes) if code is None),
+                GRACE_S,
+            )
             return 1, []
         time.sleep(POLL_S)
 
@@ -193,7 +216,7 @@ def _end(children: Sequence[subprocess.Popen[bytes]]) -> None:
     """End those that still run: rank 0 has a while to say why the run failed, the others obey SIGKILL alone."""
     for child in children:
         if not processes.has_ended(child):
-            child.terminate()               # once: the second signal ends rank 0 before it has said why
+            child.terminate()  # once: the second signal ends rank 0 before it has said why
     deadline = time.monotonic() + GRACE_S
     for child in children:
         processes.wait(child, max(0.0, deadline - time.monotonic()))
@@ -203,6 +226,7 @@ def _end(children: Sequence[subprocess.Popen[bytes]]) -> None:
 @contextlib.contextmanager
 def _signals_to(children: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
     """Meanwhile, hand SIGINT and SIGTERM on to rank 0, which ends the run: first in good order, then at once."""
+
     def forward(number: int, _frame: FrameType | None) -> None:
         log.info("signal=%s handed on to rank=0", signal.Signals(number).name)
         if children:

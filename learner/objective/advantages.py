@@ -12,7 +12,9 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-SAME_REWARD = 1e-9      # rewards closer than this are equal: rounding is no signal, and must not be blown up by 1 / std
+SAME_REWARD = (
+    1e-9  # rewards closer than this are equal: rounding is no signal, and must not be blown up by 1 / std
+)
 
 
 def has_variance(rewards: Sequence[float | None]) -> bool:

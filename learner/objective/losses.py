@@ -13,19 +13,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-LOG_RATIO_LIMIT = 20.0      # e^20 is far beyond any clip, and finite: one broken token must not make the step NaN
+LOG_RATIO_LIMIT = 20.0  # e^20 is far beyond any clip, and finite: one broken token must not make the step NaN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LossStatistics:
     """Detached scalars over the trained tokens of one micro-batch. Sums, so that they add up over rows and ranks."""
 
-    tokens: Tensor              # trained tokens
-    ratio_sum: Tensor           # of importance ratios
-    ratio_max: Tensor           # the largest of them, 0 without a token
-    clipped_low: Tensor         # tokens with A < 0 and a ratio below 1 - clip_low: no gradient
-    clipped_high: Tensor        # tokens with A > 0 and a ratio above 1 + clip_high: no gradient
-    clipped_dual: Tensor        # tokens with A < 0 and a ratio above dual_clip: no gradient
+    tokens: Tensor  # trained tokens
+    ratio_sum: Tensor  # of importance ratios
+    ratio_max: Tensor  # the largest of them, 0 without a token
+    clipped_low: Tensor  # tokens with A < 0 and a ratio below 1 - clip_low: no gradient
+    clipped_high: Tensor  # tokens with A > 0 and a ratio above 1 + clip_high: no gradient
+    clipped_dual: Tensor  # tokens with A < 0 and a ratio above dual_clip: no gradient
 
 
 def log_ratio(logprobs_BT: Tensor, sampled_logprobs_BT: Tensor, mask_BT: Tensor) -> Tensor:
@@ -46,9 +46,17 @@ def k3_divergence(logprobs_BT: Tensor, sampled_logprobs_BT: Tensor, mask_BT: Ten
     return log_ratio_BT.expm1() - log_ratio_BT
 
 
-def grpo_loss(logprobs_BT: Tensor, sampled_logprobs_BT: Tensor, advantages_BT: Tensor, mask_BT: Tensor, *,
-              clip_low: float, clip_high: float, dual_clip: float | None, num_tokens: int,
-              ) -> tuple[Tensor, LossStatistics]:
+def grpo_loss(
+    logprobs_BT: Tensor,
+    sampled_logprobs_BT: Tensor,
+    advantages_BT: Tensor,
+    mask_BT: Tensor,
+    *,
+    clip_low: float,
+    clip_high: float,
+    dual_clip: float | None,
+    num_tokens: int,
+) -> tuple[Tensor, LossStatistics]:
     """Clipped policy gradient, summed over this micro-batch and divided by the trained tokens of the global batch.
 
     The ratio is taken to the policy that sampled, not to a recomputed one, so it corrects both for lag and for the
@@ -80,13 +88,21 @@ def grpo_loss(logprobs_BT: Tensor, sampled_logprobs_BT: Tensor, advantages_BT: T
         bounded_BT = torch.maximum(surrogate_BT, dual_clip * advantages_BT)
         surrogate_BT = torch.where(advantages_BT < 0, bounded_BT, surrogate_BT)
     loss = -torch.where(mask_BT, surrogate_BT, 0.0).sum() / num_tokens
-    statistics = _statistics(ratio_BT.detach(), advantages_BT, mask_BT, clip_low=clip_low, clip_high=clip_high,
-                             dual_clip=dual_clip)
+    statistics = _statistics(
+        ratio_BT.detach(), advantages_BT, mask_BT, clip_low=clip_low, clip_high=clip_high, dual_clip=dual_clip
+    )
     return loss, statistics
 
 
-def _statistics(ratio_BT: Tensor, advantages_BT: Tensor, mask_BT: Tensor, *, clip_low: float, clip_high: float,
-                dual_clip: float | None) -> LossStatistics:
+def _statistics(
+    ratio_BT: Tensor,
+    advantages_BT: Tensor,
+    mask_BT: Tensor,
+    *,
+    clip_low: float,
+    clip_high: float,
+    dual_clip: float | None,
+) -> LossStatistics:
     """Count what the clips cut off, where it mattered: only on the side on which they stop the gradient."""
     negative_BT, positive_BT = advantages_BT < 0, advantages_BT > 0
     trained_ratio_BT = torch.where(mask_BT, ratio_BT, 0.0)

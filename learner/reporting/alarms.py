@@ -11,11 +11,11 @@ from typing import Any
 
 from config.run import Run
 
-MISMATCH = 0.02             # mean k3, nats, over tokens that learner and sampler see with the same weights
-TRUNCATED_SHARE = 0.2       # of the completions of a step
-LATE_SHARE = 0.1            # of this life's time, spent with enough groups that max_lag does not allow to take
-LATE_AFTER_STEPS = 20       # steps of this life, before which that share says little
-AGAIN_STEPS = 20            # until the same alarm is said again
+MISMATCH = 0.02  # mean k3, nats, over tokens that learner and sampler see with the same weights
+TRUNCATED_SHARE = 0.2  # of the completions of a step
+LATE_SHARE = 0.1  # of this life's time, spent with enough groups that max_lag does not allow to take
+LATE_AFTER_STEPS = 20  # steps of this life, before which that share says little
+AGAIN_STEPS = 20  # until the same alarm is said again
 
 
 class Alarms:
@@ -23,7 +23,7 @@ class Alarms:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._steps = 0             # of this life, as is `late_wait_seconds`: a run that goes on begins with none
+        self._steps = 0  # of this life, as is `late_wait_seconds`: a run that goes on begins with none
         self._seconds = 0.0
         self._said: dict[str, int] = {}
 
@@ -31,10 +31,17 @@ class Alarms:
         """The alarms of one step's object, in words."""
         self._steps += 1
         self._seconds += record["seconds"]
-        found = {"mismatch": self._mismatch(record), "late": self._late(record), "truncated": self._truncated(record)}
+        found = {
+            "mismatch": self._mismatch(record),
+            "late": self._late(record),
+            "truncated": self._truncated(record),
+        }
         step = int(record["step"])
-        due = {name: text for name, text in found.items()
-               if text and step - self._said.get(name, -AGAIN_STEPS) >= AGAIN_STEPS}
+        due = {
+            name: text
+            for name, text in found.items()
+            if text and step - self._said.get(name, -AGAIN_STEPS) >= AGAIN_STEPS
+        }
         self._said |= dict.fromkeys(due, step)
         return list(due.values())
 
@@ -42,21 +49,27 @@ class Alarms:
         value = record.get("mismatch_kl", 0.0)
         if value <= MISMATCH:
             return ""
-        return (f"mismatch_kl={value:.4f} is above {MISMATCH}: with the same weights the generators' log-probabilities "
-                "are not the learner's. Look for weights that were loaded in part, a stale cache, or another precision")
+        return (
+            f"mismatch_kl={value:.4f} is above {MISMATCH}: with the same weights the generators' log-probabilities "
+            "are not the learner's. Look for weights that were loaded in part, a stale cache, or another precision"
+        )
 
     def _late(self, record: Mapping[str, Any]) -> str:
         waited, lag = record["late_wait_seconds"], self._run.learner.max_lag
         if self._steps < LATE_AFTER_STEPS or waited <= LATE_SHARE * self._seconds:
             return ""
         more = 2 * lag or 1
-        return (f"{waited / self._seconds:.0%} of the time was spent waiting for late groups with enough others at "
-                f"hand: learner.max_lag={more} instead of {lag} would let them come {more} versions late")
+        return (
+            f"{waited / self._seconds:.0%} of the time was spent waiting for late groups with enough others at "
+            f"hand: learner.max_lag={more} instead of {lag} would let them come {more} versions late"
+        )
 
     def _truncated(self, record: Mapping[str, Any]) -> str:
         share = record["truncated_share"]
         if share <= TRUNCATED_SHARE:
             return ""
         fate = "not trained on" if self._run.learner.filters.truncated == "mask" else "trained on as it is"
-        return (f"{share:.0%} of the completions were cut at sampling.max_tokens={self._run.sampling.max_tokens}; "
-                f"what is cut is {fate}")
+        return (
+            f"{share:.0%} of the completions were cut at sampling.max_tokens={self._run.sampling.max_tokens}; "
+            f"what is cut is {fate}"
+        )

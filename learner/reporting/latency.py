@@ -20,7 +20,9 @@ def ages_of(groups: Sequence[ScoredGroup], *, now: float) -> dict[str, float]:
         `age_scoring_s`; `age_scored_s`, waiting for the learner. Groups that do not say when, as those of an older
         version of this program do, count nowhere.
     """
-    ages = dict.fromkeys(("age_prompts_s", "age_sampling_s", "age_rollouts_s", "age_scoring_s", "age_scored_s"), 0.0)
+    ages = dict.fromkeys(
+        ("age_prompts_s", "age_sampling_s", "age_rollouts_s", "age_scoring_s", "age_scored_s"), 0.0
+    )
     for group in groups:
         rollout = group.rollout
         if not (rollout.sampled_at and group.scored_at):

@@ -60,7 +60,9 @@ class Metrics:
         self._run = run
         self._advise = advise
         run.folder.mkdir(parents=True, exist_ok=True)
-        self._metrics, self._samples = (_open(run.folder / name) for name in ("metrics.jsonl", "samples.jsonl"))
+        self._metrics, self._samples = (
+            _open(run.folder / name) for name in ("metrics.jsonl", "samples.jsonl")
+        )
         self._last_step = max((line["step"] for line in read_metrics(run.folder)), default=0)
         self._pending: dict[str, Any] | None = None
         self._evaluations: list[dict[str, Any]] = []
@@ -71,55 +73,102 @@ class Metrics:
         self.flush()
         self._pending = record
         self._attach_evaluations()
-        log.info("step %d/%d reward=%.3f lag=%.2f/%d groups=%d dropped=%d tokens=%d entropy=%.2f took_s=%.2f "
-                 "(wait %.2f, train %.2f)", record["step"], self._run.learner.steps, record["reward_mean"],
-                 record["lag_mean"], record["lag_max"], record["groups"], record["dropped"], record["tokens"],
-                 record.get("entropy", 0.0), record["seconds"], record["seconds_wait"], record["seconds_train"])
+        log.info(
+            "step %d/%d reward=%.3f lag=%.2f/%d groups=%d dropped=%d tokens=%d entropy=%.2f took_s=%.2f "
+            "(wait %.2f, train %.2f)",
+            record["step"],
+            self._run.learner.steps,
+            record["reward_mean"],
+            record["lag_mean"],
+            record["lag_max"],
+            record["groups"],
+            record["dropped"],
+            record["tokens"],
+            record.get("entropy", 0.0),
+            record["seconds"],
+            record["seconds_wait"],
+            record["seconds_train"],
+        )
         for alarm in self._alarms.of(record):
             log.warning("%s", alarm)
             self._advise(alarm)
 
-    def replayed(self, record: Mapping[str, Any], groups: Sequence[ScoredGroup], batch: Batch,
-                 stepped: Mapping[str, float]) -> None:
+    def replayed(
+        self,
+        record: Mapping[str, Any],
+        groups: Sequence[ScoredGroup],
+        batch: Batch,
+        stepped: Mapping[str, float],
+    ) -> None:
         """A step of the life before was trained again; it has a line already, unless that life was killed first."""
         step = record["step"] + 1
         if step <= self._last_step:
             return
         trained = reward_mean(groups)
         self.flush()
-        self._pending = {"step": step, "reward_mean": trained, "reward_mean_trained": trained,
-                         **batch_facts(groups, batch), **stepped,
-                         "tokens": int(stepped["tokens"]), "dropped": 0, "dropped_by_reason": {}, "is_replayed": True,
-                         "at": record["at"], "seconds_train": stepped["seconds"]}
+        self._pending = {
+            "step": step,
+            "reward_mean": trained,
+            "reward_mean_trained": trained,
+            **batch_facts(groups, batch),
+            **stepped,
+            "tokens": int(stepped["tokens"]),
+            "dropped": 0,
+            "dropped_by_reason": {},
+            "is_replayed": True,
+            "at": record["at"],
+            "seconds_train": stepped["seconds"],
+        }
         self._attach_evaluations()
 
     def recall(self, rounds: Mapping[int, Mapping[str, Any]]) -> None:
         """Rounds that the ledger has: those that no line has go with the next one, be it a line of their own."""
         lines = read_metrics(self._run.folder)
         known = {result["version"] for line in lines for result in line.get("evaluations", ())}
-        self._evaluations += [_line_of(version, result) for version, result in sorted(rounds.items())
-                              if version not in known]
+        self._evaluations += [
+            _line_of(version, result) for version, result in sorted(rounds.items()) if version not in known
+        ]
 
     def evaluation(self, version: int, result: dict[str, Any]) -> None:
         """A held-out round is done."""
         rate = result["pass_rate"]
-        log.info("evaluation version=%d pass_rate=%s prompts=%d samples=%d unscorable=%d missing=%d", version,
-                 "none" if rate is None else f"{rate:.3f}", result["prompts"], result["samples"], result["unscorable"],
-                 result["missing"] + result["dead"])
+        log.info(
+            "evaluation version=%d pass_rate=%s prompts=%d samples=%d unscorable=%d missing=%d",
+            version,
+            "none" if rate is None else f"{rate:.3f}",
+            result["prompts"],
+            result["samples"],
+            result["unscorable"],
+            result["missing"] + result["dead"],
+        )
         self._evaluations.append(_line_of(version, result))
         self._attach_evaluations()
 
     def sample(self, step: int, group: ScoredGroup) -> None:
         """Keep and show one answer of a group with its score."""
         prompt, completion, score = group.rollout.prompt, group.rollout.completions[0], group.scores[0]
-        record = {"step": step, "group": group.group_id, "prompt": [dict(turn) for turn in prompt.messages],
-                  "answer": completion.text, "finish_reason": str(completion.finish_reason),
-                  "versions": [group.rollout.min_version, group.rollout.max_version], "reward": group.rewards[0],
-                  "score": score.value, "status": str(score.status), "reason": score.reason}
+        record = {
+            "step": step,
+            "group": group.group_id,
+            "prompt": [dict(turn) for turn in prompt.messages],
+            "answer": completion.text,
+            "finish_reason": str(completion.finish_reason),
+            "versions": [group.rollout.min_version, group.rollout.max_version],
+            "reward": group.rewards[0],
+            "score": score.value,
+            "status": str(score.status),
+            "reason": score.reason,
+        }
         self._samples.write(json.dumps(record, ensure_ascii=False) + "\n")
         self._samples.flush()
-        log.info("sample group=%s question=%r answer=%r reward=%s reason=%s", group.group_id,
-                 prompt.messages[-1]["content"][-200:], completion.text[-200:], group.rewards[0], score.reason)
+        log.info(
+            "sample group=%s question=%r answer=%r reward=%s reason=%s",
+            group.group_id,
+            prompt.messages[-1]["content"][-200:],
+            completion.text[-200:],
+            group.rewards[0],
+            score.reason,
+        )
 
     def flush(self) -> None:
         """Write the step that is kept back. Before a checkpoint of it: a step behind one is never trained again."""
@@ -131,7 +180,7 @@ class Metrics:
     def close(self) -> None:
         """Write what is kept back, and close the files."""
         self.flush()
-        if self._evaluations and self._last_step:       # before the first step, they go with it in the next life
+        if self._evaluations and self._last_step:  # before the first step, they go with it in the next life
             late: dict[str, Any] = {"step": self._last_step}
             add_rounds(late, self._evaluations)
             self._write(late)
@@ -152,7 +201,10 @@ class Metrics:
 
 def _line_of(version: int, result: Mapping[str, Any]) -> dict[str, Any]:
     """What a line says of a round; of one that was lost, why it has no pass rate."""
-    return {"version": version, **{key: result[key] for key in ("pass_rate", "samples", "reason") if key in result}}
+    return {
+        "version": version,
+        **{key: result[key] for key in ("pass_rate", "samples", "reason") if key in result},
+    }
 
 
 def _open(file: Path) -> TextIO:
@@ -174,8 +226,16 @@ def batch_facts(groups: Sequence[ScoredGroup], batch: Batch) -> dict[str, Any]:
     """What a batch says of the groups in it: lag in versions, lengths in tokens."""
     lengths = [len(completion.token_ids) for group in groups for completion in group.rollout.completions]
     lags = batch.lags[batch.mask]
-    cut = [completion.finish_reason is FinishReason.LENGTH for group in groups
-           for completion in group.rollout.completions]
-    return {"groups": len(groups), "lag_mean": float(lags.mean()) if len(lags) else 0.0,
-            "lag_max": int(lags.max()) if len(lags) else 0, "response_tokens_mean": sum(lengths) / len(lengths),
-            "response_tokens_max": max(lengths), "truncated_share": sum(cut) / len(cut)}
+    cut = [
+        completion.finish_reason is FinishReason.LENGTH
+        for group in groups
+        for completion in group.rollout.completions
+    ]
+    return {
+        "groups": len(groups),
+        "lag_mean": float(lags.mean()) if len(lags) else 0.0,
+        "lag_max": int(lags.max()) if len(lags) else 0,
+        "response_tokens_mean": sum(lengths) / len(lengths),
+        "response_tokens_max": max(lengths),
+        "truncated_share": sum(cut) / len(cut),
+    }

@@ -23,7 +23,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
         return []
     records: list[dict[str, Any]] = []
     for line in lines:
-        with contextlib.suppress(ValueError):           # torn by a power cut, or just being written
+        with contextlib.suppress(ValueError):  # torn by a power cut, or just being written
             record = json.loads(line)
             if is_step(record):
                 records.append(record)
@@ -45,5 +45,9 @@ def add_rounds(record: dict[str, Any], rounds: Sequence[Mapping[str, Any]]) -> N
     """
     every = [*record.get("evaluations", ()), *rounds]
     newest = max(every, key=lambda result: int(result["version"]))
-    record |= {"evaluations": every, "eval_version": newest["version"], "eval_pass_rate": newest["pass_rate"],
-               "eval_samples": newest["samples"]}
+    record |= {
+        "evaluations": every,
+        "eval_version": newest["version"],
+        "eval_pass_rate": newest["pass_rate"],
+        "eval_samples": newest["samples"],
+    }

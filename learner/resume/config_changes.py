@@ -31,7 +31,7 @@ FIXED = {
 # What generators and scorers read when they join; a learner that is started again alone does not reach those that run.
 READ_ELSEWHERE = ("generators.", "scorers.", "broker.", "sampling.max_tokens")
 RANKS = "learner.ranks"
-PER_START = "learner.resume"        # what this one start is asked to do: no property of the run
+PER_START = "learner.resume"  # what this one start is asked to do: no property of the run
 UNSET = object()
 
 
@@ -50,14 +50,21 @@ def check_changes(old_yaml: str, new: Run) -> list[str]:
     """
     before, after = dict(_leaves(yaml.safe_load(old_yaml))), dict(_leaves(yaml.safe_load(to_yaml(new))))
     before = _defaults(new, without=after.keys() - before.keys()) | before
-    changed = [key for key in {**after, **before}
-               if key != PER_START and before.get(key, UNSET) != after.get(key, UNSET)]
-    lines = {key: f"{key}: {_show(before.get(key, UNSET))} -> {_show(after.get(key, UNSET))}{_remark(key)}"
-             for key in changed}
+    changed = [
+        key
+        for key in {**after, **before}
+        if key != PER_START and before.get(key, UNSET) != after.get(key, UNSET)
+    ]
+    lines = {
+        key: f"{key}: {_show(before.get(key, UNSET))} -> {_show(after.get(key, UNSET))}{_remark(key)}"
+        for key in changed
+    }
     refused = [f"{lines[key]} ({reason})" for key in changed if (reason := _reason(key, new)) is not None]
     if refused:
-        raise RunFailed(f"run {new.name} can't go on with these changes: {'; '.join(refused)}. Set them back, or begin "
-                        "a run of another name (learner.resume=A CHECKPOINT'S FOLDER begins it with these weights)")
+        raise RunFailed(
+            f"run {new.name} can't go on with these changes: {'; '.join(refused)}. Set them back, or begin "
+            "a run of another name (learner.resume=A CHECKPOINT'S FOLDER begins it with these weights)"
+        )
     return list(lines.values())
 
 
@@ -72,24 +79,31 @@ def _defaults(new: Run, *, without: AbstractSet[str]) -> dict[str, Any]:
         del inner[last]
     try:
         found = dict(_leaves(yaml.safe_load(to_yaml(Run.model_validate(tree)))))
-    except ValidationError:         # a section of another kind, say
+    except ValidationError:  # a section of another kind, say
         return {}
     return {key: found[key] for key in without if key in found}
 
 
 def _remark(key: str) -> str:
-    return (" (generators and scorers that run now keep the old value until they are started again)"
-            if key.startswith(READ_ELSEWHERE) else "")
+    return (
+        " (generators and scorers that run now keep the old value until they are started again)"
+        if key.startswith(READ_ELSEWHERE)
+        else ""
+    )
 
 
 def _reason(key: str, new: Run) -> str | None:
     """Why this key can't change, or None."""
     if key == RANKS and new.learner.zero.stage != 0:
-        return (f"with learner.zero.stage={new.learner.zero.stage} the optimizer's state is split among them, and "
-                f"DeepSpeed loads it with as many; `millrace drain` writes {new.folder / 'model'}, with which a run of "
-                "any number of them can begin, as model.path=")
+        return (
+            f"with learner.zero.stage={new.learner.zero.stage} the optimizer's state is split among them, and "
+            f"DeepSpeed loads it with as many; `millrace drain` writes {new.folder / 'model'}, with which a run of "
+            "any number of them can begin, as model.path="
+        )
     parts = key.split(".")
-    return next((FIXED[".".join(parts[:n])] for n in range(1, len(parts) + 1) if ".".join(parts[:n]) in FIXED), None)
+    return next(
+        (FIXED[".".join(parts[:n])] for n in range(1, len(parts) + 1) if ".".join(parts[:n]) in FIXED), None
+    )
 
 
 def _leaves(tree: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

@@ -30,7 +30,7 @@ from learner.training.checkpoint import STATE, read_progress, what_is_wrong
 
 log = logging.getLogger(__name__)
 
-PATIENCE_S = 20.0           # for the heartbeat of a learner that died on another machine to run out
+PATIENCE_S = 20.0  # for the heartbeat of a learner that died on another machine to run out
 POLL_S = 0.5
 
 
@@ -86,20 +86,28 @@ def locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = file.open("a+", encoding="utf-8")
     except OSError as error:
-        raise RunFailed(f"the run's folder {folder} can't be written: {error.strerror}. It needs a place of its own: "
-                        "runs_dir=...") from error
+        raise RunFailed(
+            f"the run's folder {folder} can't be written: {error.strerror}. It needs a place of its own: "
+            "runs_dir=..."
+        ) from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            raise NameTaken(f"run {folder.name} has a living learner ({lock.read().strip() or 'just started'}); a run "
-                            "has one") from None
+            raise NameTaken(
+                f"run {folder.name} has a living learner ({lock.read().strip() or 'just started'}); a run "
+                "has one"
+            ) from None
         try:
             os.ftruncate(lock.fileno(), 0)
-            os.write(lock.fileno(), f"{socket.gethostname()}-{os.getpid()}\n".encode())    # no buffer to fail at close
+            os.write(
+                lock.fileno(), f"{socket.gethostname()}-{os.getpid()}\n".encode()
+            )  # no buffer to fail at close
         except OSError as error:
-            raise RunFailed(f"{file} can't be written: {error.strerror}. Make room there, and start again") from error
+            raise RunFailed(
+                f"{file} can't be written: {error.strerror}. Make room there, and start again"
+            ) from error
         yield
 
 
@@ -122,15 +130,19 @@ def look(run: Run, link: Link, keys: Keys) -> History:
     if not history.has_begun:
         position: Any = link(lambda client: client.hget(keys("cursor"), "position"))
         if int(position or 0) > 0:
-            raise NameTaken(f"redis at {link.address} holds groups of a run {run.name}, whose journal is not in "
-                            f"{run.folder / 'journal'}: give its runs_dir=..., begin under another name: name=..., or "
-                            f"remove what is left of it: millrace rm {run.name}")
+            raise NameTaken(
+                f"redis at {link.address} holds groups of a run {run.name}, whose journal is not in "
+                f"{run.folder / 'journal'}: give its runs_dir=..., begin under another name: name=..., or "
+                f"remove what is left of it: millrace rm {run.name}"
+            )
         return history
     resume, start = run.learner.resume, history.first_life.get("start")
     if resume == "never" or (isinstance(resume, Path) and str(resume.absolute()) != start):
-        raise NameTaken(f"run {run.name} has begun ({status or 'no status'}), and learner.resume={resume} does not go "
-                        f"on with it. learner.resume=auto does; or begin under another name: name=..., or remove it: "
-                        f"millrace rm {run.name}")
+        raise NameTaken(
+            f"run {run.name} has begun ({status or 'no status'}), and learner.resume={resume} does not go "
+            f"on with it. learner.resume=auto does; or begin under another name: name=..., or remove it: "
+            f"millrace rm {run.name}"
+        )
     return history
 
 
@@ -148,20 +160,34 @@ def check_start(run: Run, folder: Path) -> None:
     version = read_progress(folder).version
     try:
         fits = dict(json.loads((folder / STATE).read_text(encoding="utf-8"))["fits"])
-        there = {"learner.ranks": fits["ranks"], "learner.zero.stage": fits["zero_stage"],
-                 "model.dtype": fits["dtype"]}
+        there = {
+            "learner.ranks": fits["ranks"],
+            "learner.zero.stage": fits["zero_stage"],
+            "model.dtype": fits["dtype"],
+        }
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunFailed(f"{name} can't be read: {STATE}: {type(error).__name__}: {error}") from error
-    ranks = int(os.environ["WORLD_SIZE"]) if "RANK" in os.environ else run.learner.ranks       # a launcher's, or ours
-    here = {"learner.ranks": ranks, "learner.zero.stage": run.learner.zero.stage, "model.dtype": run.model.dtype}
-    if here["learner.zero.stage"] == 0:         # each rank holds the whole optimizer's state, and so does the file
+    ranks = (
+        int(os.environ["WORLD_SIZE"]) if "RANK" in os.environ else run.learner.ranks
+    )  # a launcher's, or ours
+    here = {
+        "learner.ranks": ranks,
+        "learner.zero.stage": run.learner.zero.stage,
+        "model.dtype": run.model.dtype,
+    }
+    if here["learner.zero.stage"] == 0:  # each rank holds the whole optimizer's state, and so does the file
         del here["learner.ranks"]
-    other = [f"{key}={value}, and it was written with {there[key]}" for key, value in here.items()
-             if there[key] != value]
+    other = [
+        f"{key}={value}, and it was written with {there[key]}"
+        for key, value in here.items()
+        if there[key] != value
+    ]
     if other:
         raise RunFailed(f"{name} is a checkpoint of a learner of another shape: {'; '.join(other)}")
     if version >= run.learner.steps:
-        raise RunFailed(f"{name} stands at step {version}, and learner.steps={run.learner.steps} are no more than that")
+        raise RunFailed(
+            f"{name} stands at step {version}, and learner.steps={run.learner.steps} are no more than that"
+        )
 
 
 def first_row_of(folder: Path, fingerprint: str) -> int:
@@ -169,7 +195,9 @@ def first_row_of(folder: Path, fingerprint: str) -> int:
     there = read_progress(folder)
     if there.fingerprint == fingerprint:
         return there.first_row
-    log.warning("data_changed checkpoint=%s now=%s: the order of rows begins anew", there.fingerprint, fingerprint)
+    log.warning(
+        "data_changed checkpoint=%s now=%s: the order of rows begins anew", there.fingerprint, fingerprint
+    )
     return 0
 
 
@@ -204,6 +232,6 @@ def _has_died_here(name: str) -> bool:
         os.kill(int(pid), 0)
     except ProcessLookupError:
         return True
-    except PermissionError:         # somebody else's process, so it is there
+    except PermissionError:  # somebody else's process, so it is there
         return False
     return int(pid) == os.getpid()

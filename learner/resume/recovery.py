@@ -26,9 +26,9 @@ from learner.journal.ledger import DROPPED, Ledger, Outcome
 
 log = logging.getLogger(__name__)
 
-CHUNK = 500                 # ids of one `retire`
-ENTRIES = 32                # groups of one `reissue`
-SHOWN = 10                  # ids in a line of the log
+CHUNK = 500  # ids of one `retire`
+ENTRIES = 32  # groups of one `reissue`
+SHOWN = 10  # ids in a line of the log
 
 
 class Recovery:
@@ -81,7 +81,9 @@ class Recovery:
         if is_training(group_id):
             return False
         version = version_of(group_id)
-        return version in self._journal.ledger.evaluations or group_id not in self._feeder.evaluation_ids(version)
+        return version in self._journal.ledger.evaluations or group_id not in self._feeder.evaluation_ids(
+            version
+        )
 
     def _restore_cursor(self) -> None:
         """What has a slot was issued, and so were retries that have ended; the others are let in by `Retries`.
@@ -89,8 +91,10 @@ class Recovery:
         A `cursor` that Redis has brought back with the slots knows them all: somebody may have deleted it by hand.
         """
         passed = max((order_of(group_id)[0] + 1 for group_id in self._slots()), default=0)
-        numbers = {base: number if self._journal.has(retried(base, number)) else number - 1
-                   for base, number in self._journal.ledger.retries.items()}
+        numbers = {
+            base: number if self._journal.has(retried(base, number)) else number - 1
+            for base, number in self._journal.ledger.retries.items()
+        }
         self._ownership.restore_cursor(passed, {base: number for base, number in numbers.items() if number})
 
     def _issue_again(self) -> None:
@@ -99,8 +103,11 @@ class Recovery:
         for some in _chunks(sorted(self._nowhere(), key=order_of), ENTRIES):
             again += self._ownership.reissue(self._feeder.entries(some))
         if again:
-            log.warning("issued_again count=%d groups=%s: they had a slot and no entry in any stream", len(again),
-                        _some(again))
+            log.warning(
+                "issued_again count=%d groups=%s: they had a slot and no entry in any stream",
+                len(again),
+                _some(again),
+            )
 
     def _nowhere(self) -> Iterator[str]:
         for some in _chunks(list(self._slots()), LOOK_COUNT):
@@ -112,12 +119,18 @@ class Recovery:
     def _reopen_rounds(self, current: int) -> None:
         """Ask again for what is missing of a round; one of an older version that Redis knows nothing of is lost."""
         rounds, ledger = self._intake.rounds, self._journal.ledger
-        known = {version_of(group_id) for group_id in self._where() if not is_training(group_id)}       # not recorded
-        for version in sorted((known | rounds.open.keys() | asked_for(ledger, self._run)) - ledger.evaluations.keys()):
+        known = {
+            version_of(group_id) for group_id in self._where() if not is_training(group_id)
+        }  # not recorded
+        for version in sorted(
+            (known | rounds.open.keys() | asked_for(ledger, self._run)) - ledger.evaluations.keys()
+        ):
             ids = self._feeder.evaluation_ids(version)
             if ids and version not in known and version < current:
-                reason = (f"Redis had nothing of this round when the learner recovered, and the weights of version "
-                          f"{current} are not those of version {version}")
+                reason = (
+                    f"Redis had nothing of this round when the learner recovered, and the weights of version "
+                    f"{current} are not those of version {version}"
+                )
                 log.warning("evaluation_lost version=%d reason=%s", version, reason)
                 rounds.lose(version, ids, reason)
             else:
@@ -130,28 +143,52 @@ class Recovery:
             return
         size, max_lag = self._run.learner.groups_per_step, self._run.learner.max_lag
         # Redis may have gone back once more since what had ended was retired: the ledger is asked again.
-        slots = sorted(((group_id, floor) for group_id, floor in self._slots().items()
-                        if not self._journal.has(group_id)), key=lambda item: (item[1], order_of(item[0])))
+        slots = sorted(
+            (
+                (group_id, floor)
+                for group_id, floor in self._slots().items()
+                if not self._journal.has(group_id)
+            ),
+            key=lambda item: (item[1], order_of(item[0])),
+        )
         too_many = too_many_of([floor for _, floor in slots], version, groups_per_step=size, max_lag=max_lag)
         if too_many:
-            reason = f"config: with groups_per_step={size} and max_lag={max_lag} it could not be trained in time"
-            log.warning("dropped count=%d groups=%s reason=%s", too_many, _some([name for name, _ in slots[:too_many]]),
-                        reason)
+            reason = (
+                f"config: with groups_per_step={size} and max_lag={max_lag} it could not be trained in time"
+            )
+            log.warning(
+                "dropped count=%d groups=%s reason=%s",
+                too_many,
+                _some([name for name, _ in slots[:too_many]]),
+                reason,
+            )
             self._intake.settle({group_id: Outcome(DROPPED, reason) for group_id, _ in slots[:too_many]})
 
     def _say_what_is_made_again(self, position: int, *, knew_the_run: bool) -> None:
-        known = max([self._feeder.position, *(order_of(group_id)[0] + 1 for group_id in self._journal.ledger.outcomes)])
+        known = max(
+            [
+                self._feeder.position,
+                *(order_of(group_id)[0] + 1 for group_id in self._journal.ledger.outcomes),
+            ]
+        )
         again = [str(ordinal) for ordinal in range(position, known) if not self._journal.has(str(ordinal))]
         if not knew_the_run and self._journal.ledger.outcomes:
             # What was out beyond the ledger's last group, a learner that has just started can't know.
-            log.warning("redis_was_empty at=%s: it was flushed, or another one is in its place. The run goes on from "
-                        "its ledger; groups to be generated again: %s%d (%s)", self._ownership.link.address,
-                        "" if self._feeder.position else "at least ", len(again), _some(again) or "all that were out")
+            log.warning(
+                "redis_was_empty at=%s: it was flushed, or another one is in its place. The run goes on from "
+                "its ledger; groups to be generated again: %s%d (%s)",
+                self._ownership.link.address,
+                "" if self._feeder.position else "at least ",
+                len(again),
+                _some(again) or "all that were out",
+            )
         elif again:
             log.warning("redis_forgot groups=%d (%s): they are issued again", len(again), _some(again))
 
     def _position(self) -> int:
-        found: Any = self._ownership.link(lambda client: client.hget(self._ownership.keys("cursor"), "position"))
+        found: Any = self._ownership.link(
+            lambda client: client.hget(self._ownership.keys("cursor"), "position")
+        )
         return int(found or 0)
 
     def _slots(self) -> dict[str, int]:
@@ -172,8 +209,11 @@ def asked_for(ledger: Ledger, run: Run) -> set[int]:
     """
     configs = {life["fence"]: life.get("config") for life in ledger.lives}
     every = {fence: _every(config) if config else run.evaluation.every for fence, config in configs.items()}
-    return {record["step"] for record in ledger.steps
-            if every[record["fence"]] and record["step"] % every[record["fence"]] == 0}
+    return {
+        record["step"]
+        for record in ledger.steps
+        if every[record["fence"]] and record["step"] % every[record["fence"]] == 0
+    }
 
 
 @lru_cache(maxsize=8)
@@ -191,7 +231,7 @@ def too_many_of(floors: Sequence[int], version: int, *, groups_per_step: int, ma
     """
     gone = 0
     for index, floor in enumerate(floors):
-        kept = index + 1 - gone             # groups of this floor or an older one, this one included
+        kept = index + 1 - gone  # groups of this floor or an older one, this one included
         gone += max(0, kept - max(0, (floor + max_lag - version + 1) * groups_per_step))
     return gone
 

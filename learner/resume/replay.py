@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SCRATCH = f"replay{ASIDE}"      # beside the checkpoints, so that the next save removes what a kill has left
+SCRATCH = f"replay{ASIDE}"  # beside the checkpoints, so that the next save removes what a kill has left
 
 Report = Callable[[Mapping[str, Any], Sequence[ScoredGroup], Batch, Mapping[str, float]], None]
 
@@ -42,8 +42,16 @@ class Interrupted(Exception):
     """A signal came between two steps: the policy stands in the middle of the journal, and must not be announced."""
 
 
-def catch_up(run: Run, policy: Policy, folder: Path, ledger: Ledger, version: int, *,
-             report: Report = lambda *_: None, is_stopped: Callable[[], bool] = lambda: False) -> int:
+def catch_up(
+    run: Run,
+    policy: Policy,
+    folder: Path,
+    ledger: Ledger,
+    version: int,
+    *,
+    report: Report = lambda *_: None,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> int:
     """Train every step of the ledger from `version` on.
 
     The weights at the first and at the last of them are compared with the record: another machine, number of threads or
@@ -73,8 +81,10 @@ def catch_up(run: Run, policy: Policy, folder: Path, ledger: Ledger, version: in
     try:
         for record in records:
             if is_stopped():
-                raise Interrupted(f"a signal came before step {record['step']}, and the journal's last is "
-                                  f"{records[-1]['step']}: the next life trains them again")
+                raise Interrupted(
+                    f"a signal came before step {record['step']}, and the journal's last is "
+                    f"{records[-1]['step']}: the next life trains them again"
+                )
             if record is records[0] or record is records[-1]:
                 _compare(policy, record, scratch)
             settings = _in_rows_of(run.learner.tokens_per_row, lives.of(record))
@@ -84,8 +94,13 @@ def catch_up(run: Run, policy: Policy, folder: Path, ledger: Ledger, version: in
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if records:
-        log.info("replayed steps=%d from=%d to=%d took_s=%.1f", len(records), version, version + len(records),
-                 time.monotonic() - started)
+        log.info(
+            "replayed steps=%d from=%d to=%d took_s=%.1f",
+            len(records),
+            version,
+            version + len(records),
+            time.monotonic() - started,
+        )
     return version + len(records)
 
 
@@ -95,16 +110,22 @@ def steps_from(ledger: Ledger, version: int) -> list[Mapping[str, Any]]:
     Raises:
         RunFailed: one is missing, or the ledger ends before `version`.
     """
-    records = sorted((record for record in ledger.steps if record["step"] >= version), key=lambda one: one["step"])
+    records = sorted(
+        (record for record in ledger.steps if record["step"] >= version), key=lambda one: one["step"]
+    )
     newest = max((record["step"] for record in ledger.steps), default=None)
     if newest is not None and newest + 1 < version:
-        raise RunFailed(f"the weights have done {version} steps, and the journal ends with step {newest}: records were "
-                        "lost. Restore the journal's folder; `millrace audit` says what is missing")
+        raise RunFailed(
+            f"the weights have done {version} steps, and the journal ends with step {newest}: records were "
+            "lost. Restore the journal's folder; `millrace audit` says what is missing"
+        )
     for expected, record in enumerate(records, version):
         if record["step"] != expected:
-            raise RunFailed(f"the journal's record of step {expected} is missing (or there twice): step "
-                            f"{record['step']} comes in its place. Restore the journal's folder; `millrace audit` says "
-                            "what is missing")
+            raise RunFailed(
+                f"the journal's record of step {expected} is missing (or there twice): step "
+                f"{record['step']} comes in its place. Restore the journal's folder; `millrace audit` says "
+                "what is missing"
+            )
     return records
 
 
@@ -122,14 +143,20 @@ class LifeSettings:
         if fence not in self._parsed:
             text = self._lives.get(fence, {}).get("config")
             try:
-                self._parsed[fence] = (LearnerConfig.model_validate(yaml.safe_load(text)["learner"]) if text
-                                       else self._now)
+                self._parsed[fence] = (
+                    LearnerConfig.model_validate(yaml.safe_load(text)["learner"]) if text else self._now
+                )
             except (ValidationError, yaml.YAMLError, TypeError, KeyError) as error:
-                what = ("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-                        if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}")
-                raise RunFailed(f"step {record['step']} was trained with settings that this version can't read "
-                                f"(ledger {fence}): {what}. Go on with the version that wrote it up to its next "
-                                "checkpoint, then with this one") from error
+                what = (
+                    "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+                    if isinstance(error, ValidationError)
+                    else f"{type(error).__name__}: {error}"
+                )
+                raise RunFailed(
+                    f"step {record['step']} was trained with settings that this version can't read "
+                    f"(ledger {fence}): {what}. Go on with the version that wrote it up to its next "
+                    "checkpoint, then with this one"
+                ) from error
         return self._parsed[fence]
 
 
@@ -164,31 +191,53 @@ def _in_rows_of(tokens_per_row: int, settings: LearnerConfig) -> LearnerConfig:
 
 
 def _say_smaller_rows(tokens_per_row: int, steps: Sequence[tuple[Mapping[str, Any], LearnerConfig]]) -> None:
-    smaller = [(record["step"], settings.tokens_per_row) for record, settings in steps
-               if settings.tokens_per_row > tokens_per_row]
+    smaller = [
+        (record["step"], settings.tokens_per_row)
+        for record, settings in steps
+        if settings.tokens_per_row > tokens_per_row
+    ]
     if smaller:
-        log.warning("smaller_rows steps=%d first=%d tokens_per_row=%d recorded=%d: these steps are trained again in "
-                    "smaller rows, which fit where theirs did not but round differently, so the weights may not be the "
-                    "bits that they were", len(smaller), smaller[0][0], tokens_per_row, smaller[0][1])
+        log.warning(
+            "smaller_rows steps=%d first=%d tokens_per_row=%d recorded=%d: these steps are trained again in "
+            "smaller rows, which fit where theirs did not but round differently, so the weights may not be the "
+            "bits that they were",
+            len(smaller),
+            smaller[0][0],
+            tokens_per_row,
+            smaller[0][1],
+        )
 
 
-def _packed(record: Mapping[str, Any], groups: Sequence[ScoredGroup], advantages: Advantages,
-            settings: LearnerConfig) -> Batch:
-    return pack(groups, advantages, tokens_per_row=settings.tokens_per_row, truncated=settings.filters.truncated,
-                policy_version=record["step"])
+def _packed(
+    record: Mapping[str, Any], groups: Sequence[ScoredGroup], advantages: Advantages, settings: LearnerConfig
+) -> Batch:
+    return pack(
+        groups,
+        advantages,
+        tokens_per_row=settings.tokens_per_row,
+        truncated=settings.filters.truncated,
+        policy_version=record["step"],
+    )
 
 
 def _read(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup], Advantages]:
     try:
         return read_step(folder, record)
     except JournalError as error:
-        raise RunFailed(f"step {record['step']} can't be trained again: {error}. Restore that file, or begin a run of "
-                        "another name from a checkpoint (learner.resume=FOLDER)") from error
+        raise RunFailed(
+            f"step {record['step']} can't be trained again: {error}. Restore that file, or begin a run of "
+            "another name from a checkpoint (learner.resume=FOLDER)"
+        ) from error
 
 
 def _compare(policy: Policy, record: Mapping[str, Any], scratch: Path) -> None:
     checksum = weights_checksum(policy, scratch)
     if checksum != record["weights"]:
-        log.warning("weights_differ step=%d now=%.12s recorded=%.12s: these steps are trained again with other "
-                    "rounding (another machine, number of threads or ranks, or version of a library), so the weights "
-                    "are not the bits that they were", record["step"], checksum, record["weights"])
+        log.warning(
+            "weights_differ step=%d now=%.12s recorded=%.12s: these steps are trained again with other "
+            "rounding (another machine, number of threads or ranks, or version of a library), so the weights "
+            "are not the bits that they were",
+            record["step"],
+            checksum,
+            record["weights"],
+        )

@@ -20,23 +20,30 @@ from numpy.typing import NDArray
 from broker.messages import Completion, FinishReason, ScoredGroup
 
 # Each array of a batch with its type on the wire; the order is that of the bytes.
-_ARRAYS = {"token_ids": "<i4", "position_ids": "<i4", "sampled_logprobs": "<f4", "advantages": "<f4", "mask": "|b1",
-           "lags": "<i4", "row_starts": "<i8"}
+_ARRAYS = {
+    "token_ids": "<i4",
+    "position_ids": "<i4",
+    "sampled_logprobs": "<f4",
+    "advantages": "<f4",
+    "mask": "|b1",
+    "lags": "<i4",
+    "row_starts": "<i8",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Batch:
     """Rows of packed sequences, one after the other, not padded. Row r is tokens row_starts[r] to row_starts[r + 1]."""
 
-    token_ids: NDArray[np.int32]            # [N], prompt then completion, sequence after sequence
-    position_ids: NDArray[np.int32]         # [N], 0 at the first token of each sequence: where attention restarts
-    sampled_logprobs: NDArray[np.float32]   # [N], nats, of this token when it was sampled; 0 on prompts
-    advantages: NDArray[np.float32]         # [N], 0 on prompts
-    mask: NDArray[np.bool_]                 # [N], True where a token trains
-    lags: NDArray[np.int32]                 # [N], versions between sampling and now; 0 on prompts
-    row_starts: NDArray[np.int64]           # [R + 1]
-    num_tokens: int                         # trained tokens of the global batch, also in a shard of it
-    policy_version: int                     # optimizer steps done before this one
+    token_ids: NDArray[np.int32]  # [N], prompt then completion, sequence after sequence
+    position_ids: NDArray[np.int32]  # [N], 0 at the first token of each sequence: where attention restarts
+    sampled_logprobs: NDArray[np.float32]  # [N], nats, of this token when it was sampled; 0 on prompts
+    advantages: NDArray[np.float32]  # [N], 0 on prompts
+    mask: NDArray[np.bool_]  # [N], True where a token trains
+    lags: NDArray[np.int32]  # [N], versions between sampling and now; 0 on prompts
+    row_starts: NDArray[np.int64]  # [R + 1]
+    num_tokens: int  # trained tokens of the global batch, also in a shard of it
+    policy_version: int  # optimizer steps done before this one
 
     @property
     def num_rows(self) -> int:
@@ -50,8 +57,12 @@ class Batch:
 
     def to_bytes(self) -> bytes:
         """The batch in msgpack, its arrays as raw little-endian bytes."""
-        arrays = {name: getattr(self, name).astype(dtype, copy=False).tobytes() for name, dtype in _ARRAYS.items()}
-        packed: bytes = msgpack.packb(arrays | {"num_tokens": self.num_tokens, "policy_version": self.policy_version})
+        arrays = {
+            name: getattr(self, name).astype(dtype, copy=False).tobytes() for name, dtype in _ARRAYS.items()
+        }
+        packed: bytes = msgpack.packb(
+            arrays | {"num_tokens": self.num_tokens, "policy_version": self.policy_version}
+        )
         return packed
 
     @classmethod
@@ -78,21 +89,31 @@ class Batch:
         rows_of: list[list[int]] = [[] for _ in range(world_size)]
         tokens_of = [0] * world_size
         for row in np.argsort(-lengths, kind="stable"):
-            to = min((r for r in range(world_size) if len(rows_of[r]) < rows_per_rank), key=lambda r: tokens_of[r])
+            to = min(
+                (r for r in range(world_size) if len(rows_of[r]) < rows_per_rank), key=lambda r: tokens_of[r]
+            )
             rows_of[to].append(int(row))
             tokens_of[to] += int(lengths[row])
         slices = list(self.rows())
-        mine = [{name: getattr(self, name)[slices[row]] for name in _SEQUENCE_ARRAYS} for row in rows_of[rank]]
+        mine = [
+            {name: getattr(self, name)[slices[row]] for name in _SEQUENCE_ARRAYS} for row in rows_of[rank]
+        ]
         mine += [_EMPTY_ROW] * (rows_per_rank - len(mine))
         return _join(mine, num_tokens=self.num_tokens, policy_version=self.policy_version)
 
 
 _SEQUENCE_ARRAYS = tuple(name for name in _ARRAYS if name != "row_starts")
-_EMPTY_ROW = {name: np.zeros(1, dtype=_ARRAYS[name]) for name in _SEQUENCE_ARRAYS}      # one token, not trained
+_EMPTY_ROW = {name: np.zeros(1, dtype=_ARRAYS[name]) for name in _SEQUENCE_ARRAYS}  # one token, not trained
 
 
-def pack(groups: Sequence[ScoredGroup], advantages: Sequence[Sequence[float | None]], *, tokens_per_row: int,
-         truncated: Literal["mask", "keep"], policy_version: int) -> Batch:
+def pack(
+    groups: Sequence[ScoredGroup],
+    advantages: Sequence[Sequence[float | None]],
+    *,
+    tokens_per_row: int,
+    truncated: Literal["mask", "keep"],
+    policy_version: int,
+) -> Batch:
     """Put every completion that trains, behind its prompt, into rows of a token budget.
 
     A completion that does not train (unscorable, or cut off under `mask`) has had its say in the group's baseline, and
@@ -112,14 +133,20 @@ def pack(groups: Sequence[ScoredGroup], advantages: Sequence[Sequence[float | No
     for group, group_advantages in zip(groups, advantages, strict=True):
         prompt = group.rollout.prompt
         if len(prompt.token_ids) < 1:
-            raise ValueError(f"group {prompt.group_id}: a prompt without tokens, so nothing predicts the first one")
+            raise ValueError(
+                f"group {prompt.group_id}: a prompt without tokens, so nothing predicts the first one"
+            )
         for completion, advantage in zip(group.rollout.completions, group_advantages, strict=True):
             if advantage is None or (truncated == "mask" and completion.finish_reason is FinishReason.LENGTH):
                 continue
             lags = _lags(completion, policy_version, group_id=prompt.group_id)
             sequences.append(_sequence(prompt.token_ids, completion, advantage=advantage, lags=lags))
-    rows = [_concatenate([sequences[i] for i in row])
-            for row in _first_fit_decreasing([len(sequence["token_ids"]) for sequence in sequences], tokens_per_row)]
+    rows = [
+        _concatenate([sequences[i] for i in row])
+        for row in _first_fit_decreasing(
+            [len(sequence["token_ids"]) for sequence in sequences], tokens_per_row
+        )
+    ]
     num_tokens = sum(int(sequence["mask"].sum()) for sequence in sequences)
     return _join(rows, num_tokens=num_tokens, policy_version=policy_version)
 
@@ -128,20 +155,25 @@ def _lags(completion: Completion, policy_version: int, *, group_id: str) -> NDAr
     """[T]: versions between the sampling of each token and now."""
     versions = [span.version for span in completion.policy_spans]
     if max(versions) > policy_version:
-        raise ValueError(f"group {group_id} was sampled by version {max(versions)}, and the learner is at "
-                         f"{policy_version}: it can't have made it")
+        raise ValueError(
+            f"group {group_id} was sampled by version {max(versions)}, and the learner is at "
+            f"{policy_version}: it can't have made it"
+        )
     lags = [policy_version - version for version in versions]
     return np.repeat(np.asarray(lags, np.int32), [span.count for span in completion.policy_spans])
 
 
-def _sequence(prompt_ids: NDArray[np.int32], completion: Completion, *, advantage: float,
-              lags: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
+def _sequence(
+    prompt_ids: NDArray[np.int32], completion: Completion, *, advantage: float, lags: NDArray[np.int32]
+) -> dict[str, NDArray[Any]]:
     """One prompt with one completion, as the arrays of a batch."""
     before, after = len(prompt_ids), len(completion.token_ids)
     return {
         "token_ids": np.concatenate([prompt_ids, completion.token_ids]).astype(np.int32),
         "position_ids": np.arange(before + after, dtype=np.int32),
-        "sampled_logprobs": np.concatenate([np.zeros(before, np.float32), completion.logprobs]).astype(np.float32),
+        "sampled_logprobs": np.concatenate([np.zeros(before, np.float32), completion.logprobs]).astype(
+            np.float32
+        ),
         "advantages": np.repeat(np.asarray([0.0, advantage], np.float32), [before, after]),
         "mask": np.repeat(np.asarray([False, True]), [before, after]),
         "lags": np.concatenate([np.zeros(before, np.int32), lags]),
@@ -151,9 +183,9 @@ def _sequence(prompt_ids: NDArray[np.int32], completion: Completion, *, advantag
 def _first_fit_decreasing(lengths: Sequence[int], budget: int) -> list[list[int]]:
     """Indices of what goes into each row. Ties keep their order, so the result depends on nothing but the arguments."""
     rows: list[list[int]] = []
-    room = np.zeros(len(lengths), dtype=np.int64)       # what is left in each row, 0 in those not yet begun
+    room = np.zeros(len(lengths), dtype=np.int64)  # what is left in each row, 0 in those not yet begun
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        fits = room[:len(rows)] >= lengths[index]
+        fits = room[: len(rows)] >= lengths[index]
         row = int(fits.argmax()) if fits.any() else len(rows)
         if row == len(rows):
             rows.append([])
@@ -165,12 +197,17 @@ def _first_fit_decreasing(lengths: Sequence[int], budget: int) -> list[list[int]
 
 def _concatenate(sequences: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
     """Sequences, or rows, one behind the other; nothing at all gives empty arrays of the right types."""
-    return {name: np.concatenate([np.zeros(0, _ARRAYS[name]), *(sequence[name] for sequence in sequences)],
-                                 dtype=_ARRAYS[name])
-            for name in _SEQUENCE_ARRAYS}
+    return {
+        name: np.concatenate(
+            [np.zeros(0, _ARRAYS[name]), *(sequence[name] for sequence in sequences)], dtype=_ARRAYS[name]
+        )
+        for name in _SEQUENCE_ARRAYS
+    }
 
 
 def _join(rows: Sequence[dict[str, NDArray[Any]]], *, num_tokens: int, policy_version: int) -> Batch:
     """A batch of these rows."""
     row_starts = np.cumsum([0, *(len(row["token_ids"]) for row in rows)], dtype=np.int64)
-    return Batch(**_concatenate(rows), row_starts=row_starts, num_tokens=num_tokens, policy_version=policy_version)
+    return Batch(
+        **_concatenate(rows), row_starts=row_starts, num_tokens=num_tokens, policy_version=policy_version
+    )

@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
-STATE = "state.json"        # beside DeepSpeed's files: what the checkpoint fits, and where training stands
+STATE = "state.json"  # beside DeepSpeed's files: what the checkpoint fits, and where training stands
 ASIDE = ".tmp"
 # Of these RuntimeErrors of torch's writers it is the disk that is full or broken.
 _TORCH_WRITES = ("inline_container.cc", "PytorchStreamWriter", "iostream error", "write(): fd")
-HASHED_AT_ONCE = 8          # files: there is one a rank, and a disk reads several faster than one
+HASHED_AT_ONCE = 8  # files: there is one a rank, and a disk reads several faster than one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """Where training stands, beside the weights."""
 
-    version: int            # optimizer steps done
-    first_row: int          # draw of the data's order that a run from here begins with
-    fingerprint: str        # of those data
-    fence: int = 0          # of the life that wrote the last step that it holds; 0: it holds none of this run's
+    version: int  # optimizer steps done
+    first_row: int  # draw of the data's order that a run from here begins with
+    fingerprint: str  # of those data
+    fence: int = 0  # of the life that wrote the last step that it holds; 0: it holds none of this run's
 
 
 class Checkpoints:
@@ -54,7 +54,7 @@ class Checkpoints:
     def __init__(self, run: Run) -> None:
         self.folder = run.folder / "checkpoints"
         self._config = run.learner.checkpoint
-        self._broken: set[str] = set()      # names that `newest_good` has warned of
+        self._broken: set[str] = set()  # names that `newest_good` has warned of
 
     def is_due(self, version: int) -> bool:
         """Whether one is written after step `version`."""
@@ -86,8 +86,10 @@ class Checkpoints:
         except (OSError, RuntimeError) as error:
             if not isinstance(error, OSError) and not any(words in str(error) for words in _TORCH_WRITES):
                 raise
-            raise RunFailed(f"the checkpoint {final} can't be written: {error}. Make room or mend the disk: started "
-                            "again, the run goes on from the last checkpoint and its journal") from error
+            raise RunFailed(
+                f"the checkpoint {final} can't be written: {error}. Make room or mend the disk: started "
+                "again, the run goes on from the last checkpoint and its journal"
+            ) from error
         self._broken.discard(final.name)
         self._remove_old()
         log.info("checkpoint path=%s bytes=%d took_s=%.1f", final, size, time.monotonic() - started)
@@ -111,8 +113,12 @@ class Checkpoints:
                 wrong, event = _why_not_of(ledger, folder), "checkpoint_of_other_steps"
             if wrong is None:
                 return folder
-            log.warning("%s path=%s reason=%s: an older one is used, and the journal's later steps are trained again",
-                        event, folder, wrong)
+            log.warning(
+                "%s path=%s reason=%s: an older one is used, and the journal's later steps are trained again",
+                event,
+                folder,
+                wrong,
+            )
             self._broken.add(folder.name)
         return None
 
@@ -128,16 +134,21 @@ class Checkpoints:
 
     def _kept(self) -> list[Path]:
         """All that have a final name, the oldest first."""
-        return sorted((path for path in self.folder.glob("step-*") if path.name.removeprefix("step-").isdigit()),
-                      key=version_of)
+        return sorted(
+            (path for path in self.folder.glob("step-*") if path.name.removeprefix("step-").isdigit()),
+            key=version_of,
+        )
 
     def _seemingly_good(self) -> list[Path]:
         """Those that count as kept, the oldest first."""
-        return [folder for folder in self._kept()
-                if folder.name not in self._broken and what_is_wrong(folder, sizes_only=True) is None]
+        return [
+            folder
+            for folder in self._kept()
+            if folder.name not in self._broken and what_is_wrong(folder, sizes_only=True) is None
+        ]
 
     def _remove_old(self) -> None:
-        stay = self._seemingly_good()[-self._config.keep:]
+        stay = self._seemingly_good()[-self._config.keep :]
         for folder in self._kept():
             if folder not in stay:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -211,7 +222,9 @@ def what_is_wrong(folder: Path, *, sizes_only: bool = False) -> str | None:
         sizes_only: look at sizes and read nothing.
     """
     try:
-        files: dict[str, dict[str, Any]] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+        files: dict[str, dict[str, Any]] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[
+            "files"
+        ]
         if not files:
             return f"{MANIFEST} names no file"
         return _other_size(folder, files) or (None if sizes_only else _other_checksum(folder, files))
@@ -229,14 +242,16 @@ def _why_not_of(ledger: Ledger, folder: Path) -> str | None:
         progress = read_progress(folder)
     except RunFailed as error:
         return str(error)
-    if progress.fence == 0:                 # no step: what the run began with
+    if progress.fence == 0:  # no step: what the run began with
         return None
     step = progress.version - 1
     writer = next((record["fence"] for record in reversed(ledger.steps) if record["step"] == step), None)
     if writer is None:
         return f"it holds step {step} of life {progress.fence}, which the journal does not have"
     if writer != progress.fence:
-        return f"it holds step {step} of life {progress.fence}, and the journal has that step of life {writer}"
+        return (
+            f"it holds step {step} of life {progress.fence}, and the journal has that step of life {writer}"
+        )
     return None
 
 
@@ -270,8 +285,10 @@ def _seal(folder: Path) -> int:
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     with ThreadPoolExecutor(HASHED_AT_ONCE) as pool:
         checksums = list(pool.map(_synced_checksum, paths))
-    files = {path.relative_to(folder).as_posix(): {"size": path.stat().st_size, "sha256": checksum}
-             for path, checksum in zip(paths, checksums, strict=True)}
+    files = {
+        path.relative_to(folder).as_posix(): {"size": path.stat().st_size, "sha256": checksum}
+        for path, checksum in zip(paths, checksums, strict=True)
+    }
     for inner in folder.rglob("*"):
         if inner.is_dir():
             sync(inner)
@@ -279,7 +296,7 @@ def _seal(folder: Path) -> int:
     manifest.write_text(json.dumps({"files": files}, indent=1), encoding="utf-8")
     sync(manifest)
     sync(folder)
-    return sum(entry["size"] for entry in files.values())     # type: ignore[misc]  # sizes are numbers
+    return sum(entry["size"] for entry in files.values())  # type: ignore[misc]  # sizes are numbers
 
 
 def _synced_checksum(file: Path) -> str:

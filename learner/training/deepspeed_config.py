@@ -50,8 +50,10 @@ def deepspeed_config(run: Run, *, world_size: int, on_cuda: bool) -> dict[str, A
     }
     if run.model.dtype == "bfloat16":
         if zero.stage == 0:
-            raise RunFailed("model.dtype=bfloat16 needs learner.zero.stage of at least 1: stage 0 would add up "
-                            "gradients in bfloat16")
+            raise RunFailed(
+                "model.dtype=bfloat16 needs learner.zero.stage of at least 1: stage 0 would add up "
+                "gradients in bfloat16"
+            )
         config |= {"bf16": {"enabled": True}, "data_types": {"grad_accum_dtype": "fp32"}}
     if offloads_optimizer(run, on_cuda=on_cuda):
         config["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
@@ -63,4 +65,9 @@ def deepspeed_config(run: Run, *, world_size: int, on_cuda: bool) -> dict[str, A
 
 def adamw_arguments(optimizer: OptimizerConfig) -> dict[str, Any]:
     """AdamW's arguments, as torch and DeepSpeed both name them."""
-    return {"lr": optimizer.lr, "betas": optimizer.betas, "eps": optimizer.eps, "weight_decay": optimizer.weight_decay}
+    return {
+        "lr": optimizer.lr,
+        "betas": optimizer.betas,
+        "eps": optimizer.eps,
+        "weight_decay": optimizer.weight_decay,
+    }

@@ -22,13 +22,14 @@ from broker.errors import RunFailed
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-LOGITS_AT_ONCE = 2**26      # entries of one fp32 chunk of logits: 256 MiB, 442 tokens of a vocabulary of 151,936
+LOGITS_AT_ONCE = 2**26  # entries of one fp32 chunk of logits: 256 MiB, 442 tokens of a vocabulary of 151,936
 # Attributes of transformers configs that change the logits after the head, with the value that changes nothing.
 _NEUTRAL = {"final_logit_softcapping": None, "logits_scaling": 1.0, "logit_scale": 1.0}
 
 
-def attention_implementation(choice: Literal["auto", "flash", "sdpa"], *, device: torch.device,
-                             dtype: torch.dtype) -> Literal["flash_attention_2", "sdpa"]:
+def attention_implementation(
+    choice: Literal["auto", "flash", "sdpa"], *, device: torch.device, dtype: torch.dtype
+) -> Literal["flash_attention_2", "sdpa"]:
     """The name of transformers' attention for `learner.attention`.
 
     Both keep the sequences of a packed row apart by their restarting position ids: flash-attn's varlen kernels
@@ -47,8 +48,10 @@ def attention_implementation(choice: Literal["auto", "flash", "sdpa"], *, device
     if choice == "sdpa" or (choice == "auto" and obstacles):
         return "sdpa"
     if obstacles:
-        raise RunFailed(f"learner.attention=flash can't run: {', '.join(obstacles)}; "
-                        "set learner.attention=auto to take SDPA there")
+        raise RunFailed(
+            f"learner.attention=flash can't run: {', '.join(obstacles)}; "
+            "set learner.attention=auto to take SDPA there"
+        )
     return "flash_attention_2"
 
 
@@ -61,25 +64,31 @@ class TokenLogprobs(nn.Module):
 
     def __init__(self, head: nn.Linear, *, temperature: float, logits_at_once: int = LOGITS_AT_ONCE) -> None:
         super().__init__()
-        self.weight = head.weight                                   # [V, D]
-        self.bias = head.bias                                       # [V] or None
+        self.weight = head.weight  # [V, D]
+        self.bias = head.bias  # [V] or None
         self.temperature = temperature
         self.tokens_at_once = max(1, logits_at_once // head.out_features)
 
     def forward(self, hidden_KD: Tensor, targets_K: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability of each target, nats, float32, and the detached entropy of each distribution, nats."""
-        weight_VD = self.weight.float()         # once a row: the chunks' gradients add up in float32
+        weight_VD = self.weight.float()  # once a row: the chunks' gradients add up in float32
         bias_V = None if self.bias is None else self.bias.float()
         if len(targets_K) <= self.tokens_at_once:
             return self._chunk(hidden_KD, weight_VD, bias_V, targets_K)
-        chunks = [checkpoint(self._chunk, hidden_CD, weight_VD, bias_V, targets_C, use_reentrant=False)
-                  for hidden_CD, targets_C in zip(torch.split(hidden_KD, self.tokens_at_once),
-                                                  torch.split(targets_K, self.tokens_at_once), strict=True)]
+        chunks = [
+            checkpoint(self._chunk, hidden_CD, weight_VD, bias_V, targets_C, use_reentrant=False)
+            for hidden_CD, targets_C in zip(
+                torch.split(hidden_KD, self.tokens_at_once),
+                torch.split(targets_K, self.tokens_at_once),
+                strict=True,
+            )
+        ]
         logprobs, entropies = zip(*chunks, strict=True)
         return torch.cat(logprobs), torch.cat(entropies)
 
-    def _chunk(self, hidden_CD: Tensor, weight_VD: Tensor, bias_V: Tensor | None,
-               targets_C: Tensor) -> tuple[Tensor, Tensor]:
+    def _chunk(
+        self, hidden_CD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, targets_C: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """The same for a few tokens. Its logits are made again in the backward pass instead of being kept."""
         logits_CV = functional.linear(hidden_CD.float(), weight_VD, bias_V) / self.temperature
         normalizer_C = logits_CV.logsumexp(-1)
@@ -92,7 +101,9 @@ class TokenLogprobs(nn.Module):
 class LogprobModel(nn.Module):
     """A causal language model whose forward pass gives log-probabilities of packed tokens. What DeepSpeed wraps."""
 
-    def __init__(self, model: PreTrainedModel, *, temperature: float, logits_at_once: int = LOGITS_AT_ONCE) -> None:
+    def __init__(
+        self, model: PreTrainedModel, *, temperature: float, logits_at_once: int = LOGITS_AT_ONCE
+    ) -> None:
         """Wrap a model and replace its head.
 
         Args:
@@ -104,14 +115,20 @@ class LogprobModel(nn.Module):
         """
         super().__init__()
         head = model.get_output_embeddings()
-        changed = [name for name, neutral in _NEUTRAL.items()
-                   if getattr(model.config, name, None) not in (None, neutral)]
+        changed = [
+            name
+            for name, neutral in _NEUTRAL.items()
+            if getattr(model.config, name, None) not in (None, neutral)
+        ]
         if changed or not isinstance(head, nn.Linear):
             why = f"sets {', '.join(changed)}" if changed else f"has the head {type(head).__name__}"
-            raise RunFailed(f"{type(model).__name__} {why}: its logits are not a plain linear map of the last hidden "
-                            "state, and the learner would compute other log-probabilities than the sampler")
+            raise RunFailed(
+                f"{type(model).__name__} {why}: its logits are not a plain linear map of the last hidden "
+                "state, and the learner would compute other log-probabilities than the sampler"
+            )
         model.set_output_embeddings(
-            TokenLogprobs(head, temperature=temperature, logits_at_once=logits_at_once))
+            TokenLogprobs(head, temperature=temperature, logits_at_once=logits_at_once)
+        )
         self.model = model
 
     def forward(self, token_ids_T: Tensor, position_ids_T: Tensor, mask_T: Tensor) -> tuple[Tensor, Tensor]:
@@ -126,10 +143,16 @@ class LogprobModel(nn.Module):
         """
         # No mask and no cache: in every other combination transformers does not look for restarts in position_ids,
         # and the sequences of a row attend to each other without a word.
-        hidden_TD = self.model.base_model(input_ids=token_ids_T[None], position_ids=position_ids_T[None],
-                                          attention_mask=None, use_cache=False).last_hidden_state[0]
+        hidden_TD = self.model.base_model(
+            input_ids=token_ids_T[None],
+            position_ids=position_ids_T[None],
+            attention_mask=None,
+            use_cache=False,
+        ).last_hidden_state[0]
         places_K = mask_T.nonzero().squeeze(-1)
         # None of them trains: the head still runs, over no token, so that all ranks take part in its collectives.
-        logprobs_K, entropy_K = self.model.get_output_embeddings()(hidden_TD[places_K - 1], token_ids_T[places_K])
+        logprobs_K, entropy_K = self.model.get_output_embeddings()(
+            hidden_TD[places_K - 1], token_ids_T[places_K]
+        )
         blank_T = torch.zeros(len(token_ids_T), dtype=torch.float32, device=token_ids_T.device)
         return blank_T.index_put((places_K,), logprobs_K), blank_T.index_put((places_K,), entropy_K)

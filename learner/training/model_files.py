@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def load_model(model: ModelConfig, *, attention: Literal["flash_attention_2", "sdpa"],
-               gradient_checkpointing: bool) -> PreTrainedModel:
+def load_model(
+    model: ModelConfig, *, attention: Literal["flash_attention_2", "sdpa"], gradient_checkpointing: bool
+) -> PreTrainedModel:
     """Load a causal LM, ready to train, in the type of `model.dtype`.
 
     Dropout is set to 0, since the sampler has none: the ratio of the two would measure the dropout's noise.
@@ -39,10 +40,15 @@ def load_model(model: ModelConfig, *, attention: Literal["flash_attention_2", "s
     for name in [name for name in vars(config) if name.endswith(("dropout", "_pdrop"))]:
         setattr(config, name, 0.0)
     loaded: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-        model.path, config=config, dtype=getattr(torch, model.dtype), attn_implementation=attention, **arguments)
+        model.path,
+        config=config,
+        dtype=getattr(torch, model.dtype),
+        attn_implementation=attention,
+        **arguments,
+    )
     if gradient_checkpointing:
         loaded.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    loaded.train()      # activations are checkpointed in training mode alone
+    loaded.train()  # activations are checkpointed in training mode alone
     return loaded
 
 
@@ -58,12 +64,15 @@ def write_weights(model: PreTrainedModel, weights: Mapping[str, Tensor], file: P
     from transformers.core_model_loading import revert_weight_conversion
 
     on_disk = revert_weight_conversion(model, dict(weights))
-    save_file({name: weight.contiguous() for name, weight in on_disk.items()}, file, metadata={"format": "pt"})
+    save_file(
+        {name: weight.contiguous() for name, weight in on_disk.items()}, file, metadata={"format": "pt"}
+    )
     sync(file)
 
 
-def write_model_folder(model: PreTrainedModel, weights: Mapping[str, Tensor], folder: Path, *,
-                       source: ModelConfig) -> None:
+def write_model_folder(
+    model: PreTrainedModel, weights: Mapping[str, Tensor], folder: Path, *, source: ModelConfig
+) -> None:
     """Write a folder that transformers and vLLM load: config, generation config, tokenizer and weights, fsynced.
 
     Args:
@@ -75,7 +84,9 @@ def write_model_folder(model: PreTrainedModel, weights: Mapping[str, Tensor], fo
     from transformers import AutoConfig, AutoTokenizer
 
     folder.mkdir(parents=True, exist_ok=True)
-    config = AutoConfig.from_pretrained(source.path, **_hub_arguments(source))      # the model's own: with its dropout
+    config = AutoConfig.from_pretrained(
+        source.path, **_hub_arguments(source)
+    )  # the model's own: with its dropout
     config.dtype = getattr(torch, source.dtype)
     config.save_pretrained(folder)
     if model.generation_config is not None:
@@ -107,5 +118,8 @@ def in_parts(parameters: Mapping[str, Tensor], limit: int) -> Iterator[dict[str,
 
 def _hub_arguments(model: ModelConfig) -> dict[str, Any]:
     """What every `from_pretrained` of this model is given."""
-    return {"revision": model.revision or "main", "trust_remote_code": model.trust_remote_code,
-            "token": None if model.hf_token is None else model.hf_token.get_secret_value()}
+    return {
+        "revision": model.revision or "main",
+        "trust_remote_code": model.trust_remote_code,
+        "token": None if model.hf_token is None else model.hf_token.get_secret_value(),
+    }

@@ -44,8 +44,8 @@ from learner.training.step_statistics import StepStatistics
 
 log = logging.getLogger(__name__)
 
-GATHERED_AT_ONCE = 2**28        # weights that ZeRO-3 brings together at a time while saving
-_ENGINE = "engine"              # DeepSpeed's part of a checkpoint
+GATHERED_AT_ONCE = 2**28  # weights that ZeRO-3 brings together at a time while saving
+_ENGINE = "engine"  # DeepSpeed's part of a checkpoint
 
 
 class Policy:
@@ -74,13 +74,23 @@ class Policy:
         self._has_failed = False
         self._model, self._engine = self._build()
         self._actions: dict[str, Callable[..., Any]] = {
-            "step": self._step, "save_weights": self._save_weights, "save_model": self._save_model,
-            "save_checkpoint": self._save_checkpoint, "load_checkpoint": self._load_checkpoint,
-            "keep_alive": lambda: None, "close": self._close,
+            "step": self._step,
+            "save_weights": self._save_weights,
+            "save_model": self._save_model,
+            "save_checkpoint": self._save_checkpoint,
+            "load_checkpoint": self._load_checkpoint,
+            "keep_alive": lambda: None,
+            "close": self._close,
         }
-        log.info("policy ready rank=%d ranks=%d device=%s zero=%d dtype=%s parameters=%d", rank, world_size,
-                 self._device, run.learner.zero.stage, run.model.dtype,
-                 sum(elements(parameter) for parameter in self._model.parameters()))
+        log.info(
+            "policy ready rank=%d ranks=%d device=%s zero=%d dtype=%s parameters=%d",
+            rank,
+            world_size,
+            self._device,
+            run.learner.zero.stage,
+            run.model.dtype,
+            sum(elements(parameter) for parameter in self._model.parameters()),
+        )
 
     @property
     def vocabulary(self) -> int:
@@ -103,7 +113,8 @@ class Policy:
             RunFailed: the gradient is not finite. The weights are spoilt then, and must not be published.
         """
         metrics: dict[str, float] = self._on_all_ranks(
-            "step", batch=batch.to_bytes(), learner=None if learner is None else learner.model_dump_json())
+            "step", batch=batch.to_bytes(), learner=None if learner is None else learner.model_dump_json()
+        )
         return metrics
 
     def save_weights(self, file: Path) -> None:
@@ -154,7 +165,7 @@ class Policy:
             self._act(name, arguments)
 
     def _on_all_ranks(self, name: str, **arguments: Any) -> Any:
-        self._has_failed = True         # unless it comes to its end
+        self._has_failed = True  # unless it comes to its end
         self._channel.send(name, arguments)
         result = self._act(name, arguments)
         self._has_failed = False
@@ -174,22 +185,28 @@ class Policy:
         run, on_cuda = self._run, self._device.type == "cuda"
         torch.manual_seed(run.seed)
         config = deepspeed_config(run, world_size=self._world_size, on_cuda=on_cuda)
-        attention = attention_implementation(run.learner.attention, device=self._device,
-                                             dtype=getattr(torch, run.model.dtype))
+        attention = attention_implementation(
+            run.learner.attention, device=self._device, dtype=getattr(torch, run.model.dtype)
+        )
         # transformers asks this object, while it lives, whether to split the weights among ranks as it reads them.
         from transformers.integrations.deepspeed import HfDeepSpeedConfig
 
         splitting = HfDeepSpeedConfig(config) if run.learner.zero.stage == 3 else None
-        model = load_model(run.model, attention=attention, gradient_checkpointing=run.learner.gradient_checkpointing)
+        model = load_model(
+            run.model, attention=attention, gradient_checkpointing=run.learner.gradient_checkpointing
+        )
         del splitting
         wrapped = LogprobModel(model, temperature=run.sampling.temperature)
         trained = [parameter for parameter in wrapped.parameters() if parameter.requires_grad]
-        optimizer = None        # DeepSpeed's own for the host's memory, which it compiles
+        optimizer = None  # DeepSpeed's own for the host's memory, which it compiles
         if not offloads_optimizer(run, on_cuda=on_cuda):
             optimizer = torch.optim.AdamW(trained, fused=on_cuda, **adamw_arguments(run.learner.optimizer))
-        with contextlib.redirect_stdout(sys.stderr):        # DeepSpeed prints; standard output is the learner's console
-            engine, *_ = self._deepspeed.initialize(model=wrapped, model_parameters=trained, optimizer=optimizer,
-                                                    config=config)
+        with contextlib.redirect_stdout(
+            sys.stderr
+        ):  # DeepSpeed prints; standard output is the learner's console
+            engine, *_ = self._deepspeed.initialize(
+                model=wrapped, model_parameters=trained, optimizer=optimizer, config=config
+            )
         return model, engine
 
     def _step(self, batch: bytes, learner: str | None) -> dict[str, float]:
@@ -206,12 +223,17 @@ class Policy:
             self._backward(shard, row, settings.objective, statistics)
         grad_norm = self._apply_gradient()
         if not math.isfinite(grad_norm):
-            raise RunFailed(f"the step from version {whole.policy_version} has a gradient of norm {grad_norm}: the "
-                            "weights are spoilt. Each start of this run takes the step again, from the journal and "
-                            "with its old settings. To go on, begin a run of another name, with other settings, from a "
-                            f"checkpoint in {self._run.folder / 'checkpoints'}: name=... learner.resume=FOLDER")
-        return statistics.means(self._channel) | {"grad_norm": grad_norm, "lr": rate,
-                                                  "seconds": time.perf_counter() - begun}
+            raise RunFailed(
+                f"the step from version {whole.policy_version} has a gradient of norm {grad_norm}: the "
+                "weights are spoilt. Each start of this run takes the step again, from the journal and "
+                "with its old settings. To go on, begin a run of another name, with other settings, from a "
+                f"checkpoint in {self._run.folder / 'checkpoints'}: name=... learner.resume=FOLDER"
+            )
+        return statistics.means(self._channel) | {
+            "grad_norm": grad_norm,
+            "lr": rate,
+            "seconds": time.perf_counter() - begun,
+        }
 
     def _set_optimizer(self, optimizer: OptimizerConfig, version: int) -> float:
         """Give the next step these numbers, whatever a checkpoint or the step before has left. Returns the rate."""
@@ -219,31 +241,52 @@ class Policy:
         for group in self._engine.optimizer.param_groups:
             group.update(adamw_arguments(optimizer) | {"lr": rate})
         if self._run.learner.zero.stage == 0:
-            self._engine._config.gradient_clipping = optimizer.grad_clip    # noqa: SLF001 - no other way in
+            self._engine._config.gradient_clipping = optimizer.grad_clip  # noqa: SLF001 - no other way in
         else:
             self._engine.optimizer.clip_grad = optimizer.grad_clip
         return rate
 
-    def _backward(self, shard: Batch, row: slice, objective: ObjectiveConfig, statistics: StepStatistics) -> None:
+    def _backward(
+        self, shard: Batch, row: slice, objective: ObjectiveConfig, statistics: StepStatistics
+    ) -> None:
         """Add the gradient of one micro-batch."""
+
         def on_device(name: str) -> Tensor:
             return torch.tensor(getattr(shard, name)[row], device=self._device)
 
         mask_T, sampled_logprobs_T = on_device("mask"), on_device("sampled_logprobs")
-        logprobs_T, entropy_T = self._engine(on_device("token_ids").long(), on_device("position_ids").long(), mask_T)
-        loss, counts = grpo_loss(logprobs_T, sampled_logprobs_T, on_device("advantages"), mask_T,
-                                 clip_low=objective.clip_low, clip_high=objective.clip_high,
-                                 dual_clip=objective.dual_clip, num_tokens=max(1, shard.num_tokens))
+        logprobs_T, entropy_T = self._engine(
+            on_device("token_ids").long(), on_device("position_ids").long(), mask_T
+        )
+        loss, counts = grpo_loss(
+            logprobs_T,
+            sampled_logprobs_T,
+            on_device("advantages"),
+            mask_T,
+            clip_low=objective.clip_low,
+            clip_high=objective.clip_high,
+            dual_clip=objective.dual_clip,
+            num_tokens=max(1, shard.num_tokens),
+        )
         # The loss is divided by the tokens of all ranks already, and DeepSpeed will take the mean over the ranks.
         self._engine.backward(loss * self._world_size)
-        statistics.add(loss, counts, logprobs_T=logprobs_T, sampled_logprobs_T=sampled_logprobs_T,
-                       entropy_T=entropy_T, mask_T=mask_T, lags_T=on_device("lags"))
+        statistics.add(
+            loss,
+            counts,
+            logprobs_T=logprobs_T,
+            sampled_logprobs_T=sampled_logprobs_T,
+            entropy_T=entropy_T,
+            mask_T=mask_T,
+            lags_T=on_device("lags"),
+        )
 
     def _apply_gradient(self) -> float:
         """Clip, step, and return the norm from before the clipping."""
         norm = None
-        if self._run.learner.zero.stage == 0:       # where DeepSpeed reports none
-            norm = torch.nn.utils.get_total_norm([p.grad for p in self._model.parameters() if p.grad is not None])
+        if self._run.learner.zero.stage == 0:  # where DeepSpeed reports none
+            norm = torch.nn.utils.get_total_norm(
+                [p.grad for p in self._model.parameters() if p.grad is not None]
+            )
         self._engine.step()
         return float(self._engine.get_global_grad_norm() if norm is None else norm)
 
@@ -254,9 +297,11 @@ class Policy:
             parameters = list(names_to_parameters.values())
             partitioned = self._run.learner.zero.stage == 3
             with self._deepspeed.zero.GatheredParameters(parameters, enabled=partitioned):
-                if self._rank == 0:     # under ZeRO-3 a copy: what was brought together goes away again
-                    weights |= {name: parameter.detach().to("cpu", copy=partitioned)
-                                for name, parameter in names_to_parameters.items()}
+                if self._rank == 0:  # under ZeRO-3 a copy: what was brought together goes away again
+                    weights |= {
+                        name: parameter.detach().to("cpu", copy=partitioned)
+                        for name, parameter in names_to_parameters.items()
+                    }
         if self._rank == 0:
             saved = self._model.state_dict().keys()
             weights |= {name: buffer.cpu() for name, buffer in self._model.named_buffers() if name in saved}
@@ -274,7 +319,11 @@ class Policy:
 
     def _shape(self) -> dict[str, Any]:
         """What a checkpoint fits."""
-        return {"ranks": self._world_size, "zero_stage": self._run.learner.zero.stage, "dtype": self._run.model.dtype}
+        return {
+            "ranks": self._world_size,
+            "zero_stage": self._run.learner.zero.stage,
+            "dtype": self._run.model.dtype,
+        }
 
     def _save_checkpoint(self, folder: str, state: str) -> None:
         self._engine.save_checkpoint(folder, tag=_ENGINE, save_latest=False)
@@ -295,8 +344,8 @@ class Policy:
 
 def _import_deepspeed(device: torch.device) -> Any:
     """DeepSpeed, set to this device, quiet, and without the operator that it would compile for minutes on a CPU."""
-    os.environ["DS_ACCELERATOR"] = device.type          # read when it is imported
-    os.environ.setdefault("LOCAL_RANK", "0")            # its engine insists
+    os.environ["DS_ACCELERATOR"] = device.type  # read when it is imported
+    os.environ.setdefault("LOCAL_RANK", "0")  # its engine insists
     import deepspeed
 
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)

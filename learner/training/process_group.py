@@ -19,7 +19,7 @@ from torch import distributed
 from broker.errors import RunFailed
 from config.run import Run
 
-TIMEOUT = timedelta(minutes=30)     # of one collective; rank 0 sends something every half minute while it waits
+TIMEOUT = timedelta(minutes=30)  # of one collective; rank 0 sends something every half minute while it waits
 
 
 def device_of(run: Run) -> torch.device:
@@ -42,7 +42,7 @@ def join(device: torch.device, *, rank: int, world_size: int) -> None:
     if device.type == "cuda":
         torch.cuda.set_device(device)
         backend = "nccl"
-    store = distributed.HashStore() if world_size == 1 else None      # type: ignore[attr-defined]  # not in __all__
+    store = distributed.HashStore() if world_size == 1 else None  # type: ignore[attr-defined]  # not in __all__
     distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=TIMEOUT)
     atexit.register(distributed.destroy_process_group)
 

@@ -34,7 +34,7 @@ def _file(folder: Path, rank: int) -> Path:
 
 def _capture(device: torch.device) -> dict[str, Any]:
     version, internal, gauss = random.getstate()
-    _, keys, position, has_gauss, cached = np.random.get_state(legacy=True)     # noqa: NPY002 - the global one
+    _, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002 - the global one
     return {
         "python": [version, list(internal), gauss],
         "numpy": [np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached)],
@@ -48,7 +48,7 @@ def _restore(states: dict[str, Any], device: torch.device) -> None:
     version, internal, gauss = states["python"]
     random.setstate((version, tuple(internal), gauss))
     keys, position, has_gauss, cached = states["numpy"]
-    np.random.set_state(("MT19937", np.asarray(keys, np.uint32), position, has_gauss, cached))      # noqa: NPY002
+    np.random.set_state(("MT19937", np.asarray(keys, np.uint32), position, has_gauss, cached))  # noqa: NPY002
     torch.set_rng_state(_tensor(states["torch"]))
     if device.type == "cuda" and states["cuda"] is not None:
         torch.cuda.set_rng_state(_tensor(states["cuda"]), device)

@@ -27,8 +27,17 @@ class StepStatistics:
         self._sums = torch.zeros(len(_SUMS), dtype=torch.float64, device=device)
         self._ratio_max = torch.zeros(1, dtype=torch.float64, device=device)
 
-    def add(self, loss: Tensor, statistics: LossStatistics, *, logprobs_T: Tensor, sampled_logprobs_T: Tensor,
-            entropy_T: Tensor, mask_T: Tensor, lags_T: Tensor) -> None:
+    def add(
+        self,
+        loss: Tensor,
+        statistics: LossStatistics,
+        *,
+        logprobs_T: Tensor,
+        sampled_logprobs_T: Tensor,
+        entropy_T: Tensor,
+        mask_T: Tensor,
+        lags_T: Tensor,
+    ) -> None:
         """Count one micro-batch. Entropy is 0 where the mask is False; the loss is its share of the global mean."""
         k3_T = k3_divergence(logprobs_T, sampled_logprobs_T, mask_T)
         is_fresh_T = mask_T & (lags_T == 0)
@@ -48,10 +57,15 @@ class StepStatistics:
         ratio_max = channel.reduce(self._ratio_max.cpu(), largest=True).item()
         tokens = max(1.0, sums["tokens"])
         metrics = {
-            "loss": sums["loss"], "tokens": sums["tokens"], "entropy": sums["entropy"] / tokens,
-            "ratio_mean": sums["ratio_sum"] / tokens, "ratio_max": ratio_max,
-            "clip_fraction_low": sums["clipped_low"] / tokens, "clip_fraction_high": sums["clipped_high"] / tokens,
-            "clip_fraction_dual": sums["clipped_dual"] / tokens, "sampler_kl": sums["k3"] / tokens,
+            "loss": sums["loss"],
+            "tokens": sums["tokens"],
+            "entropy": sums["entropy"] / tokens,
+            "ratio_mean": sums["ratio_sum"] / tokens,
+            "ratio_max": ratio_max,
+            "clip_fraction_low": sums["clipped_low"] / tokens,
+            "clip_fraction_high": sums["clipped_high"] / tokens,
+            "clip_fraction_dual": sums["clipped_dual"] / tokens,
+            "sampler_kl": sums["k3"] / tokens,
         }
         if sums["tokens_lag_0"]:
             metrics["mismatch_kl"] = sums["k3_lag_0"] / sums["tokens_lag_0"]

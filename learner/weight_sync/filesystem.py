@@ -21,7 +21,7 @@ from config.run import Run
 log = logging.getLogger(__name__)
 
 FILE = "model.safetensors"  # of a version, in its folder
-KEEP = 2                    # versions on disk: the newest, and the one that a generator may be reading
+KEEP = 2  # versions on disk: the newest, and the one that a generator may be reading
 
 
 class SavesWeights(Protocol):
@@ -49,7 +49,7 @@ class Publisher:
         self._ownership = ownership
         self.offer: Callable[[Announcement], None] = lambda _: None
         self.folder = published(run)
-        self.checksum = ""              # of the version published last
+        self.checksum = ""  # of the version published last
         self._last: Announcement | None = None
 
     def publish(self, policy: SavesWeights, version: int) -> None:
@@ -65,8 +65,13 @@ class Publisher:
         self.checksum = file_checksum(file)
         size = file.stat().st_size
         aside.rename(final)
-        self._last = Announcement(version=version, path=str(final), checksum=self.checksum, size_bytes=size,
-                                  announced_at=time.time())
+        self._last = Announcement(
+            version=version,
+            path=str(final),
+            checksum=self.checksum,
+            size_bytes=size,
+            announced_at=time.time(),
+        )
         self._announce(self._last)
         self._remove_old(version)
 

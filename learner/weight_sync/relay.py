@@ -32,11 +32,11 @@ from learner.weight_sync.filesystem import FILE
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.5
-RETRY_S = 10.0              # after Redis has refused a chunk
-SILENT_S = 15.0             # a generator that has not asked for so long has gone, or has what it wants
-END_S = 5.0                 # for the last of it, where Redis does not answer
-SETTLE_S, SETTLE_POLL_S = 10.0, 0.05     # for the disk of Redis
-SERVE_S = 300.0             # at most, that an older version is kept for those who still read it
+RETRY_S = 10.0  # after Redis has refused a chunk
+SILENT_S = 15.0  # a generator that has not asked for so long has gone, or has what it wants
+END_S = 5.0  # for the last of it, where Redis does not answer
+SETTLE_S, SETTLE_POLL_S = 10.0, 0.05  # for the disk of Redis
+SERVE_S = 300.0  # at most, that an older version is kept for those who still read it
 
 
 class Relay:
@@ -48,17 +48,27 @@ class Relay:
         chunk_bytes: of each key.
     """
 
-    def __init__(self, run: Run, link: Link, keys: Keys, *, fence: Callable[[], int], mean_bytes: Callable[[], float],
-                 chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(
+        self,
+        run: Run,
+        link: Link,
+        keys: Keys,
+        *,
+        fence: Callable[[], int],
+        mean_bytes: Callable[[], float],
+        chunk_bytes: int = CHUNK_BYTES,
+    ) -> None:
         self._run = run
-        self._client = link.client          # not the link, which waits: the next look makes up for one that failed
+        self._client = link.client  # not the link, which waits: the next look makes up for one that failed
         self._keys = keys
         self._fence = fence
         self._mean_bytes = mean_bytes
         self._chunk_bytes = chunk_bytes
         self._newest: Announcement | None = None
-        self._heard: dict[str, tuple[tuple[int, int], float]] | None = None     # generator -> what it said, and when
-        self._there_since = -SERVE_S        # what is there, as far as this relay knows
+        self._heard: dict[str, tuple[tuple[int, int], float]] | None = (
+            None  # generator -> what it said, and when
+        )
+        self._there_since = -SERVE_S  # what is there, as far as this relay knows
         self._not_before = 0.0
         self._said = ""
         self._wake = threading.Event()
@@ -101,12 +111,19 @@ class Relay:
         """Somebody wants `newest`, and the one who is furthest behind holds `held`."""
         is_there = manifest is not None and not manifest.trouble
         present = manifest.size_bytes if manifest is not None and is_there else 0
-        trouble = weight_chunks.refusal(newest.size_bytes, self._run.learner.weights.redis_max_bytes) or \
-            self._lack_of_room(newest.size_bytes - present)
+        trouble = weight_chunks.refusal(
+            newest.size_bytes, self._run.learner.weights.redis_max_bytes
+        ) or self._lack_of_room(newest.size_bytes - present)
         if trouble:
             self._refuse(newest, manifest, trouble)
-        elif manifest is not None and is_there and (manifest.checksum == newest.checksum or (
-                held < manifest.version and time.monotonic() - self._there_since < SERVE_S)):
+        elif (
+            manifest is not None
+            and is_there
+            and (
+                manifest.checksum == newest.checksum
+                or (held < manifest.version and time.monotonic() - self._there_since < SERVE_S)
+            )
+        ):
             weight_chunks.extend(self._client, self._keys, manifest)
         else:
             self._put(newest, manifest)
@@ -116,17 +133,22 @@ class Relay:
         started = time.monotonic()
         self._clear(manifest)
         chunks = math.ceil(newest.size_bytes / self._chunk_bytes)
-        there = Manifest(version=newest.version, checksum=newest.checksum, size_bytes=newest.size_bytes, chunks=chunks)
+        there = Manifest(
+            version=newest.version, checksum=newest.checksum, size_bytes=newest.size_bytes, chunks=chunks
+        )
         try:
             with (Path(newest.path) / FILE).open("rb") as file:
                 for chunk in range(chunks):
                     before = time.monotonic()
-                    self._client.set(chunk_key(self._keys, newest.version, chunk), file.read(self._chunk_bytes),
-                                     ex=EXPIRY_S)
+                    self._client.set(
+                        chunk_key(self._keys, newest.version, chunk),
+                        file.read(self._chunk_bytes),
+                        ex=EXPIRY_S,
+                    )
                     self._leave_redis_alone(time.monotonic() - before)
                     if self._stop.is_set():
                         break
-        except FileNotFoundError:               # there is a newer one
+        except FileNotFoundError:  # there is a newer one
             return
         except redis.RedisError:
             with suppress(redis.RedisError):
@@ -134,8 +156,13 @@ class Relay:
             raise
         weight_chunks.write_manifest(self._client, self._keys, there)
         self._there_since, self._said = time.monotonic(), ""
-        log.info("weights_relayed version=%d bytes=%d chunks=%d took_s=%.2f", newest.version, newest.size_bytes, chunks,
-                 time.monotonic() - started)
+        log.info(
+            "weights_relayed version=%d bytes=%d chunks=%d took_s=%.2f",
+            newest.version,
+            newest.size_bytes,
+            chunks,
+            time.monotonic() - started,
+        )
 
     def _leave_redis_alone(self, seconds: float) -> None:
         """For as long as the last chunk has kept it, and until its disk has that.
@@ -151,8 +178,13 @@ class Relay:
 
     def _refuse(self, newest: Announcement, manifest: Manifest | None, trouble: str) -> None:
         """Tell those who wait why, once."""
-        refused = Manifest(version=newest.version, checksum=newest.checksum, size_bytes=newest.size_bytes, chunks=0,
-                           trouble=trouble)
+        refused = Manifest(
+            version=newest.version,
+            checksum=newest.checksum,
+            size_bytes=newest.size_bytes,
+            chunks=0,
+            trouble=trouble,
+        )
         if manifest != refused:
             self._clear(manifest)
             self._say(f"weights_not_relayed version={newest.version} reason={trouble}")
@@ -172,8 +204,10 @@ class Relay:
         lacking = int(memory["used_memory"]) + to_come + more_bytes - MEMORY_SHARE * limit
         if not limit or lacking <= 0:
             return ""
-        return (f"Redis has no room for them: maxmemory is {limit >> 20} MiB, and beside a full budget of groups they "
-                f"need {math.ceil((limit + lacking / MEMORY_SHARE) / 2**20)} MiB")
+        return (
+            f"Redis has no room for them: maxmemory is {limit >> 20} MiB, and beside a full budget of groups they "
+            f"need {math.ceil((limit + lacking / MEMORY_SHARE) / 2**20)} MiB"
+        )
 
     def _held_by_those_who_ask(self) -> list[int]:
         """The version that each of them holds. Their clocks are not asked: what they say has to change.
@@ -208,10 +242,10 @@ class Relay:
                 self._not_before = time.monotonic() + RETRY_S
                 self._say(f"weights_not_relayed reason=Redis is full: {error}; trying again")
             except (redis.ConnectionError, redis.TimeoutError) as error:
-                log.debug("relay_cut_off error=%s", error)          # the trainer's link says it
+                log.debug("relay_cut_off error=%s", error)  # the trainer's link says it
             except (redis.RedisError, OSError) as error:
                 self._say(f"weights_not_relayed error={error}; trying again")
-            except Exception:                   # a bug here is not the learner's end
+            except Exception:  # a bug here is not the learner's end
                 self._not_before = time.monotonic() + RETRY_S
                 log.exception("relay_failed")
         with suppress(redis.RedisError):

@@ -36,13 +36,15 @@ log = logging.getLogger(__name__)
 Request = dict[str, Any]
 Reply = dict[str, Any]
 
-MEMORY_BYTES: Final = 4 << 30           # address space beyond what the parent had mapped at the fork
-RECURSION_FRAMES: Final = 1000          # for the target, however deep the parent's stack was at the fork
-LOOK_S: Final = 0.05                    # between two looks at a child that may have to give way
-LAST: Final = 19                        # the lowest priority there is
-EXIT_MEMORY: Final = 77                 # the child's exit status when an allocation failed
-CRASH_SIGNALS: Final = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL})
-_LENGTH: Final = struct.Struct("!I")    # before each JSON text: its length in bytes
+MEMORY_BYTES: Final = 4 << 30  # address space beyond what the parent had mapped at the fork
+RECURSION_FRAMES: Final = 1000  # for the target, however deep the parent's stack was at the fork
+LOOK_S: Final = 0.05  # between two looks at a child that may have to give way
+LAST: Final = 19  # the lowest priority there is
+EXIT_MEMORY: Final = 77  # the child's exit status when an allocation failed
+CRASH_SIGNALS: Final = frozenset(
+    {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL}
+)
+_LENGTH: Final = struct.Struct("!I")  # before each JSON text: its length in bytes
 
 
 class LimitExceeded(Exception):
@@ -56,8 +58,13 @@ class ChildDied(Retryable):
 class Child:
     """A process that answers requests one at a time. Not thread-safe; start and use it from one thread."""
 
-    def __init__(self, target: Callable[[Request], Reply], *, memory_bytes: int = MEMORY_BYTES,
-                 give_way_s: float | None = None) -> None:
+    def __init__(
+        self,
+        target: Callable[[Request], Reply],
+        *,
+        memory_bytes: int = MEMORY_BYTES,
+        give_way_s: float | None = None,
+    ) -> None:
         """Remember what to run; the process itself starts with the first request.
 
         Args:
@@ -93,17 +100,21 @@ class Child:
         try:
             before_s = self._cpu_s() if self._give_way_s is not None else 0.0
             _send(link, request, deadline)
-            has_yielded = self._give_way_s is not None and self._give_way(link, deadline, before_s + self._give_way_s)
+            has_yielded = self._give_way_s is not None and self._give_way(
+                link, deadline, before_s + self._give_way_s
+            )
             envelope = _receive(link, deadline)
         except TimeoutError:
             self.close()
             raise LimitExceeded(f"deadline of {timeout_s:g} s") from None
         except (EOFError, ConnectionError) as error:
             raise self._autopsy() from error
-        except BaseException:       # interrupted, it leaves a reply behind, which must never answer another request
+        except (
+            BaseException
+        ):  # interrupted, it leaves a reply behind, which must never answer another request
             self.close()
             raise
-        if envelope["spent"] or has_yielded:       # its old place is not to be had again
+        if envelope["spent"] or has_yielded:  # its old place is not to be had again
             self.close()
         if "bug" in envelope:
             raise RuntimeError(f"the scoring child's target failed:\n{envelope['bug']}")
@@ -129,7 +140,7 @@ class Child:
                 _isolate(theirs.fileno(), parent, self._memory_bytes)
                 _serve(theirs, self._target, self._memory_bytes)
             finally:
-                os._exit(1)         # nothing of the parent's stack may ever run here
+                os._exit(1)  # nothing of the parent's stack may ever run here
         theirs.close()
         self._pid, self._link = pid, ours
         log.debug("child_forked pid=%d", pid)
@@ -173,15 +184,17 @@ class Child:
             return LimitExceeded(f"memory limit of {self._memory_bytes >> 20} MiB")
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) in CRASH_SIGNALS:
             return LimitExceeded(f"crash by {signal.Signals(os.WTERMSIG(status)).name}")
-        return ChildDied(f"the scoring child {pid} ended with {os.waitstatus_to_exitcode(status)} while it worked")
+        return ChildDied(
+            f"the scoring child {pid} ended with {os.waitstatus_to_exitcode(status)} while it worked"
+        )
 
 
 def _isolate(link_fd: int, parent: int, memory_bytes: int) -> None:
     """Cut the fresh child loose from its parent: signals, descriptors, memory. Runs in the child."""
-    gc.freeze()             # the parent's garbage may hold descriptors: collecting it here would close ours by number
+    gc.freeze()  # the parent's garbage may hold descriptors: collecting it here would close ours by number
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
-    for number in (signal.SIGINT, signal.SIGTERM):          # sent to the whole group: the parent decides
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group: the parent decides
         signal.signal(number, signal.SIG_IGN)
     signal.set_wakeup_fd(-1)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -191,15 +204,17 @@ def _isolate(link_fd: int, parent: int, memory_bytes: int) -> None:
         os.dup2(null, fd)
     for fd in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
         if fd > 2 and fd != link_fd:
-            with contextlib.suppress(OSError):      # the listing's own descriptor is closed by now
+            with contextlib.suppress(OSError):  # the listing's own descriptor is closed by now
                 os.close(fd)
-    logging.disable(logging.CRITICAL)       # its handlers' files are closed; errors travel in replies
+    logging.disable(logging.CRITICAL)  # its handlers' files are closed; errors travel in replies
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     address_space = _mapped_bytes() + memory_bytes
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if hard == resource.RLIM_INFINITY or address_space < hard:
         resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
-    sys.setrecursionlimit(_stack_depth() + RECURSION_FRAMES)     # or a verdict would depend on the parent's stack
+    sys.setrecursionlimit(
+        _stack_depth() + RECURSION_FRAMES
+    )  # or a verdict would depend on the parent's stack
 
 
 def _serve(link: socket.socket, target: Callable[[Request], Reply], memory_bytes: int) -> NoReturn:
@@ -216,7 +231,7 @@ def _serve(link: socket.socket, target: Callable[[Request], Reply], memory_bytes
                 envelope = {"reply": target(request)}
             except MemoryError:
                 raise
-            except Exception:       # noqa: BLE001 - whatever it is, the parent raises it
+            except Exception:  # noqa: BLE001 - whatever it is, the parent raises it
                 envelope = {"bug": traceback.format_exc(limit=-20)}
             # Caches grow: a child that has half its room left is replaced, so that no answer pays for those before it.
             envelope["spent"] = _mapped_bytes() > spent_bytes

@@ -36,11 +36,11 @@ from tasks.route import route
 from tasks.values import UnknownType
 
 TEXT_KEY: Final = "llm_output"
-READY: Final = b"{}"                        # its first frame
-SCORE, BEGIN = b"=", b"+"                   # before a line: give its result; begin what the result will wait for
-ROWS_FAULTS: Final = frozenset({"row", "type"})     # `fault` of an error that the row itself is to blame for
-ALONE_S: Final = 2.0                        # from the end of its caller to its own, in the middle of a row
-_LENGTH: Final = struct.Struct("!Q")        # before each frame: its length in bytes
+READY: Final = b"{}"  # its first frame
+SCORE, BEGIN = b"=", b"+"  # before a line: give its result; begin what the result will wait for
+ROWS_FAULTS: Final = frozenset({"row", "type"})  # `fault` of an error that the row itself is to blame for
+ALONE_S: Final = 2.0  # from the end of its caller to its own, in the middle of a row
+_LENGTH: Final = struct.Struct("!Q")  # before each frame: its length in bytes
 
 Result = dict[str, Any]
 
@@ -65,7 +65,7 @@ class RowScorer:
             return failure(str(error), task, fault="row")
         except Permanent as error:
             return failure(str(error), task, fault="machine")
-        except Exception as error:      # noqa: BLE001 - a scorer's bug is this line's result; the next line goes on
+        except Exception as error:  # noqa: BLE001 - a scorer's bug is this line's result; the next line goes on
             return failure(_bug(error), task, fault="scorer")
 
     def begin(self, line: bytes) -> None:
@@ -87,9 +87,11 @@ class RowScorer:
         others = self._scorers.also(task)
         for judge in (scorer, *others.values()):
             judge.check_row(info)
-        return content_of(task, score_with_retries(scorer, text, info, self._config),
-                          {name: score_with_retries(other, text, info, self._config)
-                           for name, other in others.items()})
+        return content_of(
+            task,
+            score_with_retries(scorer, text, info, self._config),
+            {name: score_with_retries(other, text, info, self._config) for name, other in others.items()},
+        )
 
 
 def parse_line(line: bytes) -> tuple[str, dict[str, Any]]:
@@ -106,7 +108,10 @@ def parse_object(line: bytes) -> dict[str, Any]:
         raise BadMessage(f"not UTF-8: byte {error.start} is {line[error.start]:#04x}") from None
     except json.JSONDecodeError as error:
         raise BadMessage(f"not JSON: {error.msg} at character {error.pos + 1}") from None
-    except (ValueError, RecursionError) as error:       # a number of 5,000 digits, brackets in brackets in brackets
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # a number of 5,000 digits, brackets in brackets in brackets
         raise BadMessage(f"not JSON: {error}") from None
     if not isinstance(record, dict):
         raise BadMessage(f"a line must be an object, got {type(record).__name__}")
@@ -116,7 +121,9 @@ def parse_object(line: bytes) -> dict[str, Any]:
 def response_of(record: Mapping[str, Any]) -> str:
     """The response that stands beside a row. Raises BadMessage where there is none."""
     if TEXT_KEY not in record:
-        raise BadMessage(f"no key {TEXT_KEY!r} with the response among {', '.join(record) or 'no keys at all'}")
+        raise BadMessage(
+            f"no key {TEXT_KEY!r} with the response among {', '.join(record) or 'no keys at all'}"
+        )
     text = record[TEXT_KEY]
     if not isinstance(text, str):
         raise BadMessage(f"{TEXT_KEY} must be text, got {type(text).__name__}")
@@ -126,15 +133,31 @@ def response_of(record: Mapping[str, Any]) -> str:
 
 def result_of(score: Score, task: str) -> Result:
     """A score as JSON."""
-    return {"status": score.status.value, "value": score.value, "reason": score.reason,
-            "components": dict(score.components), "seconds": round(score.seconds, 6), "scorer": score.scorer,
-            "version": score.version, "task": task}
+    return {
+        "status": score.status.value,
+        "value": score.value,
+        "reason": score.reason,
+        "components": dict(score.components),
+        "seconds": round(score.seconds, 6),
+        "scorer": score.scorer,
+        "version": score.version,
+        "task": task,
+    }
 
 
 def failure(reason: str, task: str | None = None, *, status: str = "error", fault: str) -> Result:
     """The result of a line without a score."""
-    return {"status": status, "value": None, "reason": reason, "components": {}, "seconds": 0.0, "scorer": None,
-            "version": None, "task": task, "fault": fault}
+    return {
+        "status": status,
+        "value": None,
+        "reason": reason,
+        "components": {},
+        "seconds": 0.0,
+        "scorer": None,
+        "version": None,
+        "task": task,
+        "fault": fault,
+    }
 
 
 def send_frame(link: socket.socket, data: bytes) -> None:
@@ -169,10 +192,10 @@ def _bug(error: Exception) -> str:
 def _end_with(link: socket.socket) -> None:
     """Wait until the other end is closed, then end this process and its children, unless it has done so by itself."""
     poll = select.poll()
-    poll.register(link, 0)          # POLLHUP needs no asking
+    poll.register(link, 0)  # POLLHUP needs no asking
     poll.poll()
     time.sleep(ALONE_S)
-    os.killpg(0, signal.SIGKILL)    # its own group: `scorers.api` starts it in one
+    os.killpg(0, signal.SIGKILL)  # its own group: `scorers.api` starts it in one
 
 
 def main() -> None:
@@ -192,7 +215,7 @@ def main() -> None:
                     scorer.begin(frame[1:])
                 else:
                     send_frame(link, json.dumps(scorer.result(frame[1:])).encode("ascii"))
-        except ConnectionError:         # nobody waits for the result any more
+        except ConnectionError:  # nobody waits for the result any more
             pass
         finally:
             scorer.close()

@@ -21,26 +21,31 @@ from scorers.text.extract import Unanswered, last_answer, last_box
 from scorers.text.latex import words
 from tasks.values import shown
 
-RULES: Final = 2        # raise it with any change here, in short_answer, latex_text or extract that can change a score
+RULES: Final = (
+    2  # raise it with any change here, in short_answer, latex_text or extract that can change a score
+)
 _MOST_OPTIONS: Final = 26
 _LETTER: Final = re.compile(r"[(\[]?([A-Za-z])[)\]]?[*_]*[.:]?")
 # What introduces a letter within a box, or at any place of the last line: the last one does.
-_LABEL: Final = re.compile(r"(?:(?<![\w<])answer|\b(?:correct|right|best|final)\s+(?:option|choice)"
-                           r"|\A(?:option|choice))\b(?:\s+is\b)?[\s*_]*[:=]?[\s*_]*", re.IGNORECASE)
+_LABEL: Final = re.compile(
+    r"(?:(?<![\w<])answer|\b(?:correct|right|best|final)\s+(?:option|choice)"
+    r"|\A(?:option|choice))\b(?:\s+is\b)?[\s*_]*[:=]?[\s*_]*",
+    re.IGNORECASE,
+)
 # A letter with the text of its option: `C. Cat`, `(C) Cat`, `C: Cat`, `C.** Cat`.
 _WITH_TEXT: Final = re.compile(r"(?:\(([A-Z])\)|([A-Z])[*_]*[.):])[*_]*\s*(\S.*)", re.DOTALL)
 # Another letter in that text that is an option as well, and not a word of it: `(B)`, `B)`, `and B`, `or B`, `, B`.
 _OTHER: Final = re.compile(r"\([A-Z]\)|\b[A-Z][.):](?!\w)|(?:\b(?:and|or)|[,/&+])\s*[A-Z]\b|^[A-Z]$")
-_MARKS: Final = " \t*_`\"'"         # around a letter, in Markdown
+_MARKS: Final = " \t*_`\"'"  # around a letter, in Markdown
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What a row offers."""
 
-    letter: str                 # the right one
-    count: int                  # of options, or what is known of it
-    texts: tuple[str, ...]      # of the options, in normal form; () where the row has none
+    letter: str  # the right one
+    count: int  # of options, or what is known of it
+    texts: tuple[str, ...]  # of the options, in normal form; () where the row has none
 
     def letter_of(self, text: str) -> str | None:
         """The letter of the one option with this text; None where there is none, or there are several."""
@@ -55,8 +60,10 @@ class ChoiceAnswer(ShortAnswer[Choice]):
     version = str(RULES)
     types = ("choice",)
     self_tests = (
-        SelfTest("choice", "D", "\\boxed{D. Cat}", 1.0), SelfTest("choice", "B", "so\n**Answer: B**", 1.0),
-        SelfTest("choice", "A", "All of A, B, C and D.", 0.0), SelfTest("choice", "A", "\\boxed{A or B}", 0.0),
+        SelfTest("choice", "D", "\\boxed{D. Cat}", 1.0),
+        SelfTest("choice", "B", "so\n**Answer: B**", 1.0),
+        SelfTest("choice", "A", "All of A, B, C and D.", 0.0),
+        SelfTest("choice", "A", "\\boxed{A or B}", 0.0),
     )
 
     def __init__(self, config: ChoiceConfig) -> None:
@@ -69,13 +76,18 @@ class ChoiceAnswer(ShortAnswer[Choice]):
         found = _LETTER.fullmatch(value.strip()) if isinstance(value, str) else None
         if found is None:
             raise BadMessage(f"no answer: a row of type {row_type!r} needs one letter; got {shown(value)}")
-        texts = tuple(_normal(text) for text in options if isinstance(text, str)) if isinstance(options, list) else ()
+        texts = (
+            tuple(_normal(text) for text in options if isinstance(text, str))
+            if isinstance(options, list)
+            else ()
+        )
         if isinstance(options, list) and len(texts) != len(options):
             raise BadMessage(f"answer.options must be texts, or how many there are; got {shown(options)}")
         count = _MOST_OPTIONS if options is None else len(texts) if isinstance(options, list) else options
         if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= _MOST_OPTIONS:
-            raise BadMessage(f"answer.options must be 2 to {_MOST_OPTIONS} texts, or their number; got "
-                             f"{shown(options)}")
+            raise BadMessage(
+                f"answer.options must be 2 to {_MOST_OPTIONS} texts, or their number; got {shown(options)}"
+            )
         letter = found[1].upper()
         if ord(letter) - ord("A") >= count:
             raise BadMessage(f"no answer: {letter!r} is none of a row's {count} options")
@@ -85,13 +97,18 @@ class ChoiceAnswer(ShortAnswer[Choice]):
         """Whether the letter that the response states is the right one. Raises Unanswered where it states none."""
         letters = _letters(response, reference)
         if len(set(letters.values())) > 1:
-            raise Unanswered("no answer: two of them, " + " and ".join(f"{letter} in the last {place}"
-                                                                       for place, letter in letters.items()))
+            raise Unanswered(
+                "no answer: two of them, "
+                + " and ".join(f"{letter} in the last {place}" for place, letter in letters.items())
+            )
         letter = next(iter(letters.values()))
         if ord(letter) - ord("A") >= reference.count:
             return Verdict(0.0, f"answer {letter}, which is none of the {reference.count} options")
-        return (Verdict(1.0, f"answer {letter}") if letter == reference.letter
-                else Verdict(0.0, f"answer {letter}, expected {reference.letter}"))
+        return (
+            Verdict(1.0, f"answer {letter}")
+            if letter == reference.letter
+            else Verdict(0.0, f"answer {letter}, expected {reference.letter}")
+        )
 
 
 def _letters(response: str, choice: Choice) -> dict[str, str]:
@@ -121,7 +138,7 @@ def _letters(response: str, choice: Choice) -> dict[str, str]:
 def _after_label(text: str) -> str | None:
     """What follows the last `Answer:` or the like; None where there is none, or nothing follows it."""
     labels = list(_LABEL.finditer(text))
-    return text[labels[-1].end():].strip(_MARKS) or None if labels else None
+    return text[labels[-1].end() :].strip(_MARKS) or None if labels else None
 
 
 def _letter(text: str, choice: Choice) -> str:
@@ -134,11 +151,15 @@ def _letter(text: str, choice: Choice) -> str:
         return alone[1].upper()
     if by_text is not None:
         return by_text
-    if (with_text := _WITH_TEXT.fullmatch(plain)) is not None and not _OTHER.search(with_text[3].strip(_MARKS)):
+    if (with_text := _WITH_TEXT.fullmatch(plain)) is not None and not _OTHER.search(
+        with_text[3].strip(_MARKS)
+    ):
         letter = with_text[1] or with_text[2]
         if choice.texts and (named := choice.letter_of(with_text[3])) != letter:
-            raise Unanswered(f"no answer: {shown(plain)} has the letter of one option and the text of "
-                             f"{'another' if named else 'none'}")
+            raise Unanswered(
+                f"no answer: {shown(plain)} has the letter of one option and the text of "
+                f"{'another' if named else 'none'}"
+            )
         return letter
     raise Unanswered(f"no answer: {shown(text)} names no option, or more than one")
 

@@ -20,18 +20,18 @@ from scorers.code.rows import Harnessed
 from scorers.sandbox.program import CROWDED, Ending, Language, Outcome, Program, SandboxUnavailable
 
 MODULES: Final = ("pipe", "codec", "link", "candidate", "remote", "checks", "cases", "pytest_file")
-BROKEN: Final = 70      # exit code of scorers.sandbox.harness.start where the machinery failed
+BROKEN: Final = 70  # exit code of scorers.sandbox.harness.start where the machinery failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What one run of the harness proved."""
 
-    cases: tuple[tuple[bool, str], ...]     # passed and reason of each case that ended, in order
-    broken: str | None = None               # why no case can pass: the answer can't be loaded
-    stopped: str | None = None              # why the case after them, and this run, did not end
-    is_limit: bool = False                  # whether that was time, memory or output
-    is_loaded: bool = True                  # whether the answer was loaded before it stopped
+    cases: tuple[tuple[bool, str], ...]  # passed and reason of each case that ended, in order
+    broken: str | None = None  # why no case can pass: the answer can't be loaded
+    stopped: str | None = None  # why the case after them, and this run, did not end
+    is_limit: bool = False  # whether that was time, memory or output
+    is_loaded: bool = True  # whether the answer was loaded before it stopped
 
 
 @functools.cache
@@ -40,7 +40,9 @@ def harness(packages: tuple[str, ...] = ()) -> Program:
     folder = Path(scorers.sandbox.harness.__file__).parent
     sources = {name: (folder / f"{name}.py").read_text(encoding="utf-8") for name in MODULES}
     text = (folder / "start.py").read_text(encoding="utf-8")
-    return Program(language=Language.PYTHON, packages=packages, source=f"{text}\nmain({sources!r})\n".encode())
+    return Program(
+        language=Language.PYTHON, packages=packages, source=f"{text}\nmain({sources!r})\n".encode()
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +55,30 @@ class Job:
     case_s: float
     total_s: float
     memory_bytes: int
-    stop: bool                              # at the first case that fails
+    stop: bool  # at the first case that fails
 
     def payload(self, nonce: str) -> bytes:
         """What the harness reads."""
         tests = self.tests
-        fields = {"nonce": nonce, "source": self.source, "module": tests.module, "prefix": tests.prefix,
-                  "setup": tests.setup, "names": tests.names, "modules": tests.modules, "imports": tests.imports,
-                  "constants": tests.constants, "cases": self.cases, "case_s": self.case_s, "total_s": self.total_s,
-                  "memory_bytes": self.memory_bytes, "stop": self.stop}
-        return json.dumps(fields if tests.pytest is None else {**fields, "pytest": tests.pytest}).encode("ascii")
+        fields = {
+            "nonce": nonce,
+            "source": self.source,
+            "module": tests.module,
+            "prefix": tests.prefix,
+            "setup": tests.setup,
+            "names": tests.names,
+            "modules": tests.modules,
+            "imports": tests.imports,
+            "constants": tests.constants,
+            "cases": self.cases,
+            "case_s": self.case_s,
+            "total_s": self.total_s,
+            "memory_bytes": self.memory_bytes,
+            "stop": self.stop,
+        }
+        return json.dumps(fields if tests.pytest is None else {**fields, "pytest": tests.pytest}).encode(
+            "ascii"
+        )
 
 
 def new_nonce() -> str:
@@ -81,17 +97,21 @@ def verdict_of(outcome: Outcome, nonce: str, expected: int | None) -> Verdict:
         SandboxUnavailable: the harness could not do its work on this machine, or the answer perhaps not its own.
     """
     verdict = _verdict_of(outcome, nonce, expected)
-    if outcome.is_crowded and (verdict.broken or verdict.stopped or not all(passed for passed, _ in verdict.cases)):
+    if outcome.is_crowded and (
+        verdict.broken or verdict.stopped or not all(passed for passed, _ in verdict.cases)
+    ):
         raise SandboxUnavailable(CROWDED)
     return verdict
 
 
 def _verdict_of(outcome: Outcome, nonce: str, expected: int | None) -> Verdict:
     last = outcome.stdout.rstrip(b"\n").rpartition(b"\n")[2].decode("ascii", "replace")
-    if last.startswith(f"{nonce} ") and outcome.stdout.endswith(b"\n"):       # whole
+    if last.startswith(f"{nonce} ") and outcome.stdout.endswith(b"\n"):  # whole
         return _proven(json.loads(last.removeprefix(f"{nonce} ")), expected)
     if outcome.exit_code == BROKEN:
-        raise SandboxUnavailable(f"the harness failed: {outcome.stderr.decode('utf-8', 'replace').strip()[-300:]}")
+        raise SandboxUnavailable(
+            f"the harness failed: {outcome.stderr.decode('utf-8', 'replace').strip()[-300:]}"
+        )
     is_limit = outcome.ending in {Ending.TIME, Ending.MEMORY, Ending.OUTPUT}
     return Verdict(cases=(), stopped=f"the run ended without its proof: {outcome.detail}", is_limit=is_limit)
 
@@ -102,8 +122,13 @@ def _proven(said: dict[str, Any], expected: int | None) -> Verdict:
     complete = stopped is None and said["broken"] is None and all(passed for passed, _ in cases)
     if expected is not None and (len(cases) > expected or (complete and len(cases) != expected)):
         raise SandboxUnavailable(f"the harness answered for {len(cases)} of {expected} cases")
-    return Verdict(cases=cases, broken=said["broken"] and _utf8(said["broken"]), stopped=stopped and _utf8(stopped),
-                   is_limit=is_limit, is_loaded=said["loaded"])
+    return Verdict(
+        cases=cases,
+        broken=said["broken"] and _utf8(said["broken"]),
+        stopped=stopped and _utf8(stopped),
+        is_limit=is_limit,
+        is_loaded=said["loaded"],
+    )
 
 
 def _utf8(reason: str) -> str:

@@ -20,7 +20,7 @@ COMPATIBLE_TOLERANCE: Final = 1e-5
 _SHOWN_CHARS: Final = 60
 _FLOAT: Final = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_MAX_NUMBER_CHARS: Final = 400      # longer ones are compared as text
+_MAX_NUMBER_CHARS: Final = 400  # longer ones are compared as text
 
 
 def difference(printed: str, expected: str, *, compatible: bool = False) -> str | None:
@@ -49,12 +49,16 @@ def _same_line(got: str, expected: str, compatible: bool) -> bool:
     """Token by token, where the expected one is a float; the space between tokens as it is."""
     mine, theirs = re.split(r"(\s+)", got), re.split(r"(\s+)", expected)
     return len(mine) == len(theirs) and all(
-        token == wanted or _near(token, wanted, compatible) for token, wanted in zip(mine, theirs, strict=True))
+        token == wanted or _near(token, wanted, compatible)
+        for token, wanted in zip(mine, theirs, strict=True)
+    )
 
 
 def _near(got: str, expected: str, compatible: bool) -> bool:
     wanted = _NUMBER if compatible else _FLOAT
-    if max(len(got), len(expected)) > _MAX_NUMBER_CHARS or not (wanted.fullmatch(expected) and _NUMBER.fullmatch(got)):
+    if max(len(got), len(expected)) > _MAX_NUMBER_CHARS or not (
+        wanted.fullmatch(expected) and _NUMBER.fullmatch(got)
+    ):
         return False
     if compatible:
         return math.isclose(float(got), float(expected), rel_tol=COMPATIBLE_TOLERANCE)

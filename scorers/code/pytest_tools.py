@@ -20,10 +20,18 @@ def reaching_tool(tree: ast.Module) -> str | None:
     if found := next((name for node in nodes for name in _fixtures(node) if name in FIXTURES), None):
         return found
     modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    modules |= {name for node in nodes if isinstance(node, ast.ImportFrom) and node.module
-                for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))}
-    taken = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) and node.module in MOCKS
-             for alias in node.names}
+    modules |= {
+        name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module
+        for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+    }
+    taken = {
+        alias.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module in MOCKS
+        for alias in node.names
+    }
     used = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     return "mock.patch" if modules & MOCKS and "patch" in taken | used else None
 
@@ -33,7 +41,11 @@ def _fixtures(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
             yield argument.arg
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "usefixtures":
+    elif (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "usefixtures"
+    ):
         for named in node.args:
             if isinstance(named, ast.Constant):
                 yield str(named.value)

@@ -23,18 +23,36 @@ from scorers.code.pytest_tools import reaching_tool
 from scorers.sandbox.program import Language
 
 ROW_TYPES: Final = frozenset({"code", "code_verifiable"})
-SHAPES: Final = ('{"test_cases": [{"input", "output"}]}', '{"inputs", "outputs", "fn_name"?}',
-                 '{"functional", "prefix"?}', '{"tests": [...], "setup"?}', '{"pytest", "module"?}')
+SHAPES: Final = (
+    '{"test_cases": [{"input", "output"}]}',
+    '{"inputs", "outputs", "fn_name"?}',
+    '{"functional", "prefix"?}',
+    '{"tests": [...], "setup"?}',
+    '{"pytest", "module"?}',
+)
 ALIASES: Final[Mapping[str, Language]] = {
-    "python": Language.PYTHON, "py": Language.PYTHON, "python3": Language.PYTHON,
-    "cpp": Language.CPP, "c++": Language.CPP, "cc": Language.CPP, "cxx": Language.CPP,
-    "javascript": Language.JAVASCRIPT, "js": Language.JAVASCRIPT, "node": Language.JAVASCRIPT,
-    "nodejs": Language.JAVASCRIPT}
-CONSTANTS: Final = frozenset({"true", "false", "null"})     # of JSON, in tests that were made from it
-CHECKERS: Final[Mapping[str, str]] = {      # names that decide a check: a library's, whatever the answer says
-    "np": "import numpy as np", "pd": "import pandas as pd", "pytest": "import pytest",
-    "isclose": "from math import isclose", "Counter": "from collections import Counter",
-    "OrderedDict": "from collections import OrderedDict", "approx": "from pytest import approx"}
+    "python": Language.PYTHON,
+    "py": Language.PYTHON,
+    "python3": Language.PYTHON,
+    "cpp": Language.CPP,
+    "c++": Language.CPP,
+    "cc": Language.CPP,
+    "cxx": Language.CPP,
+    "javascript": Language.JAVASCRIPT,
+    "js": Language.JAVASCRIPT,
+    "node": Language.JAVASCRIPT,
+    "nodejs": Language.JAVASCRIPT,
+}
+CONSTANTS: Final = frozenset({"true", "false", "null"})  # of JSON, in tests that were made from it
+CHECKERS: Final[Mapping[str, str]] = {  # names that decide a check: a library's, whatever the answer says
+    "np": "import numpy as np",
+    "pd": "import pandas as pd",
+    "pytest": "import pytest",
+    "isclose": "from math import isclose",
+    "Counter": "from collections import Counter",
+    "OrderedDict": "from collections import OrderedDict",
+    "approx": "from pytest import approx",
+}
 
 # Function calls come from sites that import these for their users: an answer says `List[int]` and imports nothing.
 PRELUDE: Final = """\
@@ -58,20 +76,24 @@ class StdioCase:
 class Harnessed:
     """Python tests that the harness runs beside the answer. Field by field what it is sent."""
 
-    cases: tuple[Mapping[str, Any], ...]        # {"text", "asserts"} or {"entry", "arguments", "expected"}
+    cases: tuple[Mapping[str, Any], ...]  # {"text", "asserts"} or {"entry", "arguments", "expected"}
     module: str = "solution"
-    prefix: str = ""                            # runs before the answer and before the tests
-    setup: str = ""                             # runs before the tests
+    prefix: str = ""  # runs before the answer and before the tests
+    setup: str = ""  # runs before the tests
     pytest: str | None = None
-    names: tuple[str, ...] = ()                 # what the tests use of the answer
-    modules: tuple[str, ...] = ()               # what they use of the standard library without importing it
-    imports: tuple[str, ...] = ()               # what they import
-    constants: bool = False                     # whether `true`, `false` and `null` mean JSON's
+    names: tuple[str, ...] = ()  # what the tests use of the answer
+    modules: tuple[str, ...] = ()  # what they use of the standard library without importing it
+    imports: tuple[str, ...] = ()  # what they import
+    constants: bool = False  # whether `true`, `false` and `null` mean JSON's
 
     @property
     def packages(self) -> tuple[str, ...]:
         """Those that the sandbox has to bring, since the machine's Python may not have them."""
-        return ("pytest",) if any(name.partition(".")[0] in {"pytest", "_pytest"} for name in self.imports) else ()
+        return (
+            ("pytest",)
+            if any(name.partition(".")[0] in {"pytest", "_pytest"} for name in self.imports)
+            else ()
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +101,7 @@ class Suite:
     """The tests of one row."""
 
     language: Language
-    is_fraction: bool                           # whether the row's users know the share of passed cases as its score
+    is_fraction: bool  # whether the row's users know the share of passed cases as its score
     tests: tuple[StdioCase, ...] | Harnessed
 
 
@@ -95,16 +117,22 @@ def suite_of(verification_info: Mapping[str, Any], *, split: bool, max_cases: in
     """
     row_type = verification_info.get("type")
     if row_type not in ROW_TYPES:
-        raise BadMessage(f"the code scorer needs verification_info of type {' or '.join(sorted(ROW_TYPES))}, "
-                         f"got {row_type!r}")
+        raise BadMessage(
+            f"the code scorer needs verification_info of type {' or '.join(sorted(ROW_TYPES))}, "
+            f"got {row_type!r}"
+        )
     answer = verification_info.get("answer")
     if not isinstance(answer, Mapping):
         raise BadMessage(f"a code row's answer is one of {', '.join(SHAPES)}; got {type(answer).__name__}")
     language = _language(answer.get("language", "python"))
     tests = _tests(answer, split)
     if isinstance(tests, Harnessed) and language is not Language.PYTHON:
-        raise BadMessage(f"function calls, asserts and pytest files are for Python; this row says {language.value}")
-    return Suite(language=language, is_fraction=row_type == "code_verifiable", tests=_capped(tests, max_cases))
+        raise BadMessage(
+            f"function calls, asserts and pytest files are for Python; this row says {language.value}"
+        )
+    return Suite(
+        language=language, is_fraction=row_type == "code_verifiable", tests=_capped(tests, max_cases)
+    )
 
 
 def _tests(answer: Mapping[str, Any], split: bool) -> tuple[StdioCase, ...] | Harnessed:
@@ -116,15 +144,19 @@ def _tests(answer: Mapping[str, Any], split: bool) -> tuple[StdioCase, ...] | Ha
             raise BadMessage(f"{len(inputs)} inputs with {len(outputs)} outputs")
         if answer.get("fn_name"):
             return _calls(_text(answer, "fn_name"), inputs, outputs)
-        return tuple(StdioCase(stdin=_stdio(given, "inputs"), expected=_stdio(wanted, "outputs"))
-                     for given, wanted in zip(inputs, outputs, strict=True))
+        return tuple(
+            StdioCase(stdin=_stdio(given, "inputs"), expected=_stdio(wanted, "outputs"))
+            for given, wanted in zip(inputs, outputs, strict=True)
+        )
     if "functional" in answer:
         return _functional(_text(answer, "functional"), _text(answer, "prefix", ""), split)
     if "tests" in answer:
         return _asserts(_list(answer, "tests"), _text(answer, "setup", ""))
     if "pytest" in answer:
         return _pytest(_text(answer, "pytest"), _text(answer, "module", "solution"))
-    raise BadMessage(f"a code row's answer is one of {', '.join(SHAPES)}; got the keys {sorted(map(str, answer))}")
+    raise BadMessage(
+        f"a code row's answer is one of {', '.join(SHAPES)}; got the keys {sorted(map(str, answer))}"
+    )
 
 
 def _language(name: Any) -> Language:
@@ -156,13 +188,19 @@ def _test_cases(cases: Any) -> tuple[StdioCase, ...]:
     for case in cases:
         if not isinstance(case, Mapping) or "input" not in case or "output" not in case:
             raise BadMessage('a test case is {"input": text, "output": text}')
-    return tuple(StdioCase(stdin=_stdio(case["input"], "input"), expected=_stdio(case["output"], "output"))
-                 for case in cases)
+    return tuple(
+        StdioCase(stdin=_stdio(case["input"], "input"), expected=_stdio(case["output"], "output"))
+        for case in cases
+    )
 
 
 def _stdio(value: Any, key: str) -> str:
     """Text; some rows hold it as its lines."""
-    if isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(line, str) for line in value):
+    if (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and all(isinstance(line, str) for line in value)
+    ):
         return "\n".join(value)
     if not isinstance(value, str):
         raise BadMessage(f"{key!r} of a stdin/stdout case must be text, got {type(value).__name__}")
@@ -175,18 +213,26 @@ def _calls(name: str, inputs: list[Any], outputs: list[Any]) -> Harnessed:
         raise BadMessage(f"'fn_name' must be the name of a function, got {name!r}")
     as_text = isinstance(inputs[0], str)
     arguments = [_arguments(given) for given in inputs]
-    expected = [_json(wanted, "outputs") if isinstance(wanted, str) and as_text else wanted for wanted in outputs]
+    expected = [
+        _json(wanted, "outputs") if isinstance(wanted, str) and as_text else wanted for wanted in outputs
+    ]
     wrapped = not as_text and all(isinstance(wanted, list) and len(wanted) == 1 for wanted in expected)
-    return Harnessed(prefix=PRELUDE, cases=tuple(
-        {"entry": name, "arguments": given, "expected": [wanted[0], wanted] if wrapped else [wanted]}
-        for given, wanted in zip(arguments, expected, strict=True)))
+    return Harnessed(
+        prefix=PRELUDE,
+        cases=tuple(
+            {"entry": name, "arguments": given, "expected": [wanted[0], wanted] if wrapped else [wanted]}
+            for given, wanted in zip(arguments, expected, strict=True)
+        ),
+    )
 
 
 def _arguments(given: Any) -> list[Any]:
     if isinstance(given, str):
         return [_json(line, "inputs") for line in given.split("\n") if line.strip()]
     if not isinstance(given, list):
-        raise BadMessage("'inputs' of function calls are lists of arguments, or text with one JSON value a line")
+        raise BadMessage(
+            "'inputs' of function calls are lists of arguments, or text with one JSON value a line"
+        )
     return given
 
 
@@ -194,7 +240,9 @@ def _json(text: str, key: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise BadMessage(f"{key!r} of a function call holds {text[:60]!r}, which is no JSON: {error}") from error
+        raise BadMessage(
+            f"{key!r} of a function call holds {text[:60]!r}, which is no JSON: {error}"
+        ) from error
 
 
 def _functional(text: str, prefix: str, split: bool) -> Harnessed:
@@ -205,7 +253,11 @@ def _functional(text: str, prefix: str, split: bool) -> Harnessed:
         raise BadMessage("a code row whose 'functional' tests check nothing: no assert and no call")
     setup, cases = "", [{"text": text, "asserts": has_asserts}]
     others = [statement for statement in tree.body if not isinstance(statement, ast.Assert)]
-    if split and len(asserts) > 1 and all(tree.body.index(other) < tree.body.index(asserts[0]) for other in others):
+    if (
+        split
+        and len(asserts) > 1
+        and all(tree.body.index(other) < tree.body.index(asserts[0]) for other in others)
+    ):
         setup = "\n".join(ast.unparse(other) for other in others)
         cases = [{"text": ast.unparse(check), "asserts": True} for check in asserts]
     return _using(tree, prefix, Harnessed(cases=tuple(cases), prefix=prefix, setup=setup))
@@ -226,20 +278,28 @@ def _asserts(tests: list[Any], setup: str) -> Harnessed:
 
 def _has_asserts(tree: ast.Module) -> bool:
     """Whether a right answer gets to an assert: `try: f(-1); assert False` has none that it does."""
-    return any(isinstance(node, ast.Assert) and not (isinstance(node.test, ast.Constant) and not node.test.value)
-               for node in ast.walk(tree))
+    return any(
+        isinstance(node, ast.Assert) and not (isinstance(node.test, ast.Constant) and not node.test.value)
+        for node in ast.walk(tree)
+    )
 
 
 def _pytest(text: str, module: str) -> Harnessed:
     if not module.isidentifier() or module in sys.stdlib_module_names:
-        raise BadMessage(f"'module' must be a module's name, and none of the standard library's, got {module!r}")
+        raise BadMessage(
+            f"'module' must be a module's name, and none of the standard library's, got {module!r}"
+        )
     tree = _parsed(text, "pytest")
     if (tool := reaching_tool(tree)) is not None:
-        raise BadMessage(f"a pytest file with {tool!r}: the answer runs in a process of its own, whose output and "
-                         "objects the tests can neither see nor replace")
+        raise BadMessage(
+            f"a pytest file with {tool!r}: the answer runs in a process of its own, whose output and "
+            "objects the tests can neither see nor replace"
+        )
     imports = tuple(name for name in _imports(tree) if name.partition(".")[0] != module)
     if len(imports) == len(_imports(tree)):
-        raise BadMessage(f"a pytest file that imports nothing from {module!r}, the module that the answer becomes")
+        raise BadMessage(
+            f"a pytest file that imports nothing from {module!r}, the module that the answer becomes"
+        )
     return Harnessed(cases=(), pytest=text, module=module, imports=("pytest", *imports))
 
 
@@ -252,8 +312,11 @@ def _parsed(text: str, key: str) -> ast.Module:
 
 def _imports(tree: ast.Module) -> list[str]:
     names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module for node in ast.walk(tree)
-              if isinstance(node, ast.ImportFrom) and node.module and not node.level]
+    names += [
+        node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level
+    ]
     return sorted(set(names))
 
 
@@ -265,7 +328,11 @@ def _using(tree: ast.Module, prefix: str, harnessed: Harnessed) -> Harnessed:
     """
     free = _free(f"{prefix}\n{ast.unparse(tree)}")
     nodes = list(ast.walk(tree))
-    bases = [node.value.id for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
+    bases = [
+        node.value.id
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    ]
     uses = [node.id for node in nodes if isinstance(node, ast.Name)]
     modules = {name for name in free & sys.stdlib_module_names if uses.count(name) == bases.count(name)}
     checkers = free & CHECKERS.keys()
@@ -274,25 +341,47 @@ def _using(tree: ast.Module, prefix: str, harnessed: Harnessed) -> Harnessed:
     if not own:
         own = {name for name in built_in if not isinstance(getattr(builtins, name), type)}
     if not own:
-        raise BadMessage("a code row whose tests use nothing of the answer: they would pass or fail without it")
+        raise BadMessage(
+            "a code row whose tests use nothing of the answer: they would pass or fail without it"
+        )
     header = "\n".join(CHECKERS[name] for name in sorted(checkers))
     setup = f"{header}\n{harnessed.setup}" if header else harnessed.setup
-    return replace(harnessed, setup=setup, names=tuple(sorted(own)), modules=tuple(sorted(modules)),
-                   imports=tuple(sorted({*_imports(_parsed(prefix, "prefix")), *_imports(_parsed(setup, "setup")),
-                                         *_imports(tree), *modules})),
-                   constants=bool(free & CONSTANTS))
+    return replace(
+        harnessed,
+        setup=setup,
+        names=tuple(sorted(own)),
+        modules=tuple(sorted(modules)),
+        imports=tuple(
+            sorted(
+                {
+                    *_imports(_parsed(prefix, "prefix")),
+                    *_imports(_parsed(setup, "setup")),
+                    *_imports(tree),
+                    *modules,
+                }
+            )
+        ),
+        constants=bool(free & CONSTANTS),
+    )
 
 
 def _free(text: str) -> set[str]:
     """Global names that the tests load, and that neither they nor the prefix define."""
     used: set[str] = set()
     tables = [symtable.symtable(text, "tests", "exec")]
-    defined = {symbol.get_name() for symbol in tables[0].get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    defined = {
+        symbol.get_name()
+        for symbol in tables[0].get_symbols()
+        if symbol.is_assigned() or symbol.is_imported()
+    }
     while tables:
         table = tables.pop()
         is_top = table.get_type() == "module"
-        used |= {symbol.get_name() for symbol in table.get_symbols()
-                 if symbol.is_referenced() and (is_top or symbol.is_global())}
+        used |= {
+            symbol.get_name()
+            for symbol in table.get_symbols()
+            if symbol.is_referenced() and (is_top or symbol.is_global())
+        }
         tables += table.get_children()
     return used - defined
 
@@ -302,7 +391,7 @@ def _capped(tests: tuple[StdioCase, ...] | Harnessed, most: int | None) -> tuple
     cases = tests.cases if isinstance(tests, Harnessed) else tests
     if most is None or len(cases) <= most:
         return tests
-    drawn = sorted(random.Random(0).sample(range(len(cases)), most))     # noqa: S311 - a choice, not a secret
+    drawn = sorted(random.Random(0).sample(range(len(cases)), most))  # noqa: S311 - a choice, not a secret
     if isinstance(tests, Harnessed):
         return replace(tests, cases=tuple(tests.cases[index] for index in drawn))
     return tuple(tests[index] for index in drawn)

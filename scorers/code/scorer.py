@@ -44,9 +44,9 @@ from scorers.text.extract import Unanswered
 
 log = logging.getLogger(__name__)
 
-RULES: Final = 5                    # raise it with any change here or in what this imports that can change a score
-_OVERTIME_S: Final = 1.0            # after the deadline, for the harness to say what it knows
-_HARNESS_BYTES: Final = 128 << 20   # of a run's memory, kept from the answer for the process that judges it
+RULES: Final = 5  # raise it with any change here or in what this imports that can change a score
+_OVERTIME_S: Final = 1.0  # after the deadline, for the harness to say what it knows
+_HARNESS_BYTES: Final = 128 << 20  # of a run's memory, kept from the answer for the process that judges it
 _LIMITS: Final = frozenset({Ending.TIME, Ending.MEMORY, Ending.OUTPUT})
 
 
@@ -60,7 +60,7 @@ class CodeTests:
         self._config = config
         self._scorers = scorers
         self._built = sandbox
-        self._suite: tuple[Mapping[str, Any], Suite] | None = None      # of the last row: a group shares it
+        self._suite: tuple[Mapping[str, Any], Suite] | None = None  # of the last row: a group shares it
 
     @property
     def version(self) -> str:
@@ -110,8 +110,11 @@ class CodeTests:
         The hang alone has little time: a right answer may need more on a busy machine.
         """
         self._sandbox.self_test()
-        brief = CodeTests(self._config.model_copy(update={"deadline_s": 4.0, "case_timeout_s": 1.0}), self._scorers,
-                          self._sandbox)
+        brief = CodeTests(
+            self._config.model_copy(update={"deadline_s": 4.0, "case_timeout_s": 1.0}),
+            self._scorers,
+            self._sandbox,
+        )
         row = {"type": "code", "answer": {"tests": ["assert double(2) == 4", "assert double([]) == []"]}}
         echo = {"type": "code", "answer": {"test_cases": [{"input": "4\n", "output": "8\n"}]}}
         for what, scorer, program, info, expected in (
@@ -124,8 +127,10 @@ class CodeTests:
         ):
             score = scorer.score(f"```python\n{program}\n```", info)
             if score.value != expected:
-                raise SelfTestFailed(f"the code scorer's self-test failed: {what} gave {score.value} ({score.reason}), "
-                                     f"expected {expected}; versions: {self.version}")
+                raise SelfTestFailed(
+                    f"the code scorer's self-test failed: {what} gave {score.value} ({score.reason}), "
+                    f"expected {expected}; versions: {self.version}"
+                )
 
     def close(self) -> None:
         """Let go of the sandbox."""
@@ -136,20 +141,31 @@ class CodeTests:
     def _sandbox(self) -> Sandbox:
         if self._built is None:
             from scorers.sandbox.choice import build_sandbox
+
             self._built = build_sandbox(self._scorers)
         return self._built
 
     def _suite_of(self, verification_info: Mapping[str, Any]) -> Suite:
         if self._suite is None or self._suite[0] is not verification_info:
             split = self._scorers.credit == "fraction" or (
-                self._scorers.credit is None and verification_info.get("type") == "code_verifiable")
+                self._scorers.credit is None and verification_info.get("type") == "code_verifiable"
+            )
             suite = suite_of(verification_info, split=split, max_cases=self._config.max_cases)
             self._suite = (verification_info, suite)
         return self._suite[1]
 
-    def _score(self, started: float, value: float | None, reason: str, components: Mapping[str, float]) -> Score:
-        return Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value, reason=reason,
-                     scorer=self.name, version=self.version, seconds=time.monotonic() - started, components=components)
+    def _score(
+        self, started: float, value: float | None, reason: str, components: Mapping[str, float]
+    ) -> Score:
+        return Score(
+            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
+            value=value,
+            reason=reason,
+            scorer=self.name,
+            version=self.version,
+            seconds=time.monotonic() - started,
+            components=components,
+        )
 
     def _judge(self, source: str, suite: Suite) -> CaseTally:
         """Every case, as far as the deadline and the first failure allow."""
@@ -161,14 +177,24 @@ class CodeTests:
             self._run_harness(source, suite.tests, tally, allowance)
         else:
             tally = CaseTally(len(suite.tests), is_all)
-            program = Program(language=suite.language, source=source.encode("utf-8", "surrogatepass"),
-                              compile_s=self._config.deadline_s / 2)
+            program = Program(
+                language=suite.language,
+                source=source.encode("utf-8", "surrogatepass"),
+                compile_s=self._config.deadline_s / 2,
+            )
             if self._run_program(program, suite.tests, tally, allowance):
                 self._run_program(program, suite.tests, tally, allowance, again=True)
         return tally
 
-    def _run_program(self, program: Program, cases: tuple[StdioCase, ...], tally: CaseTally,
-                     allowance: Allowance, *, again: bool = False) -> bool:
+    def _run_program(
+        self,
+        program: Program,
+        cases: tuple[StdioCase, ...],
+        tally: CaseTally,
+        allowance: Allowance,
+        *,
+        again: bool = False,
+    ) -> bool:
         """Compile and run the cases. True: the compiler exceeded a limit for the first time, and nothing was run."""
         with self._sandbox.prepare(program) as prepared:
             allowance.charge(prepared.compiler_s)
@@ -180,12 +206,15 @@ class CodeTests:
         if is_limit and not again:
             return True
         detail = _first_line(failure.stderr) or failure.detail
-        tally.fail_rest(f"the program does not compile: {detail}{', and again alone' if is_limit else ''}",
-                        is_limit=is_limit)
+        tally.fail_rest(
+            f"the program does not compile: {detail}{', and again alone' if is_limit else ''}",
+            is_limit=is_limit,
+        )
         return False
 
-    def _run_cases(self, prepared: Prepared, cases: tuple[StdioCase, ...], tally: CaseTally,
-                   allowance: Allowance) -> None:
+    def _run_cases(
+        self, prepared: Prepared, cases: tuple[StdioCase, ...], tally: CaseTally, allowance: Allowance
+    ) -> None:
         """Cases of standard input and output, each a run of its own."""
         for case in cases:
             if tally.is_decided:
@@ -207,8 +236,9 @@ class CodeTests:
             return f"exceeded its limit: {outcome.detail}, and again alone"
         if outcome.ending is Ending.SIGNALLED or outcome.exit_code != 0:
             return " ".join(f"{outcome.detail} {_last_line(outcome.stderr)}".split())
-        return difference(outcome.stdout.decode("utf-8", "replace"), case.expected,
-                          compatible=self._config.compatible)
+        return difference(
+            outcome.stdout.decode("utf-8", "replace"), case.expected, compatible=self._config.compatible
+        )
 
     def _run_harness(self, source: str, tests: Harnessed, tally: CaseTally, allowance: Allowance) -> None:
         """Cases of Python tests, as many a run as there are; a run ends early at a case that does not end."""
@@ -218,13 +248,14 @@ class CodeTests:
                 return
             while not tally.is_decided:
                 done = len(tally.results)
-                verdict = self._run(prepared, source, tests, tests.cases[done:], stop=tally.is_all,
-                                    allowance=allowance)
+                verdict = self._run(
+                    prepared, source, tests, tests.cases[done:], stop=tally.is_all, allowance=allowance
+                )
                 _take(verdict, tally)
                 if verdict.stopped is None or tally.is_decided:
                     continue
                 if verdict.is_limit:
-                    alone = tests.cases[len(tally.results):][:1] if verdict.is_loaded else tests.cases[done:]
+                    alone = tests.cases[len(tally.results) :][:1] if verdict.is_loaded else tests.cases[done:]
                     again = self._run(prepared, source, tests, alone, stop=tally.is_all, allowance=allowance)
                     _take(again, tally)
                     if again.stopped is None:
@@ -240,8 +271,9 @@ class CodeTests:
                 else:
                     tally.fail_rest(f"while it was loaded: {reason}", is_limit=verdict.is_limit)
 
-    def _run_pytest(self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally,
-                    allowance: Allowance) -> None:
+    def _run_pytest(
+        self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally, allowance: Allowance
+    ) -> None:
         """A whole file: how many tests it has is known when it has run."""
         verdict = self._run(prepared, source, tests, (), stop=tally.is_all, allowance=allowance)
         if verdict.is_limit:
@@ -251,15 +283,30 @@ class CodeTests:
             tally.add(verdict.stopped, is_limit=verdict.is_limit)
         tally.total = len(tally.results)
 
-    def _run(self, prepared: Prepared, source: str, tests: Harnessed, cases: Sequence[Mapping[str, Any]],
-             *, stop: bool, allowance: Allowance) -> Verdict:
+    def _run(
+        self,
+        prepared: Prepared,
+        source: str,
+        tests: Harnessed,
+        cases: Sequence[Mapping[str, Any]],
+        *,
+        stop: bool,
+        allowance: Allowance,
+    ) -> Verdict:
         left_s = min(allowance.left_s, self._sandbox.max_wall_s - _OVERTIME_S)
         if left_s <= 0:
             return Verdict(cases=(), stopped=self._over_deadline(), is_limit=True)
         limits = self._limits(left_s + _OVERTIME_S, of_case=False)
         memory_bytes = max(limits.memory_bytes // 2, limits.memory_bytes - _HARNESS_BYTES)
-        job = Job(source=source, tests=tests, cases=cases, case_s=self._config.case_timeout_s, total_s=left_s,
-                  memory_bytes=memory_bytes, stop=stop)
+        job = Job(
+            source=source,
+            tests=tests,
+            cases=cases,
+            case_s=self._config.case_timeout_s,
+            total_s=left_s,
+            memory_bytes=memory_bytes,
+            stop=stop,
+        )
         nonce = new_nonce()
         outcome = allowance.run(prepared, job.payload(nonce), limits)
         return verdict_of(outcome, nonce, None if tests.pytest is not None else len(cases))

@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-SHOWN_CHARS: Final = 200            # of a reason
+SHOWN_CHARS: Final = 200  # of a reason
 
 
 @dataclass(slots=True)
 class CaseTally:
     """The cases of one completion, as they become known."""
 
-    total: int | None               # None until the tests themselves say how many they are
-    is_all: bool                    # whether one failure decides
+    total: int | None  # None until the tests themselves say how many they are
+    is_all: bool  # whether one failure decides
     results: list[bool] = field(default_factory=list)
     first_failure: str = ""
-    is_over_limit: bool = False     # whether the first failure is that the answer exceeded a limit
+    is_over_limit: bool = False  # whether the first failure is that the answer exceeded a limit
 
     def add(self, reason: str | None, *, is_limit: bool = False) -> None:
         """The next case: None where it passed, else why not."""

@@ -21,10 +21,12 @@ from scorers.format.language import foreign_script
 from scorers.format.shapes import missing
 from scorers.text.extract import MAX_RESPONSE_CHARS, THINK_CLOSE, THINK_OPEN, Unanswered, closed_part, within
 
-VERSION: Final = "2"        # raise it with any change here or in what this imports that can change a score
+VERSION: Final = "2"  # raise it with any change here or in what this imports that can change a score
 # A word, or a letter of a script that writes without spaces.
-_WORD: Final = re.compile(r"[\u0e01-\u0e30\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u0e01-\u0e30\u3041-\u30ff"
-                          r"\u3400-\u9fff\uac00-\ud7a3]+")
+_WORD: Final = re.compile(
+    r"[\u0e01-\u0e30\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u0e01-\u0e30\u3041-\u30ff"
+    r"\u3400-\u9fff\uac00-\ud7a3]+"
+)
 
 
 class AnswerFormat:
@@ -37,7 +39,9 @@ class AnswerFormat:
         """Keep which parts are asked for."""
         self._config = config
 
-    def score(self, text: str, verification_info: Mapping[str, Any], finish: FinishReason | None = None) -> Score:
+    def score(
+        self, text: str, verification_info: Mapping[str, Any], finish: FinishReason | None = None
+    ) -> Score:
         """1.0 where the text has the shape that the config asks for, else 0.0 naming the first thing missing.
 
         Args:
@@ -46,8 +50,13 @@ class AnswerFormat:
             finish: why it ended; None where nobody knows, as of a recorded text.
         """
         problem = self._problem(text, verification_info, finish)
-        return Score(status=ScoreStatus.SCORED, value=1.0 if problem is None else 0.0, reason=problem or "well formed",
-                     scorer=self.name, version=self.version)
+        return Score(
+            status=ScoreStatus.SCORED,
+            value=1.0 if problem is None else 0.0,
+            reason=problem or "well formed",
+            scorer=self.name,
+            version=self.version,
+        )
 
     def _problem(self, text: str, info: Mapping[str, Any], finish: FinishReason | None) -> str | None:
         config = self._config
@@ -59,8 +68,11 @@ class AnswerFormat:
             return str(error)
         if config.think == "required" and (problem := _thought(text, config.min_think)):
             return problem
-        shape = ("box" if config.box else "any") if isinstance(config, FormatConfig) and config.box is not None else (
-            config.answer)
+        shape = (
+            ("box" if config.box else "any")
+            if isinstance(config, FormatConfig) and config.box is not None
+            else (config.answer)
+        )
         return missing(response, shape, info) or (config.language and foreign_script(text, config.language))
 
 
@@ -69,6 +81,8 @@ def _thought(text: str, min_words: int) -> str | None:
     thought, closing, _ = text.rpartition(THINK_CLOSE)
     if not closing:
         return f"no closed thinking span ({THINK_CLOSE})"
-    words = sum(1 for _ in islice(_WORD.finditer(thought.replace(THINK_OPEN, " ").replace(THINK_CLOSE, " ")),
-                                  min_words))
+    words = sum(
+        1
+        for _ in islice(_WORD.finditer(thought.replace(THINK_OPEN, " ").replace(THINK_CLOSE, " ")), min_words)
+    )
     return None if words == min_words else f"{words} words of thinking, where at least {min_words} are wanted"

@@ -23,26 +23,39 @@ _SCRIPTS: Final[Mapping[Language, frozenset[str]]] = {
     "zh": frozenset({"CJK", "IDEOGRAPHIC", "BOPOMOFO"}),
     "ja": frozenset({"HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "CJK", "IDEOGRAPHIC"}),
     "ko": frozenset({"HANGUL", "CJK"}),
-    "ru": frozenset({"CYRILLIC"}), "uk": frozenset({"CYRILLIC"}), "el": frozenset({"GREEK"}),
-    "ar": frozenset({"ARABIC"}), "fa": frozenset({"ARABIC"}), "he": frozenset({"HEBREW"}),
-    "hi": frozenset({"DEVANAGARI"}), "th": frozenset({"THAI"}),
+    "ru": frozenset({"CYRILLIC"}),
+    "uk": frozenset({"CYRILLIC"}),
+    "el": frozenset({"GREEK"}),
+    "ar": frozenset({"ARABIC"}),
+    "fa": frozenset({"ARABIC"}),
+    "he": frozenset({"HEBREW"}),
+    "hi": frozenset({"DEVANAGARI"}),
+    "th": frozenset({"THAI"}),
 }
 _EVERYWHERE: Final = frozenset({"LATIN", "GREEK", "SIGN"})
-_SIGNS: Final = re.compile(r"MATHEMATICAL|DOUBLE-STRUCK|SCRIPT|BLACK-LETTER|TURNED|MODIFIER|\w+ (?:SIGN|SYMBOL)$"
-                           r"|PLANCK|\w+ ORDINAL INDICATOR|SUPERSCRIPT|SUBSCRIPT")
-_NO_WORDS: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\\[A-Za-z]+|</?[a-z]+>", re.DOTALL)     # code, LaTeX, tags
-_GREEK_WORD: Final = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]{4,}")       # shorter ones are products of variables
+_SIGNS: Final = re.compile(
+    r"MATHEMATICAL|DOUBLE-STRUCK|SCRIPT|BLACK-LETTER|TURNED|MODIFIER|\w+ (?:SIGN|SYMBOL)$"
+    r"|PLANCK|\w+ ORDINAL INDICATOR|SUPERSCRIPT|SUBSCRIPT"
+)
+_NO_WORDS: Final = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]*`|\\[A-Za-z]+|</?[a-z]+>", re.DOTALL
+)  # code, LaTeX, tags
+_GREEK_WORD: Final = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]{4,}")  # shorter ones are products of variables
 _LATIN_WORD: Final = re.compile(r"[A-Za-z\u00c0-\u024f]{2,}")
 
 
 def foreign_script(text: str, language: Language) -> str | None:
     """What shows that `text` is written in the script of another language; None where nothing does."""
     scripts = _SCRIPTS[language]
-    strange = {letter for letter in set(text) if letter.isalpha() and script_of(letter) not in scripts | _EVERYWHERE}
+    strange = {
+        letter for letter in set(text) if letter.isalpha() and script_of(letter) not in scripts | _EVERYWHERE
+    }
     if strange:
         place, first = next((place, letter) for place, letter in enumerate(text) if letter in strange)
-        return (f"not written in {language!r} alone: {script_of(first).lower()} letter {first!r} at character "
-                f"{place + 1}")
+        return (
+            f"not written in {language!r} alone: {script_of(first).lower()} letter {first!r} at character "
+            f"{place + 1}"
+        )
     if language != "el" and (word := _GREEK_WORD.search(text)):
         return f"not written in {language!r} alone: a Greek word at character {word.start() + 1}"
     if "LATIN" in scripts:

@@ -54,8 +54,10 @@ class FormatAnswer(SimpleScorer):
             return verification_info
         of = verification_info.get("of")
         if not isinstance(of, Mapping) or not isinstance(of.get("type"), str):
-            raise BadMessage("a format row needs `of`, the verification_info of the row whose shape is wanted; got "
-                             f"{of!r:.80}")
+            raise BadMessage(
+                "a format row needs `of`, the verification_info of the row whose shape is wanted; got "
+                f"{of!r:.80}"
+            )
         return of
 
     def _finish(self, verification_info: Mapping[str, Any]) -> FinishReason | None:
@@ -63,5 +65,6 @@ class FormatAnswer(SimpleScorer):
         try:
             return None if said is None else FinishReason(said)
         except ValueError:
-            raise BadMessage(f"finish_reason of a format row is one of {', '.join(FinishReason)}; got "
-                             f"{shown(said)}") from None
+            raise BadMessage(
+                f"finish_reason of a format row is one of {', '.join(FinishReason)}; got {shown(said)}"
+            ) from None

@@ -21,7 +21,7 @@ from scorers.text.totals import total_of
 
 # The last line of an answer to a multiple choice: `Answer: C`, `**(C)**`.
 _LETTER_LINE: Final = re.compile(r"(?:.*\banswer\b(?:\s+is\b)?)?[\W_]*[A-Za-z][\W_]*", re.IGNORECASE)
-_LONGEST_LETTER_LINE: Final = 120       # characters: what the pattern may try in more than one way
+_LONGEST_LETTER_LINE: Final = 120  # characters: what the pattern may try in more than one way
 
 Missing = Callable[[str, Mapping[str, Any]], str | None]
 
@@ -40,25 +40,33 @@ def _tag(response: str, _: Mapping[str, Any]) -> str | None:
 
 def _block(response: str, _: Mapping[str, Any]) -> str | None:
     blocks = fenced_blocks(response)
-    return None if blocks and blocks[-1].text.strip() else "no closed and filled code block after the thinking"
+    return (
+        None if blocks and blocks[-1].text.strip() else "no closed and filled code block after the thinking"
+    )
 
 
 def _box_or_block(response: str, info: Mapping[str, Any]) -> str | None:
-    return None if _box(response, info) is None or _block(response, info) is None else (
-        "neither a closed and filled \\boxed{} nor a code block after the thinking")
+    return (
+        None
+        if _box(response, info) is None or _block(response, info) is None
+        else ("neither a closed and filled \\boxed{} nor a code block after the thinking")
+    )
 
 
 def _letter(response: str, info: Mapping[str, Any]) -> str | None:
     """One letter in a box, in a tag or in the last line; whether it is one of the options is its content."""
     last = (response.strip().splitlines() or [""])[-1]
-    stated = _box(response, info) is None or _tag(response, info) is None or (
-        len(last) <= _LONGEST_LETTER_LINE and _LETTER_LINE.fullmatch(last))
+    stated = (
+        _box(response, info) is None
+        or _tag(response, info) is None
+        or (len(last) <= _LONGEST_LETTER_LINE and _LETTER_LINE.fullmatch(last))
+    )
     return None if stated else "no box, no <answer>, and no letter in the last line"
 
 
 def _hash(response: str, _: Mapping[str, Any]) -> str | None:
     mark = response.rfind("####")
-    return None if mark >= 0 and response[mark + 4:].strip() else "no `####` with something after it"
+    return None if mark >= 0 and response[mark + 4 :].strip() else "no `####` with something after it"
 
 
 def _total(response: str, _: Mapping[str, Any]) -> str | None:
@@ -97,9 +105,23 @@ def _edit(response: str, info: Mapping[str, Any]) -> str | None:
 NAMED: Final[Mapping[str, Missing]] = {"any": _any, "box": _box, "block": _block, "tag": _tag}
 # By the type of a row; of one that is not here, several shapes are right or none is known: any text.
 OF_TYPE: Final[Mapping[str, Missing]] = {
-    **dict.fromkeys(("math", "math_verifiable", "hendrycks_math", "hitab", "multihier", "finqa", "stem_llm_judge",
-                     "math_llm_judge"), _box),
-    "gsm8k": _hash, "grade": _total, "choice": _letter, "codeio": _box_or_block,
+    **dict.fromkeys(
+        (
+            "math",
+            "math_verifiable",
+            "hendrycks_math",
+            "hitab",
+            "multihier",
+            "finqa",
+            "stem_llm_judge",
+            "math_llm_judge",
+        ),
+        _box,
+    ),
+    "gsm8k": _hash,
+    "grade": _total,
+    "choice": _letter,
+    "codeio": _box_or_block,
     **dict.fromkeys(("code", "code_verifiable", "cruxeval"), _program),
     **dict.fromkeys(("swe", "swe_verifiable"), _edit),
     **dict.fromkeys(("zebra", "ordering", "graph", "arc", "qa_em"), _tag),

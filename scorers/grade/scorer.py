@@ -19,7 +19,7 @@ from scorers.custom import SimpleScorer
 from scorers.scorer import SelfTestFailed
 from scorers.text.totals import OUT_OF, total_of
 
-RULES: Final = 1        # raise it with any change here or in scorers.text.totals that can change a score
+RULES: Final = 1  # raise it with any change here or in scorers.text.totals that can change a score
 
 
 class GradeAnswer(SimpleScorer):
@@ -43,7 +43,9 @@ class GradeAnswer(SimpleScorer):
         if total.points is None:
             return self.scored(0.0, f"no grade: {total.reason}")
         stated = total.points / OUT_OF
-        score = self.scored((1.0 - abs(stated - gold)) ** 2, f"graded {stated:g}, the right grade is {gold:g}")
+        score = self.scored(
+            (1.0 - abs(stated - gold)) ** 2, f"graded {stated:g}, the right grade is {gold:g}"
+        )
         return replace(score, components={"stated": stated})
 
     def self_test(self) -> None:
@@ -51,15 +53,21 @@ class GradeAnswer(SimpleScorer):
         row = {"type": "grade", "answer": {"value": OUT_OF if self._config.gold == "points" else 1.0}}
         for text, expected in (("Total Score: 10/10", 1.0), ("Total Score: 0/10", 0.0), ("", 0.0)):
             if (score := self.score(text, row)).value != expected:
-                raise SelfTestFailed(f"the grade scorer gives {score.value} for {text!r}, where {expected} is right: "
-                                     f"{score.reason}")
+                raise SelfTestFailed(
+                    f"the grade scorer gives {score.value} for {text!r}, where {expected} is right: "
+                    f"{score.reason}"
+                )
 
     def _gold(self, verification_info: Mapping[str, Any]) -> float:
         """The right grade, from 0 to 1."""
         answer = verification_info.get("answer")
         value = answer.get("value") if isinstance(answer, Mapping) else None
         try:
-            gold = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+            gold = (
+                float(value)
+                if isinstance(value, str | int | float) and not isinstance(value, bool)
+                else math.nan
+            )
         except (ValueError, OverflowError):
             gold = math.nan
         is_points = self._config.gold == "points"
@@ -67,7 +75,9 @@ class GradeAnswer(SimpleScorer):
         if 0.0 <= gold <= most:
             return gold / most
         if 1.0 < gold <= OUT_OF:
-            raise BadMessage(f"a grade row whose value {value!r} is in points, where one from 0 to 1 is wanted; with "
-                             "`gold: points` in the scorer's section every value of the task is read out of 10, and "
-                             "1 is then a tenth")
+            raise BadMessage(
+                f"a grade row whose value {value!r} is in points, where one from 0 to 1 is wanted; with "
+                "`gold: points` in the scorer's section every value of the task is read out of 10, and "
+                "1 is then a tenth"
+            )
         raise BadMessage(f"a grade row needs a number from 0 to {most:g} in answer.value, got {value!r:.80}")

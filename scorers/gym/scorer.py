@@ -27,7 +27,7 @@ from scorers.sandbox.program import Sandbox
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 from scorers.text.extract import Unanswered, answering_part, last_answer, last_box
 
-RULES: Final = 2                # raise it with any change here or in what this imports that can change a score
+RULES: Final = 2  # raise it with any change here or in what this imports that can change a score
 
 
 @dataclass(slots=True)
@@ -35,9 +35,9 @@ class _Group:
     """What is known of one row's answers."""
 
     row: Row
-    waiting: dict[str, None] = field(default_factory=dict)      # answers that will be asked about
+    waiting: dict[str, None] = field(default_factory=dict)  # answers that will be asked about
     said: dict[str, Said] = field(default_factory=dict)
-    broken: str | None = None                                   # why nothing can be said of the row
+    broken: str | None = None  # why nothing can be said of the row
 
     @classmethod
     def of(cls, row: Row) -> _Group:
@@ -57,7 +57,7 @@ class GymAnswer:
         self._config = config
         self._scorers = scorers
         self._built = sandbox
-        self._group: tuple[Mapping[str, Any], _Group] | None = None     # of the last row
+        self._group: tuple[Mapping[str, Any], _Group] | None = None  # of the last row
 
     @property
     def version(self) -> str:
@@ -70,7 +70,7 @@ class GymAnswer:
 
     def begin(self, text: str, verification_info: Mapping[str, Any]) -> None:
         """Note the answer, to be judged in one run with the others. See scorers.scorer.Foreseeing."""
-        with suppress(BadMessage, Permanent):       # `score` says it
+        with suppress(BadMessage, Permanent):  # `score` says it
             group = self._group_of(verification_info)
             answer, _ = self._answer(text)
             if answer is not None and answer not in group.said and refusal(answer, group.row) is None:
@@ -99,24 +99,42 @@ class GymAnswer:
             over_limit = {OVER_LIMIT: 1.0} if said.is_limit else {}
             return self._score(started, 0.0, f"answered {_shown(answer)}: {said.reason}", over_limit)
         value = counted(said.value, answer, group.row, partial=self._config.partial)
-        return self._score(started, value, f"answered {_shown(answer)}: reasoning-gym says {said.value:.4g}",
-                           {"library": min(max(said.value, 0.0), 1.0)})
+        return self._score(
+            started,
+            value,
+            f"answered {_shown(answer)}: reasoning-gym says {said.value:.4g}",
+            {"library": min(max(said.value, 0.0), 1.0)},
+        )
 
     def self_test(self) -> None:
         """Raises SelfTestFailed unless a right answer is 1, and a wrong one and no answer are 0."""
-        info = {"type": "reasoning_gym", "answer": {"dataset": "basic_arithmetic", "entry": {
-            "question": "7 - 11 =", "answer": "-4", "metadata": {}}}}
+        info = {
+            "type": "reasoning_gym",
+            "answer": {
+                "dataset": "basic_arithmetic",
+                "entry": {"question": "7 - 11 =", "answer": "-4", "metadata": {}},
+            },
+        }
         try:
             version()
             self._sandbox.self_test()
-            scores = [(self.score(text, info), expected) for text, expected in (
-                ("<answer>-4</answer>", 1.0), ("<answer>4</answer>", 0.0), ("-4", 0.0), ("", 0.0))]
+            scores = [
+                (self.score(text, info), expected)
+                for text, expected in (
+                    ("<answer>-4</answer>", 1.0),
+                    ("<answer>4</answer>", 0.0),
+                    ("-4", 0.0),
+                    ("", 0.0),
+                )
+            ]
         except Permanent as error:
             raise SelfTestFailed(f"the gym scorer can't work here: {error}") from error
         for score, expected in scores:
             if score.value != expected:
-                raise SelfTestFailed(f"the gym scorer's self-test failed: {score.reason}, {score.value}, expected "
-                                     f"{expected}; versions: {self.version}")
+                raise SelfTestFailed(
+                    f"the gym scorer's self-test failed: {score.reason}, {score.value}, expected "
+                    f"{expected}; versions: {self.version}"
+                )
 
     def close(self) -> None:
         """Let go of the sandbox."""
@@ -127,6 +145,7 @@ class GymAnswer:
     def _sandbox(self) -> Sandbox:
         if self._built is None:
             from scorers.sandbox.choice import build_sandbox
+
             self._built = build_sandbox(self._scorers)
         return self._built
 
@@ -163,8 +182,11 @@ class GymAnswer:
             for late in [one for one, its in said.items() if its.is_limit]:
                 (said[late],) = self._ask(group.row, [late])
                 if said[late].is_limit:
-                    said[late] = Said(value=None, is_limit=True, reason=f"exceeded its limit: {said[late].reason}, and "
-                                      "again alone")
+                    said[late] = Said(
+                        value=None,
+                        is_limit=True,
+                        reason=f"exceeded its limit: {said[late].reason}, and again alone",
+                    )
         except LibraryUnfit as error:
             group.broken = f"reasoning-gym can't judge a row of {group.row.dataset.name}: {error}"
             return
@@ -173,24 +195,37 @@ class GymAnswer:
         if gold is not None and counted(group.said[gold].value or 0.0, gold, group.row, partial=False) != 1.0:
             its = group.said[gold]
             group.broken = f"the row's own answer {_shown(gold)} is not right: " + (
-                its.reason or f"reasoning-gym says {its.value}")
+                its.reason or f"reasoning-gym says {its.value}"
+            )
 
     def _ask(self, row: Row, answers: list[str]) -> list[Said]:
-        return ask(self._sandbox, row, answers, answer_s=self._config.deadline_s / 2,
-                   memory_bytes=self._config.memory_mb << 20)
+        return ask(
+            self._sandbox,
+            row,
+            answers,
+            answer_s=self._config.deadline_s / 2,
+            memory_bytes=self._config.memory_mb << 20,
+        )
 
-    def _score(self, started: float, value: float | None, reason: str,
-               components: Mapping[str, float] | None = None) -> Score:
-        return Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value, reason=reason,
-                     scorer=self.name, version=self.version, seconds=time.monotonic() - started,
-                     components=components or {})
+    def _score(
+        self, started: float, value: float | None, reason: str, components: Mapping[str, float] | None = None
+    ) -> Score:
+        return Score(
+            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
+            value=value,
+            reason=reason,
+            scorer=self.name,
+            version=self.version,
+            seconds=time.monotonic() - started,
+            components=components or {},
+        )
 
 
 def _gold(row: Row) -> str | None:
     """The row's own answer as a completion would give it; None where it has none."""
     if row.example is None:
         return None
-    return row.example.strip() or '""'      # of an equation without a solution
+    return row.example.strip() or '""'  # of an equation without a solution
 
 
 def _shown(answer: str) -> str:

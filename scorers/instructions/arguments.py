@@ -14,7 +14,7 @@ from typing import Any, Final
 from broker.errors import BadMessage
 from tasks.values import listed, shown
 
-Check = Callable[[str], str | None]     # of a response: what is wrong with it, for people; None where it holds
+Check = Callable[[str], str | None]  # of a response: what is wrong with it, for people; None where it holds
 AT_LEAST: Final = "at least"
 LESS_THAN: Final = "less than"
 
@@ -24,7 +24,7 @@ class Amount:
     """How many of something are wanted."""
 
     count: int
-    relation: str       # AT_LEAST or LESS_THAN
+    relation: str  # AT_LEAST or LESS_THAN
 
     def fault(self, found: int, what: str) -> str | None:
         """None where `found` fits; else both numbers."""
@@ -37,13 +37,13 @@ class Arguments:
     """The arguments of one instruction."""
 
     instruction: str
-    values: Mapping[str, Any]       # without those that are null
+    values: Mapping[str, Any]  # without those that are null
 
     def count(self, name: str, *, least: int = 0) -> int:
         """A whole number; parquet makes floats of a column with gaps."""
         value = self._value(name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or value % 1 != 0 or value < least:        # nan and infinity are no whole numbers
+        if not is_number or value % 1 != 0 or value < least:  # nan and infinity are no whole numbers
             raise self.wrong(name, f"a whole number of at least {least}")
         return int(value)
 
@@ -63,8 +63,11 @@ class Arguments:
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of such texts."""
         value = self._value(name)
-        if not isinstance(value, list) or not value or not all(isinstance(text, str) and text.strip()
-                                                               for text in value):
+        if (
+            not isinstance(value, list)
+            or not value
+            or not all(isinstance(text, str) and text.strip() for text in value)
+        ):
             raise self.wrong(name, "a list of texts")
         return tuple(text.strip() for text in value)
 
@@ -77,10 +80,14 @@ class Arguments:
 
     def _value(self, name: str) -> Any:
         if name not in self.values:
-            raise BadMessage(f"instruction {self.instruction} needs {name} in its kwargs, which have "
-                             f"{listed(self.values) or 'nothing'}")
+            raise BadMessage(
+                f"instruction {self.instruction} needs {name} in its kwargs, which have "
+                f"{listed(self.values) or 'nothing'}"
+            )
         return self.values[name]
 
     def wrong(self, name: str, wanted: str) -> BadMessage:
         """What to raise where the argument `name` is not what is `wanted`."""
-        return BadMessage(f"instruction {self.instruction} needs {wanted} for {name}, got {shown(self.values[name])}")
+        return BadMessage(
+            f"instruction {self.instruction} needs {wanted} for {name}, got {shown(self.values[name])}"
+        )

@@ -85,8 +85,10 @@ def checks_of(ids: Sequence[Any], kwargs: Sequence[Any]) -> dict[str, Check]:
         BadMessage: no instruction at all, an unknown one, or one without an argument that it needs.
     """
     if not ids or len(ids) != len(kwargs):
-        raise BadMessage(f"a row of instructions needs one kwargs for each, and at least one instruction; it has "
-                         f"{len(ids)} instructions and {len(kwargs)} kwargs")
+        raise BadMessage(
+            f"a row of instructions needs one kwargs for each, and at least one instruction; it has "
+            f"{len(ids)} instructions and {len(kwargs)} kwargs"
+        )
     checks: dict[str, Check] = {}
     for name, values in zip(ids, kwargs, strict=True):
         if not isinstance(name, str) or name not in INSTRUCTIONS:
@@ -94,7 +96,9 @@ def checks_of(ids: Sequence[Any], kwargs: Sequence[Any]) -> dict[str, Check]:
             raise BadMessage(f"unknown instruction {shown(name)}{near}")
         if values is not None and not isinstance(values, Mapping):
             raise BadMessage(f"kwargs of instruction {name} must be an object or null, got {shown(values)}")
-        arguments = Arguments(name, {key: value for key, value in (values or {}).items() if value is not None})
+        arguments = Arguments(
+            name, {key: value for key, value in (values or {}).items() if value is not None}
+        )
         times = sum(known.partition("#")[0] == name for known in checks) + 1
         checks[name if times == 1 else f"{name}#{times}"] = INSTRUCTIONS[name](arguments)
     return checks

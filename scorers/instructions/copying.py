@@ -22,14 +22,17 @@ def repeat_prompt(args: Arguments) -> Check:
         text = squeezed(response)
         if not text.startswith(prompt):
             return "it does not begin with the request, word for word"
-        return None if has_content(text[len(prompt):]) else "nothing follows the request"
+        return None if has_content(text[len(prompt) :]) else "nothing follows the request"
+
     return check
 
 
 def copy(args: Arguments) -> Check:
     """`prompt_to_repeat` and nothing else."""
     prompt = squeezed(args.text("prompt_to_repeat"))
-    return lambda response: None if squeezed(response) == prompt else "it is not the request, word for word and alone"
+    return lambda response: (
+        None if squeezed(response) == prompt else "it is not the request, word for word and alone"
+    )
 
 
 def copy_times(args: Arguments) -> Check:
@@ -39,7 +42,12 @@ def copy_times(args: Arguments) -> Check:
     def check(response: str) -> str | None:
         found = [squeezed(part) for part in response.split(_SEPARATOR)]
         same = sum(part == prompt for part in found)
-        return None if same == len(found) == times else f"{same} of {len(found)} parts are the request, not {times}"
+        return (
+            None
+            if same == len(found) == times
+            else f"{same} of {len(found)} parts are the request, not {times}"
+        )
+
     return check
 
 
@@ -48,8 +56,12 @@ def copy_span(args: Arguments) -> Check:
 
     With the last of them, as the instruction says, or without it, as IFBench's own scorer has it.
     """
-    prompt, start, end = args.whole_text("prompt_to_repeat"), args.count("n_start"), args.count("n_end", least=1)
-    spans = {squeezed(prompt[start:end]), squeezed(prompt[start:end + 1])} - {""}
+    prompt, start, end = (
+        args.whole_text("prompt_to_repeat"),
+        args.count("n_start"),
+        args.count("n_end", least=1),
+    )
+    spans = {squeezed(prompt[start:end]), squeezed(prompt[start : end + 1])} - {""}
     if not spans:
         raise args.wrong("n_start", f"a place before n_end within the prompt's {len(prompt)} characters")
     return lambda response: None if squeezed(response) in spans else f"it is not characters {start} to {end}"
@@ -67,18 +79,24 @@ def repeat_phrase(args: Arguments) -> Check:
         for start, word in enumerate(found):
             if word != phrase[0]:
                 continue
-            different = sum(one != other for one, other in zip(found[start:start + len(phrase)], phrase, strict=False))
-            if found[start + len(phrase) - 1:start + len(phrase)] != phrase[-1:] or different > 1:
+            different = sum(
+                one != other for one, other in zip(found[start : start + len(phrase)], phrase, strict=False)
+            )
+            if found[start + len(phrase) - 1 : start + len(phrase)] != phrase[-1:] or different > 1:
                 continue
             if different == 0:
                 return "the phrase without a change"
             changed += 1
-        return None if changed == wanted else f"{changed} times the phrase with one word replaced, not {wanted}"
+        return (
+            None if changed == wanted else f"{changed} times the phrase with one word replaced, not {wanted}"
+        )
+
     return check
 
 
 def two_responses(_: Arguments) -> Check:
     """Two different responses, with six asterisks between them."""
+
     def check(response: str) -> str | None:
         parts = response.split(_SEPARATOR)
         if not parts[-1].strip():
@@ -88,4 +106,5 @@ def two_responses(_: Arguments) -> Check:
         if len(parts) != 2 or not all(map(has_content, parts)):
             return f"{len(parts)} responses with six asterisks between, not 2"
         return None if squeezed(parts[0]) != squeezed(parts[1]) else "the two responses are the same"
+
     return check

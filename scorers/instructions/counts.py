@@ -13,7 +13,7 @@ from scorers.instructions.texts import begins_with, has_content, paragraphs, sen
 
 # What IFEval counts, so that its numbers of words mean the same here: `don't` is two of them.
 _RUN: Final = re.compile(r"\w+")
-_LETTERS: Final = re.compile(r"[^\W\d_]+")      # a hyphen or an apostrophe glues no words together for these
+_LETTERS: Final = re.compile(r"[^\W\d_]+")  # a hyphen or an apostrophe glues no words together for these
 _DIVIDER: Final = re.compile(r"\*\*\*|\* \* \*")
 
 
@@ -42,9 +42,11 @@ def two_divided_paragraphs(_: Arguments) -> Check:
 
 def two_paragraphs(_: Arguments) -> Check:
     """Exactly two paragraphs, divided by a blank line."""
+
     def check(response: str) -> str | None:
         found = [part for part in paragraphs(response) if has_content(part)]
         return None if len(found) == 2 else f"{len(found)} paragraphs, not 2"
+
     return check
 
 
@@ -59,7 +61,12 @@ def nth_paragraph(args: Arguments) -> Check:
         found = paragraphs(response)
         if len(found) != wanted:
             return f"{len(found)} paragraphs, not {wanted}"
-        return None if begins_with(found[place - 1], first) else f"paragraph {place} does not begin with {first!r}"
+        return (
+            None
+            if begins_with(found[place - 1], first)
+            else f"paragraph {place} does not begin with {first!r}"
+        )
+
     return check
 
 
@@ -79,6 +86,7 @@ def composition(args: Arguments) -> Check:
                 if (count := len(words(sentence))) != wanted_words:
                     return f"a sentence of paragraph {number} has {count} words, not {wanted_words}"
         return None
+
     return check
 
 
@@ -103,6 +111,7 @@ def lowercase_words(args: Arguments) -> Check:
     def check(response: str) -> str | None:
         found = sum(map(str.islower, _LETTERS.findall(response)))
         return None if found <= most else f"{found} words in lower case, not at most {most}"
+
     return check
 
 
@@ -114,6 +123,7 @@ def capital_words(args: Arguments) -> Check:
 
 def unique_words(_: Arguments) -> Check:
     """No word twice, in any case."""
+
     def check(response: str) -> str | None:
         seen: set[str] = set()
         for word in words(response):
@@ -121,6 +131,7 @@ def unique_words(_: Arguments) -> Check:
                 return f"{word!r:.60} is there twice"
             seen.add(known)
         return None
+
     return check
 
 

@@ -16,7 +16,7 @@ from scorers.instructions.texts import begins_with, ends_with, has_content, sent
 _CLOSING: Final = {'"': '"', "\u201c": "\u201d", "\u201e": "\u201c"}
 _AROUND: Final = '" \u201c\u201d'
 _QUOTED: Final = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]+)[\"\u201d]")
-_LEAST_PALINDROME: Final = 3        # letters: `a` and `I` read backwards too, and stand in every English text
+_LEAST_PALINDROME: Final = 3  # letters: `a` and `I` read backwards too, and stand in every English text
 
 
 def end_phrase(args: Arguments) -> Check:
@@ -28,16 +28,19 @@ def end_phrase(args: Arguments) -> Check:
         text = squeezed(response).strip(_AROUND)
         if not text.endswith(known):
             return f"it does not end with {phrase!r:.80}"
-        return None if has_content(text[:-len(known)]) else "nothing but the phrase to end with"
+        return None if has_content(text[: -len(known)]) else "nothing but the phrase to end with"
+
     return check
 
 
 def quotation(_: Arguments) -> Check:
     """Double quotation marks around all of it."""
+
     def check(response: str) -> str | None:
         text = response.strip()
         is_wrapped = len(text) > 1 and text[-1] == _CLOSING.get(text[0]) and has_content(text)
         return None if is_wrapped else "no double quotation marks around all of it"
+
     return check
 
 
@@ -49,13 +52,14 @@ def postscript(args: Arguments) -> Check:
 
     def check(response: str) -> str | None:
         start = None
-        for start in pattern.finditer(response):    # noqa: B007 - the last one
+        for start in pattern.finditer(response):  # noqa: B007 - the last one
             pass
         if start is None:
             return f"no postscript that begins with {marker}"
-        if not has_content(response[:start.start()]) or not has_content(response[start.end():]):
+        if not has_content(response[: start.start()]) or not has_content(response[start.end() :]):
             return f"nothing before {marker}, or nothing after it"
         return None
+
     return check
 
 
@@ -78,6 +82,7 @@ def first_word_of_sentences(args: Arguments) -> Check:
     def check(response: str) -> str | None:
         wrong = next((sentence for sentence in sentences(response) if not begins_with(sentence, word)), None)
         return None if wrong is None else f"a sentence does not begin with {word!r}: {wrong!r:.60}"
+
     return check
 
 
@@ -88,11 +93,13 @@ def last_word_of_sentences(args: Arguments) -> Check:
     def check(response: str) -> str | None:
         wrong = next((sentence for sentence in sentences(response) if not ends_with(sentence, word)), None)
         return None if wrong is None else f"a sentence does not end with {word!r}: {wrong[-60:]!r}"
+
     return check
 
 
 def same_start_and_end(_: Arguments) -> Check:
     """The first word is the last one too, in any case, with nothing after it."""
+
     def check(response: str) -> str | None:
         found = words(response)
         if len(found) < 2:
@@ -101,11 +108,13 @@ def same_start_and_end(_: Arguments) -> Check:
             return "something follows the last word"
         is_same = found[0].casefold() == found[-1].casefold()
         return None if is_same else f"it begins with {found[0]!r:.40} and ends with {found[-1]!r:.40}"
+
     return check
 
 
 def no_consecutive_initials(_: Arguments) -> Check:
     """No word that begins with a letter of a to z is followed by one that begins with the next letter."""
+
     def check(response: str) -> str | None:
         found = words(response)
         for word, following in pairwise(found):
@@ -113,14 +122,17 @@ def no_consecutive_initials(_: Arguments) -> Check:
             if len(initials) == 2 and initials in ascii_lowercase:
                 return f"{word!r:.40} and {following!r:.40} begin with consecutive letters"
         return None
+
     return check
 
 
 def palindrome(_: Arguments) -> Check:
     """A word, a quotation or a sentence that reads the same backwards: three letters or more, two of them different."""
+
     def check(response: str) -> str | None:
         parts = [*words(response), *_QUOTED.findall(response), *sentences(response)]
         return None if any(map(_is_palindrome, parts)) else "no palindrome of three letters or more"
+
     return check
 
 

@@ -20,6 +20,7 @@ def existence(args: Arguments) -> Check:
     def check(response: str) -> str | None:
         missing = [word for word in wanted if not _occurrences(response, word)]
         return f"without {', '.join(missing)}" if missing else None
+
     return check
 
 
@@ -63,7 +64,12 @@ def at_position(args: Arguments) -> Check:
         if len(its_words) < place:
             return f"sentence {sentence} has {len(its_words)} words, none of them is number {place}"
         word = its_words[place - 1]
-        return None if word.casefold() == keyword.casefold() else f"word {place} of sentence {sentence} is {word!r:.60}"
+        return (
+            None
+            if word.casefold() == keyword.casefold()
+            else f"word {place} of sentence {sentence} is {word!r:.60}"
+        )
+
     return check
 
 
@@ -85,4 +91,5 @@ def _without(forbidden: tuple[str, ...]) -> Check:
     def check(response: str) -> str | None:
         found = pattern.search(response)
         return None if found is None else f"it has {found.group()!r}"
+
     return check

@@ -18,10 +18,11 @@ from scorers.instructions.arguments import Arguments, Check
 # The languages that langdetect knows, by ISO 639-1. Chinese has two profiles.
 _CODES: Final = (
     "af ar bg bn ca cs cy da de el en es et fa fi fr gu he hi hr hu id it ja kn ko lt lv mk ml mr ne nl no pa pl pt ro "
-    "ru sk sl so sq sv sw ta te th tl tr uk ur vi zh zh-cn zh-tw")
+    "ru sk sl so sq sv sw ta te th tl tr uk ur vi zh zh-cn zh-tw"
+)
 LANGUAGES: Final = frozenset(_CODES.split())
 _PIECE_CHARS: Final = 2_000
-_MOST_CHARS: Final = 200_000        # told in about a second; no answer comes near it
+_MOST_CHARS: Final = 200_000  # told in about a second; no answer comes near it
 _SEED: Final = 0
 _COMMAS: Final = ",\uff0c\u060c\u3001"
 _DOTS: Final = ".\u2026"
@@ -62,7 +63,9 @@ def no_exclamation(_: Arguments) -> Check:
 
 
 def _without(characters: str, what: str) -> Check:
-    return lambda response: f"it has {what}" if any(character in response for character in characters) else None
+    return lambda response: (
+        f"it has {what}" if any(character in response for character in characters) else None
+    )
 
 
 def _not_in(language: str, response: str) -> str | None:
@@ -73,7 +76,7 @@ def _not_in(language: str, response: str) -> str | None:
     pieces = -(-len(text) // _PIECE_CHARS)
     size = -(-len(text) // max(pieces, 1))
     for start in range(0, len(text), size or 1):
-        found = _language_of(text[start:start + size])
+        found = _language_of(text[start : start + size])
         if found.partition("-")[0] != language and found != language:
             return f"its language is {found or 'none'}, not {language}"
     return None if text else "empty"
@@ -88,6 +91,7 @@ def _plain(character: str) -> str:
 def _language_of(text: str) -> str:
     """A code of LANGUAGES; "" where there is nothing to tell it by."""
     from langdetect import LangDetectException
+
     detector = _detectors().create()
     detector.append(text)
     try:
@@ -100,8 +104,14 @@ def _language_of(text: str) -> str:
 def _detectors() -> Any:
     """Profiles in an order that is no file system's: half a second and 50 MB, for processes with such rows alone."""
     from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
+
     detectors = DetectorFactory()
-    detectors.load_json_profile([path.read_text(encoding="utf-8") for path in sorted(Path(PROFILES_DIRECTORY).iterdir())
-                                 if path.name in LANGUAGES])
+    detectors.load_json_profile(
+        [
+            path.read_text(encoding="utf-8")
+            for path in sorted(Path(PROFILES_DIRECTORY).iterdir())
+            if path.name in LANGUAGES
+        ]
+    )
     detectors.set_seed(_SEED)
     return detectors

@@ -16,7 +16,7 @@ from scorers.instructions.texts import has_content, sentences
 OPTIONS: Final = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 _BULLET: Final = re.compile(r"^[ \t]*[-*+\u2022][ \t]+(.*)$", re.MULTILINE)
 _HIGHLIGHT: Final = re.compile(r"(?<!\*)(\*{1,3})(?![\s*])([^\n*]+)(?<!\s)\1(?!\*)")
-_PLACEHOLDER: Final = re.compile(r"\[([^\[\]\n]+)\](?!\()")      # what an address follows is a link
+_PLACEHOLDER: Final = re.compile(r"\[([^\[\]\n]+)\](?!\()")  # what an address follows is a link
 _TITLE: Final = re.compile(r"<<([^<>\n]+)>>")
 _BRACKETED: Final = re.compile(r"\[([^\[\]]+)\][.,;:!?]*")
 _SPACED_HYPHEN: Final = re.compile(r"[.!?][\"'\u201d\u2019)\]]*-\s")
@@ -31,6 +31,7 @@ def bullets(args: Arguments) -> Check:
     def check(response: str) -> str | None:
         found = sum(map(has_content, _BULLET.findall(response)))
         return None if found == wanted else f"{found} bullet points, not {wanted}"
+
     return check
 
 
@@ -41,6 +42,7 @@ def highlights(args: Arguments) -> Check:
     def check(response: str) -> str | None:
         found = sum(has_content(text) for _, text in _HIGHLIGHT.findall(response))
         return None if found >= wanted else f"{found} highlighted sections, not at least {wanted}"
+
     return check
 
 
@@ -52,15 +54,25 @@ def sections(args: Arguments) -> Check:
     def check(response: str) -> str | None:
         found = list(opening.finditer(response))
         ends = [following.start() for following in found[1:]] + [len(response)]
-        numbers = {section[1].lstrip("0") for section, end in zip(found, ends, strict=False)
-                   if has_content(response[section.end():end])}
-        return None if len(numbers) >= wanted else (
-            f"{len(numbers)} sections with content under a line with {mark!r} and a number, not at least {wanted}")
+        numbers = {
+            section[1].lstrip("0")
+            for section, end in zip(found, ends, strict=False)
+            if has_content(response[section.end() : end])
+        }
+        return (
+            None
+            if len(numbers) >= wanted
+            else (
+                f"{len(numbers)} sections with content under a line with {mark!r} and a number, not at least {wanted}"
+            )
+        )
+
     return check
 
 
 def json_only(_: Arguments) -> Check:
     """Nothing but one JSON object or array with something in it, in a fence or not."""
+
     def check(response: str) -> str | None:
         text = response.strip()
         if text.startswith(_FENCE) and text.endswith(_FENCE) and len(text) >= 2 * len(_FENCE):
@@ -72,6 +84,7 @@ def json_only(_: Arguments) -> Check:
             return f"not JSON: {error}"[:120]
         is_filled = isinstance(value, dict | list) and bool(value)
         return None if is_filled else "JSON, but neither an object nor an array with content"
+
     return check
 
 
@@ -91,49 +104,64 @@ def placeholders(args: Arguments) -> Check:
     def check(response: str) -> str | None:
         found = sum(map(has_content, _PLACEHOLDER.findall(response)))
         return None if found >= wanted else f"{found} placeholders in square brackets, not at least {wanted}"
+
     return check
 
 
 def constrained_response(_: Arguments) -> Check:
     """One of three answers, and no other of them beside it."""
+
     def check(response: str) -> str | None:
         found = [option for option in OPTIONS if option in response]
-        return None if len(found) == 1 else f"{len(found)} of the three answers that were to choose from, not 1"
+        return (
+            None if len(found) == 1 else f"{len(found)} of the three answers that were to choose from, not 1"
+        )
+
     return check
 
 
 def square_brackets(_: Arguments) -> Check:
     """Every word in square brackets, `[each] [by] [itself]`; punctuation may follow."""
+
     def check(response: str) -> str | None:
         for word in response.split():
             found = _BRACKETED.fullmatch(word)
             if found is None or not has_content(found[1]):
                 return f"{word!r:.60} is no word in square brackets"
         return None
+
     return check
 
 
 def bigrams(_: Arguments) -> Check:
     """Every two words in double angular brackets, `<<like this>> <<one here>>`; a last odd word may be without."""
+
     def check(response: str) -> str | None:
         found = [word.rstrip(_AFTER_WORDS) for word in response.split()]
         if len(found) < 2:
             return "fewer than two words"
         for first, second in zip(found[::2], found[1::2], strict=False):
             inside = f"{first[2:]} {second[:-2]}"
-            if not (first.startswith("<<") and second.endswith(">>")) or "<<" in inside or ">>" in inside \
-                    or not (has_content(first) and has_content(second)):
+            if (
+                not (first.startswith("<<") and second.endswith(">>"))
+                or "<<" in inside
+                or ">>" in inside
+                or not (has_content(first) and has_content(second))
+            ):
                 return f"{first!r:.40} and {second!r:.40} are no two words in <<>>"
         return None
+
     return check
 
 
 def hyphenated_sentences(_: Arguments) -> Check:
     """Sentences connected by hyphens, with no space between them."""
+
     def check(response: str) -> str | None:
         text = response.strip()
         if "\n" in text or _SPACED_HYPHEN.search(text) is not None:
             return "space beside a hyphen that connects two sentences, or a line break"
         found = len(sentences(text))
         return None if found <= 1 else f"{found} sentences with a space between them"
+
     return check

@@ -29,13 +29,17 @@ from scorers.scorer import SelfTestFailed
 from scorers.text.extract import Unanswered, answering_part
 from tasks.values import shown
 
-RULES: Final = 2        # raise it with any change here or in scorers.instructions that can change a score
-_MAX_LITERAL_CHARS: Final = 4_000_000       # of a row; prompts to repeat make some of them long
+RULES: Final = 2  # raise it with any change here or in scorers.instructions that can change a score
+_MAX_LITERAL_CHARS: Final = 4_000_000  # of a row; prompts to repeat make some of them long
 _SELF_TEST: Final[tuple[tuple[str, dict[str, Any], str, str], ...]] = (
     ("punctuation:no_comma", {}, "one and two", "one, and two"),
     ("length_constraints:number_words", {"num_words": 3, "relation": "at least"}, "a b c d", "a b"),
-    ("language:response_language", {"language": "de"}, "Das ist ein Satz in deutscher Sprache.",
-     "This is a sentence in the English language."),
+    (
+        "language:response_language",
+        {"language": "de"},
+        "Das ist ein Satz in deutscher Sprache.",
+        "This is a sentence in the English language.",
+    ),
 )
 
 
@@ -46,7 +50,7 @@ class InstructionFollowing:
 
     def __init__(self, config: InstructionsConfig, scorers: ScorersConfig) -> None:
         """`scorers.credit` says whether a part of the instructions is worth a part of the score."""
-        del config                  # it has a queue, and that is the dispatcher's
+        del config  # it has a queue, and that is the dispatcher's
         self._is_fraction = scorers.credit == "fraction"
         self.version = f"{RULES} langdetect {metadata.version('langdetect')}"
 
@@ -69,9 +73,15 @@ class InstructionFollowing:
             reason = _reason(faults)
         held = {name: float(fault is None) for name, fault in faults.items()}
         share = sum(held.values()) / len(held)
-        return Score(status=ScoreStatus.SCORED, value=share if self._is_fraction else float(share == 1.0),
-                     reason=reason, scorer=self.name, version=self.version, seconds=time.monotonic() - started,
-                     components=held)
+        return Score(
+            status=ScoreStatus.SCORED,
+            value=share if self._is_fraction else float(share == 1.0),
+            reason=reason,
+            scorer=self.name,
+            version=self.version,
+            seconds=time.monotonic() - started,
+            components=held,
+        )
 
     def self_test(self) -> None:
         """Score a right and a wrong answer to three instructions, one of which needs langdetect's profiles."""
@@ -81,10 +91,14 @@ class InstructionFollowing:
                 try:
                     score = self.score(answer, row)
                 except ImportError as error:
-                    raise SelfTestFailed(f"{self.name}: {error}; install this version's dependencies") from error
+                    raise SelfTestFailed(
+                        f"{self.name}: {error}; install this version's dependencies"
+                    ) from error
                 if score.value != value:
-                    raise SelfTestFailed(f"{self.name}: {answer!r} for {name} scored {score.value}, not {value}: "
-                                         f"{score.reason}")
+                    raise SelfTestFailed(
+                        f"{self.name}: {answer!r} for {name} scored {score.value}, not {value}: "
+                        f"{score.reason}"
+                    )
 
     def close(self) -> None:
         """Nothing is started here."""
@@ -115,7 +129,9 @@ def _first_object(value: Any) -> Mapping[str, Any]:
             raise BadMessage(f"a row of instructions needs a list of one object for value, got {len(value)}")
         value = _parsed(value[0])
     if not isinstance(value, Mapping):
-        raise BadMessage(f"a row of instructions needs instruction_id and kwargs in its value, got {shown(value)}")
+        raise BadMessage(
+            f"a row of instructions needs instruction_id and kwargs in its value, got {shown(value)}"
+        )
     return value
 
 
@@ -129,9 +145,11 @@ def _parsed(value: Any) -> Any:
     except (ValueError, RecursionError):
         pass
     try:
-        return ast.literal_eval(value)      # the row's text, never a model's; it evaluates nothing but literals
+        return ast.literal_eval(value)  # the row's text, never a model's; it evaluates nothing but literals
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise BadMessage(f"value is no JSON and no Python literal: {type(error).__name__}: {shown(value)}") from None
+        raise BadMessage(
+            f"value is no JSON and no Python literal: {type(error).__name__}: {shown(value)}"
+        ) from None
 
 
 def _asks_for_a_copy(instruction: str) -> bool:

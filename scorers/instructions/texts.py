@@ -11,24 +11,35 @@ import re
 from typing import Final
 
 # What is no part of a word: space and punctuation, but for joiners. Combining marks are part of it, unlike in `\w`.
-_WORD_CHAR: Final = (r"[^\s!-/:-@\[-`{-~\xa1\xa7\xab\xb6\xb7\xbb\xbf\u2012-\u2027\u2030-\u205e\u3000-\u303f"
-                     r"\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\u060c\u061b\u061f\u06d4\u0964\u0965]")
-_WORD: Final = re.compile(rf"{_WORD_CHAR}+(?:(?:[-'_\u2019\u2010\u2011]|(?<=[0-9])[.,](?=[0-9])){_WORD_CHAR}+)*")
+_WORD_CHAR: Final = (
+    r"[^\s!-/:-@\[-`{-~\xa1\xa7\xab\xb6\xb7\xbb\xbf\u2012-\u2027\u2030-\u205e\u3000-\u303f"
+    r"\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\u060c\u061b\u061f\u06d4\u0964\u0965]"
+)
+_WORD: Final = re.compile(
+    rf"{_WORD_CHAR}+(?:(?:[-'_\u2019\u2010\u2011]|(?<=[0-9])[.,](?=[0-9])){_WORD_CHAR}+)*"
+)
 _BLANK_LINE: Final = re.compile(r"\n[^\S\n]*\n\s*")
 
 # A mark, and the quotes, brackets and emphasis that close with it. Marks of other scripts need no space after them.
-_END: Final = re.compile(r"(?P<mark>[.!?\u2026]+|[\u3002\uff01\uff1f\uff61\u06d4\u061f\u0964\u0965]+)"
-                         r"(?P<closing>[\"'\u201d\u2019\xbb)\]}*_`]*)")
+_END: Final = re.compile(
+    r"(?P<mark>[.!?\u2026]+|[\u3002\uff01\uff1f\uff61\u06d4\u061f\u0964\u0965]+)"
+    r"(?P<closing>[\"'\u201d\u2019\xbb)\]}*_`]*)"
+)
 _SPACED_MARKS: Final = ".!?\u2026"
 _CLOSING_QUOTES: Final = frozenset("\"'\u201d\u2019\xbb")
 _OPENING: Final = "(\"'\u201c\u2018[*_"
-_LOOK_BACK: Final = 24          # characters; longer than every abbreviation
+_LOOK_BACK: Final = 24  # characters; longer than every abbreviation
 # Never the end of a sentence, and an end only before a word that begins one.
-_TITLE: Final = re.compile(r"mrs?|ms|dr|prof|rev|hon|gen|gov|sen|rep|capt|col|lt|sgt|st|mt|messrs|vs|cf|e\.g|i\.e|figs?"
-                           r"|approx", re.IGNORECASE)
+_TITLE: Final = re.compile(
+    r"mrs?|ms|dr|prof|rev|hon|gen|gov|sen|rep|capt|col|lt|sgt|st|mt|messrs|vs|cf|e\.g|i\.e|figs?"
+    r"|approx",
+    re.IGNORECASE,
+)
 _SHORT: Final = re.compile(r"etc|inc|ltd|co|corp|jr|sr|al|dept|est|(?:[a-z]\.)+[a-z]", re.IGNORECASE)
-_STARTER: Final = re.compile(r"The|An?|He|She|It|They|We|You|I|This|That|These|Those|There|But|However|If|When|In|On|At"
-                             r"|As|My|Our|Their")
+_STARTER: Final = re.compile(
+    r"The|An?|He|She|It|They|We|You|I|This|That|These|Those|There|But|However|If|When|In|On|At"
+    r"|As|My|Our|Their"
+)
 _LIST_NUMBER: Final = re.compile(r"[(\[]?(?:\d{1,3}|[A-Za-z])")
 
 
@@ -55,7 +66,9 @@ def paragraphs(text: str) -> list[str]:
 def begins_with(text: str, phrase: str) -> bool:
     """Whether its first word is `phrase`, or its first words are, whatever marks stand before and after them."""
     start = next((place for place, character in enumerate(text) if character.isalnum()), len(text))
-    return any(_is_word_at(found, phrase.casefold()) for found in (text[start:].casefold(), text.strip().casefold()))
+    return any(
+        _is_word_at(found, phrase.casefold()) for found in (text[start:].casefold(), text.strip().casefold())
+    )
 
 
 def ends_with(text: str, phrase: str) -> bool:
@@ -64,7 +77,9 @@ def ends_with(text: str, phrase: str) -> bool:
 
 
 def _is_word_at(text: str, phrase: str) -> bool:
-    return text.startswith(phrase) and not (text[len(phrase):len(phrase) + 1].isalnum() and phrase[-1:].isalnum())
+    return text.startswith(phrase) and not (
+        text[len(phrase) : len(phrase) + 1].isalnum() and phrase[-1:].isalnum()
+    )
 
 
 def sentences(text: str) -> list[str]:
@@ -72,7 +87,7 @@ def sentences(text: str) -> list[str]:
     found, start = [], 0
     for end in _END.finditer(text):
         if _ends_sentence(text, end):
-            found.append(text[start:end.end()].strip())
+            found.append(text[start : end.end()].strip())
             start = end.end()
     found.append(text[start:].strip())
     return [sentence for sentence in found if has_content(sentence)]
@@ -82,14 +97,18 @@ def _ends_sentence(text: str, end: re.Match[str]) -> bool:
     mark = end["mark"]
     if mark[0] not in _SPACED_MARKS:
         return True
-    after = text[end.end():end.end() + _LOOK_BACK]
+    after = text[end.end() : end.end() + _LOOK_BACK]
     if after and not after[0].isspace():
-        return not end["closing"] and text[end.start() - 1:end.start()].islower() and after[:1].isupper() \
+        return (
+            not end["closing"]
+            and text[end.start() - 1 : end.start()].islower()
+            and after[:1].isupper()
             and after[1:2].islower()
+        )
     following = after.split(maxsplit=1)[0] if after.strip() else ""
     is_going_on = following[:1].islower()
     if end["closing"] and _CLOSING_QUOTES & set(end["closing"]) and is_going_on:
-        return False                                        # "Stop!" he said
+        return False  # "Stop!" he said
     if "..." in mark or "\u2026" in mark:
         return not is_going_on
     return mark != "." or not following or _is_full_stop(text, end.start(), following)
@@ -97,7 +116,7 @@ def _ends_sentence(text: str, end: re.Match[str]) -> bool:
 
 def _is_full_stop(text: str, place: int, following: str) -> bool:
     """Whether the period at `place`, before the word `following`, is more than an abbreviation's or a list item's."""
-    before = text[max(0, place - _LOOK_BACK):place]
+    before = text[max(0, place - _LOOK_BACK) : place]
     word = before.split()[-1] if before.strip() and not before[-1].isspace() else ""
     if _LIST_NUMBER.fullmatch(word) and _begins_line(text, place - len(word)):
         return False
@@ -111,6 +130,6 @@ def _is_full_stop(text: str, place: int, following: str) -> bool:
 
 def _begins_line(text: str, place: int) -> bool:
     """Whether only space and marks stand before it on its line, and not many."""
-    before = text[max(0, place - _LOOK_BACK):place]
+    before = text[max(0, place - _LOOK_BACK) : place]
     _, line_break, rest = before.rpartition("\n")
     return not rest.strip(" \t*_#>-+") and bool(line_break or place <= _LOOK_BACK)

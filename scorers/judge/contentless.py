@@ -13,36 +13,183 @@ import unicodedata
 from itertools import chain, groupby
 from typing import Final
 
-_MAX_CHARS: Final = 1000        # nothing longer is looked at: a text of so many openers is the judge's to see
+_MAX_CHARS: Final = 1000  # nothing longer is looked at: a text of so many openers is the judge's to see
 _TAGS: Final = re.compile(r"</?[a-z_|]{1,30}>", re.IGNORECASE)
 _MACROS: Final = re.compile(r"\\(?:boxed|text(?:bf|it|rm)?|math(?:bf|rm)|q?quad|left|right|[,;:! ()\[\]])")
-_BLANKS: Final = re.compile("[\u115f\u1160\u3164\uffa0\u2800]")     # letters by their category, and nothing to see
+_BLANKS: Final = re.compile(
+    "[\u115f\u1160\u3164\uffa0\u2800]"
+)  # letters by their category, and nothing to see
 _PIECES: Final = re.compile(r"[.!?:;,\n\u3002\uff01\uff1f\uff1a\uff0c\u2026]+")
 _WORDS: Final = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 
 # Whole pieces that are no answer by themselves.
-_OPENERS: Final = frozenset({
-    "solution", "the solution", "answer", "the answer", "answer is", "the answer is", "my answer", "my answer is",
-    "final answer", "the final answer", "the final answer is", "explanation", "reasoning", "my reasoning", "thought",
-    "thoughts", "thought process", "thinking", "thinking process", "step by step", "step 1", "step one", "conclusion",
-    "in conclusion", "so", "therefore", "thus", "hence", "ok", "okay", "sure", "alright", "pass", "idk", "no idea",
-    "i have no idea", "i don't know", "i do not know", "i'm not sure", "i am not sure", "i can't answer",
-    "i cannot answer",
-    "respuesta", "la respuesta", "solución", "solucion", "réponse", "la réponse", "lösung", "antwort", "risposta",
-    "soluzione", "resposta", "solução", "ответ", "решение", "解", "解答", "解説", "解法", "解析", "答", "答案",
-    "答え", "回答", "思考过程", "思考過程", "かいせつ", "かいとう", "こたえ", "풀이", "답", "정답", "해설",
-})
+_OPENERS: Final = frozenset(
+    {
+        "solution",
+        "the solution",
+        "answer",
+        "the answer",
+        "answer is",
+        "the answer is",
+        "my answer",
+        "my answer is",
+        "final answer",
+        "the final answer",
+        "the final answer is",
+        "explanation",
+        "reasoning",
+        "my reasoning",
+        "thought",
+        "thoughts",
+        "thought process",
+        "thinking",
+        "thinking process",
+        "step by step",
+        "step 1",
+        "step one",
+        "conclusion",
+        "in conclusion",
+        "so",
+        "therefore",
+        "thus",
+        "hence",
+        "ok",
+        "okay",
+        "sure",
+        "alright",
+        "pass",
+        "idk",
+        "no idea",
+        "i have no idea",
+        "i don't know",
+        "i do not know",
+        "i'm not sure",
+        "i am not sure",
+        "i can't answer",
+        "i cannot answer",
+        "respuesta",
+        "la respuesta",
+        "solución",
+        "solucion",
+        "réponse",
+        "la réponse",
+        "lösung",
+        "antwort",
+        "risposta",
+        "soluzione",
+        "resposta",
+        "solução",
+        "ответ",
+        "решение",
+        "解",
+        "解答",
+        "解説",
+        "解法",
+        "解析",
+        "答",
+        "答案",
+        "答え",
+        "回答",
+        "思考过程",
+        "思考過程",
+        "かいせつ",
+        "かいとう",
+        "こたえ",
+        "풀이",
+        "답",
+        "정답",
+        "해설",
+    }
+)
 # Words of announcements ("Let's solve this problem step by step"), and what may stand beside them.
-_ANNOUNCES: Final = frozenset({"let", "let's", "lets", "solve", "solving", "think", "thinking", "reason", "analyze",
-                               "analyse"})
-_BESIDE: Final = _ANNOUNCES | frozenset({
-    "a", "about", "again", "am", "an", "and", "answer", "approach", "at", "break", "by", "carefully", "closely",
-    "consider", "deeply", "detail", "details", "down", "each", "first", "following", "for", "given", "go", "going",
-    "have", "help", "here", "how", "i", "i'll", "i'm", "in", "into", "is", "it", "logically", "look", "me", "my",
-    "need", "of", "ok", "okay", "on", "our", "parts", "pieces", "problem", "question", "should", "slowly", "smaller",
-    "so", "solution", "start", "step", "steps", "sure", "systematically", "task", "that", "the", "them", "then",
-    "this", "thoroughly", "through", "to", "together", "try", "us", "want", "we", "we'll", "we're", "will", "with",
-    "work", "would", "your"})
+_ANNOUNCES: Final = frozenset(
+    {"let", "let's", "lets", "solve", "solving", "think", "thinking", "reason", "analyze", "analyse"}
+)
+_BESIDE: Final = _ANNOUNCES | frozenset(
+    {
+        "a",
+        "about",
+        "again",
+        "am",
+        "an",
+        "and",
+        "answer",
+        "approach",
+        "at",
+        "break",
+        "by",
+        "carefully",
+        "closely",
+        "consider",
+        "deeply",
+        "detail",
+        "details",
+        "down",
+        "each",
+        "first",
+        "following",
+        "for",
+        "given",
+        "go",
+        "going",
+        "have",
+        "help",
+        "here",
+        "how",
+        "i",
+        "i'll",
+        "i'm",
+        "in",
+        "into",
+        "is",
+        "it",
+        "logically",
+        "look",
+        "me",
+        "my",
+        "need",
+        "of",
+        "ok",
+        "okay",
+        "on",
+        "our",
+        "parts",
+        "pieces",
+        "problem",
+        "question",
+        "should",
+        "slowly",
+        "smaller",
+        "so",
+        "solution",
+        "start",
+        "step",
+        "steps",
+        "sure",
+        "systematically",
+        "task",
+        "that",
+        "the",
+        "them",
+        "then",
+        "this",
+        "thoroughly",
+        "through",
+        "to",
+        "together",
+        "try",
+        "us",
+        "want",
+        "we",
+        "we'll",
+        "we're",
+        "will",
+        "with",
+        "work",
+        "would",
+        "your",
+    }
+)
 
 
 def is_contentless(answer: str) -> bool:
@@ -57,8 +204,10 @@ def is_contentless(answer: str) -> bool:
     pieces = [_WORDS.findall(piece) for piece in _PIECES.split(text.replace("\u2019", "'").casefold())]
     openers = [" ".join(word for word, _ in groupby(words)) in _OPENERS for words in pieces if words]
     is_announced = any(openers) or not _ANNOUNCES.isdisjoint(chain.from_iterable(pieces))
-    return is_announced and all(is_opener or _BESIDE.issuperset(words) for words, is_opener
-                                in zip(filter(None, pieces), openers, strict=True))
+    return is_announced and all(
+        is_opener or _BESIDE.issuperset(words)
+        for words, is_opener in zip(filter(None, pieces), openers, strict=True)
+    )
 
 
 def says_nothing(answer: str, reference: str) -> bool:

@@ -24,25 +24,31 @@ from scorers.judge.prompt import Case
 from scorers.text.extract import response_part
 
 MAX_REPLY_CHARS: Final = 100_000
-CUT_OFF: Final = "length"               # the finish reason of a reply that ran out of tokens
-ENDED_BY: Final = "by max_tokens or the end of its context"     # which of the two, a server does not say
-_MAX_LINE_CHARS: Final = 200            # of a line that is a verdict
+CUT_OFF: Final = "length"  # the finish reason of a reply that ran out of tokens
+ENDED_BY: Final = "by max_tokens or the end of its context"  # which of the two, a server does not say
+_MAX_LINE_CHARS: Final = 200  # of a line that is a verdict
 _SHOWN_CHARS: Final = 120
 
 _RIGHT: Final = ("true", "yes", "correct")
 _WRONG: Final = ("false", "no", "incorrect")
 _RIGHT_WORD: Final = re.compile(rf"\b(?:{'|'.join(_RIGHT)})\b", re.IGNORECASE)
 _HEDGE: Final = re.compile(rf"\b(?:{'|'.join(_WRONG)}|not|partial(?:ly)?)\b", re.IGNORECASE)
-_KEYS: Final = frozenset({"verdict", "correct", "is_correct", "decision", "final_decision", "judgment", "judgement"})
+_KEYS: Final = frozenset(
+    {"verdict", "correct", "is_correct", "decision", "final_decision", "judgment", "judgement"}
+)
 _CODE: Final = "code"
 _WORD: Final = rf"(?P<word>{'|'.join(_RIGHT + _WRONG)})"
 _LABEL: Final = r"(?:final[ _])?(?:decision|grade|verdict|judge?ment)"
-_ANSWER_LABEL: Final = rf"(?:{_LABEL}|(?:final )?answer)"       # TinyV's, which for others would name the answer itself
+_ANSWER_LABEL: Final = (
+    rf"(?:{_LABEL}|(?:final )?answer)"  # TinyV's, which for others would name the answer itself
+)
 _DRESS: Final = r"[\s*_`~\"'\u2018\u2019\u201c\u201d()\[\]{}$#-]"
 _DRESS_CHARS: Final = " \t\r\n*_`~\"'\u2018\u2019\u201c\u201d()[]{}$#-.!"
 _MACRO: Final = re.compile(r"\\(?:boxed|text|textbf|mathbf|mathrm)(?=\{)")
-_FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*(?:\w{1,20}(?=[ \t]*(?:\{|$)))?", re.MULTILINE)      # and its tag
-_ENDS: Final = " \t\r\n*`~"        # around a reply
+_FENCE: Final = re.compile(
+    r"^[ \t]*(?:```|~~~)[ \t]*(?:\w{1,20}(?=[ \t]*(?:\{|$)))?", re.MULTILINE
+)  # and its tag
+_ENDS: Final = " \t\r\n*`~"  # around a reply
 _FLAT: Final = re.compile(r"\{[^{}]*\}")
 
 
@@ -50,8 +56,8 @@ _FLAT: Final = re.compile(r"\{[^{}]*\}")
 class Verdict:
     """What became of a reply."""
 
-    value: float | None     # 1.0 right, 0.0 wrong, None: unscorable
-    reason: str             # for people
+    value: float | None  # 1.0 right, 0.0 wrong, None: unscorable
+    reason: str  # for people
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +66,8 @@ class _Reading:
 
     is_right: bool
     word: str
-    code: str | None = None     # that it carries, as JSON alone can
-    is_bare: bool = False       # a word without a label
+    code: str | None = None  # that it carries, as JSON alone can
+    is_bare: bool = False  # a word without a label
 
 
 class _Contradiction(Exception):
@@ -106,16 +112,22 @@ def _judged(said: str, label: str, case: Case) -> Verdict:
     if final.code is not None:
         if final.code != case.nonce:
             return Verdict(None, f"the judge's verdict carries another call's code: {_shown(said)}")
-        readings = [reading for reading in readings if reading.code == case.nonce]      # others may be quotations
+        readings = [reading for reading in readings if reading.code == case.nonce]  # others may be quotations
     if any(reading.is_right != final.is_right for reading in readings):
         raise _Contradiction
     if not final.is_right:
-        return Verdict(0.0, f"the judge calls {_shown(case.answer)} wrong; the reference is {_shown(case.reference)}")
+        return Verdict(
+            0.0, f"the judge calls {_shown(case.answer)} wrong; the reference is {_shown(case.reference)}"
+        )
     if final.code is None:
         quotable = f"{case.answer}\n{case.reference}" if final.is_bare else case.answer
         if _RIGHT_WORD.search(visible(quotable)):
-            return Verdict(None, f"the judge's {final.word!r} has no code, and may be a quotation: {_shown(said)}")
-    return Verdict(1.0, f"the judge calls {_shown(case.answer)} right; the reference is {_shown(case.reference)}")
+            return Verdict(
+                None, f"the judge's {final.word!r} has no code, and may be a quotation: {_shown(said)}"
+            )
+    return Verdict(
+        1.0, f"the judge calls {_shown(case.answer)} right; the reference is {_shown(case.reference)}"
+    )
 
 
 def _final(said: str, label: str) -> _Reading | None:
@@ -128,7 +140,7 @@ def _final(said: str, label: str) -> _Reading | None:
     if (reading := _of_line(line, label)) is not None:
         return reading
     found = list(_labelled(line, label))
-    return _of_word(found[-1]["word"]) if found and not line[found[-1].end():].strip(_DRESS_CHARS) else None
+    return _of_word(found[-1]["word"]) if found and not line[found[-1].end() :].strip(_DRESS_CHARS) else None
 
 
 def _readings(said: str, label: str) -> Iterator[_Reading]:
@@ -150,8 +162,9 @@ def _of_line(line: str, label: str) -> _Reading | None:
     """A line that is one word and its dress, after a label or not."""
     if len(line) > _MAX_LINE_CHARS:
         return None
-    found = re.fullmatch(rf"{_DRESS}*(?P<label>{label}(?:{_DRESS}|[:=])+)?{_WORD}(?:{_DRESS}|[.!])*", line,
-                         re.IGNORECASE)
+    found = re.fullmatch(
+        rf"{_DRESS}*(?P<label>{label}(?:{_DRESS}|[:=])+)?{_WORD}(?:{_DRESS}|[.!])*", line, re.IGNORECASE
+    )
     return None if found is None else _of_word(found["word"], is_bare=found["label"] is None)
 
 
@@ -187,4 +200,6 @@ def _of_word(word: str, *, is_bare: bool = False) -> _Reading:
 def _shown(text: str) -> str:
     """One line of it, for people."""
     line = " ".join(text.split())
-    return repr(line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS // 2]}...{line[-_SHOWN_CHARS // 2:]}")
+    return repr(
+        line if len(line) <= _SHOWN_CHARS else f"{line[: _SHOWN_CHARS // 2]}...{line[-_SHOWN_CHARS // 2 :]}"
+    )

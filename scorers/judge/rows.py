@@ -23,15 +23,19 @@ from tasks.route import TASK_OF_TYPE
 
 Part = Literal["response", "box", "answer"]
 
-MATH: Final = "math_llm_judge"          # a rule is asked first
+MATH: Final = "math_llm_judge"  # a rule is asked first
 # The protocol of each type; None: the config's.
 VARIANT_OF_TYPE: Final[Mapping[str, Variant | None]] = {
     **{row_type: None for row_type, kind in TASK_OF_TYPE.items() if reads("judge", kind)},
-    "stem_llm_judge": "stem", MATH: "math",
+    "stem_llm_judge": "stem",
+    MATH: "math",
 }
 # What is judged of a response where the config does not say it: verifiers are trained on the result alone.
 PART_OF_VARIANT: Final[Mapping[Variant, Part]] = {
-    "default": "response", "stem": "box", "math": "box", "tinyv": "box",
+    "default": "response",
+    "stem": "box",
+    "math": "box",
+    "tinyv": "box",
 }
 
 
@@ -56,16 +60,20 @@ def row_of(verification_info: Mapping[str, Any]) -> JudgeRow:
     """Raises BadMessage that names what the row lacks."""
     row_type = verification_info.get("type")
     if not isinstance(row_type, str) or row_type not in VARIANT_OF_TYPE:
-        raise BadMessage(f"the judge needs verification_info of type {', '.join(map(repr, VARIANT_OF_TYPE))}, got "
-                         f"{row_type!r}")
+        raise BadMessage(
+            f"the judge needs verification_info of type {', '.join(map(repr, VARIANT_OF_TYPE))}, got "
+            f"{row_type!r}"
+        )
     answer = verification_info.get("answer")
     found = answer if isinstance(answer, Mapping) else {}
     reference, question = found.get("value"), found.get("question")
     if isinstance(reference, int | float) and not isinstance(reference, bool):
         reference = str(reference)
     if not isinstance(reference, str) or not reference.strip():
-        raise BadMessage(f'a row without an answer: the judge needs verification_info {{"type": "{row_type}", '
-                         f'"answer": {{"value": "the reference", "question": "..."}}}}, got the answer {answer!r:.120}')
+        raise BadMessage(
+            f'a row without an answer: the judge needs verification_info {{"type": "{row_type}", '
+            f'"answer": {{"value": "the reference", "question": "..."}}}}, got the answer {answer!r:.120}'
+        )
     if question is not None and not isinstance(question, str):
         raise BadMessage(f"the judge needs a question that is text, got {question!r:.120}")
     return JudgeRow(row_type, reference.strip(), question.strip() or None if question else None)
@@ -93,7 +101,9 @@ def answer_to_judge(text: str, row: JudgeRow, part: Part, max_chars: int) -> str
         raise NothingToJudge(1.0, "the answer is the reference, word for word")
     if plain.casefold() != reference.casefold():
         if says_nothing(answer, row.reference):
-            raise NothingToJudge(0.0, f"an answer without content, for which no judge is asked: {answer[:60]!r}")
+            raise NothingToJudge(
+                0.0, f"an answer without content, for which no judge is asked: {answer[:60]!r}"
+            )
         if row.question is not None and plain == _plain(row.question):
             raise NothingToJudge(0.0, "no answer: it repeats the question")
     return answer

@@ -43,8 +43,8 @@ from scorers.served_model.prefetch import BegunCalls
 if TYPE_CHECKING:
     from scorers.math.scorer import MathAnswer
 
-RULES: Final = 2                    # of everything here but the prompts
-_SELF_TEST: Final = {"four": 1.0, "five": 0.0}          # two plus two
+RULES: Final = 2  # of everything here but the prompts
+_SELF_TEST: Final = {"four": 1.0, "five": 0.0}  # two plus two
 
 
 class JudgeGone(Retryable):
@@ -63,7 +63,7 @@ class _Asked:
 class _Begun:
     """One completion on its way to a score."""
 
-    plan: _Asked | Verdict      # a verdict where no judge is needed
+    plan: _Asked | Verdict  # a verdict where no judge is needed
     components: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -81,9 +81,11 @@ class JudgeAnswer:
         """
         self._config = config
         self._endpoint = Endpoint(config.endpoint, shared)
-        self._asking = threading.Lock()             # an endpoint is for one thread at a time, and the rule's asks too
+        self._asking = threading.Lock()  # an endpoint is for one thread at a time, and the rule's asks too
         self._rule: MathAnswer | None = None
-        self._begun = BegunCalls[_Begun](lambda begun: begun.plan.call if isinstance(begun.plan, _Asked) else None)
+        self._begun = BegunCalls[_Begun](
+            lambda begun: begun.plan.call if isinstance(begun.plan, _Asked) else None
+        )
 
     @property
     def version(self) -> str:
@@ -119,10 +121,19 @@ class JudgeAnswer:
             verdict = found.plan if isinstance(found.plan, Verdict) else _verdict(found.plan)
         except CancelledError as error:
             raise JudgeGone("the judge's endpoint was closed while it was asked") from error
-        seconds = seconds_of(found.plan.call) if isinstance(found.plan, _Asked) else time.monotonic() - started
+        seconds = (
+            seconds_of(found.plan.call) if isinstance(found.plan, _Asked) else time.monotonic() - started
+        )
         status = ScoreStatus.UNSCORABLE if verdict.value is None else ScoreStatus.SCORED
-        return Score(status=status, value=verdict.value, reason=verdict.reason, scorer=self.name, version=self.version,
-                     seconds=seconds, components=found.components)
+        return Score(
+            status=status,
+            value=verdict.value,
+            reason=verdict.reason,
+            scorer=self.name,
+            version=self.version,
+            seconds=seconds,
+            components=found.components,
+        )
 
     def self_test(self) -> None:
         """Have the judge say that 2 + 2 is four, and not five.
@@ -132,12 +143,16 @@ class JudgeAnswer:
             Retryable: it is away; the worker waits for it.
         """
         cases = [Case("What is two plus two?", "4", answer, self._config.variant) for answer in _SELF_TEST]
-        for asked in [self._ask(case, anew=True) for case in cases]:        # whether it says so now, not whether it has
+        for asked in [
+            self._ask(case, anew=True) for case in cases
+        ]:  # whether it says so now, not whether it has
             verdict, expected = _verdict(asked), _SELF_TEST[asked.case.answer]
             if verdict.value != expected:
-                raise SelfTestFailed(f"the judge's self-test failed: for 2 + 2, {asked.case.answer!r} against 4 gave "
-                                     f"{verdict.value} ({verdict.reason}), expected {expected}; version: "
-                                     f"{self.version}")
+                raise SelfTestFailed(
+                    f"the judge's self-test failed: for 2 + 2, {asked.case.answer!r} against 4 gave "
+                    f"{verdict.value} ({verdict.reason}), expected {expected}; version: "
+                    f"{self.version}"
+                )
 
     def take_counts(self) -> Mapping[str, int]:
         """Hits and misses of the cache of verdicts since the last call."""
@@ -145,7 +160,7 @@ class JudgeAnswer:
 
     def close(self) -> None:
         """End every call and the rule's child."""
-        self._begun.close()             # first: it asks the endpoint, which would begin anew
+        self._begun.close()  # first: it asks the endpoint, which would begin anew
         if self._rule is not None:
             self._rule.close()
         self._endpoint.close()
@@ -176,6 +191,7 @@ class JudgeAnswer:
         """What the math scorer says. Of a reference that it can't read, nothing: a judge may."""
         if self._rule is None:
             from scorers.math.scorer import MathAnswer
+
             self._rule = MathAnswer(MathConfig())
         return self._rule.score_text(text, reference)
 

@@ -13,24 +13,40 @@ from typing import Final, NamedTuple
 
 from scorers.text.extract import Unanswered, last_answer, last_block, last_box, within
 
-MAX_SHORT_CHARS: Final = 2_000          # of an answer that is a word or a list of words
+MAX_SHORT_CHARS: Final = 2_000  # of an answer that is a word or a list of words
 _BOX: Final = "\\boxed"
 _ASTERISKS: Final = re.compile(r"\*\*+")
 _EMPTY_LINE: Final = re.compile(r"\n[ \t]*\n")
 _LIST_COMMA: Final = re.compile(r"[ \t]*,[ \t]*(?:and[ \t]+)?")
-_LEAD: Final = re.compile(r"(?:the\s+|my\s+)?(?:final\s+|correct\s+|column(?:'?s)?\s+)?(?:answer|solution|class|output)"
-                          r"(?:\s+is\b\s*:?|\s*:)\s*", re.IGNORECASE)
+_LEAD: Final = re.compile(
+    r"(?:the\s+|my\s+)?(?:final\s+|correct\s+|column(?:'?s)?\s+)?(?:answer|solution|class|output)"
+    r"(?:\s+is\b\s*:?|\s*:)\s*",
+    re.IGNORECASE,
+)
 _MARKUP: Final = re.compile(r"\\(?:text|textbf|textit|texttt|mathbf|mathrm)\b|[\\{}$*`]")
 _HEADING_CHARS: Final = 40
 # How a line begins that leads to a text or a table.
-_LEADS: Final = ("here", "below", "sure", "certainly", "of course", "ok", "the corrected", "the converted", "the table",
-                 "corrected", "converted", "output", "table")
+_LEADS: Final = (
+    "here",
+    "below",
+    "sure",
+    "certainly",
+    "of course",
+    "ok",
+    "the corrected",
+    "the converted",
+    "the table",
+    "corrected",
+    "converted",
+    "output",
+    "table",
+)
 _AROUND: Final = " .;:!?'\""
 
 
 class _Bold(NamedTuple):
     start: int
-    end: int            # behind the closing asterisks
+    end: int  # behind the closing asterisks
     text: str
 
 
@@ -74,7 +90,7 @@ def whole(response: str, tags: tuple[str, ...]) -> str:
             inner = rest
     if not inner.strip():
         raise Unanswered("no answer: nothing in the response")
-    return inner.strip(" \r\n")        # a tab parts cells, and the first of them may be empty
+    return inner.strip(" \r\n")  # a tab parts cells, and the first of them may be empty
 
 
 def words_of(text: str) -> str:
@@ -85,7 +101,7 @@ def words_of(text: str) -> str:
 def _short(text: str) -> str:
     text = " ".join(_MARKUP.sub("", within(text, MAX_SHORT_CHARS)).split()).strip(_AROUND)
     if (lead := _LEAD.match(text)) is not None and lead.end() < len(text):
-        text = text[lead.end():].strip(_AROUND)
+        text = text[lead.end() :].strip(_AROUND)
     if not text:
         raise Unanswered("no answer: what is marked as one is empty")
     return text
@@ -126,7 +142,7 @@ def _last_bold(response: str) -> _Bold | None:
     if found is None or not is_heading:
         return found
     line_end = response.find("\n", found.end)
-    return _Bold(found.start, found.end, response[found.end:line_end if line_end >= 0 else len(response)])
+    return _Bold(found.start, found.end, response[found.end : line_end if line_end >= 0 else len(response)])
 
 
 def _bolds(response: str) -> list[_Bold]:
@@ -135,10 +151,10 @@ def _bolds(response: str) -> list[_Bold]:
     opening: re.Match[str] | None = None
     for run in _ASTERISKS.finditer(response):
         if opening is not None and not response[run.start() - 1].isspace():
-            text = response[opening.end():run.start()]
+            text = response[opening.end() : run.start()]
             if _EMPTY_LINE.search(text) is None:
                 bolds.append(_Bold(opening.start(), run.end(), text))
                 opening = None
                 continue
-        opening = run if response[run.end():run.end() + 1].strip() else None
+        opening = run if response[run.end() : run.end() + 1].strip() else None
     return bolds

@@ -17,11 +17,16 @@ from scorers.livebench.tables import MAX_TABLE_CHARS, READERS, NoTable, differen
 from scorers.text.extract import Unanswered, last_answer, last_block, last_box
 from scorers.text.literals import NotALiteral, read_literal
 
-_SENTENCE: Final = re.compile(r"Please convert the Input Table from \w+ format to (\w+) format")     # to spring 2025
-_LINE: Final = re.compile(r"Target Format:[ \t]*(\w+)")                                              # since then
+_SENTENCE: Final = re.compile(
+    r"Please convert the Input Table from \w+ format to (\w+) format"
+)  # to spring 2025
+_LINE: Final = re.compile(r"Target Format:[ \t]*(\w+)")  # since then
 # What stands behind a fence that holds a table of the format, beside the format's own name.
 _TAGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "csv": ("text", "plaintext"), "tsv": ("csv", "text", "plaintext"), "markdown": ("md", "text"), "jsonl": ("json",),
+    "csv": ("text", "plaintext"),
+    "tsv": ("csv", "text", "plaintext"),
+    "markdown": ("md", "text"),
+    "jsonl": ("json",),
 }
 _MAPPING_TAGS: Final = ("python", "json")
 _NAMED: Final = re.compile(r"\A\w+\s*=\s*(?=\{)")
@@ -70,8 +75,10 @@ def table_join(response: str, question: Question) -> tuple[float, str]:
     if not answer:
         raise Unanswered('no answer: no mapping {"column of A": "column of B"} after the thinking')
     right = sum(reference.get(column) == other for column, other in answer.items())
-    return (2 * right / (len(answer) + len(reference)),
-            f"{right} of {len(answer)} pairs are right, {len(reference)} expected")
+    return (
+        2 * right / (len(answer) + len(reference)),
+        f"{right} of {len(answer)} pairs are right, {len(reference)} expected",
+    )
 
 
 def _join(response: str) -> str:
@@ -92,6 +99,8 @@ def _mapping(text: str) -> dict[str, str]:
         found = read_literal(text) if len(text) <= MAX_TABLE_CHARS else None
     except NotALiteral:
         return {}
-    if not isinstance(found, dict) or not all(other is None or isinstance(other, str) for other in found.values()):
+    if not isinstance(found, dict) or not all(
+        other is None or isinstance(other, str) for other in found.values()
+    ):
         return {}
     return {column: other for column, other in found.items() if other is not None}

@@ -16,19 +16,60 @@ from typing import Final, NamedTuple
 from scorers.livebench.answer import last_line, marked, whole, words_of
 from scorers.text.extract import Unanswered
 
-MAX_SENTENCES: Final = 200              # of a plot: the distance takes their square
+MAX_SENTENCES: Final = 200  # of a plot: the distance takes their square
 _SHOWN_CHARS: Final = 80
-_GROUP: Final = 4                       # words of a group of `connections`
-_ALIKE: Final = 0.8                     # share of words in common from which a sentence is taken for the reference's
+_GROUP: Final = 4  # words of a group of `connections`
+_ALIKE: Final = 0.8  # share of words in common from which a sentence is taken for the reference's
 _PLOT: Final = "<PLOT_SUMMARY>"
-_TEXT_TAGS: Final = ("text", "plaintext", "markdown")       # of a fence around a text
+_TEXT_TAGS: Final = ("text", "plaintext", "markdown")  # of a fence around a text
 _PLOT_END: Final = "</PLOT_SUMMARY>"
-_NUMBERS: Final = {word: str(number) for number, word in enumerate((
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"))}
+_NUMBERS: Final = {
+    word: str(number)
+    for number, word in enumerate(
+        (
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+            "twenty",
+        )
+    )
+}
 # What may stand before the name of a shape: of `two tetrahedra`, or of `an equilateral triangle`.
-_OF_SHAPES: Final = frozenset({"a", "an", "the", "one", "two", "three", "four", "equilateral", "regular", "right",
-                               "isosceles", "solid", "congruent", "identical"})
+_OF_SHAPES: Final = frozenset(
+    {
+        "a",
+        "an",
+        "the",
+        "one",
+        "two",
+        "three",
+        "four",
+        "equilateral",
+        "regular",
+        "right",
+        "isosceles",
+        "solid",
+        "congruent",
+        "identical",
+    }
+)
 _WORD: Final = re.compile(r"\w+")
 _NOT_A_WORD: Final = re.compile(r"\W|_")
 
@@ -41,7 +82,7 @@ class Question(NamedTuple):
     """What a row of LiveBench has."""
 
     reference: str
-    prompt: str | None = None           # where the row has it
+    prompt: str | None = None  # where the row has it
 
 
 Rule = Callable[[str, Question], tuple[float, str]]
@@ -59,8 +100,10 @@ def web_of_lies_v3(response: str, question: Question) -> tuple[float, str]:
 
 def zebra_puzzle(response: str, question: Question) -> tuple[float, str]:
     """One word, or a list of them with half of the value for the share that is right, half for all."""
-    return _partly([_attribute(word) for word in marked(response).split(",")],
-                   [_attribute(word) for word in question.reference.split(",")])
+    return _partly(
+        [_attribute(word) for word in marked(response).split(",")],
+        [_attribute(word) for word in question.reference.split(",")],
+    )
 
 
 def house_traversal(response: str, question: Question) -> tuple[float, str]:
@@ -89,16 +132,24 @@ def typos(response: str, question: Question) -> tuple[float, str]:
     answer, reference = (" ".join(text.split()) for text in (whole(response, _TEXT_TAGS), question.reference))
     if answer == reference:
         return 1.0, f"the text of {len(reference)} characters is right"
-    place = next((number for number, (found, expected) in enumerate(zip(answer, reference, strict=False))
-                  if found != expected), min(len(answer), len(reference)))
+    place = next(
+        (
+            number
+            for number, (found, expected) in enumerate(zip(answer, reference, strict=False))
+            if found != expected
+        ),
+        min(len(answer), len(reference)),
+    )
     start = max(place - _SHOWN_CHARS // 4, 0)
-    found, expected = (repr(text[start:place + _SHOWN_CHARS // 4]) for text in (answer, reference))
+    found, expected = (repr(text[start : place + _SHOWN_CHARS // 4]) for text in (answer, reference))
     return 0.0, f"the text differs at character {place}: {found}, expected {expected}"
 
 
 def connections(response: str, question: Question) -> tuple[float, str]:
     """The share of the groups of four that are right, in any order; another number of words is no answer."""
-    words, expected = ([words_of(word) for word in text.split(",")] for text in (marked(response), question.reference))
+    words, expected = (
+        [words_of(word) for word in text.split(",")] for text in (marked(response), question.reference)
+    )
     if len(words) != len(expected):
         raise Unanswered(f"no answer: {len(words)} items in the list, {len(expected)} asked for")
     groups = _groups(expected)
@@ -119,7 +170,7 @@ def plot_unscrambling(response: str, question: Question) -> tuple[float, str]:
     sentences = _sentences(summary.partition(_PLOT_END)[0].replace("**End of Plot Summary**", ""))
     if not sentences:
         raise Unanswered("no answer: the plot summary is empty")
-    if len(sentences) >= 2 * len(expected):         # which is as many edits as the reference has sentences
+    if len(sentences) >= 2 * len(expected):  # which is as many edits as the reference has sentences
         return 0.0, f"{len(sentences)} sentences, {len(expected)} asked for"
     order = _order(sentences, expected)
     right = _order(expected, expected)
@@ -151,8 +202,9 @@ def _partly(answer: Sequence[str], reference: Sequence[str]) -> tuple[float, str
         raise Unanswered(f"no answer: {len(answer)} items in the list, {len(reference)} asked for")
     right = sum(found == expected for found, expected in zip(answer, reference, strict=True))
     is_right = right == len(reference)
-    return (is_right + right / len(reference)) / 2, _compared(", ".join(answer), ", ".join(reference),
-                                                              is_right=is_right)
+    return (is_right + right / len(reference)) / 2, _compared(
+        ", ".join(answer), ", ".join(reference), is_right=is_right
+    )
 
 
 def _verdicts(text: str) -> list[str]:
@@ -174,7 +226,7 @@ def _letters(text: str) -> str:
 
 
 def _groups(words: list[str]) -> list[frozenset[str]]:
-    return [frozenset(words[start:start + _GROUP]) for start in range(0, len(words), _GROUP)]
+    return [frozenset(words[start : start + _GROUP]) for start in range(0, len(words), _GROUP)]
 
 
 def _sentences(text: str) -> list[str]:
@@ -197,8 +249,11 @@ def _order(sentences: list[str], expected: list[str]) -> list[int | None]:
 
 def _nearest(sentence: str, counted: list[Counter[str]]) -> int | None:
     words = Counter(sentence.split())
-    alike = [(2 * (words & other).total() / (words.total() + other.total()), -place)
-             for place, other in enumerate(counted) if 2 * words.total() <= 3 * other.total()]
+    alike = [
+        (2 * (words & other).total() / (words.total() + other.total()), -place)
+        for place, other in enumerate(counted)
+        if 2 * words.total() <= 3 * other.total()
+    ]
     if not alike or max(alike)[0] < _ALIKE:
         return None
     return -max(alike)[1]

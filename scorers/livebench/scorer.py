@@ -37,12 +37,21 @@ from scorers.scorer import SelfTestFailed
 from scorers.text.extract import MAX_RESPONSE_CHARS, Unanswered, closed_part, within
 from tasks.values import hint, listed, shown
 
-RULE_SET: Final = 2     # raise it with any change here, in scorers.text.extract or in scorers.livebench_* that moves a score
+RULE_SET: Final = (
+    2  # raise it with any change here, in scorers.text.extract or in scorers.livebench_* that moves a score
+)
 RULES: Final[Mapping[str, Rule]] = {
-    "web_of_lies_v2": web_of_lies, "web_of_lies_v3": web_of_lies_v3, "house_traversal": house_traversal,
-    "spatial": spatial, "zebra_puzzle": zebra_puzzle,
-    "cta": column_class, "tablereformat": table_reformat, "tablejoin": table_join,
-    "connections": connections, "plot_unscrambling": plot_unscrambling, "typos": typos,
+    "web_of_lies_v2": web_of_lies,
+    "web_of_lies_v3": web_of_lies_v3,
+    "house_traversal": house_traversal,
+    "spatial": spatial,
+    "zebra_puzzle": zebra_puzzle,
+    "cta": column_class,
+    "tablereformat": table_reformat,
+    "tablejoin": table_join,
+    "connections": connections,
+    "plot_unscrambling": plot_unscrambling,
+    "typos": typos,
 }
 _LISTS: Final = frozenset({"web_of_lies_v2", "web_of_lies_v3", "zebra_puzzle", "connections"})
 
@@ -77,8 +86,10 @@ class Livebench(SimpleScorer):
             info = {"type": "livebench", "answer": {"value": "yes, no", "task": "web_of_lies_v3"}}
             found = self.score(answer, info)
             if found.value != expected:
-                raise SelfTestFailed(f"the livebench scorer's self-test failed: {answer} gave {found.value} "
-                                     f"({found.reason}), expected {expected}")
+                raise SelfTestFailed(
+                    f"the livebench scorer's self-test failed: {answer} gave {found.value} "
+                    f"({found.reason}), expected {expected}"
+                )
 
     def _judged(self, text: str, rule: Rule, question: Question) -> Score:
         try:
@@ -93,8 +104,10 @@ def _question(verification_info: Mapping[str, Any]) -> tuple[str, Question]:
     """The task of a row and what its rule needs. Raises BadMessage that names what the row lacks."""
     answer = verification_info.get("answer")
     if verification_info.get("type") != "livebench" or not isinstance(answer, Mapping):
-        raise BadMessage('the livebench scorer needs verification_info {"type": "livebench", "answer": {"value": '
-                         f'"yes, no, yes", "task": "web_of_lies_v2"}}}}, got {shown(dict(verification_info))}')
+        raise BadMessage(
+            'the livebench scorer needs verification_info {"type": "livebench", "answer": {"value": '
+            f'"yes, no, yes", "task": "web_of_lies_v2"}}}}, got {shown(dict(verification_info))}'
+        )
     task, value, prompt = answer.get("task"), answer.get("value"), answer.get("prompt")
     if not isinstance(task, str) or task not in RULES:
         near = hint(task, RULES) if isinstance(task, str) else ""
@@ -104,12 +117,16 @@ def _question(verification_info: Mapping[str, Any]) -> tuple[str, Question]:
     if not isinstance(value, str) or not value.strip():
         raise BadMessage(f"a row without an answer: answer.value of LiveBench's {task} is {shown(value)}")
     if not all(any(map(str.isalnum, part)) for part in (value.split(",") if task in _LISTS else (value,))):
-        raise BadMessage(f"answer.value of LiveBench's {task} has nothing in it, or an empty item: {shown(value)}")
+        raise BadMessage(
+            f"answer.value of LiveBench's {task} has nothing in it, or an empty item: {shown(value)}"
+        )
     if prompt is not None and not isinstance(prompt, str):
         raise BadMessage(f"answer.prompt of LiveBench's {task} must be text, got {shown(prompt)}")
     if task == "tablereformat" and format_asked(prompt or "") is None:
-        raise BadMessage("LiveBench's tablereformat needs answer.prompt, which names the format of the table; "
-                         f"got {shown(prompt)}")
+        raise BadMessage(
+            "LiveBench's tablereformat needs answer.prompt, which names the format of the table; "
+            f"got {shown(prompt)}"
+        )
     if task == "plot_unscrambling" and value.count(".") > MAX_SENTENCES:
         raise BadMessage(f"a plot of {value.count('.')} sentences; {MAX_SENTENCES} is the limit")
     return task, Question(value, prompt)

@@ -38,7 +38,7 @@ class Table(NamedTuple):
     """Cells as text, with single spaces in them and none around them."""
 
     columns: list[str]
-    rows: list[list[str]]       # each as long as the columns
+    rows: list[list[str]]  # each as long as the columns
 
 
 def read_table(text: str, name: str) -> Table:
@@ -65,12 +65,16 @@ def difference(answer: Table, reference: Table) -> str:
         return f"columns {_shown(', '.join(answer.columns))}, expected {_shown(', '.join(reference.columns))}"
     if len(answer.rows) != len(reference.rows):
         return f"{len(answer.rows)} rows, expected {len(reference.rows)}"
-    places = [sorted(range(len(table.columns)), key=table.columns.__getitem__) for table in (answer, reference)]
+    places = [
+        sorted(range(len(table.columns)), key=table.columns.__getitem__) for table in (answer, reference)
+    ]
     for number, (row, expected) in enumerate(zip(answer.rows, reference.rows, strict=True), start=1):
         for here, there in zip(*places, strict=True):
             if not _same(row[here], expected[there]):
-                return (f"row {number}, column {_shown(answer.columns[here])}: {_shown(row[here])!r}, "
-                        f"expected {_shown(expected[there])!r}")
+                return (
+                    f"row {number}, column {_shown(answer.columns[here])}: {_shown(row[here])!r}, "
+                    f"expected {_shown(expected[there])!r}"
+                )
     return ""
 
 
@@ -126,12 +130,12 @@ def _html(text: str) -> Table:
             if _SPANS.search(tag[0]) or not rows:
                 raise NoTable(f"a cell in no row, or in several: {_shown(tag[0])}")
             end = tags[number + 1].start() if number + 1 < len(tags) else len(text)
-            rows[-1].append(text[tag.end():end])
+            rows[-1].append(text[tag.end() : end])
     if tables != 1:
         raise NoTable(f"{tables} tables, one is asked for")
     try:
         return _table([html.unescape(cell) for cell in row] for row in rows if row)
-    except ValueError:                  # `&#` with more digits than Python reads
+    except ValueError:  # `&#` with more digits than Python reads
         raise NoTable("a character reference that is none") from None
 
 
@@ -147,7 +151,12 @@ def _jsonl(text: str) -> Table:
 
 
 READERS: Final[Mapping[str, Callable[[str], Table]]] = {
-    "csv": _csv, "tsv": _tsv, "markdown": _markdown, "html": _html, "json": _json, "jsonl": _jsonl,
+    "csv": _csv,
+    "tsv": _tsv,
+    "markdown": _markdown,
+    "html": _html,
+    "json": _json,
+    "jsonl": _jsonl,
 }
 
 
@@ -195,7 +204,9 @@ def _without_labels(table: Table) -> Table:
     kept = [place for place, column in enumerate(table.columns) if column not in {"", "index"}]
     if not kept or not table.rows:
         raise NoTable("it has no cells")
-    return Table([table.columns[place] for place in kept], [[row[place] for place in kept] for row in table.rows])
+    return Table(
+        [table.columns[place] for place in kept], [[row[place] for place in kept] for row in table.rows]
+    )
 
 
 def _shown(text: str) -> str:

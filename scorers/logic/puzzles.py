@@ -15,14 +15,14 @@ from scorers.text.latex import words
 from scorers.text.literals import NotALiteral, cell_text, read_literal, unfenced
 from tasks.values import shown
 
-_AROUND_A_WORD: Final = " .!\"'`*\u201c\u201d\u2018\u2019"      # quotes, emphasis and a sentence's end
+_AROUND_A_WORD: Final = " .!\"'`*\u201c\u201d\u2018\u2019"  # quotes, emphasis and a sentence's end
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What an answer deserves."""
 
-    value: float        # in [0, 1]
+    value: float  # in [0, 1]
     reason: str
     components: dict[str, float] = field(default_factory=dict)
 
@@ -61,7 +61,9 @@ class Ordering:
             return Verdict(0.0, f"the answer has {len(names)} names, expected {len(self.names)}")
         for place, (name, expected) in enumerate(zip(names, self.names, strict=True), start=1):
             if name != expected:
-                return Verdict(0.0, f"number {place} from the left is {shown(name)}, expected {shown(expected)}")
+                return Verdict(
+                    0.0, f"number {place} from the left is {shown(name)}, expected {shown(expected)}"
+                )
         return Verdict(1.0, f"all {len(names)} names in order")
 
 
@@ -100,8 +102,9 @@ class Arc:
         """Raises BadMessage: `value` is no rectangle of whole numbers."""
         rows = _grid(structure(value, "arc"))
         if not rows or not rows[0] or len({len(row) for row in rows}) != 1:
-            raise BadMessage(f"no answer: an arc puzzle needs rows of whole numbers, all of one length; "
-                             f"got {shown(value)}")
+            raise BadMessage(
+                f"no answer: an arc puzzle needs rows of whole numbers, all of one length; got {shown(value)}"
+            )
         return cls(rows)
 
     def judge(self, answer: str) -> Verdict:
@@ -114,13 +117,20 @@ class Arc:
             return Verdict(0.0, f"the answer is no array of rows of whole numbers: {shown(answer)}")
         if [len(row) for row in rows] != [len(row) for row in self.rows]:
             return Verdict(0.0, f"the answer has {_shape(rows)}, expected {_shape(self.rows)}")
-        wrong = [(row, column) for row, cells in enumerate(self.rows) for column, cell in enumerate(cells)
-                 if rows[row][column] != cell]
+        wrong = [
+            (row, column)
+            for row, cells in enumerate(self.rows)
+            for column, cell in enumerate(cells)
+            if rows[row][column] != cell
+        ]
         if wrong:
             row, column = wrong[0]
-            return Verdict(0.0, f"{len(wrong)} of {len(self.rows) * len(self.rows[0])} cells are wrong, the first in "
-                                f"row {row + 1}, column {column + 1}: {rows[row][column]}, "
-                                f"expected {self.rows[row][column]}")
+            return Verdict(
+                0.0,
+                f"{len(wrong)} of {len(self.rows) * len(self.rows[0])} cells are wrong, the first in "
+                f"row {row + 1}, column {column + 1}: {rows[row][column]}, "
+                f"expected {self.rows[row][column]}",
+            )
         return Verdict(1.0, f"all {_shape(rows)} are right")
 
 
@@ -131,8 +141,9 @@ def structure(value: Any, row_type: str) -> Any:
     try:
         return read_literal(value)
     except NotALiteral as error:
-        raise BadMessage(f"no answer: the value of a row of type {row_type!r} can't be read: {error}: "
-                         f"{shown(value)}") from None
+        raise BadMessage(
+            f"no answer: the value of a row of type {row_type!r} can't be read: {error}: {shown(value)}"
+        ) from None
 
 
 def _cells(value: Any) -> tuple[str, ...] | None:

@@ -22,18 +22,24 @@ from scorers.scorer import SelfTestFailed
 from scorers.text.extract import Unanswered, answering_part, last_answer, within
 from tasks.values import listed, shown
 
-RULES: Final = 2                    # raise it with any change here or in scorers.logic_* that can change a score
-MAX_ANSWER_CHARS: Final = 50_000    # a grid of 30 x 30 that is written with a cell a line has 12,000
+RULES: Final = 2  # raise it with any change here or in scorers.logic_* that can change a score
+MAX_ANSWER_CHARS: Final = 50_000  # a grid of 30 x 30 that is written with a cell a line has 12,000
 PUZZLES: Final[Mapping[str, Callable[[Any], Puzzle]]] = {
-    "zebra": Zebra.of, "ordering": Ordering.of, "graph": Graph.of, "arc": Arc.of,
+    "zebra": Zebra.of,
+    "ordering": Ordering.of,
+    "graph": Graph.of,
+    "arc": Arc.of,
 }
 _TABLE: Final = {"header": ["Position", "Food"], "rows": [["1", "apple"], ["2", "bread"]]}
 _SELF_TESTS: Final[tuple[tuple[str, Any, str, float], ...]] = (
     ("zebra", _TABLE, '{"header": ["Position", "Food"], "rows": [["1", "apple"], ["2", "bread"]]}', 1.0),
     ("zebra", _TABLE, '{"header": ["Position", "Food"], "rows": [["1", "bread"], ["2", "apple"]]}', 0.0),
-    ("ordering", ["Emma", "Wei"], "['Emma', 'Wei']", 1.0), ("ordering", ["Emma", "Wei"], "['Wei', 'Emma']", 0.0),
-    ("graph", "fdebme", "fdebme", 1.0), ("graph", "fdebme", "not fdebme", 0.0),
-    ("arc", [[1, 1], [0, 0]], "[[1, 1], [0, 0]]", 1.0), ("arc", [[0]], "", 0.0),
+    ("ordering", ["Emma", "Wei"], "['Emma', 'Wei']", 1.0),
+    ("ordering", ["Emma", "Wei"], "['Wei', 'Emma']", 0.0),
+    ("graph", "fdebme", "fdebme", 1.0),
+    ("graph", "fdebme", "not fdebme", 0.0),
+    ("arc", [[1, 1], [0, 0]], "[[1, 1], [0, 0]]", 1.0),
+    ("arc", [[0]], "", 0.0),
     ("arc", [[0]], "[" * MAX_ANSWER_CHARS, 0.0),
 )
 
@@ -62,16 +68,25 @@ class LogicAnswer(SimpleScorer):
         started = time.monotonic()
         verdict = _verdict(text, puzzle_of(verification_info))
         value = float(verdict.value == 1.0) if self._credit == "all" else verdict.value
-        return Score(status=ScoreStatus.SCORED, value=value, reason=verdict.reason, scorer=self.name,
-                     version=self.version, seconds=time.monotonic() - started, components=verdict.components)
+        return Score(
+            status=ScoreStatus.SCORED,
+            value=value,
+            reason=verdict.reason,
+            scorer=self.name,
+            version=self.version,
+            seconds=time.monotonic() - started,
+            components=verdict.components,
+        )
 
     def self_test(self) -> None:
         """Raises SelfTestFailed unless right answers of every kind are 1, wrong ones and endless nesting 0."""
         for row_type, value, answer, expected in _SELF_TESTS:
             score = self.score(f"<answer>{answer}</answer>", {"type": row_type, "answer": {"value": value}})
             if score.value != expected:
-                raise SelfTestFailed(f"the logic scorer's self-test failed: {shown(answer)} for the {row_type} puzzle "
-                                     f"{shown(value)} gave {score.value} ({score.reason}), expected {expected}")
+                raise SelfTestFailed(
+                    f"the logic scorer's self-test failed: {shown(answer)} for the {row_type} puzzle "
+                    f"{shown(value)} gave {score.value} ({score.reason}), expected {expected}"
+                )
 
 
 def puzzle_of(verification_info: Mapping[str, Any]) -> Puzzle:
@@ -80,7 +95,9 @@ def puzzle_of(verification_info: Mapping[str, Any]) -> Puzzle:
     if not isinstance(row_type, str) or row_type not in PUZZLES:
         raise BadMessage(f"the logic scorer takes rows of type {listed(PUZZLES)}; got {shown(row_type)}")
     if not isinstance(answer, Mapping) or answer.get("value") is None:
-        raise BadMessage(f"no answer: a row of type {row_type!r} needs an answer with a value; got {shown(answer)}")
+        raise BadMessage(
+            f"no answer: a row of type {row_type!r} needs an answer with a value; got {shown(answer)}"
+        )
     return PUZZLES[row_type](answer["value"])
 
 

@@ -21,10 +21,10 @@ from scorers.logic.puzzles import Verdict, structure
 from scorers.text.literals import NotALiteral, cell_text, read_literal, unfenced
 from tasks.values import listed, shown
 
-CELLS: Final = "cells"                  # the component: the share of right cells, whatever the credit
+CELLS: Final = "cells"  # the component: the share of right cells, whatever the credit
 _POSITION: Final = "position"
 _NOT_A_NAME: Final = re.compile(r"[\W_]+")
-Rows = list[list[str | None]]           # cells in one spelling; None for what is no text
+Rows = list[list[str | None]]  # cells in one spelling; None for what is no text
 
 
 class _WrongShape(Exception):
@@ -35,9 +35,9 @@ class _WrongShape(Exception):
 class Zebra:
     """A solved table."""
 
-    header: tuple[str, ...]             # as the row has it
-    rows: tuple[tuple[str, ...], ...]   # in one spelling
-    free: int | None                    # the column that only numbers the rows; None where there is none
+    header: tuple[str, ...]  # as the row has it
+    rows: tuple[tuple[str, ...], ...]  # in one spelling
+    free: int | None  # the column that only numbers the rows; None where there is none
 
     @classmethod
     def of(cls, value: Any) -> Zebra:
@@ -46,17 +46,23 @@ class Zebra:
         try:
             header, found = _table(table)
         except _WrongShape as error:
-            raise BadMessage(f"no answer: a zebra puzzle needs an object with header and rows: {error}") from None
+            raise BadMessage(
+                f"no answer: a zebra puzzle needs an object with header and rows: {error}"
+            ) from None
         if not found:
             raise BadMessage("no answer: the table of a zebra puzzle has no rows")
         rows = tuple(tuple(cell for cell in row if cell) for row in found)
         if any(len(row) != len(header) for row in rows):
-            raise BadMessage("no answer: every row of a zebra puzzle needs a filled cell for each of "
-                             f"{listed(header)}; got {shown(table['rows'])}")
+            raise BadMessage(
+                "no answer: every row of a zebra puzzle needs a filled cell for each of "
+                f"{listed(header)}; got {shown(table['rows'])}"
+            )
         free = _free_column(header, rows)
         if free is not None and (len(header) == 1 or len({row[free] for row in rows}) != len(rows)):
-            raise BadMessage(f"no answer: a zebra puzzle needs a column beside {header[free]}, and each position once; "
-                             f"got {shown(table)}")
+            raise BadMessage(
+                f"no answer: a zebra puzzle needs a column beside {header[free]}, and each position once; "
+                f"got {shown(table)}"
+            )
         return cls(tuple(header), rows, free)
 
     def judge(self, answer: str) -> Verdict:
@@ -76,7 +82,11 @@ class Zebra:
                 if cell == reference[column] and given[cell] <= expected[cell]:
                     right += 1
                 else:
-                    said = "which is repeated" if cell == reference[column] else f"expected {shown(reference[column])}"
+                    said = (
+                        "which is repeated"
+                        if cell == reference[column]
+                        else f"expected {shown(reference[column])}"
+                    )
                     mistakes.append(f"{self.header[column]} of row {number} is {shown(cell)}, {said}")
         share = right / (right + len(mistakes))
         reason = f"{right} of {right + len(mistakes)} cells are right"
@@ -92,16 +102,19 @@ class Zebra:
         not what the puzzle asks. Rows go by their positions.
         """
         if len(header) != len(self.header) or len(rows) != len(self.rows):
-            raise _WrongShape(f"{len(rows)} rows of {len(header)} columns, expected {len(self.rows)} of "
-                              f"{len(self.header)}")
+            raise _WrongShape(
+                f"{len(rows)} rows of {len(header)} columns, expected {len(self.rows)} of {len(self.header)}"
+            )
         names, expected = [_name(text) for text in header], [_name(text) for text in self.header]
         if sorted(names) == sorted(expected) and len(set(names)) == len(names):
             rows = [[row[names.index(name)] for name in expected] for row in rows]
         if self.free is not None:
             by_position = {row[self.free]: row for row in rows}
             if by_position.keys() != {row[self.free] for row in self.rows}:
-                raise _WrongShape(f"{self.header[self.free]} must be each of "
-                                  f"{listed(row[self.free] for row in self.rows)} once")
+                raise _WrongShape(
+                    f"{self.header[self.free]} must be each of "
+                    f"{listed(row[self.free] for row in self.rows)} once"
+                )
             rows = [by_position[row[self.free]] for row in self.rows]
         if _has_twins(rows, self._counted()) and not _has_twins(self.rows, self._counted()):
             raise _WrongShape("two rows are the same")
@@ -115,7 +128,9 @@ def _table(value: Any) -> tuple[list[str], Rows]:
     header, rows = value["header"], value["rows"]
     if not isinstance(header, list) or not header or not all(isinstance(name, str) for name in header):
         raise _WrongShape(f"header must be a list of names; got {shown(header)}")
-    if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == len(header) for row in rows):
+    if not isinstance(rows, list) or not all(
+        isinstance(row, list) and len(row) == len(header) for row in rows
+    ):
         raise _WrongShape(f"rows must be lists of {len(header)} cells; got {shown(rows)}")
     return header, [[cell_text(cell) for cell in row] for row in rows]
 

@@ -35,29 +35,50 @@ from scorers.math.text import (
 )
 
 LIBRARIES: Final = " ".join(
-    f"{library}={metadata.version(library)}" for library in ("math-verify", "latex2sympy2_extended", "sympy"))
+    f"{library}={metadata.version(library)}" for library in ("math-verify", "latex2sympy2_extended", "sympy")
+)
 
 # Inside a box: the content as LaTeX, whole or not at all, so that no number is scraped out of prose.
 _BOXED: Final = (LatexExtractionConfig(boxed_match_priority=0, try_extract_without_anchor=False),)
 # In a text without a box: LaTeX, or else the last number. math_verify's own way to a bare number ends in parse_expr.
 _FREE: Final = (LatexExtractionConfig(boxed_match_priority=0),)
-_BARE_NUMBER: Final = re.compile(r"(?<![\w.,/^*])-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]++)(?:\.[0-9]++)?(?:/[0-9]++)?"
-                                 r"(?![\w/^*])")
+_BARE_NUMBER: Final = re.compile(
+    r"(?<![\w.,/^*])-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]++)(?:\.[0-9]++)?(?:/[0-9]++)?"
+    r"(?![\w/^*])"
+)
 
-_EXACT: Final = 1e-12           # relative difference of two values that are both exact, or of an integer and anything
-_ROUNDED: Final = 1e-4          # of a decimal and what it rounds; math_verify has compared six places already
-_PRIME: Final = 1e-4            # the relative tolerance of prime's graders, in the compatible mode
-_DIGITS: Final = 30             # of two values before they are compared
+_EXACT: Final = 1e-12  # relative difference of two values that are both exact, or of an integer and anything
+_ROUNDED: Final = 1e-4  # of a decimal and what it rounds; math_verify has compared six places already
+_PRIME: Final = 1e-4  # the relative tolerance of prime's graders, in the compatible mode
+_DIGITS: Final = 30  # of two values before they are compared
 
-logging.getLogger("math_verify").setLevel(logging.ERROR)      # it warns that its timeouts are off; they are, on purpose
+logging.getLogger("math_verify").setLevel(
+    logging.ERROR
+)  # it warns that its timeouts are off; they are, on purpose
 
 # One of each construction that answers are made of. The parser decides by tables that it fills as it reads; a child
 # inherits those of its parent, and would else spend milliseconds on every first fraction and every first root.
 _WARMING: Final = (
-    "\\frac{-1}{2} + 3x^{2} - \\sqrt{5}y", "\\left( 3, \\frac{\\pi}{2} \\right)", "(-\\infty, 2] \\cup [3, 4)",
-    "\\{1, 2\\}", "x \\le 3", "x = \\frac{1 \\pm \\sqrt{5}}{2}", "2\\sin^2 x \\cos{y} \\cdot \\log_2 8 e^{-x}",
-    "\\begin{pmatrix} 1 & 2 \\\\ 3 & 4 \\end{pmatrix}", "\\text{Evelyn}", "3.5 \\times 10^{-2}", "6 - 5i", "90^\\circ",
-    "\\binom{5}{2} + 4!", "1,234", "x^3 + (3x - 7)(y + 1)", "f(x) = |x|", "50\\%", "\\sqrt[3]{x}", "\\$5.50", "2516_8",
+    "\\frac{-1}{2} + 3x^{2} - \\sqrt{5}y",
+    "\\left( 3, \\frac{\\pi}{2} \\right)",
+    "(-\\infty, 2] \\cup [3, 4)",
+    "\\{1, 2\\}",
+    "x \\le 3",
+    "x = \\frac{1 \\pm \\sqrt{5}}{2}",
+    "2\\sin^2 x \\cos{y} \\cdot \\log_2 8 e^{-x}",
+    "\\begin{pmatrix} 1 & 2 \\\\ 3 & 4 \\end{pmatrix}",
+    "\\text{Evelyn}",
+    "3.5 \\times 10^{-2}",
+    "6 - 5i",
+    "90^\\circ",
+    "\\binom{5}{2} + 4!",
+    "1,234",
+    "x^3 + (3x - 7)(y + 1)",
+    "f(x) = |x|",
+    "50\\%",
+    "\\sqrt[3]{x}",
+    "\\$5.50",
+    "2516_8",
 )
 
 
@@ -77,14 +98,18 @@ def judge(request: Request) -> Reply:
     Returns: `equal`, whether the answer, or the reference itself, equals the reference; of a reference alone also
         `parsed`, whether it is mathematics.
     """
-    sympy.core.random.seed(0)       # sympy tries random points: the same text must get the same verdict everywhere
-    reference, answer, is_compatible = request["reference"], request["answer"], request.get("compatible", False)
+    sympy.core.random.seed(0)  # sympy tries random points: the same text must get the same verdict everywhere
+    reference, answer, is_compatible = (
+        request["reference"],
+        request["answer"],
+        request.get("compatible", False),
+    )
     if answer is None:
         return _examination(_gold(reference))
     if request.get("rule") == "prime":
         return {"equal": _prime(reference, answer, _prime_part_compatibly if is_compatible else _prime_part)}
     target = _expressions(answer, is_boxed=request["boxed"])
-    if is_compatible:               # II-Thought's verifier hands them over in the wrong order
+    if is_compatible:  # II-Thought's verifier hands them over in the wrong order
         return {"equal": bool(verify(gold=target, target=_gold(reference), timeout_seconds=None))}
     return {"equal": _equal(reference, target)}
 
@@ -93,8 +118,10 @@ def _examination(gold: list[Any]) -> Reply:
     # Equal to itself is seen by the text. Against a number it has to be evaluated: one that hangs then is found out
     # here, before an honest answer is blamed for it.
     verify(gold=gold, target=_gold("1"), timeout_seconds=None)
-    return {"equal": bool(verify(gold=gold, target=gold, timeout_seconds=None)),
-            "parsed": any(not isinstance(expression, str) for expression in gold)}
+    return {
+        "equal": bool(verify(gold=gold, target=gold, timeout_seconds=None)),
+        "parsed": any(not isinstance(expression, str) for expression in gold),
+    }
 
 
 def _expressions(text: str, *, is_boxed: bool) -> list[Any]:
@@ -116,8 +143,9 @@ def _gold(reference: str) -> list[Any]:
 
 def _equal(reference: str, target: list[Any]) -> bool:
     gold = _gold(reference)
-    return (bool(verify(gold=gold, target=target, timeout_seconds=None))
-            and _holds(lambda: _stands(gold, target, is_percentage=has_percent(reference))))
+    return bool(verify(gold=gold, target=target, timeout_seconds=None)) and _holds(
+        lambda: _stands(gold, target, is_percentage=has_percent(reference))
+    )
 
 
 def _holds(check: Callable[[], bool]) -> bool:
@@ -126,7 +154,7 @@ def _holds(check: Callable[[], bool]) -> bool:
         return check()
     except MemoryError:
         raise
-    except Exception:       # noqa: BLE001 - sympy raises what it likes at odd expressions, a RecursionError at deep ones
+    except Exception:  # noqa: BLE001 - sympy raises what it likes at odd expressions, a RecursionError at deep ones
         return False
 
 
@@ -143,9 +171,9 @@ def _stands(golds: list[Any], targets: list[Any], *, is_percentage: bool) -> boo
         return False
     numbers = [_value(side) for side in sides if _is_number(side)]
     if not all(_near(number, numbers[-1], _ROUNDED) for number in numbers):
-        return False                # `3 = 5` is no way to say 5
+        return False  # `3 = 5` is no way to say 5
     if sides and gold_sides and sides[0] != gold_sides[0]:
-        return True                 # equations of one line, not of one value
+        return True  # equations of one line, not of one value
     wanted, given = (gold_sides or [gold])[-1], (sides or [target])[-1]
     if wanted == given or not _is_number(wanted) or not _is_number(given):
         return True
@@ -161,7 +189,8 @@ def _sides(expression: Any) -> list[Any]:
         return [expression.lhs, expression.rhs]
     relations = getattr(expression, "_unsorted_args", ())
     is_chain = all(isinstance(relation, sympy.Eq) for relation in relations) and all(
-        left.rhs == right.lhs for left, right in itertools.pairwise(relations))
+        left.rhs == right.lhs for left, right in itertools.pairwise(relations)
+    )
     return [relations[0].lhs, *(relation.rhs for relation in relations)] if relations and is_chain else []
 
 
@@ -177,8 +206,11 @@ def _sides_of_text(targets: list[Any]) -> list[Any]:
 
 
 def _is_number(expression: Any) -> bool:
-    return (isinstance(expression, sympy.Expr) and not isinstance(expression, sympy.MatrixExpr)
-            and bool(expression.is_number))
+    return (
+        isinstance(expression, sympy.Expr)
+        and not isinstance(expression, sympy.MatrixExpr)
+        and bool(expression.is_number)
+    )
 
 
 def _value(number: Any) -> Any:
@@ -194,15 +226,21 @@ def _near(given: Any, wanted: Any, tolerance: float) -> bool:
     """Whether two numbers, complex ones too, differ by at most a share of the second; infinities by nothing."""
     if given == wanted:
         return True
-    return bool(not given.is_infinite and not wanted.is_infinite
-                and abs((given - wanted).evalf(_DIGITS)) <= tolerance * abs(wanted.evalf(_DIGITS)))
+    return bool(
+        not given.is_infinite
+        and not wanted.is_infinite
+        and abs((given - wanted).evalf(_DIGITS)) <= tolerance * abs(wanted.evalf(_DIGITS))
+    )
 
 
 def _prime(reference: str, answer: str, is_same: Callable[[str, str], bool]) -> bool:
     """As prime's grader: of tuples the brackets, the number of parts and each part, in order."""
     wanted, given = elements(reference), elements(answer)
-    return ((wanted.opening, wanted.closing, len(wanted.parts)) == (given.opening, given.closing, len(given.parts))
-            and all(map(is_same, wanted.parts, given.parts)))
+    return (wanted.opening, wanted.closing, len(wanted.parts)) == (
+        given.opening,
+        given.closing,
+        len(given.parts),
+    ) and all(map(is_same, wanted.parts, given.parts))
 
 
 def _prime_part(reference: str, answer: str) -> bool:
@@ -211,7 +249,9 @@ def _prime_part(reference: str, answer: str) -> bool:
     wanted, given = plain_number(reference), plain_number(answer)
     if wanted is not None and given is not None and wanted == given:
         return True
-    return (normalised(answer) == normalised(reference) != "") or _equal(reference, _expressions(answer, is_boxed=True))
+    return (normalised(answer) == normalised(reference) != "") or _equal(
+        reference, _expressions(answer, is_boxed=True)
+    )
 
 
 def _prime_part_compatibly(reference: str, answer: str) -> bool:
@@ -228,5 +268,8 @@ def _prime_part_compatibly(reference: str, answer: str) -> bool:
 def _is_about(given: Any, wanted: Any) -> bool:
     if not _is_number(wanted) or not _is_number(given):
         return False
-    return any(_near(given.subs(sympy.pi, pi), wanted.subs(sympy.pi, pi) * factor, _PRIME)
-               for pi in (sympy.pi, sympy.Float("3.14")) for factor in (1, sympy.Rational(1, 100), 100))
+    return any(
+        _near(given.subs(sympy.pi, pi), wanted.subs(sympy.pi, pi) * factor, _PRIME)
+        for pi in (sympy.pi, sympy.Float("3.14"))
+        for factor in (1, sympy.Rational(1, 100), 100)
+    )

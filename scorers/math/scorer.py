@@ -26,12 +26,14 @@ from scorers.math.variants import MAX_CHARS, VARIANTS, Answer, Variant
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 from scorers.text.extract import Unanswered, closed_part, within
 
-RULES: Final = 4        # raise it with any change here, in scorers.text.extract or in scorers.math_* that can change a score
+RULES: Final = (
+    4  # raise it with any change here, in scorers.text.extract or in scorers.math_* that can change a score
+)
 VERSION: Final = f"{RULES} {LIBRARIES}"
-HANGING: Final = "9^{9^{9}}"            # an integer of 370 million digits, computed inside one C call
-HANG_S: Final = 0.4                     # its deadline in the self-test, half of it twice
-MEMORY_BYTES: Final = 192 << 20         # of the child, beyond what it inherits; honest answers need a tenth
-_SHOWN_CHARS: Final = 80                # of an answer or a reference in a reason
+HANGING: Final = "9^{9^{9}}"  # an integer of 370 million digits, computed inside one C call
+HANG_S: Final = 0.4  # its deadline in the self-test, half of it twice
+MEMORY_BYTES: Final = 192 << 20  # of the child, beyond what it inherits; honest answers need a tenth
+_SHOWN_CHARS: Final = 80  # of an answer or a reference in a reason
 
 
 class _OverLimit(Exception):
@@ -48,7 +50,9 @@ class MathAnswer:
         """Nothing is started here: the child is forked by the first comparison."""
         self._config = config
         self._child = Child(judge, memory_bytes=MEMORY_BYTES, give_way_s=config.give_way_s)
-        self._checked: tuple[tuple[str, str], str | None] | None = None     # the last reference, what is wrong with it
+        self._checked: tuple[tuple[str, str], str | None] | None = (
+            None  # the last reference, what is wrong with it
+        )
         warm_up()
 
     @property
@@ -75,12 +79,20 @@ class MathAnswer:
         components: dict[str, float] = {}
         value: float | None
         try:
-            value, reason = self._verdict(text, reference if self._config.compatible else tidy(reference),
-                                          VARIANTS[row_type])
+            value, reason = self._verdict(
+                text, reference if self._config.compatible else tidy(reference), VARIANTS[row_type]
+            )
         except _OverLimit as error:
             value, reason, components[OVER_LIMIT] = 0.0, str(error), 1.0
-        return Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value, reason=reason,
-                     scorer=self.name, version=self.version, seconds=time.monotonic() - started, components=components)
+        return Score(
+            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
+            value=value,
+            reason=reason,
+            scorer=self.name,
+            version=self.version,
+            seconds=time.monotonic() - started,
+            components=components,
+        )
 
     def self_test(self) -> None:
         """Raises SelfTestFailed unless right is 1, wrong is 0, and a hang is 0 for its deadline.
@@ -99,7 +111,8 @@ class MathAnswer:
                 if score.value != expected or because not in score.reason:
                     raise SelfTestFailed(
                         f"the math scorer's self-test failed: {answer} against {reference} gave {score.value} "
-                        f"({score.reason}), expected {expected}; versions: {self.version}")
+                        f"({score.reason}), expected {expected}; versions: {self.version}"
+                    )
         finally:
             hanging.close()
 
@@ -124,7 +137,9 @@ class MathAnswer:
         """What the completion states. Raises Unanswered."""
         answer = variant.answer(closed_part(text), self._config)
         if not answer.text:
-            raise Unanswered("no answer: the box is empty" if answer.boxed else "no answer: nothing in the text")
+            raise Unanswered(
+                "no answer: the box is empty" if answer.boxed else "no answer: nothing in the text"
+            )
         within(answer.text, MAX_CHARS)
         return answer
 
@@ -134,16 +149,25 @@ class MathAnswer:
         if variant.same is not None:
             return variant.same(answer.text, reference, is_compatible), ""
         if variant.rule == "math" and answer.boxed:
-            if answer.text == reference:            # which has been found to equal itself
+            if answer.text == reference:  # which has been found to equal itself
                 return True, ""
             if is_integer(answer.text) and is_integer(reference):
-                return False, ""                    # what the child would say, without the way to it and back
+                return False, ""  # what the child would say, without the way to it and back
             if not is_compatible and (because := difference(answer.text, reference)) is not None:
                 return False, f"answer {_shown(answer.text)}, expected {_shown(reference)}: {because}"
-        reply = self._ask({"reference": reference, "answer": answer.text, "boxed": answer.boxed, "rule": variant.rule,
-                           "compatible": is_compatible})
+        reply = self._ask(
+            {
+                "reference": reference,
+                "answer": answer.text,
+                "boxed": answer.boxed,
+                "rule": variant.rule,
+                "compatible": is_compatible,
+            }
+        )
         if isinstance(reply, LimitExceeded):
-            raise _OverLimit(f"answer {_shown(answer.text)} exceeded its {reply}, and again alone in a fresh child")
+            raise _OverLimit(
+                f"answer {_shown(answer.text)} exceeded its {reply}, and again alone in a fresh child"
+            )
         return bool(reply["equal"]), ""
 
     def _reference_problem(self, reference: str, variant: Variant) -> str | None:
@@ -161,7 +185,7 @@ class MathAnswer:
         if isinstance(reply, LimitExceeded):
             return f"the reference {_shown(reference)} itself exceeded the {reply}"
         if variant.rule == "prime":
-            return None                 # equal spellings are enough there
+            return None  # equal spellings are enough there
         if not reply["parsed"]:
             return f"the reference {_shown(reference)} can't be parsed as mathematics"
         return None if reply["equal"] else f"the reference {_shown(reference)} does not equal itself"
@@ -180,18 +204,24 @@ def reference_of(verification_info: Mapping[str, Any]) -> str:
     """The reference's value as text. Raises BadMessage that names what the row lacks."""
     row_type = verification_info.get("type")
     if not isinstance(row_type, str) or row_type not in VARIANTS:
-        raise BadMessage(f"the math scorer needs verification_info of type {', '.join(map(repr, VARIANTS))}, "
-                         f"got {row_type!r}")
+        raise BadMessage(
+            f"the math scorer needs verification_info of type {', '.join(map(repr, VARIANTS))}, "
+            f"got {row_type!r}"
+        )
     answer = verification_info.get("answer")
     value = answer.get("value") if isinstance(answer, Mapping) else None
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str) or not value.strip():
-        raise BadMessage(f'a row without an answer: the math scorer needs verification_info {{"type": "{row_type}", '
-                         f'"answer": {{"value": "72"}}}}, got the answer {_shown(repr(answer))}')
+        raise BadMessage(
+            f'a row without an answer: the math scorer needs verification_info {{"type": "{row_type}", '
+            f'"answer": {{"value": "72"}}}}, got the answer {_shown(repr(answer))}'
+        )
     if VARIANTS[row_type].needs_number and plain_number(value) is None:
-        raise BadMessage(f"the math scorer needs verification_info of type {row_type!r} with a number for an answer, "
-                         f"got {_shown(repr(value))}")
+        raise BadMessage(
+            f"the math scorer needs verification_info of type {row_type!r} with a number for an answer, "
+            f"got {_shown(repr(value))}"
+        )
     return value
 
 

@@ -18,22 +18,28 @@ _SUBSCRIPTED: Final = re.compile(r"[0-9})\]]\s*_")
 _BASED: Final = re.compile(r"([0-9A-Za-z]++)_(?:\{(?:\\text\{)?([0-9]+)\}{1,2}|([0-9]+))")
 _WORD: Final = re.compile(r"[A-Za-z]{3,}")
 _CONJUNCTION: Final = re.compile(r"\b(?:or|and)\b")
-_LISTED: Final = re.compile(r"\\text\{\s*(?:or|and)\s*\}")        # read as a comma
+_LISTED: Final = re.compile(r"\\text\{\s*(?:or|and)\s*\}")  # read as a comma
 _REMARK: Final = re.compile(r"\\(?:text(?:normal|bf|it|rm)?|math(?:rm|bf|it)|mbox)\{")
 _REMARKS_END: Final = re.compile(r"\}(?:\^[0-9]|\{\^[0-9]\})?\Z")
-_NUMERAL: Final = re.compile(r"[0-9]++|\b(?:or|and)\s+(?:an?\s+)?(?:half|zero|one|two|three|four|five|six|seven|eight|"
-                             r"nine|ten|eleven|twelve)\b")
-_OTHERWISE: Final = re.compile(r"\bor\b")      # whatever it is that is offered beside the first value
+_NUMERAL: Final = re.compile(
+    r"[0-9]++|\b(?:or|and)\s+(?:an?\s+)?(?:half|zero|one|two|three|four|five|six|seven|eight|"
+    r"nine|ten|eleven|twelve)\b"
+)
+_OTHERWISE: Final = re.compile(r"\bor\b")  # whatever it is that is offered beside the first value
 # Digits that are no value: of a unit (`cm^2`, `m2`) or an index, of a modulus, `3-digit`, `to 2 decimal places`.
-_ASIDE: Final = re.compile(r"(?<=[A-Za-z])[0-9]+|(?<=[A-Za-z{}])[\^_]\{?-?[0-9]+|\bmod(?:ulo)?\s+[0-9]+"
-                           r"|(?<![0-9])[0-9]++(?:-[A-Za-z]|\s+(?:decimal|significant))")
+_ASIDE: Final = re.compile(
+    r"(?<=[A-Za-z])[0-9]+|(?<=[A-Za-z{}])[\^_]\{?-?[0-9]+|\bmod(?:ulo)?\s+[0-9]+"
+    r"|(?<![0-9])[0-9]++(?:-[A-Za-z]|\s+(?:decimal|significant))"
+)
 
 
 def tidy(answer: str) -> str:
     r"""The text without the space around it and the full stop of its sentence (`72.`, and not that of `\right.`)."""
     answer = answer.strip()
     sentence = answer.removesuffix(".").rstrip()
-    is_ended = sentence and len(sentence) < len(answer) and (sentence[-1].isalnum() or sentence[-1] in "_})]$%")
+    is_ended = (
+        sentence and len(sentence) < len(answer) and (sentence[-1].isalnum() or sentence[-1] in "_})]$%")
+    )
     return sentence if is_ended and not sentence.endswith("\\right") else answer
 
 
@@ -84,8 +90,8 @@ def _left_out(text: str) -> list[str]:
     remark = _REMARK.search(text)
     if remark is None or not (_REMARKS_END.search(text) or text.startswith(" ", remark.end())):
         return []
-    value = text[:remark.start()].rpartition("=")[2]
-    rest = text[remark.end():]
+    value = text[: remark.start()].rpartition("=")[2]
+    rest = text[remark.end() :]
     return [*_numerals(rest), *_OTHERWISE.findall(rest)] if any(map(str.isalnum, value)) else []
 
 
@@ -142,10 +148,12 @@ def normalised(text: str) -> str:
         text = quantity
     text = _BARE_POINT.sub(r"\g<1>0.", text)
     head, equals, tail = text.partition("=")
-    if equals and "=" not in tail and _NAME.fullmatch(head.strip()):        # `k = 5`
+    if equals and "=" not in tail and _NAME.fullmatch(head.strip()):  # `k = 5`
         text = tail
     text = _ROOT.sub(r"\\sqrt{\1}", text)
-    text = _FRACTION_OF_ONE.sub(r"\\frac{\1}{", _FRACTION_OF_TWO.sub(r"\\frac{\1}{\2}", text)).replace(" ", "")
+    text = _FRACTION_OF_ONE.sub(r"\\frac{\1}{", _FRACTION_OF_TWO.sub(r"\\frac{\1}{\2}", text)).replace(
+        " ", ""
+    )
     text = _HALF_FRACTION.sub(r"\1{\2}", text)
     if text == "0.5":
         return "\\frac{1}{2}"
@@ -170,7 +178,11 @@ def elements(text: str) -> Elements:
     if plain_number(bare) is not None or bare.startswith("\\{"):
         return whole
     opening, closing, parts = "", "", split_outside(bare, ",")
-    if bare[:1] in ("(", "[") and bare[-1:] in (")", "]") and (inner := split_outside(bare[1:-1], ",")) is not None:
+    if (
+        bare[:1] in ("(", "[")
+        and bare[-1:] in (")", "]")
+        and (inner := split_outside(bare[1:-1], ",")) is not None
+    ):
         opening, closing, parts = bare[0], bare[-1], inner
     return whole if parts is None or len(parts) == 1 else Elements(opening, tuple(parts), closing)
 

@@ -17,7 +17,7 @@ from config.scorers import MathConfig
 from scorers.math.text import difference, names_number, normalised, plain_number, tidy
 from scorers.text.extract import Unanswered, last_box
 
-MAX_CHARS: Final = 10_000               # of an answer: math_verify's regular expressions are slow on long texts
+MAX_CHARS: Final = 10_000  # of an answer: math_verify's regular expressions are slow on long texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Answer:
     """What a completion states."""
 
     text: str
-    boxed: bool = True          # the content of a box, and not a text to find something in
+    boxed: bool = True  # the content of a box, and not a text to find something in
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,9 @@ def _of_math(response: str, config: MathConfig) -> Answer:
 
 
 _FINAL_NUMBER: Final = re.compile(r"####[ \t*]*(-?(?:\\?\$)?-?\.?[0-9][0-9.,]*%?)([^\n#]*)")
-_MULTIPLE: Final = re.compile(r"[eE][-+]?[0-9]|[kK]\b|\s*(?:dozen|hundred|thousand|million|billion|trillion)s?\b")
+_MULTIPLE: Final = re.compile(
+    r"[eE][-+]?[0-9]|[kK]\b|\s*(?:dozen|hundred|thousand|million|billion|trillion)s?\b"
+)
 _FIRST_NUMBER: Final = re.compile(r"#### (-?[0-9.,]+)")
 
 
@@ -110,7 +112,7 @@ def _of_prime(response: str, config: MathConfig) -> Answer:
         return Answer(_last_clause(text) if config.compatible else tidy(text))
     text = _after_last(_LEAD, response[-MAX_CHARS:])
     if trails := list(_TRAIL.finditer(text)):
-        text = text[:trails[-1].start()]
+        text = text[: trails[-1].start()]
     return Answer(tidy(_last_clause(text)))
 
 
@@ -122,7 +124,7 @@ def _last_clause(text: str) -> str:
 
 def _after_last(mark: re.Pattern[str], text: str) -> str:
     found = list(mark.finditer(text))
-    return text[found[-1].end():] if found else text
+    return text[found[-1].end() :] if found else text
 
 
 VARIANTS: Final[Mapping[str, Variant]] = {

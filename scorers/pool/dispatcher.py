@@ -39,15 +39,15 @@ from scorers.registry import WAITING, queue_of, queues_of
 
 log = logging.getLogger(__name__)
 
-BLOCK_S = 0.25              # for new entries, while nothing is held
-HELD_BLOCK_S = 0.02         # and while something is: a worker may want a job by then
+BLOCK_S = 0.25  # for new entries, while nothing is held
+HELD_BLOCK_S = 0.02  # and while something is: a worker may want a job by then
 COUNT = 64
-AHEAD = 2                   # jobs in a queue's list for each of its workers
-REQUESTS = 64               # of the reward server, each one text, that wait for a judge in one job
-JOB_S = 0.25                # of work in a job: RQ's own 8 ms are little beside it, and nobody waits long for the last
-LOOK_EVERY_S = 2.0          # at who serves what
+AHEAD = 2  # jobs in a queue's list for each of its workers
+REQUESTS = 64  # of the reward server, each one text, that wait for a judge in one job
+JOB_S = 0.25  # of work in a job: RQ's own 8 ms are little beside it, and nobody waits long for the last
+LOOK_EVERY_S = 2.0  # at who serves what
 SAY_EVERY_S = 10.0
-HARD_AGE_S = 3600.0         # a job this old is not believed in any more, whoever seems to have it
+HARD_AGE_S = 3600.0  # a job this old is not believed in any more, whoever seems to have it
 
 
 class Dispatcher:
@@ -57,10 +57,12 @@ class Dispatcher:
         self.joined = joined
         self.heartbeat = heartbeat
         self.config = joined.run.scorers
-        self.rollouts = Consumer(joined.link, joined.keys, ROLLOUTS, CONSUMER, lease_s=joined.run.broker.lease_s)
+        self.rollouts = Consumer(
+            joined.link, joined.keys, ROLLOUTS, CONSUMER, lease_s=joined.run.broker.lease_s
+        )
         self.delivery = Delivery(joined.link.client, joined.keys)
         self.held: dict[QueueName, deque[Entry]] = {queue: deque() for queue in queues_of(self.config)}
-        self._serving: Counter[str] = Counter()     # living workers by queue
+        self._serving: Counter[str] = Counter()  # living workers by queue
         self._looked = 0.0
         self._swept = 0.0
         self._said = time.monotonic()
@@ -86,7 +88,9 @@ class Dispatcher:
         for entry in entries:
             self.rollouts.hold(entry)
             task = codec.text(entry.raw, "task", "?")
-            self.held[queue_of(self.config, task)].append(replace(entry, raw={b"group": entry.group_id.encode()}))
+            self.held[queue_of(self.config, task)].append(
+                replace(entry, raw={b"group": entry.group_id.encode()})
+            )
 
     def deliver_all(self) -> None:
         """Make jobs of all that is held, whether or not their queues have room."""
@@ -104,29 +108,40 @@ class Dispatcher:
             self._serving = self.joined.link(lambda _: self.delivery.serving())
         costs = self._costs()
         for queue in wanted:
-            workers = max(1, self._serving[queue])      # the first to come finds work; a lost heartbeat stops nobody
+            workers = max(
+                1, self._serving[queue]
+            )  # the first to come finds work; a lost heartbeat stops nobody
             room = AHEAD * workers - self._jobs_waiting(queue)
             for _ in range(room):
                 if waiting := len(self.held[queue]):
-                    size = job_size(waiting, workers, costs.get(queue), self._most(queue), is_waiting=queue == WAITING)
+                    size = job_size(
+                        waiting, workers, costs.get(queue), self._most(queue), is_waiting=queue == WAITING
+                    )
                     self._enqueue(queue, size)
 
     def let_go(self) -> None:
         """Forget what is held and no longer leased: a job of it would be made for nothing."""
-        self.held = {queue: deque(entry for entry in entries if self.rollouts.holds(entry))
-                     for queue, entries in self.held.items()}
+        self.held = {
+            queue: deque(entry for entry in entries if self.rollouts.holds(entry))
+            for queue, entries in self.held.items()
+        }
 
     def sweep(self) -> None:
         """Hold entries whose job is gone again, and forget jobs whose entry is gone."""
         link = self.joined.link
         carriers = link(lambda _: self.delivery.carriers())
         believed = link(lambda _: self.delivery.waiting())
-        believed |= {job for job in link(lambda _: self.delivery.current(self.delivery.living_workers()))
-                     if self.delivery.age_s(job) < HARD_AGE_S}
+        believed |= {
+            job
+            for job in link(lambda _: self.delivery.current(self.delivery.living_workers()))
+            if self.delivery.age_s(job) < HARD_AGE_S
+        }
         while idle := self.rollouts.take_over(COUNT):
             again = [entry for entry in idle if carriers.get(entry.entry_id) not in believed]
             for entry in again:
-                log.warning("delivering_again group=%s job=%s", entry.group_id, carriers.get(entry.entry_id, "none"))
+                log.warning(
+                    "delivering_again group=%s job=%s", entry.group_id, carriers.get(entry.entry_id, "none")
+                )
             self.hold(again)
         doubtful = [entry_id for entry_id, job in carriers.items() if job not in believed]
         link(lambda _: self.delivery.forget_gone(doubtful))
@@ -157,8 +172,11 @@ class Dispatcher:
         groups: Counter[str] = Counter()
         for stats in found:
             groups[stats.queue] += stats.groups
-        return {queue: sum(stats.seconds for stats in found if stats.queue == queue) / number
-                for queue, number in groups.items() if number}
+        return {
+            queue: sum(stats.seconds for stats in found if stats.queue == queue) / number
+            for queue, number in groups.items()
+            if number
+        }
 
     def _say(self) -> None:
         held = sum(map(len, self.held.values()))
@@ -174,11 +192,18 @@ class Dispatcher:
             if serving[name]:
                 continue
             if waiting := len(entries) + self._groups_delivered(name):
-                log.warning("no_worker queue=%s groups=%d: start some with python -m scorers --run %s --queues %s",
-                            self.delivery.queues[name].name, waiting, self.joined.run.name, name)
+                log.warning(
+                    "no_worker queue=%s groups=%d: start some with python -m scorers --run %s --queues %s",
+                    self.delivery.queues[name].name,
+                    waiting,
+                    self.joined.run.name,
+                    name,
+                )
 
 
-def job_size(waiting: int, workers: int, seconds_a_group: float | None, most: int, *, is_waiting: bool = False) -> int:
+def job_size(
+    waiting: int, workers: int, seconds_a_group: float | None, most: int, *, is_waiting: bool = False
+) -> int:
     """Groups of the next job: `JOB_S` of work, at most `most`, and no more than leave some for every other worker.
 
     One, while nobody knows what a group costs: the first jobs are how that is found out. Groups that only wait for
@@ -192,8 +217,13 @@ def job_size(waiting: int, workers: int, seconds_a_group: float | None, most: in
 
 def run_dispatcher(joined: Joined, name: str, stop: threading.Event) -> int:
     """Deliver until stopped. Returns the exit code."""
-    heartbeat = Heartbeat(joined.link, joined.keys, "dispatcher", name,
-                          long_wait_s=math.inf if joined.run.name == API else LONG_WAIT_S)
+    heartbeat = Heartbeat(
+        joined.link,
+        joined.keys,
+        "dispatcher",
+        name,
+        long_wait_s=math.inf if joined.run.name == API else LONG_WAIT_S,
+    )
     try:
         Dispatcher(joined, heartbeat).run(stop)
     finally:

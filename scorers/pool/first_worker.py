@@ -16,8 +16,8 @@ from typing import Final
 
 from broker import processes
 
-ALONE_S: Final = 20.0           # that the first worker may take; one whose sandbox is away waits for longer
-READY: Final = "SCORER_READY"   # names the descriptor that the first worker closes; its end closes it, too
+ALONE_S: Final = 20.0  # that the first worker may take; one whose sandbox is away waits for longer
+READY: Final = "SCORER_READY"  # names the descriptor that the first worker closes; its end closes it, too
 
 
 class FirstWorker:
@@ -25,7 +25,7 @@ class FirstWorker:
 
     def __init__(self) -> None:
         self._pipe: int | None = None
-        self._started = 0.0             # monotonic seconds
+        self._started = 0.0  # monotonic seconds
 
     def spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
         """Start it, and wait for none of its later lives. Its standard error is a pipe. Raises OSError."""
@@ -34,8 +34,9 @@ class FirstWorker:
         self._started = time.monotonic()
         self._pipe, held = os.pipe()
         try:
-            return processes.spawn(command, env=os.environ | {READY: str(held)}, stderr=subprocess.PIPE,
-                                   pass_fds=[held])
+            return processes.spawn(
+                command, env=os.environ | {READY: str(held)}, stderr=subprocess.PIPE, pass_fds=[held]
+            )
         finally:
             os.close(held)
 

@@ -35,9 +35,9 @@ from scorers.registry import WAITING
 
 log = logging.getLogger(__name__)
 
-CONSUMER = "scorers"            # one for all: an entry's job says who works, the hand-over whose result counts
+CONSUMER = "scorers"  # one for all: an entry's job says who works, the hand-over whose result counts
 FUNCTION = "scorers.pool.job.score_entries"
-HAND_BACK_S = 2.0               # for Redis to take back what a process that must end has not done
+HAND_BACK_S = 2.0  # for Redis to take back what a process that must end has not done
 
 _worker: Worker | None = None
 
@@ -50,16 +50,18 @@ class Worker:
         stop: set when the process is told to end.
     """
 
-    def __init__(self, joined: Joined, scorer: GroupScorer, name: str, heartbeat: Heartbeat,
-                 stop: threading.Event) -> None:
+    def __init__(
+        self, joined: Joined, scorer: GroupScorer, name: str, heartbeat: Heartbeat, stop: threading.Event
+    ) -> None:
         self.joined = joined
         self.scorer = scorer
         self.name = name
         self.heartbeat = heartbeat
         self.stop = stop
-        self.rollouts = Consumer(joined.link, joined.keys, ROLLOUTS, CONSUMER, lease_s=joined.run.broker.lease_s,
-                                 worker=name)
-        self.rest: Sequence[str] = ()               # entries of the job at hand, from the one that it is at
+        self.rollouts = Consumer(
+            joined.link, joined.keys, ROLLOUTS, CONSUMER, lease_s=joined.run.broker.lease_s, worker=name
+        )
+        self.rest: Sequence[str] = ()  # entries of the job at hand, from the one that it is at
         self._renewer = Renewer([self.rollouts])
         self._groups = 0
 
@@ -78,9 +80,9 @@ class Worker:
             try:
                 if not self.stop.is_set() and (entry := self.find(entry_id)) is not None:
                     self.scorer.begin(codec.decode_rollout(entry.raw))
-            except Exception as error:      # noqa: BLE001 - it comes up again where it belongs to its group
+            except Exception as error:  # noqa: BLE001 - it comes up again where it belongs to its group
                 log.warning("not_begun entry=%s error=%r", entry_id, error)
-                if isinstance(error, Retryable):        # Redis is away: one wait for it is enough
+                if isinstance(error, Retryable):  # Redis is away: one wait for it is enough
                     return
 
     def score(self, entry: Entry) -> None:
@@ -95,7 +97,9 @@ class Worker:
             return
         most = self.joined.run.broker.max_attempts
         if attempts > most:
-            bury_exhausted(self.rollouts, entry, attempts=attempts - 1, most=most, what="scorers began this group")
+            bury_exhausted(
+                self.rollouts, entry, attempts=attempts - 1, most=most, what="scorers began this group"
+            )
             return
         self.heartbeat.say(f"scoring group {entry.group_id}", groups=str(self._groups))
         try:
@@ -129,21 +133,27 @@ def too_few_scored(group: ScoredGroup, share: float) -> str | None:
     wanted = max(1, math.ceil(share * total))
     if scored >= wanted:
         return None
-    first = next(score.reason for score, reward in zip(group.scores, group.rewards, strict=True) if reward is None)
-    return (f"too few scored: {scored} of {total}, and scorers.min_scored={share:g} wants {wanted}; the first one "
-            f"without a score: {first}")
+    first = next(
+        score.reason for score, reward in zip(group.scores, group.rewards, strict=True) if reward is None
+    )
+    return (
+        f"too few scored: {scored} of {total}, and scorers.min_scored={share:g} wants {wanted}; the first one "
+        f"without a score: {first}"
+    )
 
 
 def bind(worker: Worker) -> None:
     """Give this process's jobs their worker: RQ calls a function by its name and can't hand one in."""
-    global _worker      # noqa: PLW0603
+    global _worker  # noqa: PLW0603
     _worker = worker
 
 
 def score_entries(entry_ids: Sequence[str]) -> None:
     """The job. One group's failure is no other's."""
     if _worker is None:
-        raise RuntimeError("this process runs scoring jobs without being a scorer: start it with python -m scorers")
+        raise RuntimeError(
+            "this process runs scoring jobs without being a scorer: start it with python -m scorers"
+        )
     job = get_current_job()
     if len(entry_ids) > 1 and job is not None and job.origin == _worker.joined.keys.queue(WAITING):
         _worker.begin(entry_ids)
@@ -165,9 +175,12 @@ def _score_entry(worker: Worker, entry_id: str) -> None:
         if (entry := worker.find(entry_id)) is not None:
             worker.score(entry)
     except Exception:
-        log.exception("score_failed group=%s entry=%s; its lease runs out and it is tried again",
-                      "?" if entry is None else entry.group_id, entry_id)
+        log.exception(
+            "score_failed group=%s entry=%s; its lease runs out and it is tried again",
+            "?" if entry is None else entry.group_id,
+            entry_id,
+        )
         if entry is not None:
-            with contextlib.suppress(PipelineError):        # Redis is away: a letter would say a little less
+            with contextlib.suppress(PipelineError):  # Redis is away: a letter would say a little less
                 worker.rollouts.note_failure(entry, traceback.format_exc())
             worker.rollouts.release(entry)

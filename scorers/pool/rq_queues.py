@@ -29,9 +29,9 @@ from scorers.pool.job import FUNCTION
 log = logging.getLogger(__name__)
 
 FAILURE_TTL_S = 300
-CALLBACKS = ("success", "failure", "stopped")        # functions beside its own that a job may name
+CALLBACKS = ("success", "failure", "stopped")  # functions beside its own that a job may name
 NO_TIMEOUT = -1
-GROUP_CHARS = 80            # of a group's id in a job's: a foreign entry's may be anything
+GROUP_CHARS = 80  # of a group's id in a job's: a foreign entry's may be anything
 
 
 class _NoAlarm(BaseDeathPenalty):
@@ -54,7 +54,9 @@ class ScoringWorker(SimpleWorker):
 
     death_penalty_class = _NoAlarm
 
-    def __init__(self, *args: Any, stop: threading.Event, meter: WorkMeter | None = None, **options: Any) -> None:
+    def __init__(
+        self, *args: Any, stop: threading.Event, meter: WorkMeter | None = None, **options: Any
+    ) -> None:
         super().__init__(*args, **options)
         self._stop_before = stop
         self._meter = meter or WorkMeter()
@@ -70,18 +72,24 @@ class ScoringWorker(SimpleWorker):
     def execute_job(self, job: Job, queue: Queue) -> None:
         """RQ's own, for what this project enqueues: RQ would run any function of this environment that a job names."""
         try:
-            functions = [job.func_name, *filter(None, (getattr(job, f"_{when}_callback_name") for when in CALLBACKS))]
-        except DeserializationError:            # written by another serializer, a pickle for instance
+            functions = [
+                job.func_name,
+                *filter(None, (getattr(job, f"_{when}_callback_name") for when in CALLBACKS)),
+            ]
+        except DeserializationError:  # written by another serializer, a pickle for instance
             functions = ["?"]
         if functions == [FUNCTION]:
             super().execute_job(job, queue)
             return
-        log.error("job_refused job=%s functions=%s: it is none of this project's", job.id,
-                  ",".join(map(str, functions)))
+        log.error(
+            "job_refused job=%s functions=%s: it is none of this project's",
+            job.id,
+            ",".join(map(str, functions)),
+        )
         job.delete()
 
     def _install_signal_handlers(self) -> None:
-        super()._install_signal_handlers()      # type: ignore[no-untyped-call]
+        super()._install_signal_handlers()  # type: ignore[no-untyped-call]
         self._stop_requested = self._stop_before.is_set()
 
 
@@ -91,8 +99,12 @@ class Delivery:
     def __init__(self, client: redis.Redis, keys: Keys) -> None:
         self._client = client
         self._keys = keys
-        self.queues = {name: Queue(keys.queue(name), connection=client, serializer=JSONSerializer,
-                                   default_timeout=NO_TIMEOUT) for name in QUEUES}
+        self.queues = {
+            name: Queue(
+                keys.queue(name), connection=client, serializer=JSONSerializer, default_timeout=NO_TIMEOUT
+            )
+            for name in QUEUES
+        }
 
     def enqueue(self, queue: QueueName, entry_ids: Sequence[str], first_group: str) -> str:
         """Put one job for `entry_ids` on a queue; the hash `jobs` names it before it can start. Returns its id.
@@ -102,8 +114,15 @@ class Delivery:
         group = re.sub(r"[^A-Za-z0-9_-]", "-", first_group)[:GROUP_CHARS]
         job_id = f"{self._keys.name}_{group}_{time.time_ns() // 1000}"
         self._client.hset(self._keys("jobs"), mapping=dict.fromkeys(entry_ids, job_id))
-        self.queues[queue].enqueue(FUNCTION, list(entry_ids), job_id=job_id, unique=True, result_ttl=0,
-                                   failure_ttl=FAILURE_TTL_S, job_timeout=NO_TIMEOUT)
+        self.queues[queue].enqueue(
+            FUNCTION,
+            list(entry_ids),
+            job_id=job_id,
+            unique=True,
+            result_ttl=0,
+            failure_ttl=FAILURE_TTL_S,
+            job_timeout=NO_TIMEOUT,
+        )
         return job_id
 
     def carriers(self) -> dict[str, str]:
@@ -128,8 +147,9 @@ class Delivery:
 
     def serving(self) -> Counter[str]:
         """Living workers of each queue, as their heartbeats say."""
-        found: list[Any] = [self._client.hget(self._keys.alive("scorer", name), "queues")
-                            for name in self.living_workers()]
+        found: list[Any] = [
+            self._client.hget(self._keys.alive("scorer", name), "queues") for name in self.living_workers()
+        ]
         return Counter(queue for queues in found if queues for queue in queues.decode().split(","))
 
     def living_workers(self) -> list[str]:
@@ -139,8 +159,10 @@ class Delivery:
 
     def current(self, workers: Sequence[str]) -> set[str]:
         """Ids of the jobs that `workers` are at."""
-        found: list[Any] = [self._client.hget(f"{SimpleWorker.redis_worker_namespace_prefix}{name}", "current_job")
-                            for name in workers]
+        found: list[Any] = [
+            self._client.hget(f"{SimpleWorker.redis_worker_namespace_prefix}{name}", "current_job")
+            for name in workers
+        ]
         return {job.decode() for job in found if job}
 
     def age_s(self, job_id: str) -> float:

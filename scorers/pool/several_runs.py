@@ -21,7 +21,7 @@ from scorers.pool.supervisor import POLL_S
 
 log = logging.getLogger(__name__)
 
-GRACE_S: Final = POOL_GRACE_S + 2.0     # a pool's own, and its end
+GRACE_S: Final = POOL_GRACE_S + 2.0  # a pool's own, and its end
 
 
 def run_pools(runs: Sequence[str], words: Sequence[str], stop: threading.Event) -> int:

@@ -29,15 +29,15 @@ from scorers.pool.first_worker import FirstWorker
 log = logging.getLogger(__name__)
 
 POLL_S = 0.2
-LONGEST_LINE = 1 << 16      # bytes of a log line that are passed on at once
-LAST_WORDS_S = 1.0          # for what a dead child has written to arrive
+LONGEST_LINE = 1 << 16  # bytes of a log line that are passed on at once
+LAST_WORDS_S = 1.0  # for what a dead child has written to arrive
 LOOK_EVERY_S = 1.0
-GRACE_S = 15.0              # longer than a worker's own, and shorter than that of `millrace up`
-MOST_FAILURES = 5           # in a row
-FIRST_PAUSE_S = 0.5         # before the next start, doubled with each failure
-SOON_S = 5.0                # one that is killed after this life, or ends in good order, has not failed: somebody did it
-HEALTHY_S = 60.0            # and after this one nothing is held against it, a failure of its own neither
-BAD_CONFIG = 2              # a child's exit code, and then ours: another start would change nothing
+GRACE_S = 15.0  # longer than a worker's own, and shorter than that of `millrace up`
+MOST_FAILURES = 5  # in a row
+FIRST_PAUSE_S = 0.5  # before the next start, doubled with each failure
+SOON_S = 5.0  # one that is killed after this life, or ends in good order, has not failed: somebody did it
+HEALTHY_S = 60.0  # and after this one nothing is held against it, a failure of its own neither
+BAD_CONFIG = 2  # a child's exit code, and then ours: another start would change nothing
 
 
 class _Echo(threading.Thread):
@@ -67,12 +67,12 @@ class _Echo(threading.Thread):
 @dataclass(slots=True)
 class _Child:
     part: str
-    follows: bool = False       # started when the first worker is ready
+    follows: bool = False  # started when the first worker is ready
     process: subprocess.Popen[bytes] | None = None
     echo: _Echo | None = None
-    started: float = 0.0        # monotonic seconds
-    failures: int = 0           # in a row
-    not_before: float = 0.0     # monotonic seconds
+    started: float = 0.0  # monotonic seconds
+    failures: int = 0  # in a row
+    not_before: float = 0.0  # monotonic seconds
 
     def take_end(self, code: int, now: float) -> None:
         """Judge an end by its exit code, negative for a signal, and the life before it."""
@@ -97,8 +97,11 @@ class Pool:
         self._arguments = arguments
         self._first = FirstWorker()
         count = workers or joined.run.scorers.workers
-        self._children = [_Child("worker"), _Child("dispatcher"),
-                          *(_Child("worker", follows=True) for _ in range(count - 1))]
+        self._children = [
+            _Child("worker"),
+            _Child("dispatcher"),
+            *(_Child("worker", follows=True) for _ in range(count - 1)),
+        ]
 
     def run(self, stop: threading.Event) -> int:
         """Watch the children until the run ends or `stop` is set.
@@ -117,8 +120,12 @@ class Pool:
                     state = state_of(self._joined.link, self._joined.keys)
                     if state.has_ended:
                         let_the_learner_go_first(self._joined.link, self._joined.keys, stop)
-                        log.info("ended run=%s status=%s reason=%s", self._joined.run.name, state.status,
-                                 state.reason or "none")
+                        log.info(
+                            "ended run=%s status=%s reason=%s",
+                            self._joined.run.name,
+                            state.status,
+                            state.reason or "none",
+                        )
                         return 1 if state.status == "failed" else 0
                 stop.wait(POLL_S)
             return 0
@@ -135,12 +142,22 @@ class Pool:
             child.process = None
             child.take_end(code, now)
             if code != 0 and child.echo is not None:
-                record_death(self._joined.link.client, self._joined.keys, host=socket.gethostname(), pid=pid,
-                             how=how_it_ended(code), last_lines=child.echo.last_lines())
+                record_death(
+                    self._joined.link.client,
+                    self._joined.keys,
+                    host=socket.gethostname(),
+                    pid=pid,
+                    how=how_it_ended(code),
+                    last_lines=child.echo.last_lines(),
+                )
             log.warning("child_ended part=%s code=%d failures=%d", child.part, code, child.failures)
             if child.failures >= MOST_FAILURES:
-                log.error("giving_up part=%s code=%d: it failed %d times in a row; why is in its last lines above",
-                          child.part, code, child.failures)
+                log.error(
+                    "giving_up part=%s code=%d: it failed %d times in a row; why is in its last lines above",
+                    child.part,
+                    code,
+                    child.failures,
+                )
                 return BAD_CONFIG if code == BAD_CONFIG else 1
         if now >= child.not_before and (not child.follows or self._first.may_be_followed()):
             self._start(child, now)
@@ -150,8 +167,10 @@ class Pool:
         command = [sys.executable, "-m", "scorers", *self._arguments, "--part", child.part]
         is_first = child.part == "worker" and not child.follows
         child.started = now
-        child.process = self._first.spawn(command) if is_first else processes.spawn(command, stderr=subprocess.PIPE)
-        assert child.process.stderr is not None          # noqa: S101 - for mypy
+        child.process = (
+            self._first.spawn(command) if is_first else processes.spawn(command, stderr=subprocess.PIPE)
+        )
+        assert child.process.stderr is not None  # noqa: S101 - for mypy
         child.echo = _Echo(child.process.stderr)
 
     def _end(self) -> None:

@@ -35,14 +35,16 @@ from scorers.served_model.concurrency_limits import Shared
 
 log = logging.getLogger(__name__)
 
-WORKER_TTL_S = 60           # RQ's record of a worker that was killed
-GRACE_S = 10.0              # for the group at hand, once a stop is asked for; the pool waits longer
-SIGNAL_S = 1.0              # longest time from RQ's handling of a signal to ours
-FIRST_PAUSE_S = 0.5         # before a self-test is tried again; doubled each time
+WORKER_TTL_S = 60  # RQ's record of a worker that was killed
+GRACE_S = 10.0  # for the group at hand, once a stop is asked for; the pool waits longer
+SIGNAL_S = 1.0  # longest time from RQ's handling of a signal to ours
+FIRST_PAUSE_S = 0.5  # before a self-test is tried again; doubled each time
 LONGEST_PAUSE_S = 30.0
 
 
-def run_worker(joined: Joined, name: str, stop: threading.Event, wanted: Sequence[QueueName] | None = None) -> int:
+def run_worker(
+    joined: Joined, name: str, stop: threading.Event, wanted: Sequence[QueueName] | None = None
+) -> int:
     """Serve the queues `wanted`, in that order, until stopped. Returns the exit code: 1 where RQ ended by itself.
 
     Args:
@@ -57,8 +59,14 @@ def run_worker(joined: Joined, name: str, stop: threading.Event, wanted: Sequenc
     queues = served(joined.run.scorers, wanted)
     kind = RequestScorer if joined.run.name == API else GroupScorer
     scorer = kind(joined.run.scorers, queues, shared=Shared(joined.link, joined.keys))
-    heartbeat = Heartbeat(joined.link, joined.keys, "scorer", name, ttl_s=joined.run.broker.lease_s,
-                          long_wait_s=math.inf if joined.run.name == API else LONG_WAIT_S)
+    heartbeat = Heartbeat(
+        joined.link,
+        joined.keys,
+        "scorer",
+        name,
+        ttl_s=joined.run.broker.lease_s,
+        long_wait_s=math.inf if joined.run.name == API else LONG_WAIT_S,
+    )
     try:
         if not _prove(scorer, name, heartbeat, stop):
             return 0
@@ -73,7 +81,7 @@ def run_worker(joined: Joined, name: str, stop: threading.Event, wanted: Sequenc
         heartbeat.stop()
     if stop.wait(SIGNAL_S):
         return 0
-    log.error("ended worker=%s: RQ gave up, most likely because redis was away", name)       # RQ has said why
+    log.error("ended worker=%s: RQ gave up, most likely because redis was away", name)  # RQ has said why
     return 1
 
 
@@ -111,10 +119,18 @@ def _serve(joined: Joined, worker: job.Worker, queues: Sequence[QueueName], stop
     """Do the jobs of `queues` until RQ ends."""
     job.bind(worker)
     delivery = Delivery(joined.link.client, joined.keys)
-    connection = redis.Redis.from_url(joined.link.url)      # RQ's own: it blocks for longer than the link's time-out
-    rq_worker = ScoringWorker([delivery.queues[queue] for queue in queues], name=worker.name, connection=connection,
-                              worker_ttl=WORKER_TTL_S, serializer=JSONSerializer, stop=stop,
-                              meter=worker.heartbeat.meter)
+    connection = redis.Redis.from_url(
+        joined.link.url
+    )  # RQ's own: it blocks for longer than the link's time-out
+    rq_worker = ScoringWorker(
+        [delivery.queues[queue] for queue in queues],
+        name=worker.name,
+        connection=connection,
+        worker_ttl=WORKER_TTL_S,
+        serializer=JSONSerializer,
+        stop=stop,
+        meter=worker.heartbeat.meter,
+    )
     try:
         rq_worker.work(logging_level="WARNING")
     finally:

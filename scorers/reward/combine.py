@@ -18,7 +18,7 @@ from config.scorers import SweConfig, TaskConfig
 from scorers.format.checks import AnswerFormat
 from scorers.reward.penalties import Penalty, penalties_of
 
-NO_EDIT_REWARD: Final = -1.0        # where there is no edit to compare; SWE-RL, arXiv:2502.18449, eq. 1
+NO_EDIT_REWARD: Final = -1.0  # where there is no edit to compare; SWE-RL, arXiv:2502.18449, eq. 1
 
 
 def content_of(task: TaskConfig, own: Score, also: Mapping[str, Score]) -> Score:
@@ -52,12 +52,23 @@ def content_of(task: TaskConfig, own: Score, also: Mapping[str, Score]) -> Score
             closed = f" is below its gate of {part.gate:g}" if is_closed else ""
             reasons.append(f"{name} {score.value:g}{closed}: {score.reason}")
     version = "; ".join([own.version, *(f"{name} {also[name].version}" for name in task.also)])
-    return replace(own, value=min(value, 1.0) if is_open else 0.0, components=components, reason="; ".join(reasons),
-                   version=version, seconds=own.seconds + sum(score.seconds for score in also.values()))
+    return replace(
+        own,
+        value=min(value, 1.0) if is_open else 0.0,
+        components=components,
+        reason="; ".join(reasons),
+        version=version,
+        seconds=own.seconds + sum(score.seconds for score in also.values()),
+    )
 
 
-def pay(task: TaskConfig, content: Score, completion: Completion, verification_info: Mapping[str, Any],
-        allowed_tokens: int) -> tuple[Score, float | None]:
+def pay(
+    task: TaskConfig,
+    content: Score,
+    completion: Completion,
+    verification_info: Mapping[str, Any],
+    allowed_tokens: int,
+) -> tuple[Score, float | None]:
     """The score with the components of shape and penalties, and the reward; None where the content is unscorable.
 
     Args:
@@ -69,13 +80,17 @@ def pay(task: TaskConfig, content: Score, completion: Completion, verification_i
     """
     if content.value is None:
         return content, None
-    shape = None if task.format is None else AnswerFormat(task.format).score(
-        completion.text, verification_info, completion.finish_reason)
+    shape = (
+        None
+        if task.format is None
+        else AnswerFormat(task.format).score(completion.text, verification_info, completion.finish_reason)
+    )
     return reward(task, content, shape, penalties_of(task.penalties, completion, allowed_tokens))
 
 
-def reward(task: TaskConfig, content: Score, shape: Score | None,
-           penalties: Sequence[Penalty]) -> tuple[Score, float | None]:
+def reward(
+    task: TaskConfig, content: Score, shape: Score | None, penalties: Sequence[Penalty]
+) -> tuple[Score, float | None]:
     """The arithmetic of `pay`.
 
     Args:
@@ -94,7 +109,11 @@ def reward(task: TaskConfig, content: Score, shape: Score | None,
         components["format"] = shape.value
         if shape.value < 1.0:
             reasons.append(f"format: {shape.reason}")
-    if isinstance(task.scorer, SweConfig) and task.scorer.format_penalty and content.components.get("edit") == 0.0:
+    if (
+        isinstance(task.scorer, SweConfig)
+        and task.scorer.format_penalty
+        and content.components.get("edit") == 0.0
+    ):
         paid = NO_EDIT_REWARD
     for penalty in penalties:
         components[penalty.name] = -penalty.amount

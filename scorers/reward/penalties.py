@@ -17,9 +17,9 @@ from scorers.text.extract import MAX_RESPONSE_CHARS
 class Penalty:
     """One that is asked for; it may be nothing."""
 
-    name: str           # its component in the score
-    amount: float       # >= 0, taken off the reward
-    reason: str         # for people; "" where nothing is due
+    name: str  # its component in the score
+    amount: float  # >= 0, taken off the reward
+    reason: str  # for people; "" where nothing is due
 
 
 def penalties_of(config: PenaltiesConfig, completion: Completion, allowed_tokens: int) -> list[Penalty]:
@@ -44,7 +44,7 @@ def penalties_of(config: PenaltiesConfig, completion: Completion, allowed_tokens
 def _overlong(config: OverlongConfig, tokens: int, allowed_tokens: int) -> Penalty:
     """Nothing up to the buffer, `weight` at the limit, in between in proportion. Source: arXiv:2503.14476, eq. 13."""
     most = config.max_tokens or allowed_tokens
-    buffer = min(config.buffer_tokens, most)        # of a prompt that leaves less room, all of it
+    buffer = min(config.buffer_tokens, most)  # of a prompt that leaves less room, all of it
     share = min(max((tokens - (most - buffer)) / buffer, 0.0), 1.0)
     return Penalty("overlong", config.weight * share, f"{tokens} tokens of {most}" if share else "")
 
@@ -55,20 +55,23 @@ def _length(config: LengthConfig, tokens: int, allowed_tokens: int) -> Penalty:
 
 
 def _repetition(config: RepetitionConfig, text: str) -> Penalty:
-    if len(text) > MAX_RESPONSE_CHARS:      # too long to look through, and nobody's answer
+    if len(text) > MAX_RESPONSE_CHARS:  # too long to look through, and nobody's answer
         return Penalty("repetition", config.weight, f"a text of {len(text)} characters")
     place = repeated_span(text, config.span_chars)
     if place is None:
         return Penalty("repetition", 0.0, "")
-    return Penalty("repetition", config.weight,
-                   f"the {config.span_chars} characters from {place + 1} on have been there before")
+    return Penalty(
+        "repetition",
+        config.weight,
+        f"the {config.span_chars} characters from {place + 1} on have been there before",
+    )
 
 
 def repeated_span(text: str, length: int) -> int | None:
     """Where the first span of `length` characters begins that also ends somewhere before it; None: there is none."""
-    first: dict[int, int] = {}          # hash of a span to where it begins first
+    first: dict[int, int] = {}  # hash of a span to where it begins first
     for place in range(len(text) - length + 1):
-        before = first.setdefault(hash(text[place:place + length]), place)
-        if place - before >= length and text[before:before + length] == text[place:place + length]:
+        before = first.setdefault(hash(text[place : place + length]), place)
+        if place - before >= length and text[before : before + length] == text[place : place + length]:
             return place
     return None

@@ -30,7 +30,7 @@ from scorers.reward_server.redis_messages import discard_old
 
 log = logging.getLogger(__name__)
 
-ROLE: Final = "server"          # of a server's heartbeat
+ROLE: Final = "server"  # of a server's heartbeat
 # A request is for now: a killed worker's is tried again within the time of its client, and it waits behind no other one
 # in its job.
 _BROKER: Final = {"lease_s": 6.0, "max_attempts": 3}
@@ -52,12 +52,20 @@ def api_run(words: Sequence[str], runs_dir: Path = Path("runs")) -> Run:
     Raises:
         ConfigError: a file that can't be read, an unknown key, a wrong value.
     """
-    below: dict[str, Any] = {"model": {"path": "none"}, "data": {"train": {"type": "dataset", "path": "none"}},
-                             "broker": _BROKER, "scorers": dict(_SCORERS)}
+    below: dict[str, Any] = {
+        "model": {"path": "none"},
+        "data": {"train": {"type": "dataset", "path": "none"}},
+        "broker": _BROKER,
+        "scorers": dict(_SCORERS),
+    }
     if not any(word.startswith("--config") for word in words):
         below["scorers"]["tasks"] = {
-            name: {"scorer": task.scorer.model_dump(mode="json") | (_MATH if task.scorer.type == "math" else {})}
-            for name, task in all_tasks().tasks.items() if _can_work(task.scorer)}
+            name: {
+                "scorer": task.scorer.model_dump(mode="json") | (_MATH if task.scorer.type == "math" else {})
+            }
+            for name, task in all_tasks().tasks.items()
+            if _can_work(task.scorer)
+        }
     return load_run(words, below=below, above={"name": API, "runs_dir": str(runs_dir)})
 
 
@@ -70,14 +78,19 @@ def register(joined: Joined, server: str) -> None:
     """
     link, keys = joined.link, joined.keys
     wanted = to_yaml(joined.run)
-    link.client.hsetnx(keys("run"), "config", wanted)       # of two that start at once, one
+    link.client.hsetnx(keys("run"), "config", wanted)  # of two that start at once, one
     if _written(link, keys) != wanted:
         if others := [name for name in _living(link, keys) if name != server]:
-            raise OtherServer(f"reward server {others[0]} is up with another configuration: give this "
-                              "one the same, or stop that one first")
+            raise OtherServer(
+                f"reward server {others[0]} is up with another configuration: give this "
+                "one the same, or stop that one first"
+            )
         if workers := Delivery(link.client, keys).living_workers():
-            log.warning("old_configuration workers=%d: start the scorers of run %s again, they have an earlier one",
-                        len(workers), keys.name)
+            log.warning(
+                "old_configuration workers=%d: start the scorers of run %s again, they have an earlier one",
+                len(workers),
+                keys.name,
+            )
     link.client.hset(keys("run"), mapping={"config": wanted, "status": "running"})
 
 
@@ -87,8 +100,11 @@ def tend(joined: Joined, server: str) -> None:
     if written is None:
         register(joined, server)
     elif written != to_yaml(joined.run):
-        log.error("other_configuration run=%s: somebody else has written it since, and scorers that start now score by "
-                  "that one; end whatever else goes by this name, and start this server again", joined.keys.name)
+        log.error(
+            "other_configuration run=%s: somebody else has written it since, and scorers that start now score by "
+            "that one; end whatever else goes by this name, and start this server again",
+            joined.keys.name,
+        )
     if forgotten := discard_old(joined.link, joined.keys):
         log.warning("too_old requests=%d: forgotten", forgotten)
 

@@ -41,7 +41,7 @@ class Asked:
     """What a request asks."""
 
     kind: type[Request]
-    questions: Sequence[Question | Verdict]     # one for each response, in order
+    questions: Sequence[Question | Verdict]  # one for each response, in order
 
 
 class Bodies:
@@ -90,9 +90,15 @@ def _items(request: Request) -> Sequence[RewardRequest]:
         case BatchRequest():
             return request.items
         case LegacyRequest():
-            return [RewardRequest(llm_output=text, verification_info=reference_of(truth))
-                    for text, truth in zip(request.solutions, request.ground_truths, strict=True)]
+            return [
+                RewardRequest(llm_output=text, verification_info=reference_of(truth))
+                for text, truth in zip(request.solutions, request.ground_truths, strict=True)
+            ]
 
 
 def _is_legacy(tree: Any) -> bool:
-    return isinstance(tree, dict) and bool(tree.keys() & {"solutions", "ground_truths"}) and "llm_output" not in tree
+    return (
+        isinstance(tree, dict)
+        and bool(tree.keys() & {"solutions", "ground_truths"})
+        and "llm_output" not in tree
+    )

@@ -19,9 +19,9 @@ from config.logs import set_up_logging
 
 log = logging.getLogger(__name__)
 
-WITHIN_S = 25.0             # the clients of II-Thought wait for 30
-LONGEST_WITHIN_S = 300.0    # of ten minutes, after which a request is swept away
-LINGERS_S = 20.0            # they come back after 2, 4 and 8
+WITHIN_S = 25.0  # the clients of II-Thought wait for 30
+LONGEST_WITHIN_S = 300.0  # of ten minutes, after which a request is swept away
+LINGERS_S = 20.0  # they come back after 2, 4 and 8
 
 
 def serve(words: list[str]) -> int:
@@ -33,39 +33,64 @@ def serve(words: list[str]) -> int:
 
     from broker.errors import Permanent, PipelineError
     from scorers.reward_server.api_run import api_run
+
     try:
         token = _token(args.token_file)
         if token is not None and args.legacy_client:
-            raise ConfigError("--legacy-client and a token (--token-file, MILLRACE_REWARD_TOKEN): II-Thought's client "
-                              "shows none, and would take each 401 for a score of 0")
+            raise ConfigError(
+                "--legacy-client and a token (--token-file, MILLRACE_REWARD_TOKEN): II-Thought's client "
+                "shows none, and would take each 401 for a score of 0"
+            )
         files = [word for file in args.config for word in ("--config", file)]
         run = api_run([*files, *rest], args.runs_dir if redis_url() is None else Path("runs"))
     except (ConfigError, OSError) as error:
-        log.error("ended reason=%s", error)     # noqa: TRY400 - the reason is what people need
+        log.error("ended reason=%s", error)  # noqa: TRY400 - the reason is what people need
         return 2
     try:
         return _serve(args, run, token)
     except PipelineError as error:
-        log.error("ended reason=%s", error)     # noqa: TRY400
+        log.error("ended reason=%s", error)  # noqa: TRY400
         return 2 if isinstance(error, Permanent) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m scorers serve", description=__doc__, usage="%(prog)s [options] [key=value ...]")
+        prog="python -m scorers serve", description=__doc__, usage="%(prog)s [options] [key=value ...]"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on; default: %(default)s")
     parser.add_argument("--port", type=int, default=8000, help="default: %(default)s")
-    parser.add_argument("--token-file", type=Path, metavar="FILE",
-                        help="holds the token that clients have to show; default: MILLRACE_REWARD_TOKEN, or none")
-    parser.add_argument("--config", action="append", default=[], metavar="FILE",
-                        help="a run's configuration, whose scorers are served; default: every scorer of this version")
-    parser.add_argument("--legacy-client", action="store_true",
-                        help="clients are II-Thought's: break the connection where others get a 503, which they would "
-                             "take for a score of 0, and score what follows the first mark of its trainer's prompts")
-    parser.add_argument("--timeout", type=float, default=WITHIN_S, metavar="SECONDS",
-                        help="within which a request gets its answer, or a 503; default: %(default)g")
-    parser.add_argument("--runs-dir", type=Path, default=Path("runs"),
-                        help="where the private Redis is, if REDIS_URL is not set; default: %(default)s")
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="holds the token that clients have to show; default: MILLRACE_REWARD_TOKEN, or none",
+    )
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a run's configuration, whose scorers are served; default: every scorer of this version",
+    )
+    parser.add_argument(
+        "--legacy-client",
+        action="store_true",
+        help="clients are II-Thought's: break the connection where others get a 503, which they would "
+        "take for a score of 0, and score what follows the first mark of its trainer's prompts",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=WITHIN_S,
+        metavar="SECONDS",
+        help="within which a request gets its answer, or a 503; default: %(default)g",
+    )
+    parser.add_argument(
+        "--runs-dir",
+        type=Path,
+        default=Path("runs"),
+        help="where the private Redis is, if REDIS_URL is not set; default: %(default)s",
+    )
     return parser
 
 
@@ -94,24 +119,45 @@ def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
 
     url = redis_url()
     private = embedded.start(run) if url is None else None
-    link = Link(private.url if private else url.get_secret_value(), outage_s=run.broker.outage_s)    # type: ignore[union-attr]
+    link = Link(private.url if private else url.get_secret_value(), outage_s=run.broker.outage_s)  # type: ignore[union-attr]
     joined = Joined(run, link, Keys(run.name))
     desk = Desk(joined, lingers_s=LINGERS_S if args.legacy_client else 0.0)
-    heartbeat = Heartbeat(link, joined.keys, ROLE, desk.name, long_wait_s=math.inf)     # who starts meanwhile sees it
+    heartbeat = Heartbeat(
+        link, joined.keys, ROLE, desk.name, long_wait_s=math.inf
+    )  # who starts meanwhile sees it
     try:
         link(lambda _: register(joined, desk.name))
         heartbeat.say(f"serving on port {args.port}")
         connections = Connections()
-        server = RewardServer(desk, run.scorers.tasks, within_s=args.timeout, token=token,
-                              drop=connections.drop if args.legacy_client else None,
-                              tend=partial(tend, joined, desk.name))
+        server = RewardServer(
+            desk,
+            run.scorers.tasks,
+            within_s=args.timeout,
+            token=token,
+            drop=connections.drop if args.legacy_client else None,
+            tend=partial(tend, joined, desk.name),
+        )
         if not is_loopback(args.host) and token is None:
-            log.warning("server_open host=%s meaning=whoever reaches port %d may have programs run in the sandbox; see "
-                        "--token-file", args.host, args.port)
-        log.info("serving host=%s port=%d redis=%s tasks=%s", args.host, args.port, link.address,
-                 ",".join(run.scorers.tasks))
-        return serve_app(connections.watched(server.app), args.host, args.port, http=connections.protocol(),
-                         proxy_headers=False)
+            log.warning(
+                "server_open host=%s meaning=whoever reaches port %d may have programs run in the sandbox; see "
+                "--token-file",
+                args.host,
+                args.port,
+            )
+        log.info(
+            "serving host=%s port=%d redis=%s tasks=%s",
+            args.host,
+            args.port,
+            link.address,
+            ",".join(run.scorers.tasks),
+        )
+        return serve_app(
+            connections.watched(server.app),
+            args.host,
+            args.port,
+            http=connections.protocol(),
+            proxy_headers=False,
+        )
     finally:
         heartbeat.stop()
         link.close()

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-HEAD_S: Final = 10.0                # for the head of a request; uvicorn closes what is idle after a reply in five
-HEAD_BYTES: Final = 1 << 20         # of it, with what of the body comes along
+HEAD_S: Final = 10.0  # for the head of a request; uvicorn closes what is idle after a reply in five
+HEAD_BYTES: Final = 1 << 20  # of it, with what of the body comes along
 
 Address = tuple[str, int]
 
@@ -22,8 +22,8 @@ class Connections:
 
     def __init__(self) -> None:
         self._open: dict[Address, asyncio.Transport] = {}
-        self._deadlines: dict[Address, asyncio.TimerHandle] = {}    # of those at which no request is at work
-        self._heard: dict[Address, int] = {}                        # bytes from these
+        self._deadlines: dict[Address, asyncio.TimerHandle] = {}  # of those at which no request is at work
+        self._heard: dict[Address, int] = {}  # bytes from these
 
     def drop(self, client: Address) -> None:
         """Break a client's connection, without a word; nothing where it is gone."""
@@ -32,6 +32,7 @@ class Connections:
 
     def watched(self, app: ASGIApp) -> ASGIApp:
         """The application, with a deadline for the next request of every connection."""
+
         async def watched(scope: Scope, receive: Receive, send: Send) -> None:
             client = tuple(scope.get("client") or ())[:2]
             self._end_wait(client)
@@ -39,15 +40,17 @@ class Connections:
                 await app(scope, receive, send)
             finally:
                 self._begin_wait(client)
+
         return watched
 
     def protocol(self) -> type[asyncio.Protocol]:
         """The protocol of uvicorn, which tells this object of every connection."""
         from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
         base: Any = AutoHTTPProtocol
         connections = self
 
-        class Protocol(base):   # type: ignore[misc]
+        class Protocol(base):  # type: ignore[misc]
             """One connection."""
 
             def connection_made(self, transport: asyncio.Transport) -> None:
@@ -71,7 +74,9 @@ class Connections:
         transport = self._open.get(client)
         if transport is not None and client not in self._deadlines:
             loop = asyncio.get_running_loop()
-            self._deadlines[client] = loop.call_later(HEAD_S, transport.close)     # after what is still to be sent
+            self._deadlines[client] = loop.call_later(
+                HEAD_S, transport.close
+            )  # after what is still to be sent
             self._heard[client] = 0
 
     def _end_wait(self, client: Address) -> None:

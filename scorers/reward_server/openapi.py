@@ -32,25 +32,47 @@ REFUSALS: Final = {
     422: "What was sent can't be scored, now or later; `detail` says why, with the place.",
     503: "It can't be scored now; `Retry-After` says in how many seconds to ask again.",
 }
-_MODELS: Final = (RewardRequest, BatchRequest, LegacyRequest, Reward, BatchReward, LegacyReward, Ping, Unprocessable,
-                  Refusal)
+_MODELS: Final = (
+    RewardRequest,
+    BatchRequest,
+    LegacyRequest,
+    Reward,
+    BatchReward,
+    LegacyReward,
+    Ping,
+    Unprocessable,
+    Refusal,
+)
 _PATHS: Final[tuple[tuple[str, str, str, tuple[type[BaseModel], ...], tuple[type[BaseModel], ...]], ...]] = (
-    ("/reward", "post", "Score one response, or several in the older form.", (RewardRequest, LegacyRequest),
-     (Reward, LegacyReward)),
-    ("/reward/batch", "post", "Score several responses; each has its own status. 503 where none could be scored now.",
-     (BatchRequest,), (BatchReward,)),
+    (
+        "/reward",
+        "post",
+        "Score one response, or several in the older form.",
+        (RewardRequest, LegacyRequest),
+        (Reward, LegacyReward),
+    ),
+    (
+        "/reward/batch",
+        "post",
+        "Score several responses; each has its own status. 503 where none could be scored now.",
+        (BatchRequest,),
+        (BatchReward,),
+    ),
     ("/ping", "get", "Whether the server is there. It wants no token and waits for nobody.", (), (Ping,)),
 )
 
 
 def description(*, has_token: bool) -> dict[str, Any]:
     """The OpenAPI document."""
-    _, schemas = models_json_schema([(model, "validation") for model in _MODELS],
-                                    ref_template="#/components/schemas/{model}")
+    _, schemas = models_json_schema(
+        [(model, "validation") for model in _MODELS], ref_template="#/components/schemas/{model}"
+    )
     document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "Millrace reward server", "version": "1"},
-        "paths": {path: {verb: _operation(summary, takes, gives)} for path, verb, summary, takes, gives in _PATHS},
+        "paths": {
+            path: {verb: _operation(summary, takes, gives)} for path, verb, summary, takes, gives in _PATHS
+        },
         "components": {"schemas": schemas["$defs"]},
     }
     if has_token:
@@ -65,23 +87,34 @@ def page(document: dict[str, Any]) -> str:
     sections = []
     for path, verbs in document["paths"].items():
         for verb, operation in verbs.items():
-            answers = "".join(f"<li><b>{status}</b> {html.escape(answer['description'])}</li>"
-                              for status, answer in operation["responses"].items())
-            sections.append(f"<h2>{verb.upper()} {path}</h2><p>{html.escape(operation['summary'])}</p>"
-                            f"<ul>{answers}</ul>")
-    schemas = "".join(f"<h3>{name}</h3><pre>{html.escape(json.dumps(schema, indent=2))}</pre>"
-                      for name, schema in document["components"]["schemas"].items())
+            answers = "".join(
+                f"<li><b>{status}</b> {html.escape(answer['description'])}</li>"
+                for status, answer in operation["responses"].items()
+            )
+            sections.append(
+                f"<h2>{verb.upper()} {path}</h2><p>{html.escape(operation['summary'])}</p><ul>{answers}</ul>"
+            )
+    schemas = "".join(
+        f"<h3>{name}</h3><pre>{html.escape(json.dumps(schema, indent=2))}</pre>"
+        for name, schema in document["components"]["schemas"].items()
+    )
     title = html.escape(document["info"]["title"])
-    return (f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><h1>{title}</h1>'
-            f'<p><a href="openapi.json">openapi.json</a></p>{"".join(sections)}<h2>Schemas</h2>{schemas}</html>')
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><h1>{title}</h1>'
+        f'<p><a href="openapi.json">openapi.json</a></p>{"".join(sections)}<h2>Schemas</h2>{schemas}</html>'
+    )
 
 
-def _operation(summary: str, takes: tuple[type[BaseModel], ...], gives: tuple[type[BaseModel], ...]) -> dict[str, Any]:
+def _operation(
+    summary: str, takes: tuple[type[BaseModel], ...], gives: tuple[type[BaseModel], ...]
+) -> dict[str, Any]:
     operation: dict[str, Any] = {"summary": summary, "responses": {"200": _answer("Done.", *gives)}}
     if takes:
         operation["requestBody"] = {"required": True, "content": _content(*takes)}
-        operation["responses"] |= {str(status): _answer(text, Unprocessable if status == 422 else Refusal)
-                                   for status, text in REFUSALS.items()}
+        operation["responses"] |= {
+            str(status): _answer(text, Unprocessable if status == 422 else Refusal)
+            for status, text in REFUSALS.items()
+        }
     return operation
 
 

@@ -33,11 +33,11 @@ from scorers.reward_server.verdicts import Question, Verdict, bug, unavailable, 
 
 log = logging.getLogger(__name__)
 
-MOST: Final = 1024              # questions under way; one more is refused at once
-RETRY_S: Final = 0.25           # before Redis is asked again
-BLOCK_S: Final = 1.0            # that the reading thread waits for a result, and so for its end
-LOOK_S: Final = 1.0             # for a look at who serves what, before a late question is answered
-CHECK_S: Final = 2.0            # between two looks whether Redis still has what it was given
+MOST: Final = 1024  # questions under way; one more is refused at once
+RETRY_S: Final = 0.25  # before Redis is asked again
+BLOCK_S: Final = 1.0  # that the reading thread waits for a result, and so for its end
+LOOK_S: Final = 1.0  # for a look at who serves what, before a late question is answered
+CHECK_S: Final = 2.0  # between two looks whether Redis still has what it was given
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class _Case:
     request_id: str
     verdict: asyncio.Future[Verdict]
     admission: asyncio.Task[None] | None = None
-    waiting: int = 0                    # clients
+    waiting: int = 0  # clients
 
 
 class Desk:
@@ -65,11 +65,13 @@ class Desk:
         self._joined = joined
         self._lingers_s = lingers_s
         self._most = most
-        self._cases: dict[bytes, _Case] = {}        # by question
+        self._cases: dict[bytes, _Case] = {}  # by question
         self._by_id: dict[str, _Case] = {}
         self._count = 0
-        self._trouble = ""                          # what Redis said last; "" while it answers
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="writer")       # one: what is let in before is let go
+        self._trouble = ""  # what Redis said last; "" while it answers
+        self._writer = ThreadPoolExecutor(
+            1, thread_name_prefix="writer"
+        )  # one: what is let in before is let go
         self._stop = threading.Event()
         self._reader: threading.Thread | None = None
 
@@ -80,8 +82,9 @@ class Desk:
 
     def open(self) -> None:
         """Begin to read what comes out."""
-        self._reader = threading.Thread(target=self._read, args=(asyncio.get_running_loop(),), name="reader",
-                                        daemon=True)
+        self._reader = threading.Thread(
+            target=self._read, args=(asyncio.get_running_loop(),), name="reader", daemon=True
+        )
         self._reader.start()
 
     async def close(self) -> None:
@@ -96,7 +99,7 @@ class Desk:
     async def ask(self, question: Question, within_s: float) -> Verdict:
         """The verdict on a question, or after `within_s` that there is none yet, and why."""
         case = self._cases.get(question.key)
-        if case is not None and _has_failed(case):      # while nobody waited: another try may do better
+        if case is not None and _has_failed(case):  # while nobody waited: another try may do better
             self._drop(case)
             case = None
         if case is None:
@@ -111,7 +114,7 @@ class Desk:
         except TimeoutError:
             is_late = True
             why = await self._why_late(case)
-            if case.verdict.done() and not case.verdict.cancelled():        # meanwhile
+            if case.verdict.done() and not case.verdict.cancelled():  # meanwhile
                 return case.verdict.result()
             return unavailable(f"not scored within {within_s:.3g} s: {why}")
         finally:
@@ -137,7 +140,9 @@ class Desk:
             rollout = rollout_of(case.request_id, asked.task, asked.text, asked.info)
             while True:
                 try:
-                    await loop.run_in_executor(self._writer, admit, self._joined.link, self._joined.keys, rollout)
+                    await loop.run_in_executor(
+                        self._writer, admit, self._joined.link, self._joined.keys, rollout
+                    )
                 except (RedisError, PipelineError) as error:
                     self._say_trouble(error)
                     await asyncio.sleep(RETRY_S)
@@ -169,7 +174,7 @@ class Desk:
             case.admission.cancel()
         if not case.verdict.done():
             case.verdict.cancel()
-            with contextlib.suppress(RuntimeError):         # closed
+            with contextlib.suppress(RuntimeError):  # closed
                 self._writer.submit(self._discard, [case.request_id])
 
     def _discard(self, request_ids: Sequence[str]) -> None:
@@ -195,12 +200,12 @@ class Desk:
                 if time.monotonic() > check_at:
                     given = [case.request_id for case in list(self._by_id.values()) if _is_in(case)]
                     if lost := missing(self._joined.link, self._joined.keys, given):
-                        loop.call_soon_threadsafe(self._admit_again, lost)          # after the verdicts of above
+                        loop.call_soon_threadsafe(self._admit_again, lost)  # after the verdicts of above
                     check_at = time.monotonic() + CHECK_S
             except (RedisError, PipelineError) as error:
                 self._say_trouble(error)
                 self._stop.wait(RETRY_S)
-            except Exception:               # a bug must not silence every later verdict
+            except Exception:  # a bug must not silence every later verdict
                 log.exception("not_read")
                 self._stop.wait(RETRY_S)
 
@@ -224,14 +229,19 @@ class Desk:
         keys = self._joined.keys
 
         def look() -> tuple[int, bytes | None]:
-            return Delivery(client, keys).serving()[queue], client.hget(keys("tries"), f"error:{case.request_id}")
+            return Delivery(client, keys).serving()[queue], client.hget(
+                keys("tries"), f"error:{case.request_id}"
+            )
+
         try:
             serving, failure = await asyncio.wait_for(asyncio.to_thread(look), LOOK_S)
         except (TimeoutError, RedisError) as error:
             return f"Redis does not answer: {error}"
         if not serving:
-            return (f"no worker serves the queue {queue}; start some with python -m scorers --run "
-                    f"{self._joined.run.name} --queues {queue}")
+            return (
+                f"no worker serves the queue {queue}; start some with python -m scorers --run "
+                f"{self._joined.run.name} --queues {queue}"
+            )
         if failure:
             return f"a worker failed at it: {failure.decode(errors='replace').strip().rpartition(chr(10))[2]}"
         workers = "1 worker serves" if serving == 1 else f"{serving} workers serve"

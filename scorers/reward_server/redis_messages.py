@@ -23,7 +23,7 @@ from broker.keys import DEAD, SCORED, Keys
 from broker.messages import Completion, DeadLetter, FinishReason, Prompt, Rollout, ScoredGroup, Span, Split
 from broker.protocol.streams import entries_by_stream, entries_of
 
-LONGEST_S: Final = 600.0                # that a request stays in Redis, answered or not
+LONGEST_S: Final = 600.0  # that a request stays in Redis, answered or not
 
 Result = ScoredGroup | DeadLetter
 
@@ -39,12 +39,29 @@ class Arrival:
 def rollout_of(request_id: str, task: str, text: str, verification_info: Mapping[str, Any]) -> Rollout:
     """A request as a group: one completion of one made-up token, sampled by nobody."""
     prompt = Prompt(
-        group_id=request_id, split=Split.EVAL, task=task, n=1, floor=0, issued_at=time.time(), epoch=0,
-        row=0, fingerprint="api", seed=0, temperature=1.0, max_tokens=1, messages=(), token_ids=np.zeros(1, np.int32),
-        verification_info=verification_info)
+        group_id=request_id,
+        split=Split.EVAL,
+        task=task,
+        n=1,
+        floor=0,
+        issued_at=time.time(),
+        epoch=0,
+        row=0,
+        fingerprint="api",
+        seed=0,
+        temperature=1.0,
+        max_tokens=1,
+        messages=(),
+        token_ids=np.zeros(1, np.int32),
+        verification_info=verification_info,
+    )
     completion = Completion(
-        token_ids=np.zeros(1, np.int32), logprobs=np.zeros(1, np.float32), text=text,
-        policy_spans=(Span(version=0, first=0, count=1),), finish_reason=FinishReason.STOP)
+        token_ids=np.zeros(1, np.int32),
+        logprobs=np.zeros(1, np.float32),
+        text=text,
+        policy_spans=(Span(version=0, first=0, count=1),),
+        finish_reason=FinishReason.STOP,
+    )
     return Rollout(prompt=prompt, completions=(completion,), generator="api", seconds=0.0)
 
 
@@ -72,12 +89,16 @@ def discard_old(link: Link, keys: Keys) -> int:
     client: Any = link.client
     seconds, _ = client.time()
     oldest_ms = int((seconds - LONGEST_S) * 1000)
-    slots = {name.decode() for name in client.zrange(keys("slots"), 0, -1)}        # first: one more is let in with both
+    slots = {
+        name.decode() for name in client.zrange(keys("slots"), 0, -1)
+    }  # first: one more is let in with both
     places = {name.decode(): place.decode() for name, place in client.hgetall(keys("where")).items()}
     lost = slots - places.keys()
-    old = [name for name, place in places.items() if int(place.rpartition(" ")[2].partition("-")[0]) < oldest_ms]
+    old = [
+        name for name, place in places.items() if int(place.rpartition(" ")[2].partition("-")[0]) < oldest_ms
+    ]
     discard(link, keys, [*old, *lost])
-    client.xtrim(keys(DEAD), minid=oldest_ms, approximate=False)       # entries that were nobody's request
+    client.xtrim(keys(DEAD), minid=oldest_ms, approximate=False)  # entries that were nobody's request
     return len(old) + len(lost)
 
 
@@ -120,5 +141,11 @@ def _result(stream: str, raw: codec.Raw) -> Result:
     try:
         return codec.decode_scored(raw)
     except BadMessage as error:
-        return DeadLetter(group_id=codec.text(raw, "group", "?"), stage=SCORED, attempts=0, traceback="", original=b"",
-                          reason=f"its scores can't be read: {error}")
+        return DeadLetter(
+            group_id=codec.text(raw, "group", "?"),
+            stage=SCORED,
+            attempts=0,
+            traceback="",
+            original=b"",
+            reason=f"its scores can't be read: {error}",
+        )

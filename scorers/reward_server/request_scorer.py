@@ -21,14 +21,19 @@ from scorers.served_model.concurrency_limits import Shared
 
 log = logging.getLogger(__name__)
 
-BAD_ROW: Final = "bad_row"          # a component of what is unscorable because of its row; the reason names the fault
+BAD_ROW: Final = "bad_row"  # a component of what is unscorable because of its row; the reason names the fault
 
 
 class RequestScorer(GroupScorer):
     """A `GroupScorer` whose bad rows are answers."""
 
-    def __init__(self, config: ScorersConfig, queues: Collection[QueueName] = QUEUES,
-                 tally: Tally | None = None, shared: Shared | None = None) -> None:
+    def __init__(
+        self,
+        config: ScorersConfig,
+        queues: Collection[QueueName] = QUEUES,
+        tally: Tally | None = None,
+        shared: Shared | None = None,
+    ) -> None:
         """Nothing is built here."""
         super().__init__(_without_tokens(config), queues, tally, shared)
 
@@ -38,11 +43,21 @@ class RequestScorer(GroupScorer):
         try:
             return super().score(rollout, worker)
         except BadMessage as error:
-            score = Score(status=ScoreStatus.UNSCORABLE, value=None, reason=str(error), scorer="", version="",
-                          components={BAD_ROW: 1.0})
-            return ScoredGroup(rollout=rollout, scores=(score,) * len(rollout.completions),
-                               rewards=(None,) * len(rollout.completions), worker=worker,
-                               seconds=time.monotonic() - started)
+            score = Score(
+                status=ScoreStatus.UNSCORABLE,
+                value=None,
+                reason=str(error),
+                scorer="",
+                version="",
+                components={BAD_ROW: 1.0},
+            )
+            return ScoredGroup(
+                rollout=rollout,
+                scores=(score,) * len(rollout.completions),
+                rewards=(None,) * len(rollout.completions),
+                worker=worker,
+                seconds=time.monotonic() - started,
+            )
 
 
 def _without_tokens(config: ScorersConfig) -> ScorersConfig:
@@ -51,8 +66,11 @@ def _without_tokens(config: ScorersConfig) -> ScorersConfig:
     for name, task in config.tasks.items():
         counting = [key for key in ("overlong", "length") if getattr(task.penalties, key) is not None]
         if counting:
-            log.warning("not_taken_off task=%s penalties=%s: a request says nothing of its tokens", name,
-                        ",".join(counting))
+            log.warning(
+                "not_taken_off task=%s penalties=%s: a request says nothing of its tokens",
+                name,
+                ",".join(counting),
+            )
         kept = task.penalties.model_copy(update=dict.fromkeys(counting))
         tasks[name] = task.model_copy(update={"penalties": kept})
     return config.model_copy(update={"tasks": tasks})

@@ -42,12 +42,12 @@ from scorers.reward_server.wire import BatchRequest, Body, LegacyRequest, Ping, 
 log = logging.getLogger(__name__)
 
 BODY_BYTES: Final = 32 << 20
-MOST_BYTES: Final = 512 << 20   # of requests under way
-LARGE_BYTES: Final = 1 << 16    # of a body, from where it is read in a thread: below, that takes milliseconds
+MOST_BYTES: Final = 512 << 20  # of requests under way
+LARGE_BYTES: Final = 1 << 16  # of a body, from where it is read in a thread: below, that takes milliseconds
 RETRY_AFTER_S: Final = 5
 TEND_S: Final = 30.0
 
-_OURS: Final = frozenset({408, 503})    # statuses that are nobody's score
+_OURS: Final = frozenset({408, 503})  # statuses that are nobody's score
 _Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -63,26 +63,37 @@ class RewardServer:
         tend: what is done every half minute, in a thread.
     """
 
-    def __init__(self, desk: Desk, tasks: Mapping[str, TaskConfig], *, within_s: float, token: str | None = None,
-                 drop: Callable[[tuple[str, int]], None] | None = None,
-                 tend: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        tasks: Mapping[str, TaskConfig],
+        *,
+        within_s: float,
+        token: str | None = None,
+        drop: Callable[[tuple[str, int]], None] | None = None,
+        tend: Callable[[], None] = lambda: None,
+    ) -> None:
         self._desk = desk
         self._bodies = Bodies(tasks, has_prompts=drop is not None)
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="reader")
-        self._bytes = 0                         # of requests that are under way
+        self._bytes = 0  # of requests that are under way
         self._within_s = within_s
         self._token = None if token is None else f"bearer {token}".encode()
         self._drop = drop
         self._tend = tend
         self._document = description(has_token=token is not None)
         self._page = page(self._document)
-        self.app = Starlette(lifespan=self._lifespan, exception_handlers={HTTPException: _as_json}, routes=[
-            Route("/ping", self._ping),
-            Route("/reward", self._guarded(self._reward), methods=["POST"]),
-            Route("/reward/batch", self._guarded(self._batch), methods=["POST"]),
-            Route("/openapi.json", self._guarded(self._openapi)),
-            Route("/docs", self._guarded(self._docs)),
-        ])
+        self.app = Starlette(
+            lifespan=self._lifespan,
+            exception_handlers={HTTPException: _as_json},
+            routes=[
+                Route("/ping", self._ping),
+                Route("/reward", self._guarded(self._reward), methods=["POST"]),
+                Route("/reward/batch", self._guarded(self._batch), methods=["POST"]),
+                Route("/openapi.json", self._guarded(self._openapi)),
+                Route("/docs", self._guarded(self._docs)),
+            ],
+        )
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -101,7 +112,7 @@ class RewardServer:
         while True:
             try:
                 await asyncio.to_thread(self._tend)
-            except Exception as failure:        # noqa: BLE001 - Redis is away, or a bug that must not end a server
+            except Exception as failure:  # noqa: BLE001 - Redis is away, or a bug that must not end a server
                 log.warning("not_tended error=%s", mask(repr(failure)))
             await asyncio.sleep(TEND_S)
 
@@ -150,16 +161,23 @@ class RewardServer:
     async def _reply(self, asked: Asked, within_s: float) -> Response:
         async def verdict(question: Question | Verdict) -> Verdict:
             return question if isinstance(question, Verdict) else await self._desk.ask(question, within_s)
+
         return _REPLIES[asked.kind](await asyncio.gather(*map(verdict, asked.questions)))
 
     def _guarded(self, handler: _Handler) -> _Handler:
         """The handler, for those who show the token."""
+
         async def guarded(request: Request) -> Response:
             kind, _, shown = request.headers.get("authorization", "").partition(" ")
-            given = f"{kind.lower()} {shown.strip(' ')}".encode("latin-1")      # a token's own bytes may be Latin space
+            given = f"{kind.lower()} {shown.strip(' ')}".encode(
+                "latin-1"
+            )  # a token's own bytes may be Latin space
             if self._token is not None and not hmac.compare_digest(given, self._token):
-                return error(401, "this server wants a token: Authorization: Bearer TOKEN",
-                             **{"www-authenticate": "Bearer", "connection": "close"})
+                return error(
+                    401,
+                    "this server wants a token: Authorization: Bearer TOKEN",
+                    **{"www-authenticate": "Bearer", "connection": "close"},
+                )
             try:
                 answer = await handler(request)
             except Exception as failure:
@@ -169,6 +187,7 @@ class RewardServer:
                 log.info("dropped client=%s status=%d", request.client.host, answer.status_code)
                 self._drop((request.client.host, request.client.port))
             return answer
+
         return guarded
 
 
@@ -189,13 +208,19 @@ def _results(verdicts: Sequence[Verdict]) -> Response:
 
 
 _REPLIES: Final[Mapping[type[Body], Callable[[Sequence[Verdict]], Response]]] = {
-    RewardRequest: _score, LegacyRequest: _scores, BatchRequest: _results}
+    RewardRequest: _score,
+    LegacyRequest: _scores,
+    BatchRequest: _results,
+}
 
 
 def _refusal(verdicts: Sequence[Verdict], places: Sequence[tuple[str | int, ...]]) -> Response | None:
     """Why there is an answer without scores; None where all have one. What was sent badly comes first."""
-    details = [{"type": "unscorable", "loc": ["body", *place], "msg": verdict.reason}
-               for verdict, place in zip(verdicts, places, strict=True) if verdict.status == "unscorable"]
+    details = [
+        {"type": "unscorable", "loc": ["body", *place], "msg": verdict.reason}
+        for verdict, place in zip(verdicts, places, strict=True)
+        if verdict.status == "unscorable"
+    ]
     if details:
         return unprocessable(details)
     reasons = [verdict.reason for verdict in verdicts if verdict.status == "unavailable"]

@@ -36,9 +36,9 @@ class Question:
     """One response and its row."""
 
     text: str
-    task: str                           # key of scorers.tasks
-    info: Mapping[str, Any]             # canonical verification_info
-    key: bytes                          # the same for the same question
+    task: str  # key of scorers.tasks
+    info: Mapping[str, Any]  # canonical verification_info
+    key: bytes  # the same for the same question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +46,24 @@ class Verdict:
     """What became of a question."""
 
     status: Literal["scored", "unscorable", "unavailable"]
-    value: float | None                 # exactly when scored
+    value: float | None  # exactly when scored
     reason: str
     scorer: str = ""
     version: str = ""
-    seconds: float = 0.0                # that the scoring took
+    seconds: float = 0.0  # that the scoring took
     components: Mapping[str, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """As clients get it."""
-        return {"score": self.value, "status": self.status, "reason": self.reason, "components": dict(self.components),
-                "seconds": round(self.seconds, 6), "scorer": self.scorer, "version": self.version}
+        return {
+            "score": self.value,
+            "status": self.status,
+            "reason": self.reason,
+            "components": dict(self.components),
+            "seconds": round(self.seconds, 6),
+            "scorer": self.scorer,
+            "version": self.version,
+        }
 
 
 def unavailable(reason: str) -> Verdict:
@@ -69,7 +76,9 @@ def bug(error: Exception) -> Verdict:
     return unavailable(f"the server has a bug: {mask(repr(error))}")
 
 
-def question_of(text: str, verification_info: str | Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> Question:
+def question_of(
+    text: str, verification_info: str | Mapping[str, Any], tasks: Mapping[str, TaskConfig]
+) -> Question:
     """A question that one of `tasks` scores.
 
     Raises:
@@ -82,11 +91,13 @@ def question_of(text: str, verification_info: str | Mapping[str, Any], tasks: Ma
     except BadMessage as error:
         try:
             known, _ = route(record)
-        except UnknownType:         # but maybe to the tasks
+        except UnknownType:  # but maybe to the tasks
             raise error from None
         if known in tasks:
             raise
-        raise NotServed(f"this server has no scorer for rows of task {known!r}; it has {', '.join(tasks)}") from None
+        raise NotServed(
+            f"this server has no scorer for rows of task {known!r}; it has {', '.join(tasks)}"
+        ) from None
     digest = hashlib.blake2b(json.dumps([text, task, info]).encode(), digest_size=16).digest()
     return Question(text, task, info, digest)
 
@@ -121,5 +132,12 @@ def verdict_of(result: Result) -> Verdict:
     score, reward = result.scores[0], result.rewards[0]
     if reward is None and was_given_up(score.components):
         return unavailable(score.reason)
-    return Verdict(status="unscorable" if reward is None else "scored", value=reward, reason=score.reason,
-                   scorer=score.scorer, version=score.version, seconds=result.seconds, components=score.components)
+    return Verdict(
+        status="unscorable" if reward is None else "scored",
+        value=reward,
+        reason=score.reason,
+        scorer=score.scorer,
+        version=score.version,
+        seconds=result.seconds,
+        components=score.components,
+    )

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 Mode = Literal["tinyv_only", "addon", "mixed", "gate"]
 
-ONLY: Final = "tinyv_only"      # the one mode that has no rule
+ONLY: Final = "tinyv_only"  # the one mode that has no rule
 
 
 def settled(mode: Mode, rule: float) -> float | None:

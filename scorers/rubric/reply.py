@@ -21,7 +21,7 @@ from scorers.text.totals import OUT_OF, Total, total_of
 
 _FENCES: Final = ("```", "~~~")
 _LABEL: Final = re.compile(r"total|final|overall|score", re.IGNORECASE)
-_TYPOGRAPHY: Final = re.compile(r"\\[A-Za-z]+|[\\*_`$\[\]{}]")        # what a total can be read without
+_TYPOGRAPHY: Final = re.compile(r"\\[A-Za-z]+|[\\*_`$\[\]{}]")  # what a total can be read without
 
 
 def verdict_of(text: str | None, finish_reason: str | None, case: RubricCase) -> Verdict:
@@ -63,8 +63,14 @@ def _is_quotable(points: float, response: str, case: RubricCase) -> bool:
         return True
     solution = _TYPOGRAPHY.sub("", visible(case.solution))
     number = rf"(?<![0-9.])0*{re.escape(f'{points:g}')}(?:\.0+)?(?!\.?[0-9])"
-    if _LABEL.search(response) is None:         # the reply is a number alone
+    if _LABEL.search(response) is None:  # the reply is a number alone
         return re.search(number, solution) is not None
-    return re.search(rf"(?:score|grade|grading|(?:total|points|marks?)\s*:)[\s\S]{{0,60}}?{number}"
-                     rf"|{number}\s*(?:points?|pts)?\s*(?:[/|\u2044\u2215]|(?:out\s+)?of|over)\s*10(?![0-9])",
-                     solution, re.IGNORECASE) is not None
+    return (
+        re.search(
+            rf"(?:score|grade|grading|(?:total|points|marks?)\s*:)[\s\S]{{0,60}}?{number}"
+            rf"|{number}\s*(?:points?|pts)?\s*(?:[/|\u2044\u2215]|(?:out\s+)?of|over)\s*10(?![0-9])",
+            solution,
+            re.IGNORECASE,
+        )
+        is not None
+    )

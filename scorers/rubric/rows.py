@@ -45,16 +45,20 @@ def row_of(verification_info: Mapping[str, Any], scorer: str, *, has_rule: bool)
     """
     types = [row_type for row_type, kind in TASK_OF_TYPE.items() if reads(scorer, kind)]
     if verification_info.get("type") not in types:
-        raise BadMessage(f"the {scorer} scorer needs verification_info of type {', '.join(map(repr, types))}, got "
-                         f"{verification_info.get('type')!r:.80}")
+        raise BadMessage(
+            f"the {scorer} scorer needs verification_info of type {', '.join(map(repr, types))}, got "
+            f"{verification_info.get('type')!r:.80}"
+        )
     answer = verification_info.get("answer")
     found = answer if isinstance(answer, Mapping) else {}
     texts = {name: _text(found.get(name), name, scorer) for name in _KNOWN}
     needs = dict.fromkeys((*_NEEDS[scorer], *(("value",) if has_rule else ())))
     if lacks := [name for name in needs if not texts[name]]:
-        raise BadMessage(f"a row without {' and '.join(lacks)}: the {scorer} scorer needs verification_info "
-                         f'{{"type": "{scorer}", "answer": {{...}}}} with {", ".join(needs)} in its answer, got '
-                         f"{answer!r:.120}")
+        raise BadMessage(
+            f"a row without {' and '.join(lacks)}: the {scorer} scorer needs verification_info "
+            f'{{"type": "{scorer}", "answer": {{...}}}} with {", ".join(needs)} in its answer, got '
+            f"{answer!r:.120}"
+        )
     return VerifiedRow(texts["value"], texts["question"], texts["criteria"])
 
 

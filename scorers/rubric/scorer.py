@@ -45,9 +45,9 @@ from scorers.served_model.prefetch import BegunCalls
 if TYPE_CHECKING:
     from scorers.math.scorer import MathAnswer
 
-RULES: Final = 2                    # of everything here but the prompts
-_GRADED: Final = "rubric"           # the type whose rows have criteria
-_RULE_TYPE: Final = "prime_math"    # what TinyV and RRM have for a rule
+RULES: Final = 2  # of everything here but the prompts
+_GRADED: Final = "rubric"  # the type whose rows have criteria
+_RULE_TYPE: Final = "prime_math"  # what TinyV and RRM have for a rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ class _Call:
 class _Begun:
     """One answer on its way to a score."""
 
-    plan: _Call | Verdict               # what the verifier says, or will
-    rule: float | None = None           # what the rule says; None: not asked
-    is_settled: bool = False            # `plan` is the score already
-    components: Mapping[str, float] = field(default_factory=dict)       # of the rule, where it has settled it
+    plan: _Call | Verdict  # what the verifier says, or will
+    rule: float | None = None  # what the rule says; None: not asked
+    is_settled: bool = False  # `plan` is the score already
+    components: Mapping[str, float] = field(default_factory=dict)  # of the rule, where it has settled it
 
 
 class RubricAnswer:
@@ -91,7 +91,9 @@ class RubricAnswer:
         self._endpoint = Endpoint(config.endpoint, shared)
         self._asking = threading.Lock()
         self._rule: MathAnswer | None = None
-        self._begun = BegunCalls[_Begun](lambda begun: begun.plan.reply if isinstance(begun.plan, _Call) else None)
+        self._begun = BegunCalls[_Begun](
+            lambda begun: begun.plan.reply if isinstance(begun.plan, _Call) else None
+        )
 
     @property
     def name(self) -> str:
@@ -106,6 +108,7 @@ class RubricAnswer:
         if not self._has_rule:
             return version
         from scorers.math.scorer import VERSION
+
         return f"{version} rule {VERSION}"
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
@@ -136,14 +139,27 @@ class RubricAnswer:
             found = begun.result()
             verdict = found.plan if isinstance(found.plan, Verdict) else _verdict(found.plan)
         except CancelledError as error:
-            raise JudgeGone(f"the endpoint of the {self.name} scorer was closed while it was asked") from error
+            raise JudgeGone(
+                f"the endpoint of the {self.name} scorer was closed while it was asked"
+            ) from error
         value, components = self._combined(found, verdict)
-        seconds = seconds_of(found.plan.reply) if isinstance(found.plan, _Call) else time.monotonic() - started
-        reasons = [verdict.reason] if found.rule is None or found.is_settled else [
-            verdict.reason, f"the rule says {'right' if found.rule else 'wrong'}"]
-        return Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value,
-                     reason="; ".join(reasons), scorer=self.name, version=self.version,
-                     seconds=seconds, components=components)
+        seconds = (
+            seconds_of(found.plan.reply) if isinstance(found.plan, _Call) else time.monotonic() - started
+        )
+        reasons = (
+            [verdict.reason]
+            if found.rule is None or found.is_settled
+            else [verdict.reason, f"the rule says {'right' if found.rule else 'wrong'}"]
+        )
+        return Score(
+            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
+            value=value,
+            reason="; ".join(reasons),
+            scorer=self.name,
+            version=self.version,
+            seconds=seconds,
+            components=components,
+        )
 
     def self_test(self) -> None:
         """Have the verifier prefer two plus two is four to two plus two is five.
@@ -152,16 +168,23 @@ class RubricAnswer:
             SelfTestFailed: it does not, or says nothing that can be read.
             Retryable: it is away; the worker waits for it.
         """
-        row = VerifiedRow("4", "What is two plus two? Show how you get there.",
-                          "1. Counts on from two, or adds in another way that is shown (5 points)\n"
-                          "2. States the right sum, which is 4 (5 points)")
-        texts = [f"Counting on from two by two: three, {sum_}. So the sum is \\boxed{{{sum_}}}."
-                 for sum_ in ("four", "five")]
+        row = VerifiedRow(
+            "4",
+            "What is two plus two? Show how you get there.",
+            "1. Counts on from two, or adds in another way that is shown (5 points)\n"
+            "2. States the right sum, which is 4 (5 points)",
+        )
+        texts = [
+            f"Counting on from two by two: three, {sum_}. So the sum is \\boxed{{{sum_}}}."
+            for sum_ in ("four", "five")
+        ]
         right, wrong = [_verdict(self._ask(self._question(text, row), anew=True)) for text in texts]
         if right.value is None or wrong.value is None or right.value <= wrong.value:
-            raise SelfTestFailed(f"the {self.name} scorer's self-test failed: 2 + 2 = 4 gave {right.value} "
-                                 f"({right.reason}), 2 + 2 = 5 gave {wrong.value} ({wrong.reason}); version: "
-                                 f"{self.version}")
+            raise SelfTestFailed(
+                f"the {self.name} scorer's self-test failed: 2 + 2 = 4 gave {right.value} "
+                f"({right.reason}), 2 + 2 = 5 gave {wrong.value} ({wrong.reason}); version: "
+                f"{self.version}"
+            )
 
     def take_counts(self) -> Mapping[str, int]:
         """Hits and misses of the cache of replies since the last call."""
@@ -169,7 +192,7 @@ class RubricAnswer:
 
     def close(self) -> None:
         """End every call and the rule's child."""
-        self._begun.close()             # first: it asks the endpoint, which would begin anew
+        self._begun.close()  # first: it asks the endpoint, which would begin anew
         if self._rule is not None:
             self._rule.close()
         self._endpoint.close()
@@ -182,7 +205,11 @@ class RubricAnswer:
         return row_of(verification_info, self.name, has_rule=self._has_rule)
 
     def _plan(self, text: str, row: VerifiedRow) -> tuple[bytes, Callable[[], _Begun]]:
-        planned = partial(self._planned, text, row) if self._has_rule else partial(self._verified, text, row, rule=None)
+        planned = (
+            partial(self._planned, text, row)
+            if self._has_rule
+            else partial(self._verified, text, row, rule=None)
+        )
         return _key(text, row), planned
 
     def _planned(self, text: str, row: VerifiedRow) -> _Begun:
@@ -191,12 +218,15 @@ class RubricAnswer:
             return _Begun(Verdict(0.0, problem), is_settled=True)
         if self._rule is None:
             from scorers.math.scorer import MathAnswer
+
             self._rule = MathAnswer(MathConfig())
         ruled = self._rule.score_text(text, row.reference, _RULE_TYPE)
         if ruled.value is None:
             return _Begun(Verdict(None, ruled.reason), is_settled=True)
         if (value := settled(self._config.mode, ruled.value)) is not None:
-            return _Begun(Verdict(value, ruled.reason), ruled.value, is_settled=True, components=ruled.components)
+            return _Begun(
+                Verdict(value, ruled.reason), ruled.value, is_settled=True, components=ruled.components
+            )
         return self._verified(text, row, rule=ruled.value)
 
     def _verified(self, text: str, row: VerifiedRow, *, rule: float | None) -> _Begun:
@@ -220,14 +250,22 @@ class RubricAnswer:
     def _question(self, text: str, row: VerifiedRow) -> _Question:
         """What the verifier is asked about an answer. Raises NothingToJudge."""
         if self.name == _GRADED:
-            graded = RubricCase(row.question, row.criteria, solution_of(text, row, self._config.max_answer_chars))
-            return _Question(rubric_prompt.messages_of(graded), graded.key,
-                             lambda said, finish: rubric_reply.verdict_of(said, finish, graded))
+            graded = RubricCase(
+                row.question, row.criteria, solution_of(text, row, self._config.max_answer_chars)
+            )
+            return _Question(
+                rubric_prompt.messages_of(graded),
+                graded.key,
+                lambda said, finish: rubric_reply.verdict_of(said, finish, graded),
+            )
         judged = JudgeRow("judge", row.reference, row.question or None)
         answer = answer_to_judge(text, judged, PART_OF_VARIANT["tinyv"], self._config.max_answer_chars)
         case = Case(judged.question, judged.reference, answer, "tinyv")
-        return _Question(prompt.messages_of(case), case.key,
-                         lambda said, finish: judge_reply.verdict_of(said, finish, case))
+        return _Question(
+            prompt.messages_of(case),
+            case.key,
+            lambda said, finish: judge_reply.verdict_of(said, finish, case),
+        )
 
     def _ask(self, question: _Question, *, anew: bool = False) -> _Call:
         with self._asking:

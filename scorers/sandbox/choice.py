@@ -17,10 +17,12 @@ from scorers.sandbox.walls.seccomp import Walls, supported
 
 log = logging.getLogger(__name__)
 
-REMEDY = ("install bubblewrap 0.8 or newer (sudo apt-get install bubblewrap, or make setup) where user namespaces are "
-          "allowed (sysctl kernel.apparmor_restrict_unprivileged_userns=0, kernel.unprivileged_userns_clone=1), or "
-          "use a kernel with Landlock (Linux 5.13 or newer, booted with lsm=landlock,...), or name a server in "
-          "scorers.sandbox_urls; to run programs without any protection: scorers.sandbox=unsafe")
+REMEDY = (
+    "install bubblewrap 0.8 or newer (sudo apt-get install bubblewrap, or make setup) where user namespaces are "
+    "allowed (sysctl kernel.apparmor_restrict_unprivileged_userns=0, kernel.unprivileged_userns_clone=1), or "
+    "use a kernel with Landlock (Linux 5.13 or newer, booted with lsm=landlock,...), or name a server in "
+    "scorers.sandbox_urls; to run programs without any protection: scorers.sandbox=unsafe"
+)
 
 
 def build_sandbox(config: ScorersConfig) -> Sandbox:
@@ -50,6 +52,7 @@ def fusion(config: ScorersConfig) -> Sandbox:
     if not config.sandbox_urls:
         raise SandboxMissing("scorers.sandbox=fusion needs the servers' addresses in scorers.sandbox_urls")
     from scorers.sandbox.remote.fusion import FusionSandbox
+
     log.info("sandbox walls=fusion servers=%d", len(config.sandbox_urls))
     return FusionSandbox(config.sandbox_urls)
 
@@ -100,7 +103,9 @@ def tried(walls: Walls) -> LocalSandbox:
         sandbox.close()
         raise
     if walls is Walls.UNSAFE:
-        log.warning("sandbox walls=none: what a model writes runs here WITHOUT PROTECTION, with this user's rights, "
-                    "files and network, because scorers.sandbox=unsafe asks for it")
+        log.warning(
+            "sandbox walls=none: what a model writes runs here WITHOUT PROTECTION, with this user's rights, "
+            "files and network, because scorers.sandbox=unsafe asks for it"
+        )
     log.info("sandbox walls=%s %s", sandbox.name, sandbox.version)
     return sandbox

@@ -53,23 +53,23 @@ class Language(StrEnum):
 class Ending(StrEnum):
     """How a run ended."""
 
-    EXITED = "exited"           # by itself: `exit_code`
-    SIGNALLED = "signalled"     # by a signal that it brought about: `exit_code` is its number, negative
-    TIME = "time"               # over `wall_s`, or its first process over `cpu_s`
-    MEMORY = "memory"           # over `memory_bytes`
-    OUTPUT = "output"           # over `output_bytes`
+    EXITED = "exited"  # by itself: `exit_code`
+    SIGNALLED = "signalled"  # by a signal that it brought about: `exit_code` is its number, negative
+    TIME = "time"  # over `wall_s`, or its first process over `cpu_s`
+    MEMORY = "memory"  # over `memory_bytes`
+    OUTPUT = "output"  # over `output_bytes`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What one run may use. Over one of them, it is ended with everything that it started."""
 
-    wall_s: float = 10.0                # from its start
-    memory_bytes: int = 1 << 30         # of all its processes together
-    processes: int = 64                 # and threads, at a time
-    file_bytes: int = 16 << 20          # of one file
-    scratch_bytes: int = 64 << 20       # of all that it writes
-    output_bytes: int = 4 << 20         # of standard output and of standard error, each
+    wall_s: float = 10.0  # from its start
+    memory_bytes: int = 1 << 30  # of all its processes together
+    processes: int = 64  # and threads, at a time
+    file_bytes: int = 16 << 20  # of one file
+    scratch_bytes: int = 64 << 20  # of all that it writes
+    output_bytes: int = 4 << 20  # of standard output and of standard error, each
 
     @property
     def cpu_s(self) -> int:
@@ -82,11 +82,11 @@ class Program:
     """What is run: one main file, and what stands beside it, read-only for the run."""
 
     language: Language
-    source: bytes                                           # the main file
-    files: Mapping[str, bytes] = field(default_factory=dict)    # relative path -> content, beside the main file
-    packages: tuple[str, ...] = ()                          # installed packages that Python must find: ("pytest",)
-    alone: tuple[str, ...] = ()                             # the same without what they require, and in any language
-    compile_s: float = 30.0                                 # that its compiler may take
+    source: bytes  # the main file
+    files: Mapping[str, bytes] = field(default_factory=dict)  # relative path -> content, beside the main file
+    packages: tuple[str, ...] = ()  # installed packages that Python must find: ("pytest",)
+    alone: tuple[str, ...] = ()  # the same without what they require, and in any language
+    compile_s: float = 30.0  # that its compiler may take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +94,12 @@ class Outcome:
     """What a run did."""
 
     ending: Ending
-    exit_code: int | None               # None where a limit ended it
-    stdout: bytes                       # at most `output_bytes`
-    stderr: bytes                       # at most `output_bytes`
-    seconds: float                      # from its start to its end
-    detail: str                         # for people: "exit code 1", "10 s of time", ...
-    is_crowded: bool = False            # the same user's other programs took of the processes that it was promised
+    exit_code: int | None  # None where a limit ended it
+    stdout: bytes  # at most `output_bytes`
+    stderr: bytes  # at most `output_bytes`
+    seconds: float  # from its start to its end
+    detail: str  # for people: "exit code 1", "10 s of time", ...
+    is_crowded: bool = False  # the same user's other programs took of the processes that it was promised
 
 
 class Prepared(Protocol):

@@ -13,7 +13,7 @@ from typing import Final
 
 from scorers.sandbox.program import Limits, Outcome, Prepared, SandboxUnavailable
 
-WAIT_S: Final = 10.0        # that may be lost beyond as long as the answer itself has
+WAIT_S: Final = 10.0  # that may be lost beyond as long as the answer itself has
 
 
 class Allowance:
@@ -51,8 +51,10 @@ class Allowance:
         """
         lost_s = time.monotonic() - self._began - self._used_s
         if lost_s > self._seconds + WAIT_S:
-            raise SandboxUnavailable(f"the sandbox is slow: {lost_s:.0f} s were lost beside the {self._used_s:.1f} s "
-                                     f"that the program ran, of {self._seconds:g} s that it has")
+            raise SandboxUnavailable(
+                f"the sandbox is slow: {lost_s:.0f} s were lost beside the {self._used_s:.1f} s "
+                f"that the program ran, of {self._seconds:g} s that it has"
+            )
         outcome = prepared.run(stdin, limits)
         self.charge(outcome.seconds)
         return outcome

@@ -25,8 +25,8 @@ DEFAULT_PORT = 8080
 LANGUAGE_NAMES = {Language.PYTHON: "python", Language.CPP: "cpp", Language.JAVASCRIPT: "nodejs"}
 LANGUAGES = {name: language for language, name in LANGUAGE_NAMES.items()}
 MAX_TIMEOUT_S = 120.0
-PATH_BYTES, NAME_BYTES = 1024, 255      # of a file beside the program, and of each part of it
-KILLED = -9                 # the return code of a run that was ended over its memory or output
+PATH_BYTES, NAME_BYTES = 1024, 255  # of a file beside the program, and of each part of it
+KILLED = -9  # the return code of a run that was ended over its memory or output
 
 CommandStatus = Literal["Finished", "Error", "TimeLimitExceeded"]
 RunStatus = Literal["Success", "Failed", "SandboxError"]
@@ -77,7 +77,7 @@ class RunRequest(BaseModel):
     run_timeout: Seconds = 10.0
     memory_limit_MB: int = Field(-1, ge=-1, le=1 << 20)
     files: Annotated[Files, AfterValidator(_side_by_side)] = {}
-    fetch_files: list[str] = Field([], max_length=0)             # nothing comes back from a run's scratch folder
+    fetch_files: list[str] = Field([], max_length=0)  # nothing comes back from a run's scratch folder
 
 
 class CommandResult(BaseModel):
@@ -90,9 +90,9 @@ class CommandResult(BaseModel):
     return_code: int | None = None
     stdout: str | None = None
     stderr: str | None = None
-    ending: Ending | None = None            # these four are our server's own
+    ending: Ending | None = None  # these four are our server's own
     detail: str | None = None
-    stdout_base64: str | None = None        # where `stdout` could not hold the bytes
+    stdout_base64: str | None = None  # where `stdout` could not hold the bytes
     stderr_base64: str | None = None
 
 
@@ -121,14 +121,22 @@ def to_result(outcome: Outcome) -> CommandResult:
     stderr, stderr_base64 = _as_text(outcome.stderr)
     return CommandResult(
         status="TimeLimitExceeded" if outcome.ending is Ending.TIME else "Finished",
-        execution_time=outcome.seconds, return_code=None if outcome.ending is Ending.TIME else return_code,
-        stdout=stdout, stderr=stderr, ending=outcome.ending, detail=outcome.detail,
-        stdout_base64=stdout_base64, stderr_base64=stderr_base64)
+        execution_time=outcome.seconds,
+        return_code=None if outcome.ending is Ending.TIME else return_code,
+        stdout=stdout,
+        stderr=stderr,
+        ending=outcome.ending,
+        detail=outcome.detail,
+        stdout_base64=stdout_base64,
+        stderr_base64=stderr_base64,
+    )
 
 
 def output_of(text: str | None, exact: str | None) -> bytes:
     """The bytes of one stream. ValueError where a server sends what is not base64."""
-    return base64.b64decode(exact, validate=True) if exact is not None else (text or "").encode(errors="replace")
+    return (
+        base64.b64decode(exact, validate=True) if exact is not None else (text or "").encode(errors="replace")
+    )
 
 
 def _as_text(output: bytes) -> tuple[str, str | None]:

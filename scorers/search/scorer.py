@@ -18,8 +18,8 @@ from scorers.short_answer import SelfTest, ShortAnswer, Verdict, stated
 from scorers.text.extract import last_answer
 from tasks.values import shown
 
-RULES: Final = 1            # raise it with any change here, in short_answer or in extract that can change a score
-_MOST_TAGS: Final = 10      # of one kind in a response; verl pays a quarter for more, we nothing
+RULES: Final = 1  # raise it with any change here, in short_answer or in extract that can change a score
+_MOST_TAGS: Final = 10  # of one kind in a response; verl pays a quarter for more, we nothing
 _ARTICLE: Final = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 
@@ -45,16 +45,21 @@ class SearchAnswer(ShortAnswer[tuple[str, ...]]):
         if isinstance(value, Mapping):
             value = value.get("target")
         targets = value if isinstance(value, list) else [value]
-        if not targets or any(isinstance(target, bool) or not isinstance(target, str | int | float)
-                              for target in targets):
-            raise BadMessage(f"no answer: a row of type {row_type!r} needs a list of texts; got {shown(answer)}")
+        if not targets or any(
+            isinstance(target, bool) or not isinstance(target, str | int | float) for target in targets
+        ):
+            raise BadMessage(
+                f"no answer: a row of type {row_type!r} needs a list of texts; got {shown(answer)}"
+            )
         return tuple(map(str, targets))
 
     def judge(self, response: str, reference: tuple[str, ...]) -> Verdict:
         """Whether the last `<answer>` is one of the spellings."""
         expected = set(map(normalised, reference)) - {""}
         if not expected:
-            return Verdict(None, f"the reference {shown(list(reference))} is nothing without articles and punctuation")
+            return Verdict(
+                None, f"the reference {shown(list(reference))} is nothing without articles and punctuation"
+            )
         answer = stated(last_answer(response), "<answer>")
         tags = max(response.count("<answer>"), response.count("</answer>"))
         if tags > _MOST_TAGS:

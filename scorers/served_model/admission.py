@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 Exchange = Callable[[Ask], Awaitable[Grant]]
 
-BATCH: Final = 256          # calls that one exchange asks for at most
-POLL_S: Final = 0.02        # until the next one, where all calls are others'
+BATCH: Final = 256  # calls that one exchange asks for at most
+POLL_S: Final = 0.02  # until the next one, where all calls are others'
 AFTER_ERROR_S: Final = 0.5
 PATIENCE_S = 300.0
 SAY_EVERY_S = 10.0
@@ -49,12 +49,12 @@ class Gate:
         self._whose = whose
         self._who = secrets.token_hex(6)
         self._names = (f"{self._who}-{number}" for number in itertools.count())
-        self._held: set[str] = set()            # under way
-        self._waiting: dict[str, asyncio.Future[None]] = {}         # in the order that they came
+        self._held: set[str] = set()  # under way
+        self._waiting: dict[str, asyncio.Future[None]] = {}  # in the order that they came
         self._ended: list[str] = []
         self._news = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._since = self._said = 0.0          # monotonic: that calls wait and none has begun; that it was said
+        self._since = self._said = 0.0  # monotonic: that calls wait and none has begun; that it was said
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[None]:
@@ -72,7 +72,7 @@ class Gate:
         try:
             await future
             yield
-        finally:                # also where it was given up while it waited: it may just have been let begin
+        finally:  # also where it was given up while it waited: it may just have been let begin
             self._waiting.pop(name, None)
             self._held.discard(name)
             self._ended.append(name)
@@ -87,7 +87,7 @@ class Gate:
                 continue
             try:
                 grant = await self._ask()
-            except Exception as error:      # noqa: BLE001 - whatever it is, those who wait for it have to know
+            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait for it have to know
                 self._refuse(error)
                 self._look_again_in(AFTER_ERROR_S)
                 continue
@@ -127,10 +127,16 @@ class Gate:
         """Say that calls wait, and end their wait when it has lasted too long."""
         now = time.monotonic()
         if now - self._since > PATIENCE_S:
-            self._refuse(NoCallFree(f"{len(self._waiting)} calls waited {now - self._since:.0f} s for {self._whose}, "
-                                    "and none was free"))
+            self._refuse(
+                NoCallFree(
+                    f"{len(self._waiting)} calls waited {now - self._since:.0f} s for {self._whose}, "
+                    "and none was free"
+                )
+            )
         elif now - self._said > SAY_EVERY_S:
-            log.warning("waiting %.0f s: %d calls, for %s", now - self._since, len(self._waiting), self._whose)
+            log.warning(
+                "waiting %.0f s: %d calls, for %s", now - self._since, len(self._waiting), self._whose
+            )
             self._said = now
 
     def _look_again_in(self, seconds: float) -> None:

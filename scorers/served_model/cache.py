@@ -22,8 +22,8 @@ from scorers.served_model.concurrency_limits import Shared
 
 log = logging.getLogger(__name__)
 
-PERIOD_S: Final = 6 * 3600              # a reply is kept for at least one, and for less than two
-MOST_OWN: Final = 10_000                # replies of one process
+PERIOD_S: Final = 6 * 3600  # a reply is kept for at least one, and for less than two
+MOST_OWN: Final = 10_000  # replies of one process
 
 
 class Replies(Protocol):
@@ -65,7 +65,7 @@ class SharedReplies:
                 pipe.hset(place, name, reply)
                 pipe.expire(place, 2 * PERIOD_S)
                 pipe.execute()
-        except redis.RedisError as error:           # Redis' memory is full, say
+        except redis.RedisError as error:  # Redis' memory is full, say
             log.warning("reply_not_kept error=%s", error)
 
     def _place(self, name: str, age: int) -> str:

@@ -30,8 +30,8 @@ from scorers.served_model.wire import UNENDED, Busy, EndpointMisused, HostAway, 
 
 T = TypeVar("T")
 
-BUSY_S = 300.0                                  # that all servers may be busy for one question
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0       # before servers that nobody answers at are tried again
+BUSY_S = 300.0  # that all servers may be busy for one question
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # before servers that nobody answers at are tried again
 NO_ADDRESS: Final = "no address of a served model: set `urls` of the task's endpoint"
 HITS, MISSES = "cache_hits", "cache_misses"
 
@@ -43,10 +43,18 @@ class EndpointUnavailable(Retryable):
 class Calls:
     """What questions have in common."""
 
-    def __init__(self, config: EndpointConfig, wire: Wire, hosts: Hosts, gate: Gate, replies: Replies, *,
-                 count: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        config: EndpointConfig,
+        wire: Wire,
+        hosts: Hosts,
+        gate: Gate,
+        replies: Replies,
+        *,
+        count: Callable[[str], None],
+    ) -> None:
         """`count` is told of HITS and MISSES of the cache."""
-        self._model = config.model                  # once it is known
+        self._model = config.model  # once it is known
         self._config = config
         self._wire = wire
         self._hosts = hosts
@@ -55,7 +63,9 @@ class Calls:
         self._count = count
         self._naming: asyncio.Task[str] | None = None
 
-    async def reply(self, messages: Sequence[Mapping[str, str]], key: str | None, *, anew: bool = False) -> Reply:
+    async def reply(
+        self, messages: Sequence[Mapping[str, str]], key: str | None, *, anew: bool = False
+    ) -> Reply:
         """What the model says.
 
         Args:
@@ -66,7 +76,11 @@ class Calls:
             Retryable: see `scorers.served_model.client`; Permanent likewise.
         """
         model = self._model or await self._name_model()
-        settings = {"model": model, "max_tokens": self._config.max_tokens, "temperature": self._config.temperature}
+        settings = {
+            "model": model,
+            "max_tokens": self._config.max_tokens,
+            "temperature": self._config.temperature,
+        }
         name = _digest([settings, list(messages) if key is None else key])
         if self._config.cache and not anew:
             kept = _unpacked(await asyncio.to_thread(self._replies.find, name))
@@ -76,7 +90,10 @@ class Calls:
         whole = [{part: _whole(text) for part, text in message.items()} for message in messages]
         body = json.dumps({**settings, "messages": whole, "stream": False}).encode("ascii")
         reply = await self._fail_over(partial(self._wire.complete, body=body))
-        if self._config.cache and reply.text not in {"", UNENDED}:      # which the server's settings may have made
+        if self._config.cache and reply.text not in {
+            "",
+            UNENDED,
+        }:  # which the server's settings may have made
             await asyncio.to_thread(self._replies.keep, name, _packed(reply))
         return reply
 
@@ -90,7 +107,9 @@ class Calls:
         names = await self._fail_over(self._wire.models)
         if len(names) != 1:
             served = ", ".join(names) or "none"
-            raise EndpointMisused(f"{self._hosts.all[0].url}: set `model` of the endpoint; it serves {served}")
+            raise EndpointMisused(
+                f"{self._hosts.all[0].url}: set `model` of the endpoint; it serves {served}"
+            )
         self._model = names[0]
         return names[0]
 
@@ -98,11 +117,13 @@ class Calls:
         """Have one of the servers do it."""
         if not self._hosts.all:
             raise EndpointMisused(NO_ADDRESS)
-        failed: dict[Host, PipelineError] = {}      # and not to be asked this again
-        away: dict[Host, PipelineError] = {}        # to be asked again after a pause
+        failed: dict[Host, PipelineError] = {}  # and not to be asked this again
+        away: dict[Host, PipelineError] = {}  # to be asked again after a pause
         pause_s, began, busy_since = FIRST_PAUSE_S, 0.0, 0.0
         while True:
-            if not (candidates := [host for host in self._hosts.all if host not in failed and host not in away]):
+            if not (
+                candidates := [host for host in self._hosts.all if host not in failed and host not in away]
+            ):
                 if not away or time.monotonic() - began > self._config.timeout_s:
                     raise _verdict([*failed.values(), *away.values()])
                 await asyncio.sleep(pause_s)
@@ -136,8 +157,10 @@ class Calls:
         since = since or (now if until > now else 0.0)
         if since and until - since > BUSY_S:
             urls = " and ".join(host.url for host in hosts)
-            raise EndpointUnavailable(f"{urls}: too many requests (HTTP 429) for {now - since:.0f} s, and wants to be "
-                                      f"left alone for {until - now:.0f} s more")
+            raise EndpointUnavailable(
+                f"{urls}: too many requests (HTTP 429) for {now - since:.0f} s, and wants to be "
+                f"left alone for {until - now:.0f} s more"
+            )
         await asyncio.sleep(until - now)
         return since
 

@@ -26,11 +26,19 @@ from scorers.served_model.concurrency_limits import Ask, Grant, Limits, OwnLimit
 from scorers.served_model.hosts import Hosts
 from scorers.served_model.wire import EndpointMisused, Reply, RequestRefused, Wire
 
-__all__ = ["Endpoint", "EndpointMisused", "EndpointUnavailable", "Reply", "RequestRefused", "Shared",
-           "has_failed", "seconds_of"]
+__all__ = [
+    "Endpoint",
+    "EndpointMisused",
+    "EndpointUnavailable",
+    "Reply",
+    "RequestRefused",
+    "Shared",
+    "has_failed",
+    "seconds_of",
+]
 
-LEASE_MARGIN_S: Final = 5.0         # from the latest end of a call to the end of its lease
-REDIS_THREADS: Final = 4            # that ask Redis for the loop
+LEASE_MARGIN_S: Final = 5.0  # from the latest end of a call to the end of its lease
+REDIS_THREADS: Final = 4  # that ask Redis for the loop
 CLOSE_S: Final = 5.0
 
 
@@ -46,8 +54,9 @@ class Endpoint:
         self._counting = threading.Lock()
         self._counts: Counter[str] = Counter()
 
-    def ask(self, messages: Sequence[Mapping[str, str]], key: str | None = None, *,
-            anew: bool = False) -> Future[Reply]:
+    def ask(
+        self, messages: Sequence[Mapping[str, str]], key: str | None = None, *, anew: bool = False
+    ) -> Future[Reply]:
         """Have the model answer. Returns at once.
 
         Args:
@@ -66,7 +75,7 @@ class Endpoint:
         return self._session.ask(messages, key, anew=anew)
 
     def take_counts(self) -> Mapping[str, int]:
-        """Hits and misses of the cache since the last call, by their names in `broker.monitoring.counters.ScorerStats`."""
+        """Hits and misses of the cache since the last call, by their names in `ScorerStats`."""
         with self._counting:
             counts, self._counts = self._counts, Counter()
         return counts
@@ -95,10 +104,16 @@ def has_failed(call: Future[Any]) -> bool:
 class _Session:
     """From the first question to `close`: a loop, its thread, and all that lives on it."""
 
-    def __init__(self, config: EndpointConfig, limits: Limits, replies: Replies, count: Callable[[str], None]) -> None:
+    def __init__(
+        self, config: EndpointConfig, limits: Limits, replies: Replies, count: Callable[[str], None]
+    ) -> None:
         hosts = Hosts(config.urls)
-        terms = Terms(urls=tuple(host.url for host in hosts.all), concurrency=config.concurrency,
-                      requests_per_minute=config.requests_per_minute, lease_s=config.timeout_s + LEASE_MARGIN_S)
+        terms = Terms(
+            urls=tuple(host.url for host in hosts.all),
+            concurrency=config.concurrency,
+            requests_per_minute=config.requests_per_minute,
+            lease_s=config.timeout_s + LEASE_MARGIN_S,
+        )
 
         def exchange(ask: Ask) -> Awaitable[Grant]:
             return asyncio.to_thread(limits.exchange, terms, ask)
@@ -109,7 +124,9 @@ class _Session:
         self._questions: set[asyncio.Task[Reply]] = set()
         self._stop = asyncio.Event()
         is_ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._live(is_ready)), name="endpoint", daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._live(is_ready)), name="endpoint", daemon=True
+        )
         self._thread.start()
         is_ready.wait()
 
@@ -130,13 +147,15 @@ class _Session:
 
     async def _live(self, is_ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
-        self._loop.set_default_executor(ThreadPoolExecutor(REDIS_THREADS, thread_name_prefix="endpoint redis"))
+        self._loop.set_default_executor(
+            ThreadPoolExecutor(REDIS_THREADS, thread_name_prefix="endpoint redis")
+        )
         admitting = asyncio.create_task(self._gate.run())
         is_ready.set()
         await self._stop.wait()
         for task in (*self._questions, admitting):
             task.cancel()
         await asyncio.gather(*self._questions, admitting, return_exceptions=True)
-        with contextlib.suppress(PipelineError, TimeoutError):      # else its calls' leases run out
+        with contextlib.suppress(PipelineError, TimeoutError):  # else its calls' leases run out
             await asyncio.wait_for(self._gate.give_back(), CLOSE_S / 2)
         await self._wire.close()

@@ -86,10 +86,10 @@ class Shared:
 class Terms:
     """What is agreed with one endpoint."""
 
-    urls: tuple[str, ...]               # who has the same ones shares the limits
-    concurrency: int                    # calls at once
-    requests_per_minute: int | None     # None: any number
-    lease_s: float                      # longer than a call can last
+    urls: tuple[str, ...]  # who has the same ones shares the limits
+    concurrency: int  # calls at once
+    requests_per_minute: int | None  # None: any number
+    lease_s: float  # longer than a call can last
 
     @property
     def interval_s(self) -> float:
@@ -101,8 +101,8 @@ class Terms:
 class Ask:
     """What a process wants for all its calls; each has a name of its own."""
 
-    who: str                    # asks
-    held: int                   # its calls under way, without those that have ended
+    who: str  # asks
+    held: int  # its calls under way, without those that have ended
     ended: Sequence[str]
     wanted: Sequence[str]
 
@@ -111,8 +111,8 @@ class Ask:
 class Grant:
     """Which calls may begin."""
 
-    begun: Sequence[str]        # the first ones of those that were asked for
-    wait_s: float               # until another one may; 0: when one ends
+    begun: Sequence[str]  # the first ones of those that were asked for
+    wait_s: float  # until another one may; 0: when one ends
 
 
 class Limits(Protocol):
@@ -135,8 +135,16 @@ class SharedLimits:
         """See `Limits`; waits for Redis as every call of a link does. Raises BrokerUnavailable, WrongBroker."""
         endpoint = hashlib.sha256(" ".join(sorted(terms.urls)).encode()).hexdigest()[:12]
         keys = [self._keys(f"{what}:{endpoint}") for what in ("calls", "pace", "claims", "longest")]
-        arguments: list[str | int] = [terms.concurrency, int(terms.interval_s * 1e6), int(terms.lease_s * 1000),
-                                      ask.who, ask.held, len(ask.ended), *ask.ended, *ask.wanted]
+        arguments: list[str | int] = [
+            terms.concurrency,
+            int(terms.interval_s * 1e6),
+            int(terms.lease_s * 1000),
+            ask.who,
+            ask.held,
+            len(ask.ended),
+            *ask.ended,
+            *ask.wanted,
+        ]
         reply: list[Any] = self._link(lambda client: self._script(keys, arguments, client=client))
         return Grant([name.decode() for name in reply[1:]], int(reply[0]) / 1e6)
 
@@ -146,7 +154,7 @@ class OwnLimits:
 
     def __init__(self) -> None:
         self._under_way: set[str] = set()
-        self._due = 0.0                 # monotonic
+        self._due = 0.0  # monotonic
 
     def exchange(self, terms: Terms, ask: Ask) -> Grant:
         """See `Limits`."""

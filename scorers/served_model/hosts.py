@@ -17,8 +17,8 @@ from config.endpoint import base_url
 
 log = logging.getLogger(__name__)
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0        # that a server in trouble is left alone; doubled each time
-FIRST_REST_S, LONGEST_REST_S = 1.0, 30.0        # that a busy one is, where it does not say how long
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0  # that a server in trouble is left alone; doubled each time
+FIRST_REST_S, LONGEST_REST_S = 1.0, 30.0  # that a busy one is, where it does not say how long
 
 
 @dataclass(slots=True, eq=False)
@@ -26,13 +26,13 @@ class Host:
     """One server, as this process sees it. Times are monotonic."""
 
     url: str
-    outstanding: int = 0                # calls that it is at
-    turn: int = 0                       # when it was last chosen: of equally busy ones, the one longest ago is next
-    is_doubted: bool = False            # the last that was heard of it was trouble
+    outstanding: int = 0  # calls that it is at
+    turn: int = 0  # when it was last chosen: of equally busy ones, the one longest ago is next
+    is_doubted: bool = False  # the last that was heard of it was trouble
     doubted_until: float = 0.0
-    wait_s: float = 0.0                 # the last of its doubts, until it does what it is asked
-    rests_until: float = 0.0            # it asked to be left alone
-    rest_s: float = 0.0                 # the last of its rests of which it did not say how long
+    wait_s: float = 0.0  # the last of its doubts, until it does what it is asked
+    rests_until: float = 0.0  # it asked to be left alone
+    rest_s: float = 0.0  # the last of its rests of which it did not say how long
 
 
 class Hosts:
@@ -48,11 +48,17 @@ class Hosts:
         """One of the candidates for one call; None where all of them rest."""
         now = time.monotonic()
         ready = [host for host in candidates if host.rests_until <= now]
-        well = [host for host in ready if not host.is_doubted or (host.doubted_until <= now and not host.outstanding)]
+        well = [
+            host
+            for host in ready
+            if not host.is_doubted or (host.doubted_until <= now and not host.outstanding)
+        ]
         if not ready:
             yield None
             return
-        host = min(well or ready, key=lambda one: (one.doubted_until if not well else 0.0, one.outstanding, one.turn))
+        host = min(
+            well or ready, key=lambda one: (one.doubted_until if not well else 0.0, one.outstanding, one.turn)
+        )
         self._turn += 1
         host.turn = self._turn
         host.outstanding += 1
@@ -67,7 +73,7 @@ class Hosts:
         now = time.monotonic()
         if not host.is_doubted:
             log.warning("endpoint_doubted %s", trouble)
-        if host.doubted_until <= now:           # else another call has just found the same
+        if host.doubted_until <= now:  # else another call has just found the same
             host.wait_s = min(max(2 * host.wait_s, FIRST_WAIT_S), LONGEST_WAIT_S)
             host.doubted_until = now + host.wait_s
         host.is_doubted = True

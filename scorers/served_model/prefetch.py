@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from scorers.served_model.client import has_failed
 
-MAX_BEGUN: Final = 4096             # that nobody has asked for yet; beyond, the oldest are begun anew
+MAX_BEGUN: Final = 4096  # that nobody has asked for yet; beyond, the oldest are begun anew
 Plan = TypeVar("Plan")
 
 

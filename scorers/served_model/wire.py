@@ -32,17 +32,21 @@ from config.logs import MASK
 from scorers.text.extract import THINK_OPEN
 
 CONNECT_S: Final = 10.0
-KEEP_S: Final = 3.0                     # an idle connection; uvicorn, and so vLLM, closes it after 5
-LIST_S: Final = 10.0                    # for the names of its models
+KEEP_S: Final = 3.0  # an idle connection; uvicorn, and so vLLM, closes it after 5
+LIST_S: Final = 10.0  # for the names of its models
 REPLY_BYTES: Final = 4 << 20
-UNENDED: Final = THINK_OPEN             # instead of a reply, where there were thoughts and then nothing
-SAID_CHARS: Final = 300                 # of what a server says of an error
+UNENDED: Final = THINK_OPEN  # instead of a reply, where there were thoughts and then nothing
+SAID_CHARS: Final = 300  # of what a server says of an error
 _AWAY: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
-_THIS_REQUEST: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                                  HTTPStatus.UNPROCESSABLE_ENTITY})
-_BROKEN_OFF: Final = frozenset({"abort", "error"})      # finish reasons of vLLM and SGLang: what came is no reply
-_THOUGHTS: Final = ("reasoning", "reasoning_content")   # vLLM's name, and the one that it and others had before
-_OUT_OF_MONEY: Final = "insufficient_quota"     # OpenAI's code for a 429 that no waiting ends
+_THIS_REQUEST: Final = frozenset(
+    {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
+)
+_BROKEN_OFF: Final = frozenset({"abort", "error"})  # finish reasons of vLLM and SGLang: what came is no reply
+_THOUGHTS: Final = (
+    "reasoning",
+    "reasoning_content",
+)  # vLLM's name, and the one that it and others had before
+_OUT_OF_MONEY: Final = "insufficient_quota"  # OpenAI's code for a 429 that no waiting ends
 
 
 class HostTrouble(Retryable):
@@ -77,10 +81,10 @@ class Busy(Exception):
 class Reply:
     """What the model said."""
 
-    text: str                   # "" where it said nothing, UNENDED where it only thought
-    finish_reason: str | None   # "length": it was cut off
-    cached: bool = False        # it said so before
-    seconds: float = field(default=0.0, compare=False)      # of the call; none where it said so before
+    text: str  # "" where it said nothing, UNENDED where it only thought
+    finish_reason: str | None  # "length": it was cut off
+    cached: bool = False  # it said so before
+    seconds: float = field(default=0.0, compare=False)  # of the call; none where it said so before
 
 
 class Wire:
@@ -94,7 +98,9 @@ class Wire:
         """Nothing is contacted here."""
         self._key = "" if key is None else key.get_secret_value()
         self._timeout_s = timeout_s
-        self._idle: defaultdict[str, list[httpx.AsyncClient]] = defaultdict(list)       # by server, the last used last
+        self._idle: defaultdict[str, list[httpx.AsyncClient]] = defaultdict(
+            list
+        )  # by server, the last used last
 
     async def close(self) -> None:
         """Close the connections, once nothing runs any more."""
@@ -108,7 +114,9 @@ class Wire:
         try:
             choice = found["choices"][0]
             message, finish_reason = choice["message"], choice.get("finish_reason")
-            text = UNENDED if message["content"] in (None, "") and _has_thought(message) else message["content"]
+            text = (
+                UNENDED if message["content"] in (None, "") and _has_thought(message) else message["content"]
+            )
         except (LookupError, TypeError, AttributeError):
             raise HostTrouble(f"{url}: a reply without a message") from None
         if not isinstance(text, str | None) or not isinstance(finish_reason, str | None):
@@ -127,14 +135,18 @@ class Wire:
             raise HostTrouble(f"{url}: a list of models without names") from None
 
     async def _exchange(self, method: str, url: str, body: bytes | None, timeout_s: float) -> Any:
-        if not (self._key.isascii() and self._key.isprintable()):       # the errors that it leads to would show it
+        if not (self._key.isascii() and self._key.isprintable()):  # the errors that it leads to would show it
             raise EndpointMisused(f"{url}: the key has a character that no header can carry")
-        headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {self._key}"} if self._key else {})
+        headers = {"content-type": "application/json"} | (
+            {"authorization": f"Bearer {self._key}"} if self._key else {}
+        )
         timeout = httpx.Timeout(None, connect=min(CONNECT_S, timeout_s))
         try:
             with self._client(url) as http:
-                async with (asyncio.timeout(timeout_s),
-                            http.stream(method, url, content=body, headers=headers, timeout=timeout) as response):
+                async with (
+                    asyncio.timeout(timeout_s),
+                    http.stream(method, url, content=body, headers=headers, timeout=timeout) as response,
+                ):
                     data = await _read(response)
         except TimeoutError:
             raise HostTrouble(f"{url}: no reply within {timeout_s:g} s") from None
@@ -155,8 +167,11 @@ class Wire:
     def _client(self, url: str) -> Iterator[httpx.AsyncClient]:
         """One that nobody else uses, with a connection to that server if there is one."""
         idle = self._idle[urlsplit(url).netloc]
-        client = idle.pop() if idle else httpx.AsyncClient(
-            verify=_trusted(), limits=httpx.Limits(keepalive_expiry=KEEP_S))
+        client = (
+            idle.pop()
+            if idle
+            else httpx.AsyncClient(verify=_trusted(), limits=httpx.Limits(keepalive_expiry=KEEP_S))
+        )
         try:
             yield client
         finally:
@@ -206,12 +221,12 @@ def _said(data: bytes, key: str) -> tuple[str, str]:
     try:
         error = json.loads(data)
         error = error.get("error", error)
-        if isinstance(error, str):              # as vLLM has it for a wrong key
+        if isinstance(error, str):  # as vLLM has it for a wrong key
             error = {"message": error}
         code, text = str(error.get("code")), str(error.get("message") or text)
     except (ValueError, AttributeError, RecursionError):
         pass
-    if key:                 # before it is cut: half of a key is a secret too
+    if key:  # before it is cut: half of a key is a secret too
         text = text.replace(key, MASK)
     return code, " ".join(text.split())[:SAID_CHARS]
 

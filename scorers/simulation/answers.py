@@ -18,10 +18,12 @@ from typing import Any, Final, Literal
 
 from scorers.text.extract import Unanswered, fenced_blocks, last_block, last_box, within
 
-MAX_ANSWER_CHARS: Final = 20_000    # of a box or a block; on so few Python's parser ends with an error, never badly
-MAX_DEPTH: Final = 50               # of lists and objects in one another
-_ESCAPED: Final = re.compile(r"\\([{}\[\]_])")      # of LaTeX, around braces in a box
-_UPRIGHT: Final = re.compile(r"\\text\w*\s*\{(.*)\}", re.DOTALL)      # all of a box
+MAX_ANSWER_CHARS: Final = (
+    20_000  # of a box or a block; on so few Python's parser ends with an error, never badly
+)
+MAX_DEPTH: Final = 50  # of lists and objects in one another
+_ESCAPED: Final = re.compile(r"\\([{}\[\]_])")  # of LaTeX, around braces in a box
+_UPRIGHT: Final = re.compile(r"\\text\w*\s*\{(.*)\}", re.DOTALL)  # all of a box
 _BOX_OPEN: Final = re.compile(r"\\boxed\s*\{")
 _DECODER: Final = json.JSONDecoder()
 _UNREADABLE: Final = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)
@@ -51,7 +53,7 @@ def answered_value(response: str, predicted: Predicted) -> Any:
     for candidate in (text, _ESCAPED.sub(r"\1", text)):
         for whole in (candidate, f"{{{candidate}}}"):
             found = _object(whole)
-            if found:               # an empty one says nothing
+            if found:  # an empty one says nothing
                 value = found.get(predicted, found)
                 _check_depth(value)
                 return value
@@ -72,8 +74,11 @@ def read_assertion(response: str, entry: str, own: Collection[str]) -> Assertion
     within(block, MAX_ANSWER_CHARS)
     try:
         statements = _parsed(block, "exec").body
-        foreign = [statement for statement in statements
-                   if not isinstance(statement, ast.Assert) and ast.dump(statement) not in own]
+        foreign = [
+            statement
+            for statement in statements
+            if not isinstance(statement, ast.Assert) and ast.dump(statement) not in own
+        ]
     except _UNREADABLE as error:
         raise Unanswered(f"the block is no Python: {type(error).__name__}") from None
     asserts = [statement for statement in statements if isinstance(statement, ast.Assert)]
@@ -110,7 +115,7 @@ def _last_json(response: str) -> str:
     The prompts ask for both, a box and a block, and some answers have one in the other.
     """
     start = response.rfind("\\boxed")
-    blocks = fenced_blocks(response[max(start, 0):])
+    blocks = fenced_blocks(response[max(start, 0) :])
     after = [block.text for block in blocks if block.tag == "json"]
     if after:
         return after[-1]
@@ -132,7 +137,7 @@ def _whole_object(response: str, start: int) -> str | None:
     """
     opening = _BOX_OPEN.match(response, start)
     for brace in () if opening is None else (opening.end() - 1, opening.end()):
-        text = response[brace:brace + MAX_ANSWER_CHARS + 1]
+        text = response[brace : brace + MAX_ANSWER_CHARS + 1]
         try:
             found, end = _DECODER.raw_decode(text)
         except (ValueError, RecursionError):
@@ -182,7 +187,9 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _as_json(value: Any) -> Any:
     """A literal in JSON's types. Raises ValueError for sets, bytes and the like."""
     if isinstance(value, dict):
-        found = {key if isinstance(key, str) else json.dumps(key): _as_json(item) for key, item in value.items()}
+        found = {
+            key if isinstance(key, str) else json.dumps(key): _as_json(item) for key, item in value.items()
+        }
         if len(found) != len(value):
             raise ValueError("a key twice")
         return found
@@ -196,8 +203,12 @@ def _as_json(value: Any) -> Any:
 def _assertion(statement: ast.Assert, entry: str) -> Assertion:
     """Its call and its value, on whichever side they stand. Raises Unanswered."""
     test = statement.test
-    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)
-            and (statement.msg is None or isinstance(statement.msg, ast.Constant))):
+    if not (
+        isinstance(test, ast.Compare)
+        and len(test.ops) == 1
+        and isinstance(test.ops[0], ast.Eq)
+        and (statement.msg is None or isinstance(statement.msg, ast.Constant))
+    ):
         raise Unanswered(f"the assertion is not of the form `assert {entry}(...) == ...`")
     for call, value in ((test.left, test.comparators[0]), (test.comparators[0], test.left)):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == entry:

@@ -16,22 +16,16 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from broker.errors import BadMessage
-from scorers.simulation.answers import (
-    Predicted,
-    answered_value,
-    arguments,
-    literal,
-    read_assertion,
-)
+from scorers.simulation.answers import Predicted, answered_value, arguments, literal, read_assertion
 from scorers.simulation.values import same
 from scorers.text.extract import Unanswered
 from tasks.values import shown
 
 ROW_TYPES: Final = ("codeio", "cruxeval")
-CODEIO_ENTRY: Final = "main_solution"       # of the programs of CodeI/O
+CODEIO_ENTRY: Final = "main_solution"  # of the programs of CodeI/O
 CRUXEVAL_ENTRY: Final = "f"
-_SHOWN_CHARS: Final = 60                    # of a call in a reason
-_WANTED: Final = "__wanted__"               # name of what a program gives for its row's own input
+_SHOWN_CHARS: Final = 60  # of a call in a reason
+_WANTED: Final = "__wanted__"  # name of what a program gives for its row's own input
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +34,10 @@ class Reference:
 
     code: str
     entry: str
-    gold: str           # a test in Python: it can be loaded, and gives what the row says of it
-    setup: str = ""     # runs before every test: nothing that an answered input does to the program comes before it
+    gold: str  # a test in Python: it can be loaded, and gives what the row says of it
+    setup: str = (
+        ""  # runs before every test: nothing that an answered input does to the program comes before it
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +46,9 @@ class Finding:
 
     is_right: bool
     reason: str
-    test: str | None = None     # that the reference must pass, in Python; of literals alone, but for the row's own text
+    test: str | None = (
+        None  # that the reference must pass, in Python; of literals alone, but for the row's own text
+    )
 
 
 class Question(Protocol):
@@ -71,9 +69,9 @@ class CodeIO:
     """An input or the output of a program, as JSON."""
 
     predict: Predicted
-    value: Any                          # the reference's
+    value: Any  # the reference's
     reference: Reference | None = None  # for inputs: any one is right that gives the same output
-    wanted: str = ""                    # what the reference must give, as an expression of its tests
+    wanted: str = ""  # what the reference must give, as an expression of its tests
 
     def finding(self, response: str) -> Finding:
         """See Question."""
@@ -83,8 +81,9 @@ class CodeIO:
         if self.reference is None:
             return _compared(answered, self.value, is_json=True)
         call = f"{self.reference.entry}(**{_written(answered)})"
-        return Finding(is_right=False, reason=f"with the input {shown(answered)}",
-                       test=f"assert {call} == {self.wanted}")
+        return Finding(
+            is_right=False, reason=f"with the input {shown(answered)}", test=f"assert {call} == {self.wanted}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +91,10 @@ class CruxEvalOutput:
     """`assert f(GIVEN) == ...`, to be completed with a literal."""
 
     entry: str
-    own: frozenset[str]                 # dumps of the program's statements
-    call: ast.Call                      # the given one
+    own: frozenset[str]  # dumps of the program's statements
+    call: ast.Call  # the given one
     call_text: str
-    output: Any = None                  # what it gives; meaningless where the reference is to say it
+    output: Any = None  # what it gives; meaningless where the reference is to say it
     reference: Reference | None = None
 
     def finding(self, response: str) -> Finding:
@@ -106,8 +105,11 @@ class CruxEvalOutput:
         value = literal(answered.value)
         if self.reference is None:
             return _compared(value, self.output, is_json=False)
-        return Finding(is_right=False, reason=f"with the output {shown(value)}",
-                       test=f"assert Data({_written(value)}, False) == {self.call_text}")
+        return Finding(
+            is_right=False,
+            reason=f"with the output {shown(value)}",
+            test=f"assert Data({_written(value)}, False) == {self.call_text}",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,9 +117,9 @@ class CruxEvalInput:
     """`assert f(...) == GIVEN`, to be completed with any input that gives it."""
 
     entry: str
-    own: frozenset[str]                 # dumps of the program's statements
+    own: frozenset[str]  # dumps of the program's statements
     output: Any
-    wanted: str                         # the same as an expression of the tests
+    wanted: str  # the same as an expression of the tests
     reference: Reference
 
     def finding(self, response: str) -> Finding:
@@ -127,16 +129,21 @@ class CruxEvalInput:
             raise Unanswered(f"the assertion is about another output than {shown(self.output)}")
         positional, named = arguments(answered.call)
         call = f"{self.entry}(*{_written(positional)}, **{_written(named)})"
-        return Finding(is_right=False, reason=f"with the input {_shown_node(answered.call)}",
-                       test=f"assert {call} == {self.wanted}")
+        return Finding(
+            is_right=False,
+            reason=f"with the input {_shown_node(answered.call)}",
+            test=f"assert {call} == {self.wanted}",
+        )
 
 
 def question_of(verification_info: Mapping[str, Any]) -> Question:
     """What the row asks. Raises BadMessage naming what the row lacks."""
     row_type = verification_info.get("type")
     if row_type not in ROW_TYPES:
-        raise BadMessage(f"the simulation scorer needs verification_info of type {' or '.join(ROW_TYPES)}, "
-                         f"got {shown(row_type)}")
+        raise BadMessage(
+            f"the simulation scorer needs verification_info of type {' or '.join(ROW_TYPES)}, "
+            f"got {shown(row_type)}"
+        )
     answer = verification_info.get("answer")
     if not isinstance(answer, Mapping):
         raise BadMessage(f"a {row_type} row's answer is an object, got {type(answer).__name__}")
@@ -151,7 +158,9 @@ def _codeio(answer: Mapping[str, Any]) -> CodeIO:
         return CodeIO(predict=predict, value=value)
     code, entry, _ = _program(answer, "code", CODEIO_ENTRY)
     call = f"{entry}(**{_row_text(value)})"
-    output, setup = (_row_text(answer["output"]), "") if "output" in answer else (_WANTED, f"{_WANTED} = {call}\n")
+    output, setup = (
+        (_row_text(answer["output"]), "") if "output" in answer else (_WANTED, f"{_WANTED} = {call}\n")
+    )
     wanted = f"Data({output}, True)"
     reference = Reference(code=code, entry=entry, gold=f"assert {call} == {wanted}", setup=setup)
     return CodeIO(predict=predict, value=value, reference=reference, wanted=wanted)
@@ -165,10 +174,12 @@ def _reference_value(answer: Mapping[str, Any]) -> tuple[Predicted, Any]:
     if "predict" in answer:
         return _predicted(answer["predict"], "codeio"), value
     try:
-        (predict, found), = json.loads(f"{{{value}}}" if isinstance(value, str) else "[]").items()
+        ((predict, found),) = json.loads(f"{{{value}}}" if isinstance(value, str) else "[]").items()
     except (ValueError, RecursionError, AttributeError):
-        raise BadMessage("""a codeio row without 'predict' has a value like '"input": {"n": 3}' or '"output": 5'; """
-                         f"got {shown(value)}") from None
+        raise BadMessage(
+            """a codeio row without 'predict' has a value like '"input": {"n": 3}' or '"output": 5'; """
+            f"got {shown(value)}"
+        ) from None
     return _predicted(predict, "codeio"), found
 
 
@@ -196,14 +207,25 @@ def _cruxeval(answer: Mapping[str, Any]) -> CruxEvalOutput | CruxEvalInput:
         if call is None:
             raise BadMessage("a cruxeval row that asks for the output needs the 'input'")
         gives_data = Reference(code=code, entry=entry, gold=f"assert Data({call_text}, False) == {call_text}")
-        return CruxEvalOutput(entry=entry, own=own, call=call, call_text=call_text, output=output,
-                              reference=None if has_output else gives_data)
+        return CruxEvalOutput(
+            entry=entry,
+            own=own,
+            call=call,
+            call_text=call_text,
+            output=output,
+            reference=None if has_output else gives_data,
+        )
     if not has_output:
         raise BadMessage("a cruxeval row that asks for the input needs the 'output'")
     wanted = f"Data({_row_text(output)}, False)"
     gold = f"{entry} is not None" if call is None else f"{call_text} == {wanted}"
-    return CruxEvalInput(entry=entry, own=own, output=output, wanted=wanted,
-                         reference=Reference(code=code, entry=entry, gold=f"assert {gold}"))
+    return CruxEvalInput(
+        entry=entry,
+        own=own,
+        output=output,
+        wanted=wanted,
+        reference=Reference(code=code, entry=entry, gold=f"assert {gold}"),
+    )
 
 
 def _program(answer: Mapping[str, Any], key: str, default_entry: str) -> tuple[str, str, frozenset[str]]:
@@ -231,8 +253,9 @@ def _given_call(text: Any, entry: str) -> ast.Call:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         node = None
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-        raise BadMessage("'input' of a cruxeval row is the text of the arguments, as in '[1, 2], 3'; "
-                         f"got {shown(text)}")
+        raise BadMessage(
+            f"'input' of a cruxeval row is the text of the arguments, as in '[1, 2], 3'; got {shown(text)}"
+        )
     return node
 
 
@@ -241,8 +264,10 @@ def _given_output(text: Any) -> Any:
     try:
         return literal(ast.parse(text.strip(), mode="eval").body)
     except (Unanswered, AttributeError, TypeError, SyntaxError, ValueError, RecursionError, MemoryError):
-        raise BadMessage("'output' of a cruxeval row is a literal of Python as text, as in \"'ab'\" or '[1, 2]'; "
-                         f"got {shown(text)}") from None
+        raise BadMessage(
+            "'output' of a cruxeval row is a literal of Python as text, as in \"'ab'\" or '[1, 2]'; "
+            f"got {shown(text)}"
+        ) from None
 
 
 def _is_same_call(call: ast.Call, other: ast.Call) -> bool:
@@ -250,7 +275,7 @@ def _is_same_call(call: ast.Call, other: ast.Call) -> bool:
     try:
         if ast.dump(call) == ast.dump(other):
             return True
-    except (RecursionError, ValueError):        # deeper, or with more digits, than what a row gives
+    except (RecursionError, ValueError):  # deeper, or with more digits, than what a row gives
         return False
     try:
         (mine, my_names), (theirs, their_names) = arguments(call), arguments(other)

@@ -26,8 +26,8 @@ from scorers.simulation.rows import Finding, Question, Reference, question_of
 from scorers.simulation.values import data_source
 from scorers.text.extract import Unanswered, answering_part
 
-RULES: Final = 2                # raise it with any change here or in what this imports that can change a score
-_FAILED: Final = "0 of 1 cases passed; case 1: "        # what the code scorer says before the reason
+RULES: Final = 2  # raise it with any change here or in what this imports that can change a score
+_FAILED: Final = "0 of 1 cases passed; case 1: "  # what the code scorer says before the reason
 
 
 class Simulation:
@@ -35,14 +35,20 @@ class Simulation:
 
     name = "simulation"
 
-    def __init__(self, config: SimulationConfig, scorers: ScorersConfig, sandbox: Sandbox | None = None) -> None:
+    def __init__(
+        self, config: SimulationConfig, scorers: ScorersConfig, sandbox: Sandbox | None = None
+    ) -> None:
         """Nothing is started here: the sandbox, unless it is given, is built when it is first needed."""
         self._config = config
         self._programs = CodeTests(
-            CodeConfig(deadline_s=config.deadline_s, case_timeout_s=config.deadline_s / 2, memory_mb=config.memory_mb),
-            scorers.model_copy(update={"credit": "all"}), sandbox)
-        self._question: tuple[Mapping[str, Any], Question] | None = None        # of the last row: a group shares it
-        self._trial: tuple[Reference, Score] | None = None                      # of the last row's program
+            CodeConfig(
+                deadline_s=config.deadline_s, case_timeout_s=config.deadline_s / 2, memory_mb=config.memory_mb
+            ),
+            scorers.model_copy(update={"credit": "all"}),
+            sandbox,
+        )
+        self._question: tuple[Mapping[str, Any], Question] | None = None  # of the last row: a group shares it
+        self._trial: tuple[Reference, Score] | None = None  # of the last row's program
 
     @property
     def version(self) -> str:
@@ -83,8 +89,14 @@ class Simulation:
         That a program that hangs is a zero is in the self-test of the scorer that runs them.
         """
         self._programs.self_test()
-        row = {"type": "codeio", "answer": {"value": '"input": {"n": 3}', "output": 9,
-                                            "code": "def main_solution(n):\n    return n * n"}}
+        row = {
+            "type": "codeio",
+            "answer": {
+                "value": '"input": {"n": 3}',
+                "output": 9,
+                "code": "def main_solution(n):\n    return n * n",
+            },
+        }
         for what, answer, expected in (
             ("a right input", '\\boxed{"input": {"n": -3}}', 1.0),
             ("a wrong input", '\\boxed{"input": {"n": 4}}', 0.0),
@@ -92,8 +104,10 @@ class Simulation:
         ):
             score = self.score(answer, row)
             if score.value != expected:
-                raise SelfTestFailed(f"the simulation scorer's self-test failed: {what} gave {score.value} "
-                                     f"({score.reason}), expected {expected}; versions: {self.version}")
+                raise SelfTestFailed(
+                    f"the simulation scorer's self-test failed: {what} gave {score.value} "
+                    f"({score.reason}), expected {expected}; versions: {self.version}"
+                )
 
     def close(self) -> None:
         """Let go of the sandbox."""
@@ -117,11 +131,18 @@ class Simulation:
         """Whether the row's program passes a test. Raises Retryable."""
         return self._programs.score_program(reference.code, _tests_row(reference, test))
 
-    def _score(self, started: float, value: float | None, reason: str,
-               components: Mapping[str, float] | None = None) -> Score:
-        return Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value, reason=reason,
-                     scorer=self.name, version=self.version, seconds=time.monotonic() - started,
-                     components=components or {})
+    def _score(
+        self, started: float, value: float | None, reason: str, components: Mapping[str, float] | None = None
+    ) -> Score:
+        return Score(
+            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
+            value=value,
+            reason=reason,
+            scorer=self.name,
+            version=self.version,
+            seconds=time.monotonic() - started,
+            components=components or {},
+        )
 
 
 def _finding(text: str, question: Question) -> Finding:

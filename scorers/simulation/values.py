@@ -26,9 +26,12 @@ def same(got: object, expected: object, is_json: bool) -> bool:
     if isinstance(expected, (int, float, complex)) and not isinstance(expected, bool):
         return _same_number(got, expected, is_json)
     if isinstance(expected, (list, tuple)):
-        return (isinstance(got, (list, tuple)) and (is_json or type(got) is type(expected))
-                and len(got) == len(expected)
-                and all(same(mine, theirs, is_json) for mine, theirs in zip(got, expected)))    # noqa: B905 - Python 3.9
+        return (
+            isinstance(got, (list, tuple))
+            and (is_json or type(got) is type(expected))
+            and len(got) == len(expected)
+            and all(same(mine, theirs, is_json) for mine, theirs in zip(got, expected))  # noqa: B905 - Python 3.9
+        )
     if isinstance(expected, dict):
         if not isinstance(got, dict) or len(got) != len(expected):
             return False
@@ -36,8 +39,11 @@ def same(got: object, expected: object, is_json: bool) -> bool:
         wanted = {_key(key, is_json): value for key, value in expected.items()}
         return named.keys() == wanted.keys() and all(same(named[key], wanted[key], is_json) for key in wanted)
     if isinstance(expected, (set, frozenset)):
-        return isinstance(got, (set, frozenset)) and type(got) is type(expected) and (
-            {_key(item, False) for item in got} == {_key(item, False) for item in expected})
+        return (
+            isinstance(got, (set, frozenset))
+            and type(got) is type(expected)
+            and ({_key(item, False) for item in got} == {_key(item, False) for item in expected})
+        )
     is_data = expected is None or expected is ... or isinstance(expected, (bool, str, bytes))
     return is_data and type(got) is type(expected) and bool(got == expected)
 
@@ -45,20 +51,24 @@ def same(got: object, expected: object, is_json: bool) -> bool:
 def _same_number(got: object, expected: complex, is_json: bool) -> bool:
     if isinstance(got, bool) or not isinstance(got, (int, float, complex)):
         return False
-    if got == expected or (got != got and expected != expected):        # noqa: PLR0124 - both are NaN
+    if got == expected or (got != got and expected != expected):  # noqa: PLR0124 - both are NaN
         return True
     if not is_json or not isinstance(expected, float) or isinstance(got, complex):
         return False
     try:
         return abs(got - expected) <= 1e-6 * abs(expected) < float("inf")
-    except OverflowError:       # an integer beyond all floats
+    except OverflowError:  # an integer beyond all floats
         return False
 
 
 def _key(key: object, is_json: bool) -> object:
     """A key or a member with its kind, since True and 1 are one key in Python; in JSON its text."""
     if is_json:
-        return {True: "true", False: "false", None: "null"}[key] if key is None or isinstance(key, bool) else str(key)
+        return (
+            {True: "true", False: "false", None: "null"}[key]
+            if key is None or isinstance(key, bool)
+            else str(key)
+        )
     if isinstance(key, (tuple, frozenset)):
         return type(key).__name__, type(key)([_key(item, False) for item in key])
     is_number = isinstance(key, (int, float, complex)) and not isinstance(key, bool)
@@ -75,7 +85,7 @@ class Data:
     def __eq__(self, got: object) -> bool:
         return same(got, self.value, self.is_json)
 
-    __hash__ = None     # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return repr(self.value)

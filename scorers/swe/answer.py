@@ -29,7 +29,9 @@ def edited(text: str, reference: Reference, config: SweConfig) -> dict[str, str]
         case Edits():
             if config.think == "required" and not has_thought(text):
                 raise NoEdit("no closed and filled thinking span")
-            return apply_edits(reference.before, edits_of(solution_of(response)), compatible=config.compatible)
+            return apply_edits(
+                reference.before, edits_of(solution_of(response)), compatible=config.compatible
+            )
         case Patches():
             return patch_of(response)
 

@@ -19,7 +19,9 @@ from scorers.child.process import Reply, Request
 from scorers.swe.diff import no_op
 from scorers.swe.similarity import ratio, unified_diff
 
-MAX_DIFF_CHARS: Final = 200_000         # of one side's changes in all files; a hostile text of this size takes seconds
+MAX_DIFF_CHARS: Final = (
+    200_000  # of one side's changes in all files; a hostile text of this size takes seconds
+)
 
 
 def compare(request: Request) -> Reply:
@@ -34,12 +36,16 @@ def compare(request: Request) -> Reply:
         `value` where one of the sizes is over the limit.
     """
     if "files" in request:
-        changes = [(_change(before, after), _change(before, wanted)) for _, before, after, wanted in request["files"]]
+        changes = [
+            (_change(before, after), _change(before, wanted)) for _, before, after, wanted in request["files"]
+        ]
     else:
         changes = [(mine, wanted) for mine, wanted in request["changes"]]
     changes = [pair for pair in changes if any(pair)]
-    reply: Reply = {"size": sum(len(mine) for mine, _ in changes),
-                    "reference_size": sum(len(wanted) for _, wanted in changes)}
+    reply: Reply = {
+        "size": sum(len(mine) for mine, _ in changes),
+        "reference_size": sum(len(wanted) for _, wanted in changes),
+    }
     if max(reply.values()) > MAX_DIFF_CHARS:
         return reply
     reply["value"] = _mean([similarity(mine, wanted) for mine, wanted in changes])
@@ -47,9 +53,14 @@ def compare(request: Request) -> Reply:
         reply["floor"] = _mean([similarity(no_op(wanted), wanted) for _, wanted in changes if wanted])
     reply["broken"] = None
     if request["syntax"]:
-        reply["broken"] = next((f"{path or 'the file'}: {problem}"
-                                for path, before, after, wanted in request.get("files", ())
-                                if (problem := _breakage(path, before, after, wanted)) is not None), None)
+        reply["broken"] = next(
+            (
+                f"{path or 'the file'}: {problem}"
+                for path, before, after, wanted in request.get("files", ())
+                if (problem := _breakage(path, before, after, wanted)) is not None
+            ),
+            None,
+        )
     return reply
 
 
@@ -84,6 +95,10 @@ def _syntax_error(source: str) -> str | None:
             ast.parse(source)
     except SyntaxError as error:
         return f"{error.msg} in line {error.lineno}"
-    except (ValueError, RecursionError, MemoryError) as error:      # a null byte, a lone surrogate; nested too deeply
+    except (
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ) as error:  # a null byte, a lone surrogate; nested too deeply
         return f"{type(error).__name__}: {error}"
     return None

@@ -30,8 +30,8 @@ class _File:
 
     source: str
     target: str
-    is_git: bool                # its names come from `diff --git`; `---` and `+++` only repeat them
-    is_over: bool = False       # a line that belongs to no patch came after it
+    is_git: bool  # its names come from `diff --git`; `---` and `+++` only repeat them
+    is_over: bool = False  # a line that belongs to no patch came after it
     hunks: list[str] = field(default_factory=list)
 
     @property
@@ -69,7 +69,7 @@ def changes_of(patch: str) -> dict[str, str]:
         BadPatch: a hunk without a file, or one that is not as long as its header says.
     """
     files: list[_File] = []
-    source: str | None = None           # of a `---` line whose `+++` is still to come
+    source: str | None = None  # of a `---` line whose `+++` is still to come
     lines = iter(patch.replace("\r\n", "\n").removesuffix("\n").split("\n"))
     for line in lines:
         current = files[-1] if files else None
@@ -97,9 +97,9 @@ def no_op(change: str) -> str:
     is no line to touch: a new file.
     """
     lines: list[str] = []
-    touched: list[str] = []             # lines that are removed, until the run of changes ends
-    first = True                        # no line of this hunk was written yet
-    wants_next = False                  # an insertion before the first line of a hunk touches the line that follows
+    touched: list[str] = []  # lines that are removed, until the run of changes ends
+    first = True  # no line of this hunk was written yet
+    wants_next = False  # an insertion before the first line of a hunk touches the line that follows
     for line in [*change.split("\n"), "@@"]:
         if line[:1] == "-" or (line[:1] == " " and wants_next):
             touched.append(line[1:])
@@ -133,14 +133,18 @@ def _hunk(header: re.Match[str], lines: Iterator[str]) -> str:
     start, length, new_start, new_length, section = header.groups()
     source_left = wanted_source = int(length or 1)
     target_left = wanted_target = int(new_length or 1)
-    hunk = [f"@@ -{int(start)},{wanted_source} +{int(new_start)},{wanted_target} @@{f' {section}' if section else ''}"]
+    hunk = [
+        f"@@ -{int(start)},{wanted_source} +{int(new_start)},{wanted_target} @@{f' {section}' if section else ''}"
+    ]
     while source_left > 0 or target_left > 0:
         line = next(lines, None)
         if line is None:
             raise BadPatch(f"the hunk {header[0][:80]!r} is shorter than its header says")
-        line = line or " "              # an empty line of context whose space was lost
+        line = line or " "  # an empty line of context whose space was lost
         if line[0] not in " -+\\":
-            raise BadPatch(f"{line[:80]!r} in the hunk {header[0][:80]!r}, where a line of the file should be")
+            raise BadPatch(
+                f"{line[:80]!r} in the hunk {header[0][:80]!r}, where a line of the file should be"
+            )
         source_left -= line[0] in " -"
         target_left -= line[0] in " +"
         if source_left < 0 or target_left < 0:

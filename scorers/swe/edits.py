@@ -30,8 +30,8 @@ SEARCH: Final = "<<<<<<< SEARCH"
 DIVIDER: Final = "======="
 REPLACE: Final = ">>>>>>> REPLACE"
 PATH: Final = "### "
-MAX_EDITS: Final = 1_000                # of one answer
-MAX_CHARS: Final = 1_000_000            # of all files that an answer writes
+MAX_EDITS: Final = 1_000  # of one answer
+MAX_CHARS: Final = 1_000_000  # of all files that an answer writes
 
 
 class NoEdit(Unanswered):
@@ -43,8 +43,8 @@ class Edit:
     """One replacement in one file."""
 
     path: str
-    search: str                 # lines joined by "\n"; "" creates a file
-    replace: str | None         # likewise; None: the lines are taken out
+    search: str  # lines joined by "\n"; "" creates a file
+    replace: str | None  # likewise; None: the lines are taken out
 
 
 def solution_of(response: str) -> str:
@@ -65,7 +65,7 @@ def edits_of(solution: str) -> list[Edit]:
     lines = iter(solution.replace("\r\n", "\n").split("\n"))
     for line in lines:
         if (run := _fence(line)) and (not fence or run.startswith(fence)):
-            ends = fence and not line.strip(" `")           # with an info string, one begins anew
+            ends = fence and not line.strip(" `")  # with an info string, one begins anew
             fence, path = "" if ends else run, ""
         elif fence and line.startswith(PATH):
             path = line.removeprefix(PATH).strip()
@@ -93,7 +93,9 @@ def _edit(path: str, lines: Iterator[str]) -> Edit:
     raise NoEdit(f"the edit of {path!r} is never closed")
 
 
-def apply_edits(files: Mapping[str, str], edits: Sequence[Edit], *, compatible: bool = False) -> dict[str, str]:
+def apply_edits(
+    files: Mapping[str, str], edits: Sequence[Edit], *, compatible: bool = False
+) -> dict[str, str]:
     r"""The new content of each file that is edited, line breaks as "\n".
 
     As in SWE-RL, an edit begins at the start of a line, replaces every place where its lines stand, and sees what the
@@ -117,8 +119,11 @@ def apply_edits(files: Mapping[str, str], edits: Sequence[Edit], *, compatible: 
         searched, replacement = f"\n{edit.search}", f"\n{edit.replace}"
         count = f"\n{before}".count(searched)
         if not count:
-            raise NoEdit(f"SEARCH was not found in {edit.path!r}: {edit.search[:80]!r}"
-                         if edit.path in files or edit.path in written else f"the row has no file {edit.path!r}")
+            raise NoEdit(
+                f"SEARCH was not found in {edit.path!r}: {edit.search[:80]!r}"
+                if edit.path in files or edit.path in written
+                else f"the row has no file {edit.path!r}"
+            )
         size += count * (len(replacement) - len(searched)) + (0 if edit.path in written else len(before))
         if size > MAX_CHARS:
             raise NoEdit(f"the edited files have more than {MAX_CHARS} characters, which is the limit")
@@ -135,7 +140,7 @@ def _without(content: str, lines: str) -> str:
     kept, start = [], 0
     while (place := text.find(searched, start)) >= 0:
         kept.append(text[start:place])
-        start = place + len(lines)              # the line break after them may be the one before the next ones
+        start = place + len(lines)  # the line break after them may be the one before the next ones
     return "".join([*kept, text[start:]])[:-1]
 
 
@@ -154,5 +159,5 @@ def _normal(path: str) -> str:
 def _fence(line: str) -> str:
     """The backticks that a line begins with, three or more; "" where it does not."""
     text = line.lstrip(" ")
-    run = text[:len(text) - len(text.lstrip("`"))]
+    run = text[: len(text) - len(text.lstrip("`"))]
     return run if len(run) >= 3 else ""

@@ -26,12 +26,14 @@ from scorers.code.rows import Harnessed
 from scorers.sandbox.program import Limits, Sandbox
 from scorers.sandbox.time_budget import Allowance
 
-COMMANDS: Final = ("`pytest FILE ...`, `python -m pytest FILE ...`, `python -m unittest FILE-OR-MODULE ...`, with no "
-                   "options but -q, -v, -x, -s and --tb=...")
-BRIDGE: Final = "swe_bridge"            # the module that C makes of package_program.py
-CASE_S: Final = 10.0                    # of one test
-OVERTIME_S: Final = 1.0                 # after the end of a run's time, for the harness to say what it knows
-HARNESS_BYTES: Final = 128 << 20        # of a run's memory, kept for the process that judges
+COMMANDS: Final = (
+    "`pytest FILE ...`, `python -m pytest FILE ...`, `python -m unittest FILE-OR-MODULE ...`, with no "
+    "options but -q, -v, -x, -s and --tb=..."
+)
+BRIDGE: Final = "swe_bridge"  # the module that C makes of package_program.py
+CASE_S: Final = 10.0  # of one test
+OVERTIME_S: Final = 1.0  # after the end of a run's time, for the harness to say what it knows
+HARNESS_BYTES: Final = 128 << 20  # of a run's memory, kept for the process that judges
 TEST_FOLDERS: Final = frozenset({"test", "tests", "testing"})
 RESERVED: Final = sys.stdlib_module_names | {"pytest", "_pytest", "scorers", BRIDGE}
 
@@ -50,8 +52,8 @@ class Result:
 
     passed: int
     total: int
-    reason: str                 # of the first failure; "" where all passed
-    is_limit: bool              # whether time, memory or output ended it
+    reason: str  # of the first failure; "" where all passed
+    is_limit: bool  # whether time, memory or output ended it
 
     @property
     def is_all(self) -> bool:
@@ -73,7 +75,9 @@ def tests_of(files: Mapping[str, str], command: object) -> RepoTests:
         raise BadMessage(f"a swe row with {conftest!r}: fixtures of conftest.py are not supported")
     taken = sorted({name.partition(".")[0] for path in files for name in _modules(path)} & RESERVED)
     if taken:
-        raise BadMessage(f"a swe row with a module named {taken[0]!r}, as one of Python's or the harness's own is")
+        raise BadMessage(
+            f"a swe row with a module named {taken[0]!r}, as one of Python's or the harness's own is"
+        )
     return RepoTests(files, test_files)
 
 
@@ -89,7 +93,9 @@ def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], al
         SandboxUnavailable: the machinery failed.
     """
     total_s = allowance.left_s
-    is_tests = {path: _belongs_to_tests(path) or path in tests.test_files for path in {**tests.files, **written}}
+    is_tests = {
+        path: _belongs_to_tests(path) or path in tests.test_files for path in {**tests.files, **written}
+    }
     program = {path: text for path, text in {**tests.files, **written}.items() if not is_tests[path]}
     source = f"{_text('package_program')}\ninstall({program!r}, {_roots(tests.files)!r})\n"
     support = {parent: "" for path in tests.files if is_tests[path] for parent in _packages(path)}
@@ -103,10 +109,23 @@ def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], al
             if left_s <= 0:
                 return _result(cases, f"{path}: {total_s:g} s of time", is_limit=True)
             limits = Limits(wall_s=left_s + OVERTIME_S)
-            harnessed = Harnessed(cases=(), module=BRIDGE, setup=setup, pytest=tests.files[path], imports=("pytest",),
-                                  names=("load_module",))
-            job = Job(source=source, tests=harnessed, cases=(), case_s=min(CASE_S, left_s), total_s=left_s,
-                      memory_bytes=limits.memory_bytes - HARNESS_BYTES, stop=False)
+            harnessed = Harnessed(
+                cases=(),
+                module=BRIDGE,
+                setup=setup,
+                pytest=tests.files[path],
+                imports=("pytest",),
+                names=("load_module",),
+            )
+            job = Job(
+                source=source,
+                tests=harnessed,
+                cases=(),
+                case_s=min(CASE_S, left_s),
+                total_s=left_s,
+                memory_bytes=limits.memory_bytes - HARNESS_BYTES,
+                stop=False,
+            )
             nonce = new_nonce()
             verdict = verdict_of(allowance.run(prepared, job.payload(nonce), limits), nonce, None)
             cases += verdict.cases
@@ -134,7 +153,9 @@ def _targets(command: str, files: Mapping[str, str]) -> list[str]:
     if words[:1] in (["python"], ["python3"]) and words[1:2] == ["-m"]:
         words = words[2:]
     runner, arguments = (words[0], words[1:]) if words else ("", [])
-    targets = [word for word in arguments if word not in {"-q", "-v", "-vv", "-x", "-s"} and word[:5] != "--tb="]
+    targets = [
+        word for word in arguments if word not in {"-q", "-v", "-vv", "-x", "-s"} and word[:5] != "--tb="
+    ]
     if runner == "unittest":
         targets = [word if word.endswith(".py") else f"{word.replace('.', '/')}.py" for word in targets]
     targets = [str(PurePosixPath(word)) for word in targets]
@@ -142,15 +163,18 @@ def _targets(command: str, files: Mapping[str, str]) -> list[str]:
         raise BadMessage(f"the test command {command!r} can't be run; what can: {COMMANDS}")
     for word in targets:
         if word not in files:
-            raise BadMessage(f"the test command {command!r} names {word!r}, which is no file of the row; what can be "
-                             f"run: {COMMANDS}")
+            raise BadMessage(
+                f"the test command {command!r} names {word!r}, which is no file of the row; what can be "
+                f"run: {COMMANDS}"
+            )
     return targets
 
 
 def _belongs_to_tests(path: str) -> bool:
     *folders, name = PurePosixPath(path).parts
     return not TEST_FOLDERS.isdisjoint(folders) or (
-        name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py")))
+        name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
+    )
 
 
 def _roots(files: Mapping[str, str]) -> list[str]:
@@ -161,8 +185,12 @@ def _roots(files: Mapping[str, str]) -> list[str]:
 def _modules(path: str) -> list[str]:
     """The name by which a file is imported; none where it can't be."""
     pure = PurePosixPath(path)
-    parts = [*pure.parts[pure.parts[0] == "src":-1], *([] if pure.name == "__init__.py" else [pure.stem])]
-    return [".".join(parts)] if pure.suffix == ".py" and parts and all(part.isidentifier() for part in parts) else []
+    parts = [*pure.parts[pure.parts[0] == "src" : -1], *([] if pure.name == "__init__.py" else [pure.stem])]
+    return (
+        [".".join(parts)]
+        if pure.suffix == ".py" and parts and all(part.isidentifier() for part in parts)
+        else []
+    )
 
 
 def _packages(path: str) -> list[str]:

@@ -17,7 +17,7 @@ from scorers.swe.edits import MAX_CHARS, is_inside
 from scorers.swe.package_tests import RepoTests, tests_of
 
 ROW_TYPES: Final = frozenset({"swe", "swe_verifiable"})
-SHAPES: Final = ('{"input", "ground_truth"}, {"code_context", "oracle_new_content"} or {"oracle_patches"}')
+SHAPES: Final = '{"input", "ground_truth"}, {"code_context", "oracle_new_content"} or {"oracle_patches"}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +52,22 @@ class Row:
 
     reference: Reference
     tests: RepoTests | None
-    path: str                           # of the one file of a WholeFile with tests; "" elsewhere
+    path: str  # of the one file of a WholeFile with tests; "" elsewhere
 
 
 def read_row(verification_info: Mapping[str, Any]) -> Row:
     """The row. Raises BadMessage that names what it lacks."""
     row_type = verification_info.get("type")
     if row_type not in ROW_TYPES:
-        raise BadMessage(f"the swe scorer needs verification_info of type 'swe' or 'swe_verifiable', got {row_type!r}")
+        raise BadMessage(
+            f"the swe scorer needs verification_info of type 'swe' or 'swe_verifiable', got {row_type!r}"
+        )
     answer = verification_info.get("answer")
     if not isinstance(answer, Mapping):
-        raise BadMessage(f"a row without an answer: the swe scorer needs an object with {SHAPES}, got "
-                         f"{type(answer).__name__}")
+        raise BadMessage(
+            f"a row without an answer: the swe scorer needs an object with {SHAPES}, got "
+            f"{type(answer).__name__}"
+        )
     reference = _reference(answer)
     if not answer.keys() & {"files", "test_command"}:
         return Row(reference, None, "")
@@ -98,7 +102,9 @@ def _path_of(before: str, files: Mapping[str, str], path: Any) -> str:
             return same[0]
     elif path in files:
         return str(path)
-    raise BadMessage("a swe row with `input` and `files` must name input's file as `path`, or hold its text once")
+    raise BadMessage(
+        "a swe row with `input` and `files` must name input's file as `path`, or hold its text once"
+    )
 
 
 def _text(answer: Mapping[str, Any], name: str) -> str:
@@ -113,7 +119,9 @@ def _text(answer: Mapping[str, Any], name: str) -> str:
 def _texts(answer: Mapping[str, Any], name: str) -> dict[str, str]:
     files = answer[name]
     if not isinstance(files, Mapping) or not all(isinstance(path, str) for path in files):
-        raise BadMessage(f"`{name}` of a swe row must be an object of path and text, got {type(files).__name__}")
+        raise BadMessage(
+            f"`{name}` of a swe row must be an object of path and text, got {type(files).__name__}"
+        )
     for path in files:
         if not is_inside(path):
             raise BadMessage(f"`{name}` of a swe row has the path {path!r}, which leads out of its folder")
@@ -126,11 +134,15 @@ def _texts(answer: Mapping[str, Any], name: str) -> dict[str, str]:
 def _changes(patches: Any) -> dict[str, str]:
     texts = list(patches.values()) if isinstance(patches, Mapping) else patches
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        raise BadMessage("`oracle_patches` of a swe row must be a list of unified diffs, or an object of path and diff")
+        raise BadMessage(
+            "`oracle_patches` of a swe row must be a list of unified diffs, or an object of path and diff"
+        )
     changes: dict[str, str] = {}
     for text in texts:
         try:
             changes |= changes_of(text)
         except BadPatch as error:
-            raise BadMessage(f"`oracle_patches` of a swe row has a patch that can't be read: {error}") from error
+            raise BadMessage(
+                f"`oracle_patches` of a swe row has a patch that can't be read: {error}"
+            ) from error
     return changes

@@ -32,7 +32,7 @@ from scorers.swe.rows import Edits, Patches, Reference, Row, WholeFile, read_row
 from scorers.swe.trial import Trial
 from scorers.text.extract import Unanswered
 
-VERSION: Final = "3"                    # raise it with any change that can change a score
+VERSION: Final = "3"  # raise it with any change that can change a score
 
 
 class SwePatch:
@@ -46,7 +46,7 @@ class SwePatch:
         self._config = config
         self._child = Child(compare)
         self._trial = Trial(scorers)
-        self._row: tuple[Mapping[str, Any], Row] | None = None      # the last one: a group shares it
+        self._row: tuple[Mapping[str, Any], Row] | None = None  # the last one: a group shares it
 
     @property
     def child_pid(self) -> int | None:
@@ -71,11 +71,17 @@ class SwePatch:
     def self_test(self) -> None:
         """Raises SelfTestFailed unless the fix is 1, nothing done is 0, and no answer is 0."""
         row = {"type": "swe", "answer": {"input": "a = 1\nb = 2", "ground_truth": "a = 1\nb = 3"}}
-        for text, expected in (("```python\na = 1\nb = 3\n```", 1.0), ("```python\na = 1\nb = 2\n```", 0.0), ("", 0.0)):
+        for text, expected in (
+            ("```python\na = 1\nb = 3\n```", 1.0),
+            ("```python\na = 1\nb = 2\n```", 0.0),
+            ("", 0.0),
+        ):
             score = self.score(text, row)
             if score.value != expected:
-                raise SelfTestFailed(f"the swe scorer gives {score.value} for {text!r}, where {expected} is right: "
-                                     f"{score.reason}")
+                raise SelfTestFailed(
+                    f"the swe scorer gives {score.value} for {text!r}, where {expected} is right: "
+                    f"{score.reason}"
+                )
 
     def close(self) -> None:
         """Kill the child, and let go of the sandbox."""
@@ -97,8 +103,9 @@ class SwePatch:
             return self._scored(value, reason, version=f"{self.version} {self._trial.version}")
         reply = self._ask(self._request(written, row.reference))
         if isinstance(reply, LimitExceeded):
-            return self._scored(0.0, f"the edit exceeded its {reply}, and again alone in a fresh child",
-                                over_limit=True)
+            return self._scored(
+                0.0, f"the edit exceeded its {reply}, and again alone in a fresh child", over_limit=True
+            )
         return self._judged(reply)
 
     def _request(self, written: dict[str, str], reference: Reference) -> Request:
@@ -108,29 +115,42 @@ class SwePatch:
                 request: Request = {"files": [["", reference.before, written[""], reference.after]]}
             case Edits():
                 paths = sorted(written.keys() | reference.after.keys())
-                request = {"files": [[path, reference.before.get(path), written.get(path), reference.after.get(path)]
-                                     for path in paths]}
+                request = {
+                    "files": [
+                        [path, reference.before.get(path), written.get(path), reference.after.get(path)]
+                        for path in paths
+                    ]
+                }
             case Patches():
                 paths = sorted(written.keys() | reference.changes.keys())
-                request = {"changes": [[written.get(path, ""), reference.changes.get(path, "")] for path in paths]}
+                request = {
+                    "changes": [[written.get(path, ""), reference.changes.get(path, "")] for path in paths]
+                }
         return {**request, "floor": self._config.subtract_floor, "syntax": self._config.syntax_gate}
 
     def _judged(self, reply: Reply) -> Score:
         """The score that the child's reply makes."""
         if reply["reference_size"] > MAX_DIFF_CHARS:
-            return self._scored(None, f"the reference's change has {reply['reference_size']} characters; "
-                                      f"{MAX_DIFF_CHARS} is the limit")
+            return self._scored(
+                None,
+                f"the reference's change has {reply['reference_size']} characters; "
+                f"{MAX_DIFF_CHARS} is the limit",
+            )
         if reply["size"] > MAX_DIFF_CHARS:
             return self._scored(0.0, f"a change of {reply['size']} characters; {MAX_DIFF_CHARS} is the limit")
         if not reply["size"] or reply["broken"] is not None:
-            return self._scored(0.0, f"the edit breaks {reply['broken']}" if reply["size"] else
-                                "the edit changes nothing")
+            return self._scored(
+                0.0, f"the edit breaks {reply['broken']}" if reply["size"] else "the edit changes nothing"
+            )
         value = reply["value"]
         if not self._config.subtract_floor or reply["floor"] >= 1.0:
             return self._scored(value, f"similarity {value:.4f} with the reference's change")
         above = max(0.0, (value - reply["floor"]) / (1.0 - reply["floor"]))
-        return self._scored(above, f"similarity {value:.4f} with the reference's change, of which {reply['floor']:.4f} "
-                                   "goes to an edit that does nothing")
+        return self._scored(
+            above,
+            f"similarity {value:.4f} with the reference's change, of which {reply['floor']:.4f} "
+            "goes to an edit that does nothing",
+        )
 
     def _ask(self, request: Request) -> Reply | LimitExceeded:
         """The child's reply, or the limit that the request exceeded twice: the second time alone, in a fresh child."""
@@ -141,8 +161,21 @@ class SwePatch:
                 exceeded = error
         return exceeded
 
-    def _scored(self, value: float | None, reason: str, *, edit: float = 1.0, over_limit: bool = False,
-                version: str = VERSION) -> Score:
+    def _scored(
+        self,
+        value: float | None,
+        reason: str,
+        *,
+        edit: float = 1.0,
+        over_limit: bool = False,
+        version: str = VERSION,
+    ) -> Score:
         components = {"edit": edit} | ({OVER_LIMIT: 1.0} if over_limit else {})
-        return Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value, reason=reason,
-                     scorer=self.name, version=version, components=components)
+        return Score(
+            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
+            value=value,
+            reason=reason,
+            scorer=self.name,
+            version=version,
+            components=components,
+        )

@@ -25,18 +25,20 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-SMALL: Final = 600          # elements of two stretches up to which Python's sets are quicker than numpy's fixed costs
+SMALL: Final = 600  # elements of two stretches up to which Python's sets are quicker than numpy's fixed costs
 
 Numbers = NDArray[np.int64]
-Block = tuple[int, int, int]            # start in the first, start in the second, number of elements
-Run = tuple[int, list[int], int, int]   # a start in the first; a list, and from where to where it holds, ascending, the
-                                        # run's starts in the second
+Block = tuple[int, int, int]  # start in the first, start in the second, number of elements
+Run = tuple[
+    int, list[int], int, int
+]  # a start in the first; a list, and from where to where it holds, ascending, the
+# run's starts in the second
 
 
 class FastMatcher(difflib.SequenceMatcher[str]):
     """A SequenceMatcher without a junk function that finds the same blocks by another search."""
 
-    a: Sequence[str]                # difflib's own attributes, which its types leave out
+    a: Sequence[str]  # difflib's own attributes, which its types leave out
     b: Sequence[str]
     bpopular: set[str]
     matching_blocks: list[difflib.Match] | None
@@ -45,7 +47,9 @@ class FastMatcher(difflib.SequenceMatcher[str]):
         """As `difflib.SequenceMatcher.get_matching_blocks`."""
         if self.matching_blocks is None:
             blocks = _joined(_Search(self.a, self.b, self.bpopular).blocks())
-            self.matching_blocks = [difflib.Match(*block) for block in (*blocks, (len(self.a), len(self.b), 0))]
+            self.matching_blocks = [
+                difflib.Match(*block) for block in (*blocks, (len(self.a), len(self.b), 0))
+            ]
         return self.matching_blocks
 
 
@@ -160,10 +164,15 @@ class _Search:
         first, second, size = block
         if not self._has_popular:
             return block
-        while first > within.a_start and second > within.b_start and self._a[first - 1] == self._b[second - 1]:
+        while (
+            first > within.a_start and second > within.b_start and self._a[first - 1] == self._b[second - 1]
+        ):
             first, second, size = first - 1, second - 1, size + 1
-        while (first + size < within.a_end and second + size < within.b_end
-               and self._a[first + size] == self._b[second + size]):
+        while (
+            first + size < within.a_end
+            and second + size < within.b_end
+            and self._a[first + size] == self._b[second + size]
+        ):
             size += 1
         return first, second, size
 
@@ -172,8 +181,14 @@ class _Search:
         a_start, a_end, b_start, b_end, most = stretch
         most = min(most, a_end - a_start, b_end - b_start)
         if a_end - a_start + b_end - b_start <= SMALL:
-            length = _greatest(most, lambda size: not set(_slices(self._text_b, b_start, b_end, size)).isdisjoint(
-                _slices(self._text_a, a_start, a_end, size)))
+            length = _greatest(
+                most,
+                lambda size: (
+                    not set(_slices(self._text_b, b_start, b_end, size)).isdisjoint(
+                        _slices(self._text_a, a_start, a_end, size)
+                    )
+                ),
+            )
             return length, self._few_runs(stretch, length)
         length = _greatest(most, lambda size: bool(np.isin(*self._names(stretch, size)).any()))
         return length, self._many_runs(stretch, length)
@@ -182,9 +197,13 @@ class _Search:
         if not length:
             return
         starts: dict[str, list[int]] = {}
-        for start, text in enumerate(_slices(self._text_b, stretch.b_start, stretch.b_end, length), stretch.b_start):
+        for start, text in enumerate(
+            _slices(self._text_b, stretch.b_start, stretch.b_end, length), stretch.b_start
+        ):
             starts.setdefault(text, []).append(start)
-        for start, text in enumerate(_slices(self._text_a, stretch.a_start, stretch.a_end, length), stretch.a_start):
+        for start, text in enumerate(
+            _slices(self._text_a, stretch.a_start, stretch.a_end, length), stretch.a_start
+        ):
             if text in starts:
                 yield start, starts[text], 0, len(starts[text])
 
@@ -202,20 +221,20 @@ class _Search:
     def _names(self, stretch: _Stretch, length: int) -> tuple[Numbers, Numbers]:
         """Equal numbers for equal windows of this length, for all that begin and end in the stretches."""
         level = length.bit_length() - 1
-        rest = length - (1 << level)        # the second of the two windows begins so much later; they overlap
+        rest = length - (1 << level)  # the second of the two windows begins so much later; they overlap
         ranks_a, ranks_b = self._ranks[level]
         count = len(ranks_a) + len(ranks_b)
         last_a, last_b = stretch.a_end - length + 1, stretch.b_end - length + 1
-        names_a, names_b = ranks_a[stretch.a_start:last_a], ranks_b[stretch.b_start:last_b]
+        names_a, names_b = ranks_a[stretch.a_start : last_a], ranks_b[stretch.b_start : last_b]
         if rest:
-            names_a = names_a * count + ranks_a[stretch.a_start + rest:last_a + rest]
-            names_b = names_b * count + ranks_b[stretch.b_start + rest:last_b + rest]
+            names_a = names_a * count + ranks_a[stretch.a_start + rest : last_a + rest]
+            names_b = names_b * count + ranks_b[stretch.b_start + rest : last_b + rest]
         return names_a, names_b
 
 
 def _slices(text: str, start: int, end: int, length: int) -> Iterable[str]:
     """Every window of this length that lies in text[start:end]."""
-    return (text[position:position + length] for position in range(start, end - length + 1))
+    return (text[position : position + length] for position in range(start, end - length + 1))
 
 
 def _greatest(most: int, occurs: Callable[[int], bool]) -> int:
@@ -242,7 +261,7 @@ def _ranks(a: Numbers, b: Numbers) -> list[tuple[Numbers, Numbers]]:
     width = 1
     while len(a) and len(b):
         _, ranks = np.unique(np.concatenate([a, b]), return_inverse=True)
-        ranks_a, ranks_b = ranks[:len(a)], ranks[len(a):]
+        ranks_a, ranks_b = ranks[: len(a)], ranks[len(a) :]
         if not np.isin(ranks_a, ranks_b).any():
             break
         levels.append((ranks_a, ranks_b))

@@ -18,7 +18,7 @@ from scorers.sandbox.time_budget import Allowance
 from scorers.swe.package_tests import RepoTests, Result, run_tests
 from scorers.swe.rows import Edits, Row, WholeFile
 
-ROW_SHARE: Final = 0.25         # of the deadline, for each of the two runs that try the row
+ROW_SHARE: Final = 0.25  # of the deadline, for each of the two runs that try the row
 
 
 class Trial:
@@ -28,15 +28,16 @@ class Trial:
         """Nothing is started here: the sandbox is built when it is first needed."""
         self._scorers = scorers
         self._built: Sandbox | None = None
-        self._tried: tuple[Row, str | None] | None = None       # the last row, and what is wrong with it
+        self._tried: tuple[Row, str | None] | None = None  # the last row, and what is wrong with it
 
     @property
     def version(self) -> str:
         """Of the sandbox."""
         return self._sandbox.version
 
-    def verdict(self, row: Row, tests: RepoTests, written: Mapping[str, str],
-                end: float) -> tuple[float | None, str]:
+    def verdict(
+        self, row: Row, tests: RepoTests, written: Mapping[str, str], end: float
+    ) -> tuple[float | None, str]:
         """Value, None where the row is unscorable, and reason.
 
         Args:
@@ -51,8 +52,9 @@ class Trial:
         except ProgramTooLarge as error:
             return None, str(error)
 
-    def _verdict(self, row: Row, tests: RepoTests, written: Mapping[str, str],
-                 whole: Allowance) -> tuple[float | None, str]:
+    def _verdict(
+        self, row: Row, tests: RepoTests, written: Mapping[str, str], whole: Allowance
+    ) -> tuple[float | None, str]:
         files = _by_path(row, written)
         if all(_same(tests.files.get(path, ""), text) for path, text in files.items()):
             return 0.0, "the edit changes nothing"
@@ -60,7 +62,7 @@ class Trial:
             self._tried = (row, self._problem(row, tests, whole))
         if self._tried[1] is not None:
             return None, self._tried[1]
-        for share in (0.5, 1.0):        # over a limit: once more, in fresh sandboxes
+        for share in (0.5, 1.0):  # over a limit: once more, in fresh sandboxes
             result = run_tests(self._sandbox, tests, files, Allowance(share * whole.left_s, of=whole))
             if not result.is_limit:
                 break
@@ -77,6 +79,7 @@ class Trial:
     def _sandbox(self) -> Sandbox:
         if self._built is None:
             from scorers.sandbox.choice import build_sandbox
+
             self._built = build_sandbox(self._scorers)
         return self._built
 

@@ -25,9 +25,11 @@ from scorers.table.values import Value, read, same
 from scorers.text.extract import last_box
 from tasks.values import shown
 
-RULES: Final = 2        # raise it with any change in scorers.table_*, short_answer, latex_text or extract that can show
+RULES: Final = (
+    2  # raise it with any change in scorers.table_*, short_answer, latex_text or extract that can show
+)
 _BETWEEN: Final = re.compile(r"\\?\||\\mid\b")
-_MOST_APART: Final = Decimal("0.1")     # of two numbers, by MultiHiertt's own metric
+_MOST_APART: Final = Decimal("0.1")  # of two numbers, by MultiHiertt's own metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,8 @@ class Cells:
 
     text: str
     values: tuple[Value, ...]
-    percent: bool               # the question asks for a percentage
-    ordered: bool               # the values belong in this order
+    percent: bool  # the question asks for a percentage
+    ordered: bool  # the values belong in this order
     most_apart: Decimal | None  # of two numbers
 
 
@@ -48,9 +50,12 @@ class TableAnswer(ShortAnswer[Cells]):
     version = str(RULES)
     types = ("hitab", "multihier", "finqa")
     self_tests = (
-        SelfTest("hitab", "12.5|9.1", "\\boxed{9.1|12.5}", 1.0), SelfTest("hitab", "12.5|9.1", "\\boxed{12.5}", 0.0),
-        SelfTest("multihier", "Rome", "\\boxed{\\text{Rome}}", 1.0), SelfTest("multihier", "0.12", "\\boxed{12}", 0.0),
-        SelfTest("finqa", 0.141, "\\boxed{14.1\\%}", 1.0), SelfTest("finqa", 0.141, "\\boxed{ground_truth}", 0.0),
+        SelfTest("hitab", "12.5|9.1", "\\boxed{9.1|12.5}", 1.0),
+        SelfTest("hitab", "12.5|9.1", "\\boxed{12.5}", 0.0),
+        SelfTest("multihier", "Rome", "\\boxed{\\text{Rome}}", 1.0),
+        SelfTest("multihier", "0.12", "\\boxed{12}", 0.0),
+        SelfTest("finqa", 0.141, "\\boxed{14.1\\%}", 1.0),
+        SelfTest("finqa", 0.141, "\\boxed{ground_truth}", 0.0),
     )
 
     def __init__(self, config: TableConfig) -> None:
@@ -68,19 +73,30 @@ class TableAnswer(ShortAnswer[Cells]):
             raise BadMessage(f"no answer: a row of type {row_type!r} needs a value; got {shown(value)}")
         if row_type == "finqa" and values[0].number is None:
             raise BadMessage(f"a row of type 'finqa' needs a number for an answer; got {shown(value)}")
-        return Cells("|".join(map(str, several)), values, flag(answer, "percent"), flag(answer, "ordered"),
-                     _MOST_APART if row_type == "multihier" else None)
+        return Cells(
+            "|".join(map(str, several)),
+            values,
+            flag(answer, "percent"),
+            flag(answer, "ordered"),
+            _MOST_APART if row_type == "multihier" else None,
+        )
 
     def judge(self, response: str, reference: Cells) -> Verdict:
         """Whether the last box holds the reference's values, each once, and no other."""
         box = stated(last_box(response), "\\boxed{}")
         parts = [read(part) for part in _BETWEEN.split(box)]
         if len(parts) != len(reference.values):
-            return Verdict(0.0, f"answer {shown(box)}, expected {shown(reference.text)}: {len(parts)} value"
-                                f"{'s' if len(parts) > 1 else ''} for {len(reference.values)}")
+            return Verdict(
+                0.0,
+                f"answer {shown(box)}, expected {shown(reference.text)}: {len(parts)} value"
+                f"{'s' if len(parts) > 1 else ''} for {len(reference.values)}",
+            )
         is_same = _in_order(parts, reference) if reference.ordered else _in_any_order(parts, reference)
-        return (Verdict(1.0, f"answer {shown(box)} is {shown(reference.text)}") if is_same
-                else Verdict(0.0, f"answer {shown(box)}, expected {shown(reference.text)}"))
+        return (
+            Verdict(1.0, f"answer {shown(box)} is {shown(reference.text)}")
+            if is_same
+            else Verdict(0.0, f"answer {shown(box)}, expected {shown(reference.text)}")
+        )
 
 
 def _reference(value: Any) -> Value:

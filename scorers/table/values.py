@@ -16,29 +16,39 @@ from typing import Final
 from scorers.math.text import has_percent
 from scorers.text.latex import words
 
-TOLERANCE: Final = Decimal("0.001")     # of the reference's value: Reasoning360's and MultiHiertt's
-_ROUNDED: Final = Decimal("0.005")      # and so much where one is the other rounded,
-_DIGITS_GIVEN: Final = 3                # if an answer that is the rounded one has at least so many digits
+TOLERANCE: Final = Decimal("0.001")  # of the reference's value: Reasoning360's and MultiHiertt's
+_ROUNDED: Final = Decimal("0.005")  # and so much where one is the other rounded,
+_DIGITS_GIVEN: Final = 3  # if an answer that is the rounded one has at least so many digits
 _MAX_NUMBER_CHARS: Final = 60
-_AROUND: Final = ' "*'          # of words: quotes and emphasis
-_DASHES: Final = str.maketrans({**dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
-                                **dict.fromkeys("\u2018\u2019\u00b4`", "'"), **dict.fromkeys("\u201c\u201d", '"')})
+_AROUND: Final = ' "*'  # of words: quotes and emphasis
+_DASHES: Final = str.maketrans(
+    {
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
+        **dict.fromkeys("\u2018\u2019\u00b4`", "'"),
+        **dict.fromkeys("\u201c\u201d", '"'),
+    }
+)
 _DIGITS: Final = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
-_NUMBER: Final = re.compile(rf"(?:\\approx|\u2248)?\s*([-+]?)\s*[\u20ac\u00a3\u00a5]?\s*([-+]?{_DIGITS})"
-                            rf"(?:\s*/\s*({_DIGITS}))?(?:[eE]([-+]?[0-9]{{1,2}}))?\s*([^0-9]*)")
+_NUMBER: Final = re.compile(
+    rf"(?:\\approx|\u2248)?\s*([-+]?)\s*[\u20ac\u00a3\u00a5]?\s*([-+]?{_DIGITS})"
+    rf"(?:\s*/\s*({_DIGITS}))?(?:[eE]([-+]?[0-9]{{1,2}}))?\s*([^0-9]*)"
+)
 _UNIT: Final = re.compile(r"[A-Za-z%\u00b0\u20ac\u00a3\u00a5 ./-]*")
 # What after a number makes another one of it, or offers a second: then it is no plain number.
-_NO_UNIT: Final = re.compile(r"\b(?:hundreds?|thousands?|millions?|billions?|trillions?|dozens?|[kmbtei]|mm|mn|mil|bn|"
-                             r"tn|pi|or|and|to|not|than|st|nd|rd|th)\b", re.IGNORECASE)
+_NO_UNIT: Final = re.compile(
+    r"\b(?:hundreds?|thousands?|millions?|billions?|trillions?|dozens?|[kmbtei]|mm|mn|mil|bn|"
+    r"tn|pi|or|and|to|not|than|st|nd|rd|th)\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
     """One value as written."""
 
-    text: str                   # in normal form
-    number: Decimal | None      # without its percent sign; None where it is no plain number
-    is_percent: bool            # whether it has one
+    text: str  # in normal form
+    number: Decimal | None  # without its percent sign; None where it is no plain number
+    is_percent: bool  # whether it has one
 
     @property
     def as_number(self) -> Decimal | None:
@@ -53,10 +63,14 @@ def read(text: str, *, is_reference: bool = False) -> Value:
     `2nd` and `2013/14` are.
     """
     plain = words(text.translate(_DASHES))
-    marks_gone = "".join(char for char in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(char))
+    marks_gone = "".join(
+        char for char in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(char)
+    )
     normal = " ".join(marks_gone.casefold().split())
     number, is_percent = _number(plain, is_reference=is_reference)
-    return Value(normal.lstrip(_AROUND).rstrip(f"{_AROUND}.") if number is None else normal, number, is_percent)
+    return Value(
+        normal.lstrip(_AROUND).rstrip(f"{_AROUND}.") if number is None else normal, number, is_percent
+    )
 
 
 def _number(text: str, *, is_reference: bool) -> tuple[Decimal | None, bool]:
@@ -90,10 +104,11 @@ def same(answer: Value, reference: Value, *, percent: bool, most: Decimal | None
         most: the largest difference of numbers, whatever the tolerance gives; None: no such limit.
     """
     if answer.text == reference.text and (answer.number is not None or reference.number is None):
-        return True                 # one in superscripts is no number, though its text becomes the same
+        return True  # one in superscripts is no number, though its text becomes the same
     number = reference.as_number
-    return number is not None and any(_near(reading, number, most)
-                                      for reading in _readings(answer, percent=percent or reference.is_percent))
+    return number is not None and any(
+        _near(reading, number, most) for reading in _readings(answer, percent=percent or reference.is_percent)
+    )
 
 
 def _readings(answer: Value, *, percent: bool) -> Iterator[Decimal]:
@@ -116,14 +131,18 @@ def _near(answer: Decimal, reference: Decimal, most: Decimal | None) -> bool:
         return True
     apart = abs(answer - reference)
     if _is_whole(reference) and (_is_whole(answer) or apart * 2 >= 1):
-        return False                            # 2019.5 would be 2018, 2019, 2020 and 2021
+        return False  # 2019.5 would be 2018, 2019, 2020 and 2021
     if most is not None and apart > most:
         return False
     if apart <= TOLERANCE * abs(reference):
         return True
     places = min(_places(answer), _places(reference))
-    return (places > 0 and apart <= _ROUNDED * abs(reference) and apart * 2 <= Decimal(1).scaleb(-places)
-            and (places < _places(answer) or len(answer.as_tuple().digits) >= _DIGITS_GIVEN))
+    return (
+        places > 0
+        and apart <= _ROUNDED * abs(reference)
+        and apart * 2 <= Decimal(1).scaleb(-places)
+        and (places < _places(answer) or len(answer.as_tuple().digits) >= _DIGITS_GIVEN)
+    )
 
 
 def _is_whole(number: Decimal) -> bool:

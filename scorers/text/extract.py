@@ -19,27 +19,41 @@ THINK_CLOSE: Final = "</think>"
 MAX_RESPONSE_CHARS: Final = 1_000_000
 # The marks that end a turn in the chat templates in use. A generator leaves its stop token out of the text; recorded
 # completions often still carry one.
-END_MARKS: Final = ("<|im_end|>", "<|endoftext|>", "</s>", "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|eot_id|>",
-                    "<|end_of_text|>", "<|eom_id|>", "<|end|>", "<|return|>", "<|endofturn|>", "<end_of_turn>",
-                    "<turn|>", "<eos>")
+END_MARKS: Final = (
+    "<|im_end|>",
+    "<|endoftext|>",
+    "</s>",
+    "<\uff5cend\u2581of\u2581sentence\uff5c>",
+    "<|eot_id|>",
+    "<|end_of_text|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<|return|>",
+    "<|endofturn|>",
+    "<end_of_turn>",
+    "<turn|>",
+    "<eos>",
+)
 
 # Of a text that is read backwards: it matches where that begins, if only nothing. Not possessive, though nothing needs
 # to be tried twice: Python before 3.11.4 misreads a group with a possessive quantifier.
 _ENDING: Final = re.compile(rf"(?:\s*(?:{'|'.join(re.escape(mark[::-1]) for mark in END_MARKS)}))*")
 _BOX_OPEN: Final = re.compile(r"\\boxed\s*\{")
-_BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)      # an escaped character, brace or not, is no structure
+_BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)  # an escaped character, brace or not, is no structure
 _LINE_WITH_RUN: Final = re.compile(r"^[^\n]*?(?:```|~~~)[^\n]*$", re.MULTILINE)
 _FENCE: Final = re.compile(r"(?P<indent>[ \t]*)(?P<run>`{3,}|~{3,})(?P<info>[^\n]*)")
-_ENDING_INDENT: Final = 3       # columns that an ending fence may stand to the right of its opening one (CommonMark)
-_MOST_INDENT: Final = 16        # columns told apart
+_ENDING_INDENT: Final = (
+    3  # columns that an ending fence may stand to the right of its opening one (CommonMark)
+)
+_MOST_INDENT: Final = 16  # columns told apart
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """One closed fenced block."""
 
-    tag: str        # the first word of its info string, lower-cased; "" where there is none
-    text: str       # the lines between the fences, as they are but for the opening fence's indentation
+    tag: str  # the first word of its info string, lower-cased; "" where there is none
+    text: str  # the lines between the fences, as they are but for the opening fence's indentation
 
 
 class Unanswered(Exception):
@@ -91,7 +105,7 @@ def last_box(response: str) -> str | None:
     for brace in _BRACE.finditer(response, start):
         depth += (brace.group() == "{") - (brace.group() == "}")
         if depth == 0:
-            return response[start:brace.start()]
+            return response[start : brace.start()]
     return None
 
 
@@ -106,7 +120,7 @@ def last_answer(response: str, tag: str = "answer") -> str | None:
     if opening < 0:
         return None
     start = opening + len(f"<{tag}>")
-    return response[start:response.index(f"</{tag}>", start)].strip()
+    return response[start : response.index(f"</{tag}>", start)].strip()
 
 
 def last_block(response: str, tags: Collection[str]) -> str | None:
@@ -157,21 +171,29 @@ def fenced_blocks(response: str) -> list[Block]:
 class _Fence:
     """A line with three or more fence characters in a row."""
 
-    start: int          # offset of the line
-    end: int            # offset of its line break, or of the text's end
-    indent: int = 0     # characters before the fence, at most _MOST_INDENT
-    mark: str = ""      # "`" or "~"; "" where the line does not begin with a fence
-    length: int = 0     # of the run
-    info: str = ""      # what follows the run, stripped
-    glued: int = -1     # offset of three backticks that end the line after some code; -1 where it does not
+    start: int  # offset of the line
+    end: int  # offset of its line break, or of the text's end
+    indent: int = 0  # characters before the fence, at most _MOST_INDENT
+    mark: str = ""  # "`" or "~"; "" where the line does not begin with a fence
+    length: int = 0  # of the run
+    info: str = ""  # what follows the run, stripped
+    glued: int = -1  # offset of three backticks that end the line after some code; -1 where it does not
 
     @classmethod
     def of(cls, line: re.Match[str]) -> _Fence:
         text = line.group()
         fence = _FENCE.match(text)
-        if fence is not None and not (fence["run"][0] == "`" and "`" in fence["info"]):     # else code within a line
-            return cls(line.start(), line.end(), min(len(fence["indent"]), _MOST_INDENT), fence["run"][0],
-                       len(fence["run"]), fence["info"].strip())
+        if fence is not None and not (
+            fence["run"][0] == "`" and "`" in fence["info"]
+        ):  # else code within a line
+            return cls(
+                line.start(),
+                line.end(),
+                min(len(fence["indent"]), _MOST_INDENT),
+                fence["run"][0],
+                len(fence["run"]),
+                fence["info"].strip(),
+            )
         code = text.rstrip()
         is_glued = code.endswith("```") and not code.endswith("````") and code.count("```") == 1
         return cls(line.start(), line.end(), glued=line.start() + len(code) - 3 if is_glued else -1)
@@ -182,8 +204,11 @@ class _Fence:
 
     def ends(self, opening: _Fence) -> bool:
         """Whether it ends that block: as its closing fence, or, with an info string, as the beginning of another."""
-        return (self.mark == opening.mark and self.length >= opening.length
-                and self.indent <= min(opening.indent + _ENDING_INDENT, _MOST_INDENT))
+        return (
+            self.mark == opening.mark
+            and self.length >= opening.length
+            and self.indent <= min(opening.indent + _ENDING_INDENT, _MOST_INDENT)
+        )
 
 
 def _outlook(fences: list[_Fence]) -> list[tuple[bool, int | None]]:
@@ -191,7 +216,7 @@ def _outlook(fences: list[_Fence]) -> list[tuple[bool, int | None]]:
 
     Known beforehand, so that thousands of fences that never end are not searched for one by one.
     """
-    longest = {mark: [0] * (_MOST_INDENT + 1) for mark in "`~"}     # of those at most so far to the right
+    longest = {mark: [0] * (_MOST_INDENT + 1) for mark in "`~"}  # of those at most so far to the right
     glued: int | None = None
     outlook: list[tuple[bool, int | None]] = []
     for number in range(len(fences) - 1, -1, -1):
@@ -210,7 +235,7 @@ def _outlook(fences: list[_Fence]) -> list[tuple[bool, int | None]]:
 
 
 def _block(response: str, opening: _Fence, end: int) -> Block:
-    lines = response[opening.end + 1:end]
+    lines = response[opening.end + 1 : end]
     if opening.indent:
         lines = re.sub(rf"^[ \t]{{1,{opening.indent}}}", "", lines, flags=re.MULTILINE)
     word = opening.info.split(maxsplit=1)[0] if opening.info else ""

@@ -11,11 +11,12 @@ import re
 from typing import Final
 
 _COMMAND: Final = re.compile(
-    r"\\(?:text\w*|math\w+|mbox|operatorname|boldsymbol|bf|rm|it)\s*(?=\{)"     # what sets its argument
+    r"\\(?:text\w*|math\w+|mbox|operatorname|boldsymbol|bf|rm|it)\s*(?=\{)"  # what sets its argument
     r"|\\(?P<escaped>[%&_#{}])"
-    r"|\\[,!()\[\]]|\\?\$"                                                      # thin space, marks of mathematics
+    r"|\\[,!()\[\]]|\\?\$"  # thin space, marks of mathematics
     r"|(?P<space>\\[;: ]|\\q?quad\b|~)"
-    r"|[{}]")
+    r"|[{}]"
+)
 _FRACTION: Final = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 
 

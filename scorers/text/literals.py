@@ -13,20 +13,23 @@ from typing import Any, Final
 
 from tasks.values import shown
 
-MAX_DEPTH: Final = 8            # of lists and objects in each other; a puzzle's answer has three
-_SHOWN_CHARS: Final = 20        # of what could not be read
-_TOKEN: Final = re.compile(r"""
+MAX_DEPTH: Final = 8  # of lists and objects in each other; a puzzle's answer has three
+_SHOWN_CHARS: Final = 20  # of what could not be read
+_TOKEN: Final = re.compile(
+    r"""
     (?P<mark>   [\[\](){},:] )
   | "(?P<double> (?:[^"\\]|\\.)* )"
   | '(?P<single> (?:[^'\\]|\\.)* )'
   | (?P<number> -?[0-9]{1,18}(?:\.[0-9]{1,18})? ) (?![^\s\[\](){},:])
   | (?P<words>  [^\s\[\](){},:"'][^\s\[\](){},:"]*(?:[ \t]+[^\s\[\](){},:"]+)* )
-""", re.VERBOSE | re.DOTALL)
+""",
+    re.VERBOSE | re.DOTALL,
+)
 _SPACE: Final = re.compile(r"\s*")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _CONSTANTS: Final = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
-_AROUND: Final = " *`."          # emphasis, and the end of a sentence
+_AROUND: Final = " *`."  # emphasis, and the end of a sentence
 _CLOSING: Final = {"[": "]", "(": ")"}
 
 
@@ -163,7 +166,7 @@ class _Reader:
         return token
 
     def _shown(self, at: int) -> str:
-        return shown(self._text[at:at + _SHOWN_CHARS]) if at < len(self._text) else "the end"
+        return shown(self._text[at : at + _SHOWN_CHARS]) if at < len(self._text) else "the end"
 
 
 def _unescaped(escape: re.Match[str]) -> str:

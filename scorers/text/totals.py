@@ -16,34 +16,44 @@ from typing import Final
 from scorers.text.extract import Unanswered, answering_part
 
 OUT_OF: Final = 10.0
-_SHOWN_CHARS: Final = 80            # of a line in a reason
-_MOST_CHARS: Final = 400            # of a line that can be a total, after its label
+_SHOWN_CHARS: Final = 80  # of a line in a reason
+_MOST_CHARS: Final = 400  # of a line that can be a total, after its label
 
 # Only typography: what a text can lose without another meaning.
 _TYPOGRAPHY: Final = re.compile(r"\\(?:boxed|text|textbf|mathbf|mathrm|bf|,|;|!|\(|\)|\[|\])|[*_`$\[\]{}]")
-_WORD: Final = re.compile(r"total|final|overall", re.IGNORECASE)       # of every label
+_WORD: Final = re.compile(r"total|final|overall", re.IGNORECASE)  # of every label
 _LABEL: Final = re.compile(
-    r"[\s#|\-\u2022]*(?:[0-9]{1,2}[.)]\s)?"                                  # heading, table, list
+    r"[\s#|\-\u2022]*(?:[0-9]{1,2}[.)]\s)?"  # heading, table, list
     r"(?:(?:so|thus|hence|therefore|and|the|my|your|student's)[\s,]+){0,4}"
     r"(?:(?P<sure>(?:final\s+|overall\s+)?total\s*score)|(?P<likely>(?:final|overall)(?:\s+(?:score|grade|total|mark))?"
     r"|total(?:\s+(?:points|grade|mark))?))\b"
     r"(?:\s+(?:awarded|given|earned|obtained|points))*"
     r"\s*(?P<of>\((?:\s*(?:out\s+of|of|max\.?|maximum|/|0\s*(?:-|\u2013|to))\s*10(?:\s*points?)?\s*)\))?",
-    re.IGNORECASE)
+    re.IGNORECASE,
+)
 _BARE_OF: Final = re.compile(r"\s*\(\s*out\s+of\s+10\s*\)\s*(?=:)", re.IGNORECASE)
-_SEPARATOR: Final = re.compile(r"\s*(?:[:=|\uff1a]+|\b(?:is|was|of)\b|[-\u2013\u2014](?=\s))+[\s:=|]*", re.IGNORECASE)
+_SEPARATOR: Final = re.compile(
+    r"\s*(?:[:=|\uff1a]+|\b(?:is|was|of)\b|[-\u2013\u2014](?=\s))+[\s:=|]*", re.IGNORECASE
+)
 _SUM: Final = re.compile(r"[0-9.+/()\s\u2212-]*[0-9)]\s*=\s*")
 _VALUE: Final = re.compile(
     r"(?P<points>[0-9]{1,9}(?:\.[0-9]{1,9})?)(?![0-9.,]?[0-9])"
     r"(?:\s*points?\b)?"
     r"(?:\s*(?:/|\||\bout\s+of\b)\s*(?P<out_of>[0-9]{1,9}(?:\.0{1,9})?)(?![0-9.,]?[0-9]))?"
-    r"(?:\s*(?:points?|pts)\b\.?)?", re.IGNORECASE)
+    r"(?:\s*(?:points?|pts)\b\.?)?",
+    re.IGNORECASE,
+)
 _OPENING: Final = {"(": ")", "'": "'", '"': '"'}
-_TAIL: Final = re.compile(r"[^\w%\u2030]*$|[\s)]*(?:[.,;:!?](?:\s|$)|[(|\u2026]|[-\u2013\u2014]\s+(?![0-9])"
-                          r"|(?:because|since|as|for|due|with|based)\b)", re.IGNORECASE)
+_TAIL: Final = re.compile(
+    r"[^\w%\u2030]*$|[\s)]*(?:[.,;:!?](?:\s|$)|[(|\u2026]|[-\u2013\u2014]\s+(?![0-9])"
+    r"|(?:because|since|as|for|due|with|based)\b)",
+    re.IGNORECASE,
+)
 _ANOTHER: Final = re.compile(r"total\s+score|[0-9]\s*(?:/|out\s+of)\s*10(?![0-9])", re.IGNORECASE)
-_BAD_NUMBER: Final = re.compile(r"(?:[-\u2212+]?\s*(?:nan|inf(?:inity)?)\b|[-\u2212]\s*[0-9.])", re.IGNORECASE)
-_QUOTED_KEY: Final = re.compile(r"\s*([\"'])([A-Za-z _]{1,40})\1(?=\s*:)")        # "total_score": 7
+_BAD_NUMBER: Final = re.compile(
+    r"(?:[-\u2212+]?\s*(?:nan|inf(?:inity)?)\b|[-\u2212]\s*[0-9.])", re.IGNORECASE
+)
+_QUOTED_KEY: Final = re.compile(r"\s*([\"'])([A-Za-z _]{1,40})\1(?=\s*:)")  # "total_score": 7
 _QUOTES: Final = "\"'\u201c\u201d\u2018\u2019"
 
 
@@ -51,8 +61,8 @@ _QUOTES: Final = "\"'\u201c\u201d\u2018\u2019"
 class Total:
     """What `total_of` found."""
 
-    points: float | None        # 0 to 10; None where there is no total
-    reason: str                 # for people: the line that says it, or what is wrong
+    points: float | None  # 0 to 10; None where there is no total
+    reason: str  # for people: the line that says it, or what is wrong
 
 
 def total_of(text: str) -> Total:
@@ -67,7 +77,7 @@ def total_of(text: str) -> Total:
         return Total(None, str(error))
     lines = [line for line in response.strip().splitlines() if line.strip()]
     if len(lines) == 1:
-        lines = [lines[0].strip(_QUOTES + " ")]         # a reply that is one quotation quotes nobody
+        lines = [lines[0].strip(_QUOTES + " ")]  # a reply that is one quotation quotes nobody
     candidates = [number for number, line in enumerate(lines) if _WORD.search(line)][::-1]
     for kind in ("sure", "likely"):
         for number in candidates:
@@ -80,19 +90,19 @@ def _labelled(lines: list[str], number: int, kind: str) -> Total | None:
     """What a line says after its label; None where it has none of that kind, or only mentions it."""
     line = _TYPOGRAPHY.sub("", lines[number])
     if key := _QUOTED_KEY.match(line):
-        line = key[2] + line[key.end():]
+        line = key[2] + line[key.end() :]
     if line.lstrip().startswith((">", *_QUOTES)):
         return None
     label = _LABEL.match(line)
     if label is None or label[kind] is None:
         return None
-    rest = line[label.end():]
+    rest = line[label.end() :]
     separator = _SEPARATOR.match(rest)
-    said = rest[separator.end():] if separator else rest.strip()
-    if not said and number + 1 < len(lines):            # a heading, the value below it
+    said = rest[separator.end() :] if separator else rest.strip()
+    if not said and number + 1 < len(lines):  # a heading, the value below it
         said, separator = _TYPOGRAPHY.sub("", lines[number + 1]).strip(), separator or _SEPARATOR.match(":")
     if not separator and not said[:1].isdigit() and not _BAD_NUMBER.match(said):
-        return None                                     # "The total score should ...": a mention
+        return None  # "The total score should ...": a mention
     return _valued(said, lines[number], needs_scale=kind == "likely" and label["of"] is None)
 
 
@@ -103,7 +113,7 @@ def _bare(lines: list[str]) -> Total:
         return nothing
     line = _TYPOGRAPHY.sub("", lines[0]).strip()[:_MOST_CHARS]
     if scale := _BARE_OF.match(line):
-        line = line[scale.end():].lstrip(": ")
+        line = line[scale.end() :].lstrip(": ")
     sum_of = _SUM.match(line)
     value = _VALUE.fullmatch(line, sum_of.end() if sum_of else 0)
     if value is None and _BAD_NUMBER.match(line) is None:
@@ -118,7 +128,7 @@ def _valued(said: str, line: str, *, needs_scale: bool) -> Total:
         opening = said[:1] in _OPENING
         sum_of = _SUM.match(said, opening)
         value = _VALUE.match(said, sum_of.end() if sum_of else opening)
-        tail = said[value.end():].removeprefix(_OPENING[said[0]] if opening else "") if value else None
+        tail = said[value.end() :].removeprefix(_OPENING[said[0]] if opening else "") if value else None
     if value is None or tail is None:
         problem = "no number from 0 to 10 in the total's line"
     elif value["out_of"] is not None and float(value["out_of"]) != OUT_OF:

@@ -30,23 +30,35 @@ HF = BARS["hf"]
 
 
 def compare(ours: list[float], other: list[float], **changes: Any) -> Comparison:
-    return Comparison(**{"what": "hand over", "unit": "1/s", "ours": ours, "beside": "limit: none", "other": other}
-                      | changes)
+    return Comparison(
+        **{"what": "hand over", "unit": "1/s", "ours": ours, "beside": "limit: none", "other": other}
+        | changes
+    )
 
 
-@pytest.mark.parametrize(("ours", "other", "less_is_better", "ratio"), [
-    ([10.0], [5.0], False, 2.0),
-    ([10.0], [5.0], True, 0.5),
-    ([1.0, 100.0, 3.0], [1.0, 50.0, 1.0], False, 2.0),       # of 1, 2 and 3: a slow moment that hits both sides is none
-])
-def test_ratio_is_above_one_where_ours_is_ahead(ours: list[float], other: list[float], less_is_better: bool,
-                                                ratio: float) -> None:
+@pytest.mark.parametrize(
+    ("ours", "other", "less_is_better", "ratio"),
+    [
+        ([10.0], [5.0], False, 2.0),
+        ([10.0], [5.0], True, 0.5),
+        (
+            [1.0, 100.0, 3.0],
+            [1.0, 50.0, 1.0],
+            False,
+            2.0,
+        ),  # of 1, 2 and 3: a slow moment that hits both sides is none
+    ],
+)
+def test_ratio_is_above_one_where_ours_is_ahead(
+    ours: list[float], other: list[float], less_is_better: bool, ratio: float
+) -> None:
     assert compare(ours, other, less_is_better=less_is_better).ratio == ratio
 
 
 def test_table_shows_median_and_spread_of_the_rounds() -> None:
     assert as_table([compare([2000.0, 1500.0, 3000.0], [4000.0, 3000.0, 6000.0])])[2:] == [
-        "| hand over | 1/s | 2,000 (1,500 to 3,000) | limit: none | 4,000 (3,000 to 6,000) | 0.50 |"]
+        "| hand over | 1/s | 2,000 (1,500 to 3,000) | limit: none | 4,000 (3,000 to 6,000) | 0.50 |"
+    ]
 
 
 def test_sides_take_turns_and_the_first_round_does_not_count() -> None:
@@ -56,6 +68,7 @@ def test_sides_take_turns_and_the_first_round_does_not_count() -> None:
         def work(number: int) -> Turn:
             begun.append(f"{name}{number}")
             return Turn(amount=number, seconds=0.5)
+
         return work
 
     ours, other = take_turns(side("a"), side("b"), rounds=2)
@@ -65,61 +78,94 @@ def test_sides_take_turns_and_the_first_round_does_not_count() -> None:
 
 @pytest.mark.timeout(240)
 def test_every_benchmark_runs_and_its_numbers_are_positive() -> None:
-    shown = subprocess.run([sys.executable, "-m", "benchmarks", "--smoke"], cwd=ROOT, capture_output=True, text=True,
-                           timeout=230, check=False, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    shown = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--smoke"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=230,
+        check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
     assert shown.returncode == 0, shown.stderr[-3000:]
     for title in TITLES.values():
         assert f"### {title}" in shown.stdout
-    rows = [line.strip("| ").split(" | ") for line in shown.stdout.splitlines()
-            if re.match(r"\| (?!what|--)", line) and not line.startswith("|---")]
+    rows = [
+        line.strip("| ").split(" | ")
+        for line in shown.stdout.splitlines()
+        if re.match(r"\| (?!what|--)", line) and not line.startswith("|---")
+    ]
     pool = 3 if (SHARED / "data").is_dir() else 1
-    assert len(rows) == 1 + 3 + 5 + 1 + pool + 1 + 3 + 2 + 2 + 1        # the hand-over of a smoke has one size of group
+    assert (
+        len(rows) == 1 + 3 + 5 + 1 + pool + 1 + 3 + 2 + 2 + 1
+    )  # the hand-over of a smoke has one size of group
     for what, _, ours, _, other, ratio in rows:
         assert all(float(number.split(" ")[0].replace(",", "")) > 0 for number in (ours, other, ratio)), what
     assert re.search(r"Commit \w+.*cores of .*Python 3", shown.stdout)
 
 
 def test_the_journals_share_of_a_step_leaves_out_what_was_waited_for_others() -> None:
-    steps = [{"seconds": 2.0, "seconds_wait": 0.75, "seconds_evaluate": 0.25, "seconds_journal": 0.01},
-             {"seconds": 0.5, "seconds_wait": 0.0, "seconds_journal": 0.02}]
+    steps = [
+        {"seconds": 2.0, "seconds_wait": 0.75, "seconds_evaluate": 0.25, "seconds_journal": 0.01},
+        {"seconds": 0.5, "seconds_wait": 0.0, "seconds_journal": 0.02},
+    ]
     assert shares_of(steps) == [1.0, 4.0]
 
 
-def test_a_step_of_groups_of_8_x_512_tokens_takes_at_most_10_bytes_a_token_on_the_disk(tmp_path: Path) -> None:
+def test_a_step_of_groups_of_8_x_512_tokens_takes_at_most_10_bytes_a_token_on_the_disk(
+    tmp_path: Path,
+) -> None:
     groups = [scored(made_up_rollout(str(ordinal), completions=8, tokens=512)) for ordinal in range(8)]
     journal = Journal(tmp_path, 1, run="")
     before = sum(file.stat().st_size for file in tmp_path.iterdir())
     journal.append(0, groups, [[0.5, -0.5] * 4] * 8, weights="0" * 64)
     journal.close()
     on_disk = sum(file.stat().st_size for file in tmp_path.iterdir()) - before
-    assert 8 < on_disk / (8 * 8 * 512) <= 10, "an id and a log-probability are 8; the rest is all else, and the record"
+    assert 8 < on_disk / (8 * 8 * 512) <= 10, (
+        "an id and a log-probability are 8; the rest is all else, and the record"
+    )
 
 
 @pytest.mark.parametrize("words", [["no_such"], ["codec", "--smoke", "--write"]])
 def test_wrong_words_are_refused(words: list[str]) -> None:
-    refused = subprocess.run([sys.executable, "-m", "benchmarks", *words], cwd=ROOT, capture_output=True, text=True,
-                             check=False)
+    refused = subprocess.run(
+        [sys.executable, "-m", "benchmarks", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert refused.returncode == 2
 
 
 def made_up(**changes: Any) -> SeedRun:
-    good = SeedRun(seed=3, exit_code=0, seconds=120.0, first_step_s=25.4, steps=60, lag_max=2, switched_in_flight=0,
-                   pass_rates={0: 0.11, 30: 0.6, 60: 0.92}, is_audit_clean=True)
+    good = SeedRun(
+        seed=3,
+        exit_code=0,
+        seconds=120.0,
+        first_step_s=25.4,
+        steps=60,
+        lag_max=2,
+        switched_in_flight=0,
+        pass_rates={0: 0.11, 30: 0.6, 60: 0.92},
+        is_audit_clean=True,
+    )
     return replace(good, **changes)
 
 
-@pytest.mark.parametrize(("changes", "verdict"), [
-    ({}, "pass"),
-    ({"pass_rates": {0: 0.5, 60: 0.85}, "seconds": 300.0, "first_step_s": 60.0}, "pass"),       # at every bar
-    ({"pass_rates": {0: 0.51, 60: 0.92}}, "0.510 at version 0, at most 0.5"),
-    ({"pass_rates": {0: 0.11, 60: 0.84}}, "0.840 at the end, at least 0.85"),
-    ({"pass_rates": {0: 0.11, 50: 0.92}}, "none at the end, at least 0.85"),                    # not the final weights'
-    ({"seconds": 301.0}, "301 s, at most 300"),
-    ({"first_step_s": 61.0}, "first step after 61 s, at most 60"),
-    ({"is_audit_clean": False}, "audit not clean"),
-    ({"exit_code": 1, "steps": 0, "pass_rates": {}, "first_step_s": None, "lag_max": None},
-     "exit code 1; none at version 0, at most 0.5; none at the end, at least 0.85; no step"),
-])
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({}, "pass"),
+        ({"pass_rates": {0: 0.5, 60: 0.85}, "seconds": 300.0, "first_step_s": 60.0}, "pass"),  # at every bar
+        ({"pass_rates": {0: 0.51, 60: 0.92}}, "0.510 at version 0, at most 0.5"),
+        ({"pass_rates": {0: 0.11, 60: 0.84}}, "0.840 at the end, at least 0.85"),
+        ({"pass_rates": {0: 0.11, 50: 0.92}}, "none at the end, at least 0.85"),  # not the final weights'
+        ({"seconds": 301.0}, "301 s, at most 300"),
+        ({"first_step_s": 61.0}, "first step after 61 s, at most 60"),
+        ({"is_audit_clean": False}, "audit not clean"),
+        (
+            {"exit_code": 1, "steps": 0, "pass_rates": {}, "first_step_s": None, "lag_max": None},
+            "exit code 1; none at version 0, at most 0.5; none at the end, at least 0.85; no step",
+        ),
+    ],
+)
 def test_verdict_names_each_bar_that_is_missed(changes: dict[str, Any], verdict: str) -> None:
     assert made_up(**changes).verdict(HF) == verdict
 
@@ -131,8 +177,10 @@ def test_vllm_has_fifteen_minutes_and_loads_weights_in_flight() -> None:
     assert slow.verdict(HF) == "900 s, at most 300; first step after 200 s, at most 60"
 
 
-@pytest.mark.parametrize(("passing", "failing", "enough"), [
-    (9, 1, True), (8, 2, False), (1, 0, True), (0, 1, False), (3, 1, False), (0, 0, False)])
+@pytest.mark.parametrize(
+    ("passing", "failing", "enough"),
+    [(9, 1, True), (8, 2, False), (1, 0, True), (0, 1, False), (3, 1, False), (0, 0, False)],
+)
 def test_nine_of_ten_are_enough(passing: int, failing: int, enough: bool) -> None:
     runs = [made_up()] * passing + [made_up(exit_code=1)] * failing
     assert enough_pass(runs, HF) is enough
@@ -141,30 +189,54 @@ def test_nine_of_ten_are_enough(passing: int, failing: int, enough: bool) -> Non
 def test_seed_table_has_a_row_a_run_the_sum_and_the_curves() -> None:
     table = seed_table([made_up(), made_up(seed=4, pass_rates={}, is_audit_clean=False)], HF)
     assert table[2] == "| 3 | 0.110 | 0.920 | 25 | 120 | 2 | 0 | clean | pass |"
-    assert table[3].startswith("| 4 | none | none | 25 | 120 | 2 | 0 | NOT CLEAN | none at version 0, at most 0.5;")
+    assert table[3].startswith(
+        "| 4 | none | none | 25 | 120 | 2 | 0 | NOT CLEAN | none at version 0, at most 0.5;"
+    )
     assert table[5].startswith("**1 of 2 pass**")
-    assert table[7:] == ["- seed 3, held-out pass rate by version: 0: 0.11, 30: 0.60, 60: 0.92",
-                         "- seed 4, held-out pass rate by version: none"]
+    assert table[7:] == [
+        "- seed 3, held-out pass rate by version: 0: 0.11, 30: 0.60, 60: 0.92",
+        "- seed 4, held-out pass rate by version: none",
+    ]
 
 
 def test_run_is_read_from_its_folder(tmp_path: Path) -> None:
     rates = {0: 0.1, 2: 0.9}
-    lines = [{"step": step, "at": 1000.0 + step, "reward_mean": 0.5, "lag_max": 2 - step,
-              "evaluations": [{"version": version, "pass_rate": rate, "samples": 256}]}
-             for step, (version, rate) in enumerate(rates.items(), start=1)]
+    lines = [
+        {
+            "step": step,
+            "at": 1000.0 + step,
+            "reward_mean": 0.5,
+            "lag_max": 2 - step,
+            "evaluations": [{"version": version, "pass_rate": rate, "samples": 256}],
+        }
+        for step, (version, rate) in enumerate(rates.items(), start=1)
+    ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (tmp_path / "status.json").write_text(json.dumps({"status": "finished", "version": 2, "steps": 2, "at": 1002.0}))
+    (tmp_path / "status.json").write_text(
+        json.dumps({"status": "finished", "version": 2, "steps": 2, "at": 1002.0})
+    )
     journal = Journal(tmp_path / "journal", 1, run="")
-    journal.append(0, [a_scored_group(a_rollout())], [[0.5, -0.5]], weights="")      # tokens of versions 3 and 4
+    journal.append(0, [a_scored_group(a_rollout())], [[0.5, -0.5]], weights="")  # tokens of versions 3 and 4
     journal.close()
     run = read_seed_run(tmp_path, seed=7, began_at=981.0, seconds=30.0, exit_code=0, is_audit_clean=True)
-    assert run == SeedRun(seed=7, exit_code=0, seconds=30.0, first_step_s=20.0, steps=2, pass_rates=rates,
-                          lag_max=1, switched_in_flight=1, is_audit_clean=True)
+    assert run == SeedRun(
+        seed=7,
+        exit_code=0,
+        seconds=30.0,
+        first_step_s=20.0,
+        steps=2,
+        pass_rates=rates,
+        lag_max=1,
+        switched_in_flight=1,
+        is_audit_clean=True,
+    )
     assert (run.before, run.after) == (0.1, 0.9)
 
 
 def test_run_that_left_nothing_fails(tmp_path: Path) -> None:
-    run = read_seed_run(tmp_path / "none", seed=7, began_at=0.0, seconds=3.0, exit_code=1, is_audit_clean=False)
+    run = read_seed_run(
+        tmp_path / "none", seed=7, began_at=0.0, seconds=3.0, exit_code=1, is_audit_clean=False
+    )
     assert run.verdict(HF).startswith("exit code 1; none at version 0")
 
 
@@ -194,10 +266,19 @@ def test_block_goes_to_the_end_of_the_file(tmp_path: Path) -> None:
     assert results.read_text() == "# Results\n\n## One\n\na\n\n## Two\n"
 
 
-@pytest.mark.parametrize(("before", "now", "said"), [
-    ("abc", "abc", ""), ("abc", "abd", "NOT of one commit"), ("abc", "abc with changes", "NOT of one commit"),
-    ("abc with changes", "abc with changes", "NOT of a commit"), ("unknown", "unknown", "NOT of a commit")])
-def test_numbers_of_no_commit_say_so_loudly(before: str, now: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        ("abc", "abc", ""),
+        ("abc", "abd", "NOT of one commit"),
+        ("abc", "abc with changes", "NOT of one commit"),
+        ("abc with changes", "abc with changes", "NOT of a commit"),
+        ("unknown", "unknown", "NOT of a commit"),
+    ],
+)
+def test_numbers_of_no_commit_say_so_loudly(
+    before: str, now: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("benchmarks.results.commit", lambda: now)
     lines = "\n".join(remarks(before))
     assert said in lines
@@ -205,10 +286,15 @@ def test_numbers_of_no_commit_say_so_loudly(before: str, now: str, said: str, mo
 
 
 def test_whatever_is_written_down_says_whether_it_is_of_one_commit() -> None:
-    writing = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "results.append(" in path.read_text()}
+    writing = {
+        path.stem for path in (ROOT / "benchmarks").glob("*.py") if "results.append(" in path.read_text()
+    }
     assert writing >= {"__main__", "protocol", "chaos", "chaos_demo", "exact_resume", "lag", "demo_seeds"}
-    assert [name for name in writing if "results.remarks(commit)" not in (ROOT / f"benchmarks/{name}.py").read_text()
-            ] == []
+    assert [
+        name
+        for name in writing
+        if "results.remarks(commit)" not in (ROOT / f"benchmarks/{name}.py").read_text()
+    ] == []
 
 
 def test_every_proof_of_the_makefile_writes_its_table_and_is_named_where_the_tables_are() -> None:
@@ -216,7 +302,7 @@ def test_every_proof_of_the_makefile_writes_its_table_and_is_named_where_the_tab
     verbs = dict(re.findall(r"^(prove-[a-z-]+):.*\n((?:\t.*\n)+)", makefile, re.MULTILINE))
     assert len(verbs) >= 8
     for verb, lines in verbs.items():
-        assert "--write" in lines or "pytest" in lines, verb        # the attacks alone are tests and have no table
+        assert "--write" in lines or "pytest" in lines, verb  # the attacks alone are tests and have no table
         assert f"make {verb} " in page or "pytest" in lines, verb
 
 

@@ -14,21 +14,31 @@ BY_NAME = {situation.bottleneck: situation for situation in SITUATIONS}
 
 def row(made: str, *, named: str, gain: float = 1.0, knob: str = "", after: float = 4.0) -> Row:
     """Two groups a second before, `after` after."""
-    return Row(situation=BY_NAME[made], before=2.0, after=after,
-               said=Verdict(text="", bottleneck=named, gain=gain, utilisation=0.97, knob={knob: 2} if knob else {}))
+    return Row(
+        situation=BY_NAME[made],
+        before=2.0,
+        after=after,
+        said=Verdict(text="", bottleneck=named, gain=gain, utilisation=0.97, knob={knob: 2} if knob else {}),
+    )
 
 
-@pytest.mark.parametrize(("found", "verdict"), [
-    (row("scorers", named="scorers"), "held"),
-    (row("scorers", named="scorers", after=3.01), "held"),              # 4 were expected, which is a third more
-    (row("scorers", named="scorers", after=2.9), "NOT held: the estimate"),
-    (row("generators", named="generators", after=6.1), "NOT held: the estimate"),
-    (row("generators", named="budget", knob="learner.max_lag"), "NOT held: top named budget"),
-    (row("scorers", named=""), "NOT held: top named nothing"),
-    (row("learner", named="learner", knob="learner.ranks", after=2.1), "held"),         # the key; not its gain
-    (row("budget", named="budget", knob="learner.max_lag"), "held"),
-    (row("budget", named="budget", knob="learner.groups_in_flight"), "NOT held: top named learner.groups_in_flight"),
-])
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        (row("scorers", named="scorers"), "held"),
+        (row("scorers", named="scorers", after=3.01), "held"),  # 4 were expected, which is a third more
+        (row("scorers", named="scorers", after=2.9), "NOT held: the estimate"),
+        (row("generators", named="generators", after=6.1), "NOT held: the estimate"),
+        (row("generators", named="budget", knob="learner.max_lag"), "NOT held: top named budget"),
+        (row("scorers", named=""), "NOT held: top named nothing"),
+        (row("learner", named="learner", knob="learner.ranks", after=2.1), "held"),  # the key; not its gain
+        (row("budget", named="budget", knob="learner.max_lag"), "held"),
+        (
+            row("budget", named="budget", knob="learner.groups_in_flight"),
+            "NOT held: top named learner.groups_in_flight",
+        ),
+    ],
+)
 def test_a_situation_holds_where_top_named_it_and_foresaw_what_came(found: Row, verdict: str) -> None:
     assert found.verdict == verdict
 
@@ -43,5 +53,12 @@ def test_the_table_shows_the_estimate_beside_what_came() -> None:
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.bottleneck)
 def test_the_settings_of_a_situation_can_be_read(situation: object) -> None:
     from benchmarks.proofs.bottleneck import QUICK
-    words = ["--config", str(ROOT / "config/recipes/demo_cpu.yaml"), *QUICK, *situation.settings, *situation.knob]  # type: ignore[attr-defined]
+
+    words = [
+        "--config",
+        str(ROOT / "config/recipes/demo_cpu.yaml"),
+        *QUICK,
+        *situation.settings,
+        *situation.knob,
+    ]  # type: ignore[attr-defined]
     assert load_run(words).scorers.tasks["math"].scorer.type == "custom"

@@ -23,43 +23,104 @@ from learner.journal.writer import Journal
 from tests.support.groups import a_prompt, a_rollout, a_scored_group
 
 WANTED = [Wanted("learner", 2), Wanted("redis", 1, 300.0)]
-KILL = {"run": "learner-0", "seed": 0, "commit": "c", "role": "learner", "away_s": 0.0, "back_s": 4.0, "lost": 0,
-        "twice": 0, "lost_ids": [], "twice_ids": [], "is_clean": True}
+KILL = {
+    "run": "learner-0",
+    "seed": 0,
+    "commit": "c",
+    "role": "learner",
+    "away_s": 0.0,
+    "back_s": 4.0,
+    "lost": 0,
+    "twice": 0,
+    "lost_ids": [],
+    "twice_ids": [],
+    "is_clean": True,
+}
 AWAY = {**KILL, "run": "redis-1", "seed": 1, "role": "redis", "away_s": 300.0, "back_s": 301.0}
-END = {**KILL, "role": "", "exit_code": 0, "is_complete": True, "steps": 5, "issued": 40, "trained": 36, "dropped": 3,
-       "dead": 1, "in_flight": 0, "redelivered": 2}
+END = {
+    **KILL,
+    "role": "",
+    "exit_code": 0,
+    "is_complete": True,
+    "steps": 5,
+    "issued": 40,
+    "trained": 36,
+    "dropped": 3,
+    "dead": 1,
+    "in_flight": 0,
+    "redelivered": 2,
+}
 AWAY_END = {**END, "run": "redis-1", "seed": 1}
 ENDS = [END, AWAY_END]
 STOPPED = {**END, "run": "learner-2", "exit_code": 143, "is_complete": False}
 BY_HAND = {"run": "learner-2", "seed": 2, "commit": "c", "why": INTERRUPTED}
 
 
-@pytest.mark.parametrize(("rows", "failed"), [
-    ([KILL, KILL, AWAY, *ENDS], []),
-    ([KILL, AWAY, *ENDS], ["1 of 2 kills: learner"]),
-    ([KILL, KILL, {**AWAY, "away_s": 0.0}, *ENDS], ["0 of 1 kills: redis, away for 300 s"]),
-    ([KILL, KILL, {**AWAY, "back_s": 299.0}, *ENDS], ["run redis-1: back after 299.0 s, to be away for 300"]),
-    ([KILL, {**KILL, "lost": 1, "lost_ids": ["7"], "is_clean": False}, AWAY, *ENDS],
-     ["run learner-0: lost ['7'], twice []"]),
-    ([KILL, KILL, AWAY, AWAY_END], ["run learner-0: no end"]),
-    *(([KILL, KILL, AWAY, {**END, **changes}, AWAY_END], ["run learner-0: not a clean end: " + sums])
-      for changes, sums in (
-          ({"exit_code": 1}, "exit_code 1, is_complete True, issued 40, trained 36, dropped 3, dead 1, in_flight 0"),
-          ({"exit_code": 1, "is_complete": False},             # a role never came back: nobody interrupted it
-           "exit_code 1, is_complete False, issued 40, trained 36, dropped 3, dead 1, in_flight 0"),
-          ({"issued": 41}, "exit_code 0, is_complete True, issued 41, trained 36, dropped 3, dead 1, in_flight 0"),
-          ({"issued": 42, "in_flight": 2},
-           "exit_code 0, is_complete True, issued 42, trained 36, dropped 3, dead 1, in_flight 2"),
-          ({"issued": 4, "trained": 0},
-           "exit_code 0, is_complete True, issued 4, trained 0, dropped 3, dead 1, in_flight 0"))),
-    ([KILL, {**KILL, "run": "learner-2"}, AWAY, *ENDS, {**BY_HAND, "why": "exit code 1"}, STOPPED],
-     ["run learner-2: exit code 1", ("run learner-2: not a clean end: exit_code 143, is_complete False, issued 40, "
-                                     "trained 36, dropped 3, dead 1, in_flight 0")]),
-    ([KILL, {**KILL, "run": "learner-2"}, AWAY, *ENDS, BY_HAND, STOPPED], []),
-    ([KILL, {**KILL, "run": "learner-2"}, AWAY, *ENDS, BY_HAND], []),
-    ([KILL, {**KILL, "run": "learner-2"}, AWAY, *ENDS, BY_HAND, {**STOPPED, "twice_ids": ["3"], "is_clean": False}],
-     ["run learner-2: lost [], twice ['3']"]),
-])
+@pytest.mark.parametrize(
+    ("rows", "failed"),
+    [
+        ([KILL, KILL, AWAY, *ENDS], []),
+        ([KILL, AWAY, *ENDS], ["1 of 2 kills: learner"]),
+        ([KILL, KILL, {**AWAY, "away_s": 0.0}, *ENDS], ["0 of 1 kills: redis, away for 300 s"]),
+        (
+            [KILL, KILL, {**AWAY, "back_s": 299.0}, *ENDS],
+            ["run redis-1: back after 299.0 s, to be away for 300"],
+        ),
+        (
+            [KILL, {**KILL, "lost": 1, "lost_ids": ["7"], "is_clean": False}, AWAY, *ENDS],
+            ["run learner-0: lost ['7'], twice []"],
+        ),
+        ([KILL, KILL, AWAY, AWAY_END], ["run learner-0: no end"]),
+        *(
+            ([KILL, KILL, AWAY, {**END, **changes}, AWAY_END], ["run learner-0: not a clean end: " + sums])
+            for changes, sums in (
+                (
+                    {"exit_code": 1},
+                    "exit_code 1, is_complete True, issued 40, trained 36, dropped 3, dead 1, in_flight 0",
+                ),
+                (
+                    {"exit_code": 1, "is_complete": False},  # a role never came back: nobody interrupted it
+                    "exit_code 1, is_complete False, issued 40, trained 36, dropped 3, dead 1, in_flight 0",
+                ),
+                (
+                    {"issued": 41},
+                    "exit_code 0, is_complete True, issued 41, trained 36, dropped 3, dead 1, in_flight 0",
+                ),
+                (
+                    {"issued": 42, "in_flight": 2},
+                    "exit_code 0, is_complete True, issued 42, trained 36, dropped 3, dead 1, in_flight 2",
+                ),
+                (
+                    {"issued": 4, "trained": 0},
+                    "exit_code 0, is_complete True, issued 4, trained 0, dropped 3, dead 1, in_flight 0",
+                ),
+            )
+        ),
+        (
+            [KILL, {**KILL, "run": "learner-2"}, AWAY, *ENDS, {**BY_HAND, "why": "exit code 1"}, STOPPED],
+            [
+                "run learner-2: exit code 1",
+                (
+                    "run learner-2: not a clean end: exit_code 143, is_complete False, issued 40, "
+                    "trained 36, dropped 3, dead 1, in_flight 0"
+                ),
+            ],
+        ),
+        ([KILL, {**KILL, "run": "learner-2"}, AWAY, *ENDS, BY_HAND, STOPPED], []),
+        ([KILL, {**KILL, "run": "learner-2"}, AWAY, *ENDS, BY_HAND], []),
+        (
+            [
+                KILL,
+                {**KILL, "run": "learner-2"},
+                AWAY,
+                *ENDS,
+                BY_HAND,
+                {**STOPPED, "twice_ids": ["3"], "is_clean": False},
+            ],
+            ["run learner-2: lost [], twice ['3']"],
+        ),
+    ],
+)
 def test_every_kill_every_audit_and_every_end_count(rows: list[Mapping[str, Any]], failed: list[str]) -> None:
     assert list(chaos.failures(rows, WANTED)) == failed
     lines = as_table(rows, WANTED)
@@ -71,7 +132,8 @@ def test_every_kill_every_audit_and_every_end_count(rows: list[Mapping[str, Any]
 
 @pytest.mark.parametrize(("program", "why"), [("raise SystemExit(1)", "exit code 1"), ("", INTERRUPTED)])
 def test_a_batch_that_fails_is_written_down_and_one_that_is_interrupted_goes_on(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, why: str) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, why: str
+) -> None:
     table = tmp_path / "kills.jsonl"
 
     def interrupt(*_: object) -> bool:
@@ -91,7 +153,8 @@ def test_a_batch_that_fails_is_written_down_and_one_that_is_interrupted_goes_on(
 
 
 def test_a_commit_that_has_failed_is_not_tried_until_it_passes(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(results, "commit", lambda: "c")
     Table(tmp_path / "kills.jsonl", {"run": "learner-0", "commit": "c"}).add(why="exit code 1")
     assert chaos.main(["--out", str(tmp_path)]) == 1
@@ -118,7 +181,9 @@ def test_the_table_goes_on_with_the_lines_of_its_own_commit(tmp_path: Path) -> N
 
 def test_groups_that_a_killed_scorer_had_are_counted(tmp_path: Path) -> None:
     for name, lines in (("scorers-0", 2), ("scorers-1", 1), ("learner", 1)):
-        (tmp_path / f"{name}.log").write_text("up INFO scorers.pool.dispatcher: delivering_again group=7 job=j\n" * lines)
+        (tmp_path / f"{name}.log").write_text(
+            "up INFO scorers.pool.dispatcher: delivering_again group=7 job=j\n" * lines
+        )
     assert redelivered(tmp_path) == 3
 
 
@@ -141,22 +206,43 @@ TWICE = dict.fromkeys(TURNS, 2)
 
 
 def demo(*, trained_s: float, kills: Mapping[str, int] = TWICE, **changes: Any) -> Beside:
-    run = SeedRun(**{"seed": 0, "exit_code": 0, "seconds": trained_s + 20.0, "first_step_s": 10.0, "steps": 60,
-                     "lag_max": 4, "pass_rates": {0: 0.25, 60: 0.98}, "switched_in_flight": 0,
-                     "is_audit_clean": True} | changes)
+    run = SeedRun(
+        **{
+            "seed": 0,
+            "exit_code": 0,
+            "seconds": trained_s + 20.0,
+            "first_step_s": 10.0,
+            "steps": 60,
+            "lag_max": 4,
+            "pass_rates": {0: 0.25, 60: 0.98},
+            "switched_in_flight": 0,
+            "is_audit_clean": True,
+        }
+        | changes
+    )
     return Beside(run=run, tokens=1000, trained_s=trained_s, kills=dict(kills), chaos={})
 
 
-@pytest.mark.parametrize(("storm", "missed"), [
-    (demo(trained_s=160.0), []),
-    (demo(trained_s=200.0), ["0.50 of the undisturbed tokens/s, at least 0.6"]),
-    (demo(trained_s=160.0, pass_rates={0: 0.25, 60: 0.8}),
-     ["seed 0, under chaos: 0.800 at the end, at least 0.85"]),
-    (demo(trained_s=160.0, kills={**TWICE, "redis": 1}), ["redis: 1 kills, at least 2"]),
-    (demo(trained_s=440.0 / 3, kills={"learner": 2}),
-     ["seed 0: 2 kills, at least 3", *(f"{role}: 0 kills, at least 2" for role in TURNS if role != "learner")]),
-    (demo(trained_s=160.0, is_audit_clean=False), ["seed 0, under chaos: audit not clean"]),
-])
+@pytest.mark.parametrize(
+    ("storm", "missed"),
+    [
+        (demo(trained_s=160.0), []),
+        (demo(trained_s=200.0), ["0.50 of the undisturbed tokens/s, at least 0.6"]),
+        (
+            demo(trained_s=160.0, pass_rates={0: 0.25, 60: 0.8}),
+            ["seed 0, under chaos: 0.800 at the end, at least 0.85"],
+        ),
+        (demo(trained_s=160.0, kills={**TWICE, "redis": 1}), ["redis: 1 kills, at least 2"]),
+        (
+            demo(trained_s=440.0 / 3, kills={"learner": 2}),
+            [
+                "seed 0: 2 kills, at least 3",
+                *(f"{role}: 0 kills, at least 2" for role in TURNS if role != "learner"),
+            ],
+        ),
+        (demo(trained_s=160.0, is_audit_clean=False), ["seed 0, under chaos: audit not clean"]),
+    ],
+)
 def test_the_demo_under_chaos_has_its_bars(storm: Beside, missed: list[str]) -> None:
     pairs = [(demo(trained_s=100.0), storm)]
     assert ratio(pairs) == 100.0 / storm.trained_s

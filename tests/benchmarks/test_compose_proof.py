@@ -15,7 +15,9 @@ from benchmarks.compose.stack import Held, NotInTime, Stack, moment
 class FakeStack:
     """One container, which says `said` and `logged`."""
 
-    def __init__(self, *, said: str = "", code: int = 0, logged: str = "", test: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, *, said: str = "", code: int = 0, logged: str = "", test: tuple[str, ...] = ()
+    ) -> None:
         self.asked: tuple[str, ...] = ()
         self._said, self._code, self._logged, self._test = said, code, logged, test
 
@@ -37,10 +39,13 @@ def as_stack(fake: FakeStack) -> Stack:
     return cast("Stack", fake)
 
 
-@pytest.mark.parametrize("text", [
-    "2026-11-22T15:05:40.171393470Z",                   # Docker, and podman's log
-    "2026-11-22T16:05:40.171393470+01:00",              # podman's inspect
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-11-22T15:05:40.171393470Z",  # Docker, and podman's log
+        "2026-11-22T16:05:40.171393470+01:00",  # podman's inspect
+    ],
+)
 def test_a_moment_is_read_as_engines_write_it(text: str) -> None:
     assert moment(text) == pytest.approx(1795359940.171393, abs=1e-5)
 
@@ -50,17 +55,22 @@ def test_a_moment_on_the_second_has_no_fraction() -> None:
 
 
 def test_a_first_job_is_the_first_group_that_the_log_tells_of() -> None:
-    log = ("2026-11-22T15:05:38.1Z 15:05:38 scorer INFO scorers.pool.worker: self_test passed worker=a queues=math\n"
-           "2026-11-22T15:05:40.2Z 15:05:40 scorer INFO scorers.group: scored group=4 task=math scored=2\n"
-           "2026-11-22T15:05:41.3Z 15:05:41 scorer INFO scorers.group: scored group=5 task=math scored=2\n")
+    log = (
+        "2026-11-22T15:05:38.1Z 15:05:38 scorer INFO scorers.pool.worker: self_test passed worker=a queues=math\n"
+        "2026-11-22T15:05:40.2Z 15:05:40 scorer INFO scorers.group: scored group=4 task=math scored=2\n"
+        "2026-11-22T15:05:41.3Z 15:05:41 scorer INFO scorers.group: scored group=5 task=math scored=2\n"
+    )
     assert asks.first_job_at(as_stack(FakeStack(logged=log)), "one") == pytest.approx(1795359940.2, abs=1e-5)
     assert asks.first_job_at(as_stack(FakeStack(logged=log.splitlines()[0])), "one") is None
 
 
-@pytest.mark.parametrize(("test", "asked"), [
-    (("CMD", "python", "-m", "broker.monitoring.health"), ("python", "-m", "broker.monitoring.health")),
-    (("CMD-SHELL", "redis-cli PING | grep PONG"), ("sh", "-c", "redis-cli PING | grep PONG")),
-])
+@pytest.mark.parametrize(
+    ("test", "asked"),
+    [
+        (("CMD", "python", "-m", "broker.monitoring.health"), ("python", "-m", "broker.monitoring.health")),
+        (("CMD-SHELL", "redis-cli PING | grep PONG"), ("sh", "-c", "redis-cli PING | grep PONG")),
+    ],
+)
 def test_a_health_check_is_asked_as_the_engine_would(test: tuple[str, ...], asked: tuple[str, ...]) -> None:
     fake = FakeStack(test=test, said="scorer a: wait\nscorer b: wait\n")
     assert asks.health(as_stack(fake), "scorer") == "scorer a: wait"
@@ -74,10 +84,16 @@ def test_a_part_that_breaks_off_has_missed_what_it_was_at() -> None:
         raise NotInTime("version 3 did not come within 5 s")
 
     found = list(told("demo", part, as_stack(FakeStack())))
-    assert found == [Held("a bar", "3 s", is_held=True),
-                     Held("demo", "version 3 did not come within 5 s", is_held=False)]
-    assert as_table(found)[2:] == ["| a bar | 3 s | yes |", "| demo | version 3 did not come within 5 s | NO |",
-                                   "", "**NOT proven**: 1 of 2 were missed."]
+    assert found == [
+        Held("a bar", "3 s", is_held=True),
+        Held("demo", "version 3 did not come within 5 s", is_held=False),
+    ]
+    assert as_table(found)[2:] == [
+        "| a bar | 3 s | yes |",
+        "| demo | version 3 did not come within 5 s | NO |",
+        "",
+        "**NOT proven**: 1 of 2 were missed.",
+    ]
 
 
 def test_nothing_found_is_nothing_proven() -> None:

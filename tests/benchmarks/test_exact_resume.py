@@ -18,36 +18,78 @@ from benchmarks.rigs.resumed_run import WHILE_STARTING, WHILE_TRAINING, Result, 
 @pytest.mark.timeout(300)
 def test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_not(tmp_path: Path) -> None:
     """The learner, a generator, a scorer and Redis as users start them; `make prove-resume` does it 60 times."""
-    announced = next(place for place in lines_of("trainer", "_commit") if text_of(place).startswith("self.collector."))
-    result = resumed_run(tmp_path, ranks=1, zero_stage=0, steps=16, seed=3,
-                         deaths=["trainer.py:" + str(_line_after_append()), WHILE_TRAINING, announced])
+    announced = next(
+        place for place in lines_of("trainer", "_commit") if text_of(place).startswith("self.collector.")
+    )
+    result = resumed_run(
+        tmp_path,
+        ranks=1,
+        zero_stage=0,
+        steps=16,
+        seed=3,
+        deaths=["trainer.py:" + str(_line_after_append()), WHILE_TRAINING, announced],
+    )
     assert result.verdict == "pass", result
-    assert [death.split("`")[0] for death in result.deaths] == ["before ", f"{WHILE_TRAINING}: the whole learner",
-                                                               "before "]
-    assert result.again >= 1                    # what the first death left in the journal alone
+    assert [death.split("`")[0] for death in result.deaths] == [
+        "before ",
+        f"{WHILE_TRAINING}: the whole learner",
+        "before ",
+    ]
+    assert result.again >= 1  # what the first death left in the journal alone
     assert (result.identical, result.lost, result.twice) == (16, 0, 0)
 
     # Two ranks add up in another order: what `millrace replay` says then, and that its ranks follow and end.
-    replay = subprocess.run([sys.executable, "-m", "tools.main", "replay", "ranks-1-zero-0", "--steps", "14-15",
-                             "--ranks", "2", "--runs-dir", str(tmp_path)], cwd=ROOT, text=True, check=False,
-                            capture_output=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    replay = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tools.main",
+            "replay",
+            "ranks-1-zero-0",
+            "--steps",
+            "14-15",
+            "--ranks",
+            "2",
+            "--runs-dir",
+            str(tmp_path),
+        ],
+        cwd=ROOT,
+        text=True,
+        check=False,
+        capture_output=True,
+        timeout=120,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     assert replay.returncode == 1, replay.stderr
     found = [line.split(",")[0] for line in replay.stdout.splitlines()]
     assert found[0].startswith("version 14")
-    assert found[1:] == ["step 14: differs", "step 15: differs", "the run trained steps 0-15 with 1 rank",
-                         "steps 2: ok 0"]
+    assert found[1:] == [
+        "step 14: differs",
+        "step 15: differs",
+        "the run trained steps 0-15 with 1 rank",
+        "steps 2: ok 0",
+    ]
 
 
 def _line_after_append() -> int:
     """Where a step stands in the journal and nothing has trained on it."""
-    steps = [place for place in lines_of("trainer", "_step") if text_of(place).startswith("stepped = self.policy.step")]
+    steps = [
+        place
+        for place in lines_of("trainer", "_step")
+        if text_of(place).startswith("stepped = self.policy.step")
+    ]
     return int(steps[0].split(":")[1])
 
 
 def test_the_places_to_die_at_are_the_lines_of_the_loop_and_of_the_recovery() -> None:
     texts = [text_of(place) for place in exact_resume.places()]
-    in_order = ["self._step(groups)", "stepped = self.policy.step(batch)", "self.collector.commit(groups)",
-                "self.checkpoints.save(self.policy, self.progress())", "self._retire_what_has_ended()"]
+    in_order = [
+        "self._step(groups)",
+        "stepped = self.policy.step(batch)",
+        "self.collector.commit(groups)",
+        "self.checkpoints.save(self.policy, self.progress())",
+        "self._retire_what_has_ended()",
+    ]
     assert [text for text in texts if text in in_order] == in_order
     assert not any(text.startswith(("def ", "return ", "break", "raise ", '"""', "try:")) for text in texts)
     assert len(set(exact_resume.places())) == len(texts)
@@ -69,17 +111,34 @@ def test_a_function_that_is_not_there_any_more_is_named() -> None:
 
 def test_death_looks_into_one_file_alone(tmp_path: Path) -> None:
     death = Death("trainer.py:5:2", tmp_path / "note")
-    assert death.call(sys._getframe(), "call", None) is None           # this file is not the trainer's
+    assert death.call(sys._getframe(), "call", None) is None  # this file is not the trainer's
 
 
-@pytest.mark.parametrize(("changes", "verdict"), [
-    ({}, "pass"), ({"identical": 9}, "1 steps differ"), ({"lost": 2, "twice": 1}, "2 lost, 1 twice"),
-    ({"lost": -1}, "-1 lost"), ({"problem": "life 3 ended by itself"}, "life 3 ended by itself"),
-    ({"deaths": ["before `a`"]}, "1 of 2 deaths"), ({"again": 0}, "nothing was trained again")])
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({}, "pass"),
+        ({"identical": 9}, "1 steps differ"),
+        ({"lost": 2, "twice": 1}, "2 lost, 1 twice"),
+        ({"lost": -1}, "-1 lost"),
+        ({"problem": "life 3 ended by itself"}, "life 3 ended by itself"),
+        ({"deaths": ["before `a`"]}, "1 of 2 deaths"),
+        ({"again": 0}, "nothing was trained again"),
+    ],
+)
 def test_what_is_not_as_it_should_be_is_in_the_verdict(changes: dict[str, object], verdict: str) -> None:
-    whole = {"ranks": 2, "zero_stage": 2, "steps": 10, "lost": 0, "twice": 0, "identical": 10, "again": 1, "wanted": 2,
-             "deaths": ["before `a`", WHILE_TRAINING]}
-    result = Result(**(whole | changes))                                # type: ignore[arg-type]
+    whole = {
+        "ranks": 2,
+        "zero_stage": 2,
+        "steps": 10,
+        "lost": 0,
+        "twice": 0,
+        "identical": 10,
+        "again": 1,
+        "wanted": 2,
+        "deaths": ["before `a`", WHILE_TRAINING],
+    }
+    result = Result(**(whole | changes))  # type: ignore[arg-type]
     assert result.verdict == verdict
     assert exact_resume.as_table([(result, 5.0)])[2].endswith(f"| {verdict} |")
 
@@ -89,8 +148,12 @@ def test_nothing_is_proven_by_too_few_deaths_or_where_a_line_was_not_one() -> No
     hands = [[f"before `{text_of(place)}`" for place in lines[case::4]] for case in range(4)]
 
     def failed(*hands: list[str]) -> list[str]:
-        done = [Result(ranks=1, zero_stage=0, steps=9, wanted=0, lost=0, twice=0, identical=9, again=1, deaths=hand)
-                for hand in hands]
+        done = [
+            Result(
+                ranks=1, zero_stage=0, steps=9, wanted=0, lost=0, twice=0, identical=9, again=1, deaths=hand
+            )
+            for hand in hands
+        ]
         missed = exact_resume.failures(done)
         said = "\n".join(exact_resume.as_table([(result, 5.0) for result in done]))
         assert ("**NOT proven**" in said, "**Proven**" in said) == (bool(missed), not missed)
@@ -99,6 +162,7 @@ def test_nothing_is_proven_by_too_few_deaths_or_where_a_line_was_not_one() -> No
 
     assert failed(*hands) == []
     line, *others = hands[0]
-    assert failed([f"not {line}, which did not come", *others], *hands[1:]) == \
-        [f"died before {len(lines) - 1} of {len(lines)} lines"]
+    assert failed([f"not {line}, which did not come", *others], *hands[1:]) == [
+        f"died before {len(lines) - 1} of {len(lines)} lines"
+    ]
     assert failed(*hands, [WHILE_TRAINING] * 9) == ["ranks 1, ZeRO 0: 9 deaths, at least 10"]

@@ -18,9 +18,27 @@ def test_two_kills_of_each_role_lose_nothing_and_double_nothing(tmp_path: Path) 
     table = tmp_path / "kills.jsonl"
     kills = ",".join(f"{role}=2" for role in ROLES)
     with (tmp_path / "log").open("wb") as log:
-        batch = subprocess.Popen([sys.executable, "-m", "benchmarks.proofs.chaos_batch", "--kills", kills, "--name", "stormy",
-                                  "--out", str(tmp_path), "--table", str(table), "--every-s", "0.5"],
-                                 cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        batch = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "benchmarks.proofs.chaos_batch",
+                "--kills",
+                kills,
+                "--name",
+                "stormy",
+                "--out",
+                str(tmp_path),
+                "--table",
+                str(table),
+                "--every-s",
+                "0.5",
+            ],
+            cwd=ROOT,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
     try:
         code = batch.wait(240)
     finally:

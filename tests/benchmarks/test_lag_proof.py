@@ -8,20 +8,37 @@ import pytest
 
 from benchmarks.proofs.lag import as_table, verdict
 
-HELD = {"max_lag": 1, "steps": 40, "lag": 1, "wait_s": 31.25, "least_wait_s": 15.0, "most_wait_s": 37.0,
-        "deadline_s": 30.0, "dead": 1, "lost": 0, "twice": 0, "exit_code": 0}
+HELD = {
+    "max_lag": 1,
+    "steps": 40,
+    "lag": 1,
+    "wait_s": 31.25,
+    "least_wait_s": 15.0,
+    "most_wait_s": 37.0,
+    "deadline_s": 30.0,
+    "dead": 1,
+    "lost": 0,
+    "twice": 0,
+    "exit_code": 0,
+}
 
 
-@pytest.mark.parametrize(("changes", "said"), [
-    ({}, "held"),
-    ({"wait_s": 37.0}, "held"),                     # at the bar
-    ({"max_lag": 4}, "held"),
-    ({"lag": 2, "exit_code": 1}, "NOT held: lag 2"),
-    ({"lag": 0, "exit_code": 1}, "NOT held: lag 0 alone"),
-    ({"wait_s": 37.5, "lost": 1}, "NOT held: a wait of 37.5 s, 1 lost"),
-    ({"wait_s": 6.0, "exit_code": 1}, "NOT held: a wait of 6.0 s"),         # the stopped one's group was taken over
-    ({"exit_code": 1}, "NOT held: its test failed"),
-])
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "held"),
+        ({"wait_s": 37.0}, "held"),  # at the bar
+        ({"max_lag": 4}, "held"),
+        ({"lag": 2, "exit_code": 1}, "NOT held: lag 2"),
+        ({"lag": 0, "exit_code": 1}, "NOT held: lag 0 alone"),
+        ({"wait_s": 37.5, "lost": 1}, "NOT held: a wait of 37.5 s, 1 lost"),
+        (
+            {"wait_s": 6.0, "exit_code": 1},
+            "NOT held: a wait of 6.0 s",
+        ),  # the stopped one's group was taken over
+        ({"exit_code": 1}, "NOT held: its test failed"),
+    ],
+)
 def test_the_verdict_names_what_was_not_held(changes: dict[str, Any], said: str) -> None:
     assert verdict({**HELD, **changes}) == said
 

@@ -23,26 +23,44 @@ from benchmarks.proofs.protocol import (
 )
 
 JOBS = [("6.2", 1, ""), ("7", 1, "")]
-OLD, NEW, *BROKEN = ({"redis": redis, "seed": seed, "without": without, "actions": 10_000, "rules": 4_000,
-                      "did": dict.fromkeys(ACTS, 5), "exit": 0, "seconds": 3.0,
-                      "failure": "invariant 14 | at 17\nmore" if without else ""}
-                    for redis, seed, without in [*JOBS, *(("6.2", 2, rule) for rule in RULES)])
+OLD, NEW, *BROKEN = (
+    {
+        "redis": redis,
+        "seed": seed,
+        "without": without,
+        "actions": 10_000,
+        "rules": 4_000,
+        "did": dict.fromkeys(ACTS, 5),
+        "exit": 0,
+        "seconds": 3.0,
+        "failure": "invariant 14 | at 17\nmore" if without else "",
+    }
+    for redis, seed, without in [*JOBS, *(("6.2", 2, rule) for rule in RULES)]
+)
 IN_VAIN = {**BROKEN[0], "seed": 1, "failure": "", "exit": 1, "actions": SEARCH}
 
 
-@pytest.mark.parametrize(("rows", "proven", "missing"), [
-    ([OLD, NEW, *BROKEN], True, 0),
-    ([OLD, NEW, IN_VAIN, *BROKEN], True, 0),                        # another seed did not find it
-    ([OLD, *BROKEN], False, 1),                                      # interrupted, or of another commit
-    ([OLD, {**NEW, "failure": "invariant 5"}, *BROKEN], False, 0),
-    ([OLD, NEW, IN_VAIN, *BROKEN[1:]], False, 0),                   # nobody misses the rule
-    ([OLD, {**NEW, "exit": 1}, *BROKEN], False, 0),
-    ([OLD, {**NEW, "actions": 9_999}, *BROKEN], False, 0),          # it ended early
-    ([OLD, NEW, {**BROKEN[0], "exit": 1}, *BROKEN[1:]], False, 0),  # something else failed: the edit does not fit, say
-    *(([OLD, {**NEW, "did": {**dict.fromkeys(ACTS, 5), act: 0}}, *BROKEN], False, 0) for act in ACTS),
-])
+@pytest.mark.parametrize(
+    ("rows", "proven", "missing"),
+    [
+        ([OLD, NEW, *BROKEN], True, 0),
+        ([OLD, NEW, IN_VAIN, *BROKEN], True, 0),  # another seed did not find it
+        ([OLD, *BROKEN], False, 1),  # interrupted, or of another commit
+        ([OLD, {**NEW, "failure": "invariant 5"}, *BROKEN], False, 0),
+        ([OLD, NEW, IN_VAIN, *BROKEN[1:]], False, 0),  # nobody misses the rule
+        ([OLD, {**NEW, "exit": 1}, *BROKEN], False, 0),
+        ([OLD, {**NEW, "actions": 9_999}, *BROKEN], False, 0),  # it ended early
+        (
+            [OLD, NEW, {**BROKEN[0], "exit": 1}, *BROKEN[1:]],
+            False,
+            0,
+        ),  # something else failed: the edit does not fit, say
+        *(([OLD, {**NEW, "did": {**dict.fromkeys(ACTS, 5), act: 0}}, *BROKEN], False, 0) for act in ACTS),
+    ],
+)
 def test_every_batch_is_there_and_every_rule_is_missed(
-        rows: list[Mapping[str, Any]], proven: bool, missing: int) -> None:
+    rows: list[Mapping[str, Any]], proven: bool, missing: int
+) -> None:
     assert is_proven(rows, JOBS) is proven
     last = as_table(rows, JOBS)[-1]
     assert last.startswith("**Proven**" if proven else "**NOT proven**")
@@ -51,16 +69,24 @@ def test_every_batch_is_there_and_every_rule_is_missed(
 
 def test_the_tables_name_what_was_done_and_what_failed() -> None:
     lines = as_table([OLD, NEW, *BROKEN], JOBS)
-    assert {"| actions | 10,000 | 10,000 |", "| rules | 4,000 | 4,000 |", "| groups trained | 5 | 5 |",
-            "| failed | 0 | 0 |", "| s | 3 | 3 |"} < {*lines}
+    assert {
+        "| actions | 10,000 | 10,000 |",
+        "| rules | 4,000 | 4,000 |",
+        "| groups trained | 5 | 5 |",
+        "| failed | 0 | 0 |",
+        "| s | 3 | 3 |",
+    } < {*lines}
     assert "| the fence | 2 | 10,000 | invariant 14 / at 17 |" in lines
 
 
-@pytest.mark.parametrize(("there", "run"), [
-    ([], [1, 2]), ([1], [2]), ([1, 2], []), ([3], [1, 2])])
+@pytest.mark.parametrize(("there", "run"), [([], [1, 2]), ([1], [2]), ([1, 2], []), ([3], [1, 2])])
 def test_a_missing_rule_is_searched_for_until_a_seed_finds_it(
-        there: list[int], run: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{"without": "rule 3", "seed": seed, "failure": "found" if seed == 2 else "", "exit": 0} for seed in there]
+    there: list[int], run: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {"without": "rule 3", "seed": seed, "failure": "found" if seed == 2 else "", "exit": 0}
+        for seed in there
+    ]
     begun: list[int] = []
 
     def play(job: tuple[str, int, str], _out: Path) -> None:
@@ -76,27 +102,34 @@ def test_a_missing_rule_is_searched_for_until_a_seed_finds_it(
     assert len(SEARCH_SEEDS) > 2
 
 
-@pytest.mark.parametrize(("body", "has_line", "failure"), [
-    ("raise SystemExit(2)", False, ""),                     # interrupted by hand
-    ("", False, ""),                                        # skipped: there is no such Redis
-    ("raise SystemExit(1)", True, "exit code 1: see redis-6.2-seed-1.log"),
-    ("os.kill(os.getpid(), 9)", True, "exit code -9: see redis-6.2-seed-1.log"),
-    ("time.sleep(60)", True, "exit code -9: see redis-6.2-seed-1.log"),
-    ("tell('Failed()'); raise SystemExit(1)", True, "Failed()"),
-    ("tell('KeyboardInterrupt()'); raise SystemExit(2)", False, ""),
-    ("tell(''); raise SystemExit(1)", True, "exit code 1: see redis-6.2-seed-1.log"),
-    ("tell('')", True, ""),
-])
+@pytest.mark.parametrize(
+    ("body", "has_line", "failure"),
+    [
+        ("raise SystemExit(2)", False, ""),  # interrupted by hand
+        ("", False, ""),  # skipped: there is no such Redis
+        ("raise SystemExit(1)", True, "exit code 1: see redis-6.2-seed-1.log"),
+        ("os.kill(os.getpid(), 9)", True, "exit code -9: see redis-6.2-seed-1.log"),
+        ("time.sleep(60)", True, "exit code -9: see redis-6.2-seed-1.log"),
+        ("tell('Failed()'); raise SystemExit(1)", True, "Failed()"),
+        ("tell('KeyboardInterrupt()'); raise SystemExit(2)", False, ""),
+        ("tell(''); raise SystemExit(1)", True, "exit code 1: see redis-6.2-seed-1.log"),
+        ("tell('')", True, ""),
+    ],
+)
 def test_a_batch_that_ends_wrongly_is_no_batch_that_passed(
-        body: str, has_line: bool, failure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body: str, has_line: bool, failure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = tmp_path / "python"
-    program.write_text(f"""#!{sys.executable}
+    program.write_text(
+        f"""#!{sys.executable}
 import json, os, time
 def tell(failure):
     with open(os.environ["PROTOCOL_REPORT"], "w") as report:
         json.dump({{"seed": 1, "without": "", "actions": 10_000, "rules": 1, "did": {{}}, "failure": failure}}, report)
 {body}
-""", encoding="utf-8")
+""",
+        encoding="utf-8",
+    )
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr(protocol, "TIMEOUT_S", 0.5 if "sleep" in body else 30.0)

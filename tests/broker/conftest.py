@@ -27,7 +27,9 @@ class Board:
 
     def issue(self, *ids: int, budget: int = 100, newest: int = 0) -> Issued:
         """Let the next ordinals in."""
-        return self.learner.issue(ids[0], ids[-1] + 1, budget, newest, [self.group(str(number)) for number in ids])
+        return self.learner.issue(
+            ids[0], ids[-1] + 1, budget, newest, [self.group(str(number)) for number in ids]
+        )
 
     def group(self, group_id: str) -> NewGroup:
         """A group as the feeder hands it to `issue`."""
@@ -61,12 +63,16 @@ class Board:
 
     def slots(self) -> dict[str, int]:
         """Group id to floor."""
-        return {name.decode(): int(floor)
-                for name, floor in self.client.zrange(self.keys("slots"), 0, -1, withscores=True)}
+        return {
+            name.decode(): int(floor)
+            for name, floor in self.client.zrange(self.keys("slots"), 0, -1, withscores=True)
+        }
 
     def hash(self, suffix: str) -> dict[str, str]:
         """One of the run's hashes."""
-        return {name.decode(): value.decode() for name, value in self.client.hgetall(self.keys(suffix)).items()}
+        return {
+            name.decode(): value.decode() for name, value in self.client.hgetall(self.keys(suffix)).items()
+        }
 
     def state(self) -> dict[str, Any]:
         """Everything but idle times, to see that nothing changed."""

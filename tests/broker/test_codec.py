@@ -38,7 +38,9 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def raw_of(fields: codec.Fields) -> dict[bytes, bytes]:
     """Fields as Redis hands them out."""
-    return {name.encode(): value.encode() if isinstance(value, str) else value for name, value in fields.items()}
+    return {
+        name.encode(): value.encode() if isinstance(value, str) else value for name, value in fields.items()
+    }
 
 
 def plain(value: Any) -> Any:
@@ -65,7 +67,11 @@ WIRE: dict[str, tuple[Any, codec.Fields, Callable[[codec.Raw], Any]]] = {
     "rollout": (a_rollout(), codec.encode_rollout(a_rollout()), codec.decode_rollout),
     "scored": (a_scored_group(), codec.encode_scored(a_scored_group()), codec.decode_scored),
     "dead": (a_letter(), codec.encode_dead(a_letter(), floor=3), codec.decode_dead),
-    "announcement": (an_announcement(), codec.encode_announcement(an_announcement()), codec.decode_announcement),
+    "announcement": (
+        an_announcement(),
+        codec.encode_announcement(an_announcement()),
+        codec.decode_announcement,
+    ),
 }
 BINARY = ("prompt", "rollout", "scored")
 
@@ -92,7 +98,12 @@ def test_when_and_how_often_are_keys_of_their_own_that_a_reader_of_schema_1_may_
     assert [tree["rollout"].pop(name) for name in ("sampled_at", "attempts")] == [1_700_000_003.5, 2]
     assert msgpack.packb(tree) == codec.encode_scored_payload(a_scored_group())
     silent = codec.decode_scored_payload(msgpack.packb(tree))
-    assert (silent.scored_at, silent.attempts, silent.rollout.sampled_at, silent.rollout.attempts) == (0, 0, 0, 0)
+    assert (silent.scored_at, silent.attempts, silent.rollout.sampled_at, silent.rollout.attempts) == (
+        0,
+        0,
+        0,
+        0,
+    )
 
 
 def test_a_reason_that_quotes_half_of_a_surrogate_pair_travels_without_it() -> None:
@@ -104,8 +115,17 @@ def test_a_reason_that_quotes_half_of_a_surrogate_pair_travels_without_it() -> N
 def test_the_header_is_text_that_a_person_reads() -> None:
     fields = WIRE["scored"][1]
     assert {name: value for name, value in fields.items() if name != "payload"} == {
-        "v": "1", "group": "17", "task": "math", "split": "train", "n": "2", "at": "1700000000.250", "floor": "3",
-        "policy": "3-4", "tokens": "4", "reward": "1.000"}
+        "v": "1",
+        "group": "17",
+        "task": "math",
+        "split": "train",
+        "n": "2",
+        "at": "1700000000.250",
+        "floor": "3",
+        "policy": "3-4",
+        "tokens": "4",
+        "reward": "1.000",
+    }
 
 
 def test_a_group_without_any_score_says_so_in_its_header() -> None:
@@ -116,11 +136,16 @@ def test_a_group_without_any_score_says_so_in_its_header() -> None:
 
 def test_a_token_costs_eight_bytes() -> None:
     def size(tokens: int) -> int:
-        completion = Completion(token_ids=np.zeros(tokens, np.int32), logprobs=np.zeros(tokens, np.float32),
-                                policy_spans=(Span(version=3, first=0, count=tokens),),
-                                finish_reason=FinishReason.STOP, text="")
+        completion = Completion(
+            token_ids=np.zeros(tokens, np.int32),
+            logprobs=np.zeros(tokens, np.float32),
+            policy_spans=(Span(version=3, first=0, count=tokens),),
+            finish_reason=FinishReason.STOP,
+            text="",
+        )
         rollout = dataclasses.replace(a_rollout(a_prompt(n=1)), completions=(completion,))
         return len(codec.encode_rollout(rollout)["payload"])
+
     assert size(3000) - size(2000) == 8000
 
 
@@ -134,13 +159,31 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 IDS = st.integers(0, (1 << 31) - 1)
 COUNTS = st.integers(1, (1 << 31) - 1)
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | NUMBERS | NAMES,
-                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | NUMBERS | NAMES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
 SCORES = st.one_of(
-    st.builds(Score, status=st.just(ScoreStatus.SCORED), value=st.floats(0, 1), reason=NAMES, scorer=NAMES,
-              version=NAMES, seconds=NUMBERS, components=st.dictionaries(NAMES, NUMBERS, max_size=2)),
-    st.builds(Score, status=st.just(ScoreStatus.UNSCORABLE), value=st.none(), reason=NAMES, scorer=NAMES,
-              version=NAMES))
+    st.builds(
+        Score,
+        status=st.just(ScoreStatus.SCORED),
+        value=st.floats(0, 1),
+        reason=NAMES,
+        scorer=NAMES,
+        version=NAMES,
+        seconds=NUMBERS,
+        components=st.dictionaries(NAMES, NUMBERS, max_size=2),
+    ),
+    st.builds(
+        Score,
+        status=st.just(ScoreStatus.UNSCORABLE),
+        value=st.none(),
+        reason=NAMES,
+        scorer=NAMES,
+        version=NAMES,
+    ),
+)
 
 
 @st.composite
@@ -152,27 +195,52 @@ def completions(draw: st.DrawFn) -> Completion:
     return Completion(
         token_ids=np.array(draw(st.lists(IDS, min_size=tokens, max_size=tokens)), np.int32),
         logprobs=np.array(draw(st.lists(float32, min_size=tokens, max_size=tokens)), np.float32),
-        policy_spans=tuple(Span(version=draw(COUNTS), first=int(first), count=count)
-                           for first, count in zip(firsts, counts, strict=False)),
-        finish_reason=draw(st.sampled_from(FinishReason)), text=draw(NAMES))
+        policy_spans=tuple(
+            Span(version=draw(COUNTS), first=int(first), count=count)
+            for first, count in zip(firsts, counts, strict=False)
+        ),
+        finish_reason=draw(st.sampled_from(FinishReason)),
+        text=draw(NAMES),
+    )
 
 
 @st.composite
 def scored_groups(draw: st.DrawFn) -> ScoredGroup:
     n = draw(st.integers(1, 3))
     prompt = Prompt(
-        group_id=draw(NAMES), split=draw(st.sampled_from(Split)), task=draw(NAMES), n=n,
-        floor=draw(st.integers(0, 99)), issued_at=draw(NUMBERS), epoch=draw(COUNTS), row=draw(COUNTS),
-        fingerprint=draw(NAMES), seed=draw(COUNTS),
-        temperature=draw(NUMBERS), max_tokens=draw(COUNTS),
+        group_id=draw(NAMES),
+        split=draw(st.sampled_from(Split)),
+        task=draw(NAMES),
+        n=n,
+        floor=draw(st.integers(0, 99)),
+        issued_at=draw(NUMBERS),
+        epoch=draw(COUNTS),
+        row=draw(COUNTS),
+        fingerprint=draw(NAMES),
+        seed=draw(COUNTS),
+        temperature=draw(NUMBERS),
+        max_tokens=draw(COUNTS),
         messages=tuple(draw(st.lists(st.dictionaries(NAMES, NAMES, max_size=2), max_size=2))),
         token_ids=np.array(draw(st.lists(IDS, min_size=1, max_size=5)), np.int32),
-        verification_info=draw(st.dictionaries(NAMES, JSON, max_size=3)))
-    rollout = Rollout(prompt=prompt, completions=tuple(draw(completions()) for _ in range(n)), generator=draw(NAMES),
-                      seconds=draw(NUMBERS), sampled_at=draw(NUMBERS), attempts=draw(st.just(0) | COUNTS))
-    return ScoredGroup(rollout=rollout, scores=tuple(draw(SCORES) for _ in range(n)),
-                       rewards=tuple(draw(st.none() | NUMBERS) for _ in range(n)), worker=draw(NAMES),
-                       seconds=draw(NUMBERS), scored_at=draw(NUMBERS), attempts=draw(st.just(0) | COUNTS))
+        verification_info=draw(st.dictionaries(NAMES, JSON, max_size=3)),
+    )
+    rollout = Rollout(
+        prompt=prompt,
+        completions=tuple(draw(completions()) for _ in range(n)),
+        generator=draw(NAMES),
+        seconds=draw(NUMBERS),
+        sampled_at=draw(NUMBERS),
+        attempts=draw(st.just(0) | COUNTS),
+    )
+    return ScoredGroup(
+        rollout=rollout,
+        scores=tuple(draw(SCORES) for _ in range(n)),
+        rewards=tuple(draw(st.none() | NUMBERS) for _ in range(n)),
+        worker=draw(NAMES),
+        seconds=draw(NUMBERS),
+        scored_at=draw(NUMBERS),
+        attempts=draw(st.just(0) | COUNTS),
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -195,10 +263,13 @@ def test_another_schema_is_refused_with_both_numbers(name: str) -> None:
         decode(raw_of({**fields, "v": "7"}))
 
 
-@pytest.mark.parametrize(("name", "field"), [
-    *[(name, field) for name in BINARY for field in ("v", "payload", "group", "floor")],
-    *[("announcement", field) for field in ("v", "version", "path", "checksum", "size_bytes", "at")],
-])
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        *[(name, field) for name in BINARY for field in ("v", "payload", "group", "floor")],
+        *[("announcement", field) for field in ("v", "version", "path", "checksum", "size_bytes", "at")],
+    ],
+)
 def test_a_missing_field_is_named(name: str, field: str) -> None:
     _, fields, decode = WIRE[name]
     raw = raw_of(fields)
@@ -207,13 +278,16 @@ def test_a_missing_field_is_named(name: str, field: str) -> None:
         decode(raw)
 
 
-@pytest.mark.parametrize(("name", "field", "value", "said"), [
-    ("scored", "group", "18", "the header says group '18', the payload '17'"),
-    ("rollout", "floor", "4", "the header says floor '4', the payload '3'"),
-    ("prompt", "floor", "x", "invalid literal"),
-    ("announcement", "version", "four", "announcement: invalid literal"),
-    ("announcement", "at", "", "announcement: could not convert"),
-])
+@pytest.mark.parametrize(
+    ("name", "field", "value", "said"),
+    [
+        ("scored", "group", "18", "the header says group '18', the payload '17'"),
+        ("rollout", "floor", "4", "the header says floor '4', the payload '3'"),
+        ("prompt", "floor", "x", "invalid literal"),
+        ("announcement", "version", "four", "announcement: invalid literal"),
+        ("announcement", "at", "", "announcement: could not convert"),
+    ],
+)
 def test_a_header_that_can_not_be_meant_is_refused(name: str, field: str, value: str, said: str) -> None:
     _, fields, decode = WIRE[name]
     with pytest.raises(BadMessage, match=said):
@@ -271,7 +345,8 @@ DAMAGE: list[tuple[tuple[str | int, ...], Any, str]] = [
 
 @pytest.mark.parametrize(("path", "value", "said"), DAMAGE)
 def test_a_damaged_payload_is_refused_and_what_is_wrong_is_named(
-        path: tuple[str | int, ...], value: Any, said: str) -> None:
+    path: tuple[str | int, ...], value: Any, said: str
+) -> None:
     fields = WIRE["scored"][1]
     tree = msgpack.unpackb(fields["payload"])
     inner = tree
@@ -289,9 +364,14 @@ def leaves_of(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("name", BINARY)
-@pytest.mark.parametrize("value", [None, -1, 1 << 63, "x", b"x", [], {}, [None], 0.5, msgpack.ExtType(5, b"x"),
-                                   msgpack.Timestamp(1)], ids=repr)
-def test_a_wrong_type_anywhere_is_a_bad_message_or_none_but_never_another_error(name: str, value: Any) -> None:
+@pytest.mark.parametrize(
+    "value",
+    [None, -1, 1 << 63, "x", b"x", [], {}, [None], 0.5, msgpack.ExtType(5, b"x"), msgpack.Timestamp(1)],
+    ids=repr,
+)
+def test_a_wrong_type_anywhere_is_a_bad_message_or_none_but_never_another_error(
+    name: str, value: Any
+) -> None:
     _, fields, decode = WIRE[name]
     payload = fields["payload"]
     for path in leaves_of(msgpack.unpackb(payload))[1:]:
@@ -307,7 +387,7 @@ def decodes(decode: Callable[[codec.Raw], Any], fields: codec.Fields) -> bool:
     try:
         message = decode(raw_of(fields))
     except BadMessage as error:
-        return not str(error)          # it says why
+        return not str(error)  # it says why
     if isinstance(message, Rollout):
         assert message.min_version <= message.max_version
     return True
@@ -332,7 +412,9 @@ def test_random_bytes_are_refused(payload: bytes, name: str) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(name=st.sampled_from(BINARY), where=st.integers(0, 10_000), byte=st.integers(0, 255))
-def test_a_flipped_byte_is_a_bad_message_or_none_but_never_another_error(name: str, where: int, byte: int) -> None:
+def test_a_flipped_byte_is_a_bad_message_or_none_but_never_another_error(
+    name: str, where: int, byte: int
+) -> None:
     _, fields, decode = WIRE[name]
     payload = fields["payload"]
     assert isinstance(payload, bytes)
@@ -341,8 +423,12 @@ def test_a_flipped_byte_is_a_bad_message_or_none_but_never_another_error(name: s
     decodes(decode, {**fields, "payload": bytes(damaged)})
 
 
-@given(raw=st.dictionaries(st.sampled_from([b"v", b"group", b"stage", b"reason", b"attempts", b"traceback"]),
-                           st.binary(max_size=8) | st.just("²".encode())))
+@given(
+    raw=st.dictionaries(
+        st.sampled_from([b"v", b"group", b"stage", b"reason", b"attempts", b"traceback"]),
+        st.binary(max_size=8) | st.just("²".encode()),
+    )
+)
 def test_a_dead_letter_is_always_a_letter(raw: dict[bytes, bytes]) -> None:
     assert isinstance(codec.decode_dead(raw), DeadLetter)
 
@@ -359,4 +445,5 @@ def test_an_announcement_is_text_alone() -> None:
     fields = codec.encode_announcement(an_announcement())
     assert all(isinstance(value, str) for value in fields.values())
     assert codec.decode_announcement(raw_of(fields)) == Announcement(
-        version=4, path="runs/x/weights/4", checksum="c0ffee", size_bytes=1024, announced_at=1_700_000_001.5)
+        version=4, path="runs/x/weights/4", checksum="c0ffee", size_bytes=1024, announced_at=1_700_000_001.5
+    )

@@ -27,7 +27,8 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 def test_a_link_waits_for_a_redis_that_is_gone_says_so_and_goes_on(
-        server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(connection, "SAY_EVERY_S", 0.2)
     link = Link(server.url, outage_s=30)
     link(lambda client: client.set("a", "1"))
@@ -35,7 +36,7 @@ def test_a_link_waits_for_a_redis_that_is_gone_says_so_and_goes_on(
     starter = threading.Timer(1.0, server.start)
     starter.start()
     with caplog.at_level(logging.WARNING, "broker.connection"):
-        assert link(lambda client: client.get("a")) == b"1"             # from its append-only file
+        assert link(lambda client: client.get("a")) == b"1"  # from its append-only file
     starter.join()
     said = [record.getMessage() for record in caplog.records]
     assert said
@@ -45,7 +46,7 @@ def test_a_link_waits_for_a_redis_that_is_gone_says_so_and_goes_on(
 
 def test_the_seconds_of_an_outage_are_counted_once_however_many_threads_wait(server: RedisServer) -> None:
     link = Link(server.url, outage_s=30)
-    link(lambda client: client.blpop(["list"], timeout=0.2))              # a read that waits for work is none
+    link(lambda client: client.blpop(["list"], timeout=0.2))  # a read that waits for work is none
     assert link.waited_s == 0.0
     server.kill()
     gone = time.monotonic()
@@ -67,6 +68,7 @@ def test_a_waiting_read_survives_a_restart(server: RedisServer) -> None:
         server.kill()
         server.start()
         link.client.rpush("list", "x")
+
     restarter = threading.Timer(0.3, restart)
     restarter.start()
     found: Any = link(lambda client: client.blpop(["list"], timeout=20))
@@ -106,7 +108,8 @@ def test_an_outage_that_is_too_long_ends_with_host_and_port_and_without_the_pass
 
 
 def test_an_outage_is_said_within_a_second_and_names_no_setting_where_there_is_none(
-        caplog: pytest.LogCaptureFixture) -> None:
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     link = Link(f"redis://127.0.0.1:{free_port()}/0", outage_s=1.2, key="")
     with caplog.at_level(logging.WARNING, "broker.connection"), pytest.raises(BrokerUnavailable) as caught:
         link(lambda client: client.ping())
@@ -123,12 +126,17 @@ def in_a_script(link: Link) -> Any:
 
 
 @pytest.mark.parametrize("write", [at_the_link, in_a_script])
-@pytest.mark.parametrize(("harm", "mend", "why"), [
-    ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "is a replica now and takes no writes"),
-    ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", "has too few replicas"),
-], ids=["READONLY", "NOREPLICAS"])
+@pytest.mark.parametrize(
+    ("harm", "mend", "why"),
+    [
+        ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "is a replica now and takes no writes"),
+        ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", "has too few replicas"),
+    ],
+    ids=["READONLY", "NOREPLICAS"],
+)
 def test_a_redis_that_takes_no_writes_for_a_while_is_waited_for(
-        server: RedisServer, write: Callable[[Link], Any], harm: str, mend: str, why: str) -> None:
+    server: RedisServer, write: Callable[[Link], Any], harm: str, mend: str, why: str
+) -> None:
     link = Link(server.url, outage_s=0.1)
     admin: Any = redis.Redis(port=server.port)
     write(link)
@@ -145,7 +153,7 @@ def test_a_redis_that_takes_no_writes_for_a_while_is_waited_for(
 
 def test_after_a_failover_the_link_asks_whoever_has_the_address_by_then(tmp_path: Path) -> None:
     """The address names another server; the old one, a replica now, keeps its connections open."""
-    with tempfile.TemporaryDirectory() as short:            # the path of a socket has room for a hundred characters
+    with tempfile.TemporaryDirectory() as short:  # the path of a socket has room for a hundred characters
         sockets = [Path(short) / name for name in ("old", "heir")]
         old, heir = (RedisServer(tmp_path / socket.name, "--unixsocket", str(socket)) for socket in sockets)
         address = Path(short) / "address"
@@ -171,6 +179,7 @@ def test_a_read_that_waits_through_a_failover_goes_on(server: RedisServer) -> No
         admin.execute_command("REPLICAOF", "127.0.0.1", "1")
         admin.execute_command("REPLICAOF", "NO", "ONE")
         admin.xadd("stream", {"a": "b"})
+
     timer = threading.Timer(0.3, fail_over)
     timer.start()
     assert link(lambda client: client.execute_command("XREAD", "BLOCK", 20000, "STREAMS", "stream", "0-0"))
@@ -188,8 +197,11 @@ def test_who_does_not_wait_hears_at_once(server: RedisServer) -> None:
     link.close()
 
 
-@pytest.mark.parametrize("credentials", ["", ":planted-wrong@", "nobody:planted-wrong@"],
-                         ids=["none", "wrong password", "unknown user"])
+@pytest.mark.parametrize(
+    "credentials",
+    ["", ":planted-wrong@", "nobody:planted-wrong@"],
+    ids=["none", "wrong password", "unknown user"],
+)
 def test_a_wrong_password_is_answered_at_once_and_not_repeated(server: RedisServer, credentials: str) -> None:
     Link(server.url, outage_s=5)(lambda client: client.config_set("requirepass", "right"))
     link = Link(f"redis://{credentials}127.0.0.1:{server.port}/0", outage_s=60)
@@ -205,7 +217,10 @@ def test_a_wrong_password_is_answered_at_once_and_not_repeated(server: RedisServ
 
 def test_a_user_without_the_right_to_a_command_is_told_at_once(server: RedisServer) -> None:
     Link(server.url, outage_s=5)(
-        lambda client: client.acl_setuser("reader", enabled=True, passwords=["+pw"], commands=["+get"], keys=["*"]))
+        lambda client: client.acl_setuser(
+            "reader", enabled=True, passwords=["+pw"], commands=["+get"], keys=["*"]
+        )
+    )
     link = Link(f"redis://reader:pw@127.0.0.1:{server.port}/0", outage_s=60)
     assert link(lambda client: client.get("a")) is None
     with pytest.raises(WrongBroker, match="refuses this user or password"):

@@ -20,8 +20,14 @@ from tests.conftest import free_port
 
 
 def make_run() -> Run:
-    return Run.model_validate({"name": "test", "model": {"path": "nowhere"},
-                               "data": {"train": {"type": "procedural"}}, "broker": {"outage_s": 12.0}})
+    return Run.model_validate(
+        {
+            "name": "test",
+            "model": {"path": "nowhere"},
+            "data": {"train": {"type": "procedural"}},
+            "broker": {"outage_s": 12.0},
+        }
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -37,13 +43,20 @@ def say(link: Link, keys: Keys, **fields: Any) -> None:
     link.client.hset(keys("run"), mapping=mapping)
 
 
-@pytest.mark.parametrize(("left", "says"), [
-    ({}, "for the learner of run test at 127.0.0.1"),
-    ({"status": "failed", "reason": "the model does not load", "begun": "no"},
-     "(one ended: failed the model does not load)"),
-], ids=["none before", "one that failed before it began"])
+@pytest.mark.parametrize(
+    ("left", "says"),
+    [
+        ({}, "for the learner of run test at 127.0.0.1"),
+        (
+            {"status": "failed", "reason": "the model does not load", "begun": "no"},
+            "(one ended: failed the model does not load)",
+        ),
+    ],
+    ids=["none before", "one that failed before it began"],
+)
 def test_a_role_waits_for_the_learners_configuration_and_says_so(
-        left: dict[str, str], says: str, link: Link, keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
+    left: dict[str, str], says: str, link: Link, keys: Keys, caplog: pytest.LogCaptureFixture
+) -> None:
     said = threading.Event()
 
     class Ear(logging.Handler):
@@ -102,19 +115,27 @@ def test_a_stop_ends_the_waiting_for_redis_itself(monkeypatch: pytest.MonkeyPatc
 
 def test_a_configuration_of_another_version_is_refused_by_name(link: Link, keys: Keys) -> None:
     say(link, keys, config=to_yaml(make_run()) + "warp: 9\n")
-    with pytest.raises(NoRun, match=r"(?s)run test can't be read; do all its processes have one version\?.*warp"):
+    with pytest.raises(
+        NoRun, match=r"(?s)run test can't be read; do all its processes have one version\?.*warp"
+    ):
         join("test", Path("runs"), threading.Event())
 
 
-def test_without_any_redis_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_any_redis_the_message_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("REDIS_URL")
     with pytest.raises(NoRun, match="set REDIS_URL, or start the run with `millrace up CONFIG` first"):
         find_redis("test", tmp_path)
 
 
-@pytest.mark.parametrize(("status", "has_ended"), [
-    ("", False), ("running", False), ("finished", True), ("stopped", True), ("failed", True)])
-def test_a_run_has_ended_when_its_status_says_so(link: Link, keys: Keys, status: str, has_ended: bool) -> None:
+@pytest.mark.parametrize(
+    ("status", "has_ended"),
+    [("", False), ("running", False), ("finished", True), ("stopped", True), ("failed", True)],
+)
+def test_a_run_has_ended_when_its_status_says_so(
+    link: Link, keys: Keys, status: str, has_ended: bool
+) -> None:
     if status:
         say(link, keys, status=status)
     assert state_of(link, keys) == RunState(status, "")
@@ -132,10 +153,19 @@ def test_who_ends_with_the_run_lets_its_learner_go_first(link: Link, keys: Keys)
     assert not waiting.is_alive()
 
 
-@pytest.mark.parametrize(("is_told", "patience_s", "says"), [(True, 60.0, ""), (False, 0.05, "ending, though")])
+@pytest.mark.parametrize(
+    ("is_told", "patience_s", "says"), [(True, 60.0, ""), (False, 0.05, "ending, though")]
+)
 def test_nobody_waits_for_ever_for_a_learner_to_go(
-        *, is_told: bool, patience_s: float, says: str, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture) -> None:
+    *,
+    is_told: bool,
+    patience_s: float,
+    says: str,
+    link: Link,
+    keys: Keys,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     monkeypatch.setattr(joining, "LEARNER_GONE_S", patience_s)
     link.client.hset(keys.alive("learner", "here-1"), "state", "stuck")
     stop = threading.Event()

@@ -16,7 +16,9 @@ from tests.support.paths import ROOT
 
 
 def run_python(program: str, *args: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", program, *args], cwd=ROOT, text=True, stdout=subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *args], cwd=ROOT, text=True, stdout=subprocess.PIPE
+    )
 
 
 def is_running(pid: int) -> bool:
@@ -37,8 +39,10 @@ def wait_until_gone(pid: int, timeout_s: float = 5.0) -> bool:
 
 
 def test_a_child_dies_when_its_parent_is_killed() -> None:
-    parent = run_python("from broker import processes; import time\n"
-                        "print(processes.spawn(['sleep', '60']).pid, flush=True); time.sleep(60)")
+    parent = run_python(
+        "from broker import processes; import time\n"
+        "print(processes.spawn(['sleep', '60']).pid, flush=True); time.sleep(60)"
+    )
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
     assert is_running(child)
@@ -48,7 +52,9 @@ def test_a_child_dies_when_its_parent_is_killed() -> None:
 
 
 def test_a_child_whose_parent_is_already_gone_ends_itself() -> None:
-    late = run_python("from broker import processes; processes.die_with_parent(parent_pid=1 << 22)\nprint('survived')")
+    late = run_python(
+        "from broker import processes; processes.die_with_parent(parent_pid=1 << 22)\nprint('survived')"
+    )
     output, _ = late.communicate(timeout=10)
     assert (late.returncode, output) == (-signal.SIGKILL, "")
 
@@ -68,10 +74,13 @@ def test_spawning_from_a_thread_is_refused() -> None:
     assert "main thread" in str(errors[0])
 
 
-@pytest.mark.parametrize(("script", "grace_s", "code"), [
-    ("trap 'exit 7' TERM; echo up; while :; do sleep 0.02; done", 5.0, 7),             # ends in its own way
-    ("trap '' TERM; echo up; while :; do sleep 0.02; done", 0.2, -signal.SIGKILL),     # won't end: is killed
-])
+@pytest.mark.parametrize(
+    ("script", "grace_s", "code"),
+    [
+        ("trap 'exit 7' TERM; echo up; while :; do sleep 0.02; done", 5.0, 7),  # ends in its own way
+        ("trap '' TERM; echo up; while :; do sleep 0.02; done", 0.2, -signal.SIGKILL),  # won't end: is killed
+    ],
+)
 def test_stop_asks_first_and_kills_then(script: str, grace_s: float, code: int) -> None:
     process = processes.spawn(["bash", "-c", script], stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -101,14 +110,18 @@ print("done", flush=True)
 """
 
 
-@pytest.mark.parametrize(("sent", "pace", "output", "code"), [
-    ([signal.SIGTERM], "quick", ["finishing", "done"], 0),
-    ([signal.SIGINT], "quick", ["finishing", "done"], 0),
-    ([signal.SIGTERM, signal.SIGTERM], "slow", ["finishing", "cut"], 143),
-    ([signal.SIGTERM, signal.SIGINT], "slow", ["finishing", "cut"], 130),
-])
+@pytest.mark.parametrize(
+    ("sent", "pace", "output", "code"),
+    [
+        ([signal.SIGTERM], "quick", ["finishing", "done"], 0),
+        ([signal.SIGINT], "quick", ["finishing", "done"], 0),
+        ([signal.SIGTERM, signal.SIGTERM], "slow", ["finishing", "cut"], 143),
+        ([signal.SIGTERM, signal.SIGINT], "slow", ["finishing", "cut"], 130),
+    ],
+)
 def test_the_first_signal_finishes_and_the_second_ends_at_once(
-        sent: list[int], pace: str, output: list[str], code: int) -> None:
+    sent: list[int], pace: str, output: list[str], code: int
+) -> None:
     process = run_python(STOPPABLE, pace)
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
@@ -122,10 +135,12 @@ def test_the_first_signal_finishes_and_the_second_ends_at_once(
 
 
 def test_a_signal_to_a_fork_is_not_counted_as_its_parents() -> None:
-    program = ("from broker import processes; import os, signal, time\n"
-               "stop = processes.stop_on_signals()\n"
-               "child = os.fork()\n"
-               "if child == 0: time.sleep(60); os._exit(0)\n"
-               "time.sleep(0.2); os.kill(child, signal.SIGTERM)\n"
-               "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), stop.wait(0.2))")
+    program = (
+        "from broker import processes; import os, signal, time\n"
+        "stop = processes.stop_on_signals()\n"
+        "child = os.fork()\n"
+        "if child == 0: time.sleep(60); os._exit(0)\n"
+        "time.sleep(0.2); os.kill(child, signal.SIGTERM)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), stop.wait(0.2))"
+    )
     assert run_python(program).communicate(timeout=10)[0].split() == ["-15", "False"]

@@ -33,6 +33,7 @@ def test_a_reader_that_waits_while_redis_is_emptied_finds_what_comes_after(board
         other = Board(Link(board.link.url, outage_s=10), board.keys)
         other.issue(0)
         other.link.close()
+
     timer = threading.Timer(0.3, empty_it)
     timer.start()
     found = worker.read_new(1, block_s=5.0)

@@ -35,14 +35,17 @@ def learner(*words: str, probe: bool = False) -> subprocess.CompletedProcess[str
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize(("words", "code"), [
-    (["--config", DEMO, "bad=1"], 2),
-    (["--config", DEMO, "learner.steps=0"], 2),
-    ([], 2),
-    (["--config", DEMO, "--print-config"], 0),
-    (["--version"], 0),
-    (["--help"], 0),
-])
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--config", DEMO, "bad=1"], 2),
+        (["--config", DEMO, "learner.steps=0"], 2),
+        ([], 2),
+        (["--config", DEMO, "--print-config"], 0),
+        (["--version"], 0),
+        (["--help"], 0),
+    ],
+)
 def test_the_learner_answers_without_importing_a_model_library(words: list[str], code: int) -> None:
     done = learner(*words, probe=True)
     assert done.returncode == code, done.stderr
@@ -51,7 +54,7 @@ def test_the_learner_answers_without_importing_a_model_library(words: list[str],
 
 def test_a_typo_is_answered_in_less_than_1_5_seconds_with_exit_code_2() -> None:
     seconds = []
-    for _ in range(3):                  # the best of three: other processes share this machine
+    for _ in range(3):  # the best of three: other processes share this machine
         started = time.monotonic()
         done = learner("--config", DEMO, "learner.stepz=1")
         seconds.append(time.monotonic() - started)
@@ -68,7 +71,7 @@ def test_print_config_shows_the_whole_run_with_its_secrets_masked(monkeypatch: p
     assert "planted" not in done.stdout + done.stderr
     shown = yaml.safe_load(done.stdout)
     assert shown["learner"]["steps"] == 3
-    assert shown["learner"]["objective"]["clip_high"] == 0.28            # a default that the file does not name
+    assert shown["learner"]["objective"]["clip_high"] == 0.28  # a default that the file does not name
     assert shown["broker"]["url"] == shown["model"]["hf_token"] == "**********"
 
 

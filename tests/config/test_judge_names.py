@@ -26,9 +26,15 @@ scorers:
     science: {scorer: {type: judge, variant: math}}
     letter: {scorer: {type: custom, import_path: "my:Letter"}}
 """
-ALL = {"LLM_JUDGE_BASE_URL": "http://one:8002/v1", "LLM_JUDGE_MODEL": "qwen", "LLM_JUDGE_MAX_TOKENS": "1000",
-       "LLM_JUDGE_TEMPERATURE": "0.5", "LLM_JUDGE_API_KEY": "planted",
-       "STEM_LLM_JUDGE_URL": "http://two:8000", "MATH_LLM_JUDGE_URL": "http://three/v1/chat/completions"}
+ALL = {
+    "LLM_JUDGE_BASE_URL": "http://one:8002/v1",
+    "LLM_JUDGE_MODEL": "qwen",
+    "LLM_JUDGE_MAX_TOKENS": "1000",
+    "LLM_JUDGE_TEMPERATURE": "0.5",
+    "LLM_JUDGE_API_KEY": "planted",
+    "STEM_LLM_JUDGE_URL": "http://two:8000",
+    "MATH_LLM_JUDGE_URL": "http://three/v1/chat/completions",
+}
 
 
 @pytest.fixture
@@ -38,6 +44,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             monkeypatch.setenv(name, value)
         (tmp_path / "run.yaml").write_text(BASE)
         return load_run(["--config", str(tmp_path / "run.yaml"), *words])
+
     return load
 
 
@@ -50,25 +57,45 @@ def judge_of(run: Run, task: str) -> JudgeConfig:
 def test_each_judge_gets_its_own_address_and_only_the_general_one_the_rest(load: Any) -> None:
     run = load(**ALL)
     free = judge_of(run, "free").endpoint
-    assert (free.urls, free.model, free.max_tokens, free.temperature) == (("http://one:8002/v1",), "qwen", 1000, 0.5)
+    assert (free.urls, free.model, free.max_tokens, free.temperature) == (
+        ("http://one:8002/v1",),
+        "qwen",
+        1000,
+        0.5,
+    )
     assert run.scorers.tasks["free"].also["second"].scorer.endpoint == free
     for task, url in (("stem_llm_judge", "http://two:8000"), ("science", "http://three/v1/chat/completions")):
         endpoint = judge_of(run, task).endpoint
         assert (endpoint.urls, endpoint.model, endpoint.temperature) == ((url,), None, 0.0)
-    assert "http://one:8002/v1" in to_yaml(run)             # what --print-config shows
+    assert "http://one:8002/v1" in to_yaml(run)  # what --print-config shows
     assert "planted" not in to_yaml(run)
 
 
-@pytest.mark.parametrize(("environment", "words", "urls"), [
-    ({}, [], ("http://file",)), ({"LLM_JUDGE_BASE_URL": ""}, [], ("http://file",)),
-    ({"STEM_LLM_JUDGE_URL": "http://two"}, [], ("http://two",)),        # a task for rows of all kinds
-    ({"LLM_JUDGE_BASE_URL": "http://one", "STEM_LLM_JUDGE_URL": "http://two"}, [], ("http://one",)),
-    ({"LLM_JUDGE_BASE_URL": "http://one"}, ["scorers.tasks.free.scorer.endpoint.urls=[http://word]"], ("http://word",)),
-    ({"LLM_JUDGE_BASE_URL": "http://one", "MILLRACE_SCORERS__TASKS__FREE__SCORER__ENDPOINT__URLS": "[http://ours]"}, [],
-     ("http://ours",)),
-])
+@pytest.mark.parametrize(
+    ("environment", "words", "urls"),
+    [
+        ({}, [], ("http://file",)),
+        ({"LLM_JUDGE_BASE_URL": ""}, [], ("http://file",)),
+        ({"STEM_LLM_JUDGE_URL": "http://two"}, [], ("http://two",)),  # a task for rows of all kinds
+        ({"LLM_JUDGE_BASE_URL": "http://one", "STEM_LLM_JUDGE_URL": "http://two"}, [], ("http://one",)),
+        (
+            {"LLM_JUDGE_BASE_URL": "http://one"},
+            ["scorers.tasks.free.scorer.endpoint.urls=[http://word]"],
+            ("http://word",),
+        ),
+        (
+            {
+                "LLM_JUDGE_BASE_URL": "http://one",
+                "MILLRACE_SCORERS__TASKS__FREE__SCORER__ENDPOINT__URLS": "[http://ours]",
+            },
+            [],
+            ("http://ours",),
+        ),
+    ],
+)
 def test_they_are_stronger_than_a_file_and_weaker_than_our_own_names(
-        load: Any, environment: Mapping[str, str], words: list[str], urls: tuple[str, ...]) -> None:
+    load: Any, environment: Mapping[str, str], words: list[str], urls: tuple[str, ...]
+) -> None:
     assert judge_of(load(*words, **environment), "free").endpoint.urls == urls
 
 
@@ -77,12 +104,18 @@ def test_a_model_alone_is_that_of_the_address_in_the_file(load: Any) -> None:
     assert (endpoint.urls, endpoint.model, endpoint.max_tokens) == (("http://file",), "qwen", 5)
 
 
-@pytest.mark.parametrize(("environment", "said"), [
-    ({"STEM_LLM_JUDGE_URL": "<STEM_LLM_JUDGE_URL>"}, "STEM_LLM_JUDGE_URL.*expected http://HOST"),     # left in a script
-    ({"LLM_JUDGE_BASE_URL": "http://user:planted@one"}, "LLM_JUDGE_BASE_URL.*no password"),
-    ({"LLM_JUDGE_MAX_TOKENS": "many"}, "LLM_JUDGE_MAX_TOKENS"),
-    ({"USE_FORMAT_VERIFIER": "maybe"}, "USE_FORMAT_VERIFIER says whether"),
-])
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        (
+            {"STEM_LLM_JUDGE_URL": "<STEM_LLM_JUDGE_URL>"},
+            "STEM_LLM_JUDGE_URL.*expected http://HOST",
+        ),  # left in a script
+        ({"LLM_JUDGE_BASE_URL": "http://user:planted@one"}, "LLM_JUDGE_BASE_URL.*no password"),
+        ({"LLM_JUDGE_MAX_TOKENS": "many"}, "LLM_JUDGE_MAX_TOKENS"),
+        ({"USE_FORMAT_VERIFIER": "maybe"}, "USE_FORMAT_VERIFIER says whether"),
+    ],
+)
 def test_one_that_can_not_be_used_is_named(load: Any, environment: Mapping[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said) as caught:
         load(**environment)
@@ -95,8 +128,9 @@ def test_two_judges_for_one_task_of_all_rows_are_told(load: Any, caplog: pytest.
 
 
 @pytest.mark.parametrize(("value", "mode"), [("true", "mix"), ("True", "mix"), ("false", None), ("", None)])
-def test_the_format_verifier_is_a_tenth_of_the_reward_of_the_tasks_that_it_knows(load: Any, value: str,
-                                                                                mode: str | None) -> None:
+def test_the_format_verifier_is_a_tenth_of_the_reward_of_the_tasks_that_it_knows(
+    load: Any, value: str, mode: str | None
+) -> None:
     tasks = load(USE_FORMAT_VERIFIER=value).scorers.tasks
     modes = {name: task.format.mode if task.format else None for name, task in tasks.items()}
     assert modes == {"math": mode, "free": mode, "stem_llm_judge": mode, "science": mode, "letter": None}

@@ -32,12 +32,14 @@ Load = Callable[..., Run]
 @pytest.fixture
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     """Load the text of a file with environment variables and words of a command line."""
+
     def load(*words: str, text: str = BASE, **environment: str) -> Run:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         file = tmp_path / "run.yaml"
         file.write_text(text)
         return load_run(["--config", str(file), *words])
+
     return load
 
 
@@ -51,7 +53,7 @@ def message_of(load: Load, *words: str, **kwargs: str) -> str:
 def test_every_recipe_loads_and_survives_the_journey_to_another_process(recipe: Path) -> None:
     run = load_run(["--config", str(recipe)])
     assert from_yaml(to_yaml(run)) == run
-    assert run.scorers.credit == "all"      # no reward for half of the tests, in what we recommend
+    assert run.scorers.credit == "all"  # no reward for half of the tests, in what we recommend
 
 
 def test_the_environment_is_stronger_than_the_file_and_the_command_line_than_both(load: Load) -> None:
@@ -61,9 +63,16 @@ def test_the_environment_is_stronger_than_the_file_and_the_command_line_than_bot
 
 
 def test_a_section_keeps_what_a_later_layer_does_not_mention(load: Load) -> None:
-    run = load("learner.optimizer.eps=1e-7", text=BASE + "  optimizer: {lr: 0.5}\n",
-               MILLRACE_LEARNER__OPTIMIZER__WARMUP_STEPS="4")
-    assert (run.learner.optimizer.lr, run.learner.optimizer.warmup_steps, run.learner.optimizer.eps) == (0.5, 4, 1e-7)
+    run = load(
+        "learner.optimizer.eps=1e-7",
+        text=BASE + "  optimizer: {lr: 0.5}\n",
+        MILLRACE_LEARNER__OPTIMIZER__WARMUP_STEPS="4",
+    )
+    assert (run.learner.optimizer.lr, run.learner.optimizer.warmup_steps, run.learner.optimizer.eps) == (
+        0.5,
+        4,
+        1e-7,
+    )
 
 
 def test_of_two_files_the_later_one_wins(tmp_path: Path) -> None:
@@ -73,17 +82,24 @@ def test_of_two_files_the_later_one_wins(tmp_path: Path) -> None:
     assert (run.name, run.learner.steps) == ("other", 1)
 
 
-@pytest.mark.parametrize(("environment", "urls"), [
-    ({"FUSION_SANDBOX_URL": "http://one:8080"}, ("http://one:8080",)),
-    ({"SANDBOX_FUSION_SERVERS": "one,two, three:81  http://four:82"}, ("one", "two", "three:81", "http://four:82")),
-    ({"SANDBOX_FUSION_SERVERS": "one,two", "FUSION_SANDBOX_URL": "http://three"}, ("one", "two")),
-    ({"SANDBOX_FUSION_SERVERS": " , ", "FUSION_SANDBOX_URL": "one"}, ("one",)),
-    ({"SANDBOX_FUSION_SERVERS": "", "FUSION_SANDBOX_URL": ""}, ("file",)),
-    ({"FUSION_SANDBOX_URL": "one", "MILLRACE_SCORERS__SANDBOX_URLS": "[two]"}, ("two",)),
-    ({}, ("file",)),
-])
+@pytest.mark.parametrize(
+    ("environment", "urls"),
+    [
+        ({"FUSION_SANDBOX_URL": "http://one:8080"}, ("http://one:8080",)),
+        (
+            {"SANDBOX_FUSION_SERVERS": "one,two, three:81  http://four:82"},
+            ("one", "two", "three:81", "http://four:82"),
+        ),
+        ({"SANDBOX_FUSION_SERVERS": "one,two", "FUSION_SANDBOX_URL": "http://three"}, ("one", "two")),
+        ({"SANDBOX_FUSION_SERVERS": " , ", "FUSION_SANDBOX_URL": "one"}, ("one",)),
+        ({"SANDBOX_FUSION_SERVERS": "", "FUSION_SANDBOX_URL": ""}, ("file",)),
+        ({"FUSION_SANDBOX_URL": "one", "MILLRACE_SCORERS__SANDBOX_URLS": "[two]"}, ("two",)),
+        ({}, ("file",)),
+    ],
+)
 def test_other_systems_names_of_the_sandbox_are_the_weakest_of_the_environment(
-        load: Load, environment: dict[str, str], urls: tuple[str, ...]) -> None:
+    load: Load, environment: dict[str, str], urls: tuple[str, ...]
+) -> None:
     text = BASE + "scorers: {sandbox_urls: [file]}\n"
     assert load(text=text, **environment).scorers.sandbox_urls == urls
     assert load("scorers.sandbox_urls=[word]", text=text, **environment).scorers.sandbox_urls == ("word",)
@@ -91,7 +107,8 @@ def test_other_systems_names_of_the_sandbox_are_the_weakest_of_the_environment(
 
 @pytest.mark.parametrize(("single", "said"), [("three", True), ("two", False)])
 def test_two_names_of_the_sandbox_that_disagree_are_told(
-        load: Load, caplog: pytest.LogCaptureFixture, single: str, said: bool) -> None:
+    load: Load, caplog: pytest.LogCaptureFixture, single: str, said: bool
+) -> None:
     load(SANDBOX_FUSION_SERVERS="one,two", FUSION_SANDBOX_URL=single)
     assert ("used=SANDBOX_FUSION_SERVERS ignored=FUSION_SANDBOX_URL" in caplog.text) is said
 
@@ -109,40 +126,68 @@ def test_nor_does_one_get_into_a_runs_configuration_by_the_command_line(load: Lo
     assert "planted" not in said
 
 
-@pytest.mark.parametrize(("words", "text", "environment"), [
-    ([], BASE + "  optimizer: {lr: 1e-6}\n", {}),
-    ([], BASE, {"MILLRACE_LEARNER__OPTIMIZER__LR": "1e-6"}),
-    (["learner.optimizer.lr=1e-6"], BASE, {}),
-])
+@pytest.mark.parametrize(
+    ("words", "text", "environment"),
+    [
+        ([], BASE + "  optimizer: {lr: 1e-6}\n", {}),
+        ([], BASE, {"MILLRACE_LEARNER__OPTIMIZER__LR": "1e-6"}),
+        (["learner.optimizer.lr=1e-6"], BASE, {}),
+    ],
+)
 def test_1e_minus_6_is_a_number_wherever_it_is_written(
-        load: Load, words: list[str], text: str, environment: dict[str, str]) -> None:
+    load: Load, words: list[str], text: str, environment: dict[str, str]
+) -> None:
     assert load(*words, text=text, **environment).learner.optimizer.lr == 1e-6
 
 
-def test_lists_sections_and_nothing_can_be_written_in_the_environment_and_on_the_command_line(load: Load) -> None:
+def test_lists_sections_and_nothing_can_be_written_in_the_environment_and_on_the_command_line(
+    load: Load,
+) -> None:
     assert load("learner.gpus=[0, 1]").learner.gpus == (0, 1)
     assert load("learner.groups_in_flight=").learner.groups_in_flight is None
     assert load("learner.zero={stage: 3, offload_weights: true}").learner.zero.stage == 3
-    run = load(MILLRACE_LEARNER__GPUS="[2]", MILLRACE_LEARNER__GROUPS_IN_FLIGHT="null", MILLRACE_LEARNER__THREADS="",
-               MILLRACE_LEARNER__GRADIENT_CHECKPOINTING="true", MILLRACE_DATA__TRAIN='{"size": 4}')
+    run = load(
+        MILLRACE_LEARNER__GPUS="[2]",
+        MILLRACE_LEARNER__GROUPS_IN_FLIGHT="null",
+        MILLRACE_LEARNER__THREADS="",
+        MILLRACE_LEARNER__GRADIENT_CHECKPOINTING="true",
+        MILLRACE_DATA__TRAIN='{"size": 4}',
+    )
     assert run.learner.gpus == (2,)
     assert run.learner.groups_in_flight is None
-    assert run.learner.threads is None                   # empty is as good as unset
+    assert run.learner.threads is None  # empty is as good as unset
     assert run.learner.gradient_checkpointing
-    assert run.data.train == build_run([("here", {"name": "x", "model": {"path": "x"}, "data": {"train": {
-        "type": "procedural", "size": 4}}})]).data.train
+    assert (
+        run.data.train
+        == build_run(
+            [
+                (
+                    "here",
+                    {
+                        "name": "x",
+                        "model": {"path": "x"},
+                        "data": {"train": {"type": "procedural", "size": 4}},
+                    },
+                )
+            ]
+        ).data.train
+    )
 
 
-@pytest.mark.parametrize(("words", "environment"), [
-    (["generators.engine.type=vllm", "generators.engine.max_num_seqs=4"], {}),
-    (["generators.engine.max_num_seqs=4", "generators.engine.type=vllm"], {}),
-    (["generators.engine.max_num_seqs=4", "generators={count: 1, engine: {type: vllm}}"], {}),
-    (["generators.engine={max_num_seqs: 4, type: vllm}"], {}),
-    ([], {"MILLRACE_GENERATORS__ENGINE__MAX_NUM_SEQS": "4", "MILLRACE_GENERATORS__ENGINE__TYPE": "vllm"}),
-    (["generators.engine.max_num_seqs=4"], {"MILLRACE_GENERATORS__ENGINE__TYPE": "vllm"}),
-])
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        (["generators.engine.type=vllm", "generators.engine.max_num_seqs=4"], {}),
+        (["generators.engine.max_num_seqs=4", "generators.engine.type=vllm"], {}),
+        (["generators.engine.max_num_seqs=4", "generators={count: 1, engine: {type: vllm}}"], {}),
+        (["generators.engine={max_num_seqs: 4, type: vllm}"], {}),
+        ([], {"MILLRACE_GENERATORS__ENGINE__MAX_NUM_SEQS": "4", "MILLRACE_GENERATORS__ENGINE__TYPE": "vllm"}),
+        (["generators.engine.max_num_seqs=4"], {"MILLRACE_GENERATORS__ENGINE__TYPE": "vllm"}),
+    ],
+)
 def test_a_type_chosen_later_drops_the_other_kinds_keys_whatever_the_order(
-        load: Load, words: list[str], environment: dict[str, str]) -> None:
+    load: Load, words: list[str], environment: dict[str, str]
+) -> None:
     assert load(*words, **environment).generators.engine == VllmEngine(max_num_seqs=4)
 
 
@@ -150,22 +195,33 @@ def test_the_same_type_said_again_drops_nothing(load: Load) -> None:
     assert load("generators.engine.type=hf").generators.engine == HfEngine(batch_groups=2)
 
 
-@pytest.mark.parametrize(("key", "hint"), [
-    ("learner.stepz", "; did you mean learner.steps?"),
-    ("learnr.steps", ""),
-    ("lr", "; did you mean learner.optimizer.lr?"),
-    ("learner.optimizer.learning_rat", ""),
-    ("learner.zero.stag", "; did you mean learner.zero.stage?"),
-    ("generators.engine.batch_group", "; did you mean generators.engine.batch_groups?"),
-    ("generators.engine.max_num_seqs", "; generators.engine.type is 'hf', and that kind has no such key"),
-    ("generators.engine.hf.batch_groups", ""),
-    ("scorers.groups_per_jobs", "; did you mean scorers.groups_per_job?"),
-    ("reward_model.tinyv_setup", "; here tinyv_setup is `mode` of the scorer of `scorers.tasks.tinyv` or `scorers."),
-    ("reward_model.tinyv_weight", "; here tinyv_weight is `weight` of the scorer of `scorers.tasks.tinyv` or "),
-    ("reward_model.enable", ""),
-    ("zzzzzz", ""),
-])
-def test_an_unknown_key_is_named_with_its_place_and_the_nearest_right_one(load: Load, key: str, hint: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("learner.stepz", "; did you mean learner.steps?"),
+        ("learnr.steps", ""),
+        ("lr", "; did you mean learner.optimizer.lr?"),
+        ("learner.optimizer.learning_rat", ""),
+        ("learner.zero.stag", "; did you mean learner.zero.stage?"),
+        ("generators.engine.batch_group", "; did you mean generators.engine.batch_groups?"),
+        ("generators.engine.max_num_seqs", "; generators.engine.type is 'hf', and that kind has no such key"),
+        ("generators.engine.hf.batch_groups", ""),
+        ("scorers.groups_per_jobs", "; did you mean scorers.groups_per_job?"),
+        (
+            "reward_model.tinyv_setup",
+            "; here tinyv_setup is `mode` of the scorer of `scorers.tasks.tinyv` or `scorers.",
+        ),
+        (
+            "reward_model.tinyv_weight",
+            "; here tinyv_weight is `weight` of the scorer of `scorers.tasks.tinyv` or ",
+        ),
+        ("reward_model.enable", ""),
+        ("zzzzzz", ""),
+    ],
+)
+def test_an_unknown_key_is_named_with_its_place_and_the_nearest_right_one(
+    load: Load, key: str, hint: str
+) -> None:
     """At every level, and from every place; of a key in an unknown section, the section is what is unknown."""
     *sections, leaf = key.split(".")
     tree: object = {leaf: 1}
@@ -176,7 +232,10 @@ def test_an_unknown_key_is_named_with_its_place_and_the_nearest_right_one(load: 
     for where, said in (
         ("the command line", message_of(load, f"{key}=1")),
         ("run.yaml", message_of(load, text=yaml.safe_dump(merged))),
-        ("the environment (MILLRACE_", message_of(load, **{"MILLRACE_" + key.upper().replace(".", "__"): "1"})),
+        (
+            "the environment (MILLRACE_",
+            message_of(load, **{"MILLRACE_" + key.upper().replace(".", "__"): "1"}),
+        ),
     ):
         unknown = said.removeprefix("unknown key ").split(" ")[0]
         assert said.startswith("unknown key ")
@@ -195,34 +254,69 @@ def _merge(tree: dict[str, object], other: object) -> None:
             tree[key] = value
 
 
-@pytest.mark.parametrize(("word", "expected"), [
-    ("learner.steps=0", "learner.steps in the command line: Input should be greater than or equal to 1, got 0"),
-    ("learner.steps=ten", "learner.steps in the command line: Input should be a valid integer"),
-    ("learner=5", "learner in the command line: Input should be a valid dictionary"),
-    ("learner.steps.x=5", "learner.steps in the command line: Input should be a valid integer"),
-    ("learner.zero.stage=7", "learner.zero.stage in the command line: Input should be 0, 1, 2 or 3, got 7"),
-    ("learner.gpus=[0, a]", "learner.gpus.1 in the command line: Input should be a valid integer"),
-    ("generators.engine.type=vlm", "generators.engine in the command line: Input tag 'vlm' found using 'type'"),
-    ("name=a b", "name in the command line: String should match pattern '^[A-Za-z0-9_-]+$', got 'a b'"),
-    ("name=api", "name in the command line: 'api' is reserved"),
-    ("sampling.top_p=0.9", "sampling in the command line: top_p must be 1 and top_k -1 in training"),
-    ("sampling.top_k=50", "sampling in the command line: top_p must be 1 and top_k -1 in training"),
-    ("evaluation.every=5", "evaluation.every is set, but data.held_out names no prompts"),
-    ("learner.groups_in_flight=3", "learner.groups_in_flight=3 is less than one step of groups_per_step=64"),
-])
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        (
+            "learner.steps=0",
+            "learner.steps in the command line: Input should be greater than or equal to 1, got 0",
+        ),
+        ("learner.steps=ten", "learner.steps in the command line: Input should be a valid integer"),
+        ("learner=5", "learner in the command line: Input should be a valid dictionary"),
+        ("learner.steps.x=5", "learner.steps in the command line: Input should be a valid integer"),
+        (
+            "learner.zero.stage=7",
+            "learner.zero.stage in the command line: Input should be 0, 1, 2 or 3, got 7",
+        ),
+        ("learner.gpus=[0, a]", "learner.gpus.1 in the command line: Input should be a valid integer"),
+        (
+            "generators.engine.type=vlm",
+            "generators.engine in the command line: Input tag 'vlm' found using 'type'",
+        ),
+        ("name=a b", "name in the command line: String should match pattern '^[A-Za-z0-9_-]+$', got 'a b'"),
+        ("name=api", "name in the command line: 'api' is reserved"),
+        ("sampling.top_p=0.9", "sampling in the command line: top_p must be 1 and top_k -1 in training"),
+        ("sampling.top_k=50", "sampling in the command line: top_p must be 1 and top_k -1 in training"),
+        ("evaluation.every=5", "evaluation.every is set, but data.held_out names no prompts"),
+        (
+            "learner.groups_in_flight=3",
+            "learner.groups_in_flight=3 is less than one step of groups_per_step=64",
+        ),
+    ],
+)
 def test_a_wrong_value_says_what_was_expected(load: Load, word: str, expected: str) -> None:
     assert message_of(load, word).startswith(expected)
 
 
-@pytest.mark.parametrize(("variable", "value", "expected"), [
-    ("MILLRACE_LEARNER", "x", "learner in the environment (MILLRACE_LEARNER): Input should be a valid dictionary"),
-    ("MILLRACE_LEARNER__GPUS", "0,1", ("learner.gpus in the environment (MILLRACE_LEARNER__GPUS): Input should be a "
-                                      "valid tuple, got '0,1'")),
-    ("MILLRACE_LEARNER__GPUS", "[0", ("learner.gpus in the environment (MILLRACE_LEARNER__GPUS): Input should be a "
-                                     "valid tuple, got '[0'")),
-])
+@pytest.mark.parametrize(
+    ("variable", "value", "expected"),
+    [
+        (
+            "MILLRACE_LEARNER",
+            "x",
+            "learner in the environment (MILLRACE_LEARNER): Input should be a valid dictionary",
+        ),
+        (
+            "MILLRACE_LEARNER__GPUS",
+            "0,1",
+            (
+                "learner.gpus in the environment (MILLRACE_LEARNER__GPUS): Input should be a "
+                "valid tuple, got '0,1'"
+            ),
+        ),
+        (
+            "MILLRACE_LEARNER__GPUS",
+            "[0",
+            (
+                "learner.gpus in the environment (MILLRACE_LEARNER__GPUS): Input should be a "
+                "valid tuple, got '[0'"
+            ),
+        ),
+    ],
+)
 def test_a_wrong_value_of_the_environment_names_the_variable(
-        load: Load, variable: str, value: str, expected: str) -> None:
+    load: Load, variable: str, value: str, expected: str
+) -> None:
     assert message_of(load, **{variable: value}).startswith(expected)
 
 
@@ -235,35 +329,48 @@ def test_a_union_without_its_type_says_which_there_are(load: Load) -> None:
 def test_several_errors_are_told_together(load: Load) -> None:
     said = message_of(load, "learner.steps=0", "learner.ranks=0", text=BASE.replace("name: base\n", ""))
     assert [line.split(":")[0].split(" in ")[0] for line in said.splitlines()] == [
-        "missing key name", "learner.steps", "learner.ranks"]
+        "missing key name",
+        "learner.steps",
+        "learner.ranks",
+    ]
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    (BASE + "name: again\n", "run.yaml:9: 'name' is written twice"),
-    (BASE + "  steps: 2\n", "run.yaml:9: 'steps' is written twice"),
-    (BASE + "? [1]\n: 2\n", "run.yaml:9: [1] can't be a key"),
-    ("- a\n- b\n", "run.yaml: expected keys and values, got list"),
-    ("", "run.yaml: expected keys and values, got NoneType"),
-    ("a: [", "run.yaml: not YAML: "),
-    ("a: !!python/object:os.system {}\n", "run.yaml: not YAML: "),
-])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (BASE + "name: again\n", "run.yaml:9: 'name' is written twice"),
+        (BASE + "  steps: 2\n", "run.yaml:9: 'steps' is written twice"),
+        (BASE + "? [1]\n: 2\n", "run.yaml:9: [1] can't be a key"),
+        ("- a\n- b\n", "run.yaml: expected keys and values, got list"),
+        ("", "run.yaml: expected keys and values, got NoneType"),
+        ("a: [", "run.yaml: not YAML: "),
+        ("a: !!python/object:os.system {}\n", "run.yaml: not YAML: "),
+    ],
+)
 def test_a_damaged_file_is_refused_with_its_place(load: Load, text: str, expected: str) -> None:
     assert expected in message_of(load, text=text)
 
 
 def test_yaml_anchors_merge_and_may_be_overridden(load: Load) -> None:
-    run = load(text=BASE.replace("train: {type: procedural, size: 8}", "train: &train {type: procedural, size: 8}\n"
-                                 "  held_out: {<<: *train, split: eval}"))
+    run = load(
+        text=BASE.replace(
+            "train: {type: procedural, size: 8}",
+            "train: &train {type: procedural, size: 8}\n  held_out: {<<: *train, split: eval}",
+        )
+    )
     assert run.data.held_out == run.data.train.model_copy(update={"split": "eval"})
 
 
-@pytest.mark.parametrize(("words", "expected"), [
-    ([], "no configuration: give --config FILE"),
-    (["--config"], "--config needs a file"),
-    (["--config", "nowhere.yaml"], "nowhere.yaml: No such file or directory"),
-    (["--confg", "x"], "'--confg' is neither --config FILE nor key=value"),
-    (["--steps=3"], "'--steps=3' is neither --config FILE nor key=value"),
-])
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], "no configuration: give --config FILE"),
+        (["--config"], "--config needs a file"),
+        (["--config", "nowhere.yaml"], "nowhere.yaml: No such file or directory"),
+        (["--confg", "x"], "'--confg' is neither --config FILE nor key=value"),
+        (["--steps=3"], "'--steps=3' is neither --config FILE nor key=value"),
+    ],
+)
 def test_a_wrong_command_line_says_what_it_takes(words: list[str], expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
         load_run(words)
@@ -271,7 +378,8 @@ def test_a_wrong_command_line_says_what_it_takes(words: list[str], expected: str
 
 @pytest.mark.parametrize(("key", "variable"), [("broker.url", "REDIS_URL"), ("model.hf_token", "HF_TOKEN")])
 def test_a_secret_is_taken_from_its_variable_alone_and_a_refusal_does_not_repeat_it(
-        load: Load, key: str, variable: str) -> None:
+    load: Load, key: str, variable: str
+) -> None:
     section, leaf = key.split(".")
     merged = yaml.safe_load(BASE)
     merged.setdefault(section, {})[leaf] = "planted-secret"
@@ -290,16 +398,20 @@ def test_secrets_stay_in_their_process(load: Load, monkeypatch: pytest.MonkeyPat
     assert run.broker.url is not None
     assert run.broker.url.get_secret_value() == "redis://:planted-secret@h:1"
     shown = to_yaml(run, mask=True)
-    assert yaml.safe_load(shown)["broker"]["url"] == yaml.safe_load(shown)["model"]["hf_token"] == "**********"
+    assert (
+        yaml.safe_load(shown)["broker"]["url"] == yaml.safe_load(shown)["model"]["hf_token"] == "**********"
+    )
     assert "url" not in yaml.safe_load(to_yaml(run))["broker"]
     for text in (shown, to_yaml(run), repr(run), run.model_dump_json()):
         assert "planted" not in text
-    assert from_yaml(to_yaml(run)) == run               # each process has its own
+    assert from_yaml(to_yaml(run)) == run  # each process has its own
     monkeypatch.delenv("HF_TOKEN")
     assert from_yaml(to_yaml(run)).model.hf_token is None
 
 
-def test_a_run_read_from_redis_ignores_this_machines_variables(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_read_from_redis_ignores_this_machines_variables(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = to_yaml(load())
     monkeypatch.setenv("MILLRACE_LEARNER__STEPS", "99")
     assert from_yaml(text).learner.steps == 1
@@ -307,12 +419,18 @@ def test_a_run_read_from_redis_ignores_this_machines_variables(load: Load, monke
 
 def test_a_run_is_frozen(load: Load) -> None:
     with pytest.raises(ValueError, match="frozen"):
-        load().seed = 1          # type: ignore[misc]
+        load().seed = 1  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(("max_lag", "in_flight", "budget"), [(0, None, 4), (4, None, 20), (4, 6, 6), (1, 99, 8)])
+@pytest.mark.parametrize(
+    ("max_lag", "in_flight", "budget"), [(0, None, 4), (4, None, 20), (4, 6, 6), (1, 99, 8)]
+)
 def test_the_budget_is_max_lag_plus_one_steps_or_less(
-        load: Load, max_lag: int, in_flight: int | None, budget: int) -> None:
-    run = load("learner.groups_per_step=4", f"learner.max_lag={max_lag}",
-               f"learner.groups_in_flight={'' if in_flight is None else in_flight}")
+    load: Load, max_lag: int, in_flight: int | None, budget: int
+) -> None:
+    run = load(
+        "learner.groups_per_step=4",
+        f"learner.max_lag={max_lag}",
+        f"learner.groups_in_flight={'' if in_flight is None else in_flight}",
+    )
     assert run.budget == budget

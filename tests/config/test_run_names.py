@@ -13,29 +13,52 @@ from scorers.__main__ import main as scorers
 from tools.main import main as millrace
 
 
-@pytest.mark.parametrize("text", ["demo-2", "demo-2/"])         # a shell's tab completes a folder's name with a slash
+@pytest.mark.parametrize(
+    "text", ["demo-2", "demo-2/"]
+)  # a shell's tab completes a folder's name with a slash
 def test_a_name_is_taken(text: str) -> None:
     assert run_name(text) == "demo-2"
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("runs/demo", "is it demo with --runs-dir runs"), ("/far/runs/demo/", "is it demo with --runs-dir /far/runs"),
-    ("/demo", "is it demo with --runs-dir /"), ("demo//", "letters, digits, _ and - alone"), ("*", "no run's name"),
-    ("..", "no run's name"), ("", "no run's name"), ("/", "no run's name"), ("demo\n", "no run's name"),
-])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("runs/demo", "is it demo with --runs-dir runs"),
+        ("/far/runs/demo/", "is it demo with --runs-dir /far/runs"),
+        ("/demo", "is it demo with --runs-dir /"),
+        ("demo//", "letters, digits, _ and - alone"),
+        ("*", "no run's name"),
+        ("..", "no run's name"),
+        ("", "no run's name"),
+        ("/", "no run's name"),
+        ("demo\n", "no run's name"),
+    ],
+)
 def test_what_is_no_name_is_refused_and_says_what_may_be_meant(text: str, says: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=says):
         run_name(text)
 
 
-@pytest.mark.parametrize(("main", "words"), [
-    (millrace, ["audit", "{}"]), (millrace, ["dead", "list", "{}"]), (millrace, ["journal", "ls", "{}"]),
-    (millrace, ["replay", "{}"]), (millrace, ["rescore", "{}", "--scorer", "math"]), (millrace, ["drain", "{}"]),
-    (millrace, ["pause", "{}"]), (millrace, ["resume", "{}"]), (millrace, ["redis-cli", "{}", "ping"]),
-    (millrace, ["rm", "{}"]), (generators, ["--run", "{}"]), (scorers, ["--run", "{}"]),
-])
+@pytest.mark.parametrize(
+    ("main", "words"),
+    [
+        (millrace, ["audit", "{}"]),
+        (millrace, ["dead", "list", "{}"]),
+        (millrace, ["journal", "ls", "{}"]),
+        (millrace, ["replay", "{}"]),
+        (millrace, ["rescore", "{}", "--scorer", "math"]),
+        (millrace, ["drain", "{}"]),
+        (millrace, ["pause", "{}"]),
+        (millrace, ["resume", "{}"]),
+        (millrace, ["redis-cli", "{}", "ping"]),
+        (millrace, ["rm", "{}"]),
+        (generators, ["--run", "{}"]),
+        (scorers, ["--run", "{}"]),
+    ],
+)
 def test_every_command_that_takes_a_run_refuses_a_path(
-        main: Callable[[Sequence[str] | None], int], words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    main: Callable[[Sequence[str] | None], int], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         main([word.format("/far/runs/demo") for word in words])
     assert ended.value.code == 2

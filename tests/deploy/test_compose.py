@@ -67,7 +67,10 @@ def test_the_sandbox_reaches_nobody_but_who_asks_it() -> None:
     assert STACK["networks"]["walls"] == {"internal": True}
     assert "environment" not in OURS["sandbox"], "no password, no token"
     assert {name for name, service in OURS.items() if "walls" in service["networks"]} == {
-        "sandbox", "scorer-code", "scorer-api"}
+        "sandbox",
+        "scorer-code",
+        "scorer-api",
+    }
 
 
 @pytest.mark.parametrize("name", [name for name in OURS if name not in {"api", "judge", "metrics"}])
@@ -92,9 +95,15 @@ def test_redis_is_published_with_a_password_of_ones_own_alone() -> None:
 
 
 def test_every_variable_is_in_the_example_with_its_default() -> None:
-    used = {found["name"]: found["rest"] or "" for file in FILES      # compose.yaml, the last, has its own defaults
-            for found in VARIABLE.finditer(file.read_text(encoding="utf-8")) if found["kind"] == ":-"}
-    shown = dict(re.findall(r"^#?(\w+)=(\S*)", (ROOT / ".env.example").read_text(encoding="utf-8"), re.MULTILINE))
+    used = {
+        found["name"]: found["rest"] or ""
+        for file in FILES  # compose.yaml, the last, has its own defaults
+        for found in VARIABLE.finditer(file.read_text(encoding="utf-8"))
+        if found["kind"] == ":-"
+    }
+    shown = dict(
+        re.findall(r"^#?(\w+)=(\S*)", (ROOT / ".env.example").read_text(encoding="utf-8"), re.MULTILINE)
+    )
     assert {name: value for name, value in shown.items() if name in used} == used
 
 
@@ -123,9 +132,12 @@ def test_the_scorer_that_a_recipe_names_is_the_runs(file: str, monkeypatch: pyte
 
 
 def test_what_the_proof_of_scaling_tells_the_learner_is_a_run_of_the_fake_engine(
-        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.chdir(ROOT)
-    words = learner_words(interpolated(ROOT / "compose.yaml", {"RECIPE": "benchmarks/compose/own/sleepy.yaml"}))
+    words = learner_words(
+        interpolated(ROOT / "compose.yaml", {"RECIPE": "benchmarks/compose/own/sleepy.yaml"})
+    )
     run = load_run(words + SLEEPY["LEARNER_ARGS"].split())
     assert run.generators.engine == FakeEngine(answers=("one", "other"))
 
@@ -150,8 +162,10 @@ def test_our_code_is_compiled_in_every_image_that_has_it() -> None:
 
 @pytest.mark.parametrize("lock", ["scorers", "learner"])
 def test_an_image_installs_a_part_of_the_lock(lock: str) -> None:
-    whole, part = (set(re.findall(r"^\S+==\S+", (ROOT / "requirements" / f"{name}.txt").read_text(), re.MULTILINE))
-                   for name in ("cpu", lock))
+    whole, part = (
+        set(re.findall(r"^\S+==\S+", (ROOT / "requirements" / f"{name}.txt").read_text(), re.MULTILINE))
+        for name in ("cpu", lock)
+    )
     assert part < whole
     assert ("torch==" in "".join(part)) == (lock == "learner")
     assert not any(pin.startswith("vllm") for pin in part)

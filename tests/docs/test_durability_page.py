@@ -24,8 +24,12 @@ def commands() -> list[str]:
     """Every line of a block that calls the command, without its comment."""
     text = PAGE.read_text(encoding="utf-8") + section(README, "Nothing is lost")
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    lines = [line.partition(" #")[0].strip().removeprefix(".venv/bin/")
-             for kind, block in blocks if kind != "text" for line in block.splitlines()]
+    lines = [
+        line.partition(" #")[0].strip().removeprefix(".venv/bin/")
+        for kind, block in blocks
+        if kind != "text"
+        for line in block.splitlines()
+    ]
     return list(dict.fromkeys(lines))
 
 
@@ -47,11 +51,12 @@ def test_every_command_is_one_and_knows_its_options(command: str, capsys: pytest
 
 
 @pytest.mark.parametrize("command", commands())
-def test_every_command_is_written_as_it_wants_to_be(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                    capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_is_written_as_it_wants_to_be(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """There is no such run and no such file here: that is told, and no usage."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))         # another test may have left a run named demo
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # another test may have left a run named demo
     assert main(shlex.split(command)[1:]) in {1, 2}
     said = capsys.readouterr().err
     assert said
@@ -64,7 +69,9 @@ def test_every_operators_verb_is_on_the_page() -> None:
 
 
 def test_every_proof_is_a_target_of_the_makefile() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    targets = set(
+        re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    )
     named = set(re.findall(r"`make ([\w-]+)`", PAGE.read_text(encoding="utf-8")))
     assert {"prove-protocol", "prove-chaos", "prove-resume", "prove-chaos-demo"} <= named
     assert named <= targets
@@ -86,9 +93,11 @@ def is_proven(claim: list[str]) -> bool:
     if len(claim) != 4:
         return False
     system, _, source, read = claim
-    return (re.search(r"`[0-9a-f]{7,}`.*\d{4}-\d\d-\d\d$", system) is not None
-            and re.search(f"{FILE}|{THREAD}", source) is not None
-            and re.fullmatch(r"\d{4}-\d\d-\d\d", read) is not None)
+    return (
+        re.search(r"`[0-9a-f]{7,}`.*\d{4}-\d\d-\d\d$", system) is not None
+        and re.search(f"{FILE}|{THREAD}", source) is not None
+        and re.fullmatch(r"\d{4}-\d\d-\d\d", read) is not None
+    )
 
 
 def test_every_claim_about_another_system_names_its_version_its_source_and_a_date() -> None:
@@ -97,20 +106,26 @@ def test_every_claim_about_another_system_names_its_version_its_source_and_a_dat
     assert [claim for claim in found if not is_proven(claim)] == []
 
 
-@pytest.mark.parametrize("claim", [
-    ["NeMo-RL", "loses", "pull request [#1](https://github.com/a/b/pull/1) of 2026-08-12", "2026-11-21"],
-    ["NeMo-RL, 2026-08-12", "loses", "`a/b.py` lines 1-2", "2026-11-21"],
-    ["NeMo-RL `1234567`", "loses", "`a/b.py` lines 1-2", "2026-11-21"],
-    ["NeMo-RL `1234567`, 2026-08-12", "loses", "their talk", "2026-11-21"],
-    ["NeMo-RL `1234567`, 2026-08-12", "loses", "`a/b.py` lines 1-2", "lately"],
-    ["NeMo-RL `1234567`, 2026-08-12", "loses", "`a/b.py` lines 1-2"]])
+@pytest.mark.parametrize(
+    "claim",
+    [
+        ["NeMo-RL", "loses", "pull request [#1](https://github.com/a/b/pull/1) of 2026-08-12", "2026-11-21"],
+        ["NeMo-RL, 2026-08-12", "loses", "`a/b.py` lines 1-2", "2026-11-21"],
+        ["NeMo-RL `1234567`", "loses", "`a/b.py` lines 1-2", "2026-11-21"],
+        ["NeMo-RL `1234567`, 2026-08-12", "loses", "their talk", "2026-11-21"],
+        ["NeMo-RL `1234567`, 2026-08-12", "loses", "`a/b.py` lines 1-2", "lately"],
+        ["NeMo-RL `1234567`, 2026-08-12", "loses", "`a/b.py` lines 1-2"],
+    ],
+)
 def test_a_claim_without_one_of_them_fails(claim: list[str]) -> None:
     assert not is_proven(claim)
 
 
 def test_the_page_says_that_a_healthy_group_can_be_given_up_as_poison() -> None:
     """What is promised is an outcome, and no step: who counts on more is told here."""
-    said = [line for line in section(PAGE, "What each kill costs").splitlines() if "`broker.max_attempts`" in line]
+    said = [
+        line for line in section(PAGE, "What each kill costs").splitlines() if "`broker.max_attempts`" in line
+    ]
     assert len(said) == 1
     assert "neither lost nor trained" in said[0]
     assert "`dead`" in said[0]

@@ -9,12 +9,14 @@ from benchmarks.results import RESULTS
 from tests.docs.test_durability_page import PAGE, README, rows, section
 
 HEADING = "## Chaos: every role killed again and again"
-SHOWN = ("killed with -9", "kills", "lost", "twice", "back, s: median", "largest")      # of them, by README
+SHOWN = ("killed with -9", "kills", "lost", "twice", "back, s: median", "largest")  # of them, by README
 
 
 def newest() -> tuple[str, list[list[str]]]:
     """Commit and rows of the last block that proves something."""
-    blocks = [block for block in RESULTS.read_text(encoding="utf-8").split("\n## ") if block.startswith(HEADING[3:])]
+    blocks = [
+        block for block in RESULTS.read_text(encoding="utf-8").split("\n## ") if block.startswith(HEADING[3:])
+    ]
     block = [block for block in blocks if "**Proven**" in block][-1]
     found = re.search(r"^Commit ([0-9a-f]{10});", block, re.MULTILINE)
     assert found, "of one commit"
@@ -42,5 +44,5 @@ def test_readme_shows_its_columns_for_people() -> None:
     commit, table = newest()
     wanted = [[row[COLUMNS.index(name)] for name in SHOWN] for row in table]
     part = section(README, "Nothing is lost")
-    assert rows(part[part.index("| killed with -9 |"):]) == wanted
+    assert rows(part[part.index("| killed with -9 |") :]) == wanted
     assert f"commit `{commit}`" in part

@@ -10,8 +10,16 @@ import pytest
 from benchmarks.pages.pages import anchors, links
 from tests.conftest import ROOT
 
-PAGES = sorted([*ROOT.glob("*.md"), *(path for folder in ("docs", "benchmarks", "examples", "deploy", "config")
-                                      for path in (ROOT / folder).rglob("*.md"))])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(
+            path
+            for folder in ("docs", "benchmarks", "examples", "deploy", "config")
+            for path in (ROOT / folder).rglob("*.md")
+        ),
+    ]
+)
 
 
 def broken(page: Path) -> Iterator[str]:
@@ -29,11 +37,18 @@ def test_every_link_leads_to_a_file_and_a_heading_of_it(page: Path) -> None:
     assert list(broken(page)) == []
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("[a](other.md)", []), ("[a](other.md#to-add-)", []), ("[a](#here-it-is)", []), ("`[a](none.md)`", []),
-    ("[a](none.md)", ["none.md: there is no such file"]),
-    ("[a](other.md#to-add)", ["other.md#to-add: there is no such heading"]),
-    ("[a](#there)", ["#there: there is no such heading"])])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[a](other.md)", []),
+        ("[a](other.md#to-add-)", []),
+        ("[a](#here-it-is)", []),
+        ("`[a](none.md)`", []),
+        ("[a](none.md)", ["none.md: there is no such file"]),
+        ("[a](other.md#to-add)", ["other.md#to-add: there is no such heading"]),
+        ("[a](#there)", ["#there: there is no such heading"]),
+    ],
+)
 def test_a_link_that_leads_nowhere_is_seen(text: str, said: list[str], tmp_path: Path) -> None:
     (tmp_path / "other.md").write_text("## To add ...\n", encoding="utf-8")
     (tmp_path / "page.md").write_text(f"# Here, it is\n\n{text}\n", encoding="utf-8")

@@ -41,26 +41,51 @@ from tests.support.small_run import make_small_run
 from tools.main import VERBS, main
 
 RAN_HERE = frozenset({"runs", "audit", "journal", "trace", "redis-cli", "top"})
-CONTROLS = {"pause": "pause", "drain": "drain", "resume": ""}      # and what the learner is asked for
+CONTROLS = {"pause": "pause", "drain": "drain", "resume": ""}  # and what the learner is asked for
 VERBS_TESTS = {
-    "up": "tests/e2e/test_demo.py", "chaos": "tests/e2e/test_chaos_command.py", "doctor": "tests/tools/doctor/test_command.py",
-    "metrics": "tests/tools/metrics/test_command.py", "rm": "tests/tools/runs/test_remove.py", "score": "tests/tools/score/test_command.py",
-    "judge-check": "tests/tools/judge_check/test_command.py", "replay": "tests/tools/journal/test_replay.py",
-    "rescore": "tests/tools/score/test_rescore.py", "dead": "tests/tools/dead/test_command.py"}
+    "up": "tests/e2e/test_demo.py",
+    "chaos": "tests/e2e/test_chaos_command.py",
+    "doctor": "tests/tools/doctor/test_command.py",
+    "metrics": "tests/tools/metrics/test_command.py",
+    "rm": "tests/tools/runs/test_remove.py",
+    "score": "tests/tools/score/test_command.py",
+    "judge-check": "tests/tools/judge_check/test_command.py",
+    "replay": "tests/tools/journal/test_replay.py",
+    "rescore": "tests/tools/score/test_rescore.py",
+    "dead": "tests/tools/dead/test_command.py",
+}
 # Files that a command names and a user has: their own.
-THEIRS = frozenset({"run.yaml", "token.txt", "my_recipe.yaml", "my_scorer.py", "my_rows.jsonl", "rows.jsonl", ".env",
-                    "labelled.jsonl"})
-PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*(\.[a-z]+)?")            # CONFIG, RUN, FILE.jsonl
-NOT_YET = frozenset({"evaluate"})                               # README says so of it
+THEIRS = frozenset(
+    {
+        "run.yaml",
+        "token.txt",
+        "my_recipe.yaml",
+        "my_scorer.py",
+        "my_rows.jsonl",
+        "rows.jsonl",
+        ".env",
+        "labelled.jsonl",
+    }
+)
+PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*(\.[a-z]+)?")  # CONFIG, RUN, FILE.jsonl
+NOT_YET = frozenset({"evaluate"})  # README says so of it
 NEEDS_GPU = re.compile(r"\dgpu|\.gpu\.|GPU=")
-ADDRESS = re.compile(r"PASSWORD@HOST|@redis\.example")          # somebody else's machine
+ADDRESS = re.compile(r"PASSWORD@HOST|@redis\.example")  # somebody else's machine
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = frozenset(re.findall(r"^([a-z-]+):", MAKEFILE, flags=re.MULTILINE))
 SETTINGS = frozenset({"ARGS", "COMPOSE", "CONTAINERS", "ENGINE", "GPU", "JOBS", "SEED"})
 COMPOSE_FILES = ("compose.yaml", "compose.gpu.yaml", "compose.redis-port.yaml")
 COMPOSE_OPTIONS: dict[str, set[str]] = {
-    "up": {"--build", "-d", "--exit-code-from", "--scale"}, "down": {"-v"}, "logs": {"-f"}, "exec": set(), "ps": set(),
-    "stop": set(), "start": set(), "pull": set(), "build": set()}
+    "up": {"--build", "-d", "--exit-code-from", "--scale"},
+    "down": {"-v"},
+    "logs": {"-f"},
+    "exec": set(),
+    "ps": set(),
+    "stop": set(),
+    "start": set(),
+    "pull": set(),
+    "build": set(),
+}
 
 
 class Parsed(Exception):
@@ -74,20 +99,25 @@ class Parsed(Exception):
 @contextlib.contextmanager
 def stopped_after_parsing() -> Iterator[None]:
     """Programs go no further than their parser; that of `millrace` itself only finds the verb."""
+
     def wrap(method: Callable[..., Any], programs: Callable[[str], bool]) -> Callable[..., Any]:
         def parse(self: argparse.ArgumentParser, *given: Any, **named: Any) -> Any:
             found = method(self, *given, **named)
             if programs(self.prog):
                 raise Parsed(found[0] if isinstance(found, tuple) else found)
             return found
+
         return parse
 
     kind = argparse.ArgumentParser
     with pytest.MonkeyPatch.context() as patch:
         for name in ("parse_args", "parse_intermixed_args"):
             patch.setattr(kind, name, wrap(getattr(kind, name), lambda program: program != "millrace"))
-        patch.setattr(kind, "parse_known_args",
-                      wrap(kind.parse_known_args, lambda program: program.endswith("scorers serve")))
+        patch.setattr(
+            kind,
+            "parse_known_args",
+            wrap(kind.parse_known_args, lambda program: program.endswith("scorers serve")),
+        )
         yield
 
 
@@ -107,14 +137,16 @@ def check_configuration(file: str | None, values: list[str]) -> None:
         assert is_there(file), file
     real = ROOT / (file or "")
     base = real if real.is_file() else ROOT / "config" / "recipes" / "demo_cpu.yaml"
-    given = [value for value in values if not value.startswith("scorers.tasks.")]       # of tasks that a user has
+    given = [value for value in values if not value.startswith("scorers.tasks.")]  # of tasks that a user has
     load_run(["--config", str(base), *given])
 
 
 def check_millrace(words: list[str]) -> None:
     found = vars(parsed(main, words))
     verb = words[0]
-    config = found.get("file") or found.get("config") if verb in {"up", "doctor", "chaos"} else found.get("config")
+    config = (
+        found.get("file") or found.get("config") if verb in {"up", "doctor", "chaos"} else found.get("config")
+    )
     if verb in {"up", "doctor", "chaos"} or found.get("values"):
         check_configuration(config, list(found.get("values") or []))
     if verb in {"score", "judge-check"}:
@@ -157,8 +189,11 @@ def check_docker(words: list[str]) -> None:
     services = compose_services()
     while words[0].startswith("-"):
         option, value = words.pop(0), words.pop(0)
-        known = COMPOSE_FILES if option == "-f" else [name for one in services.values() for name in
-                                                      one.get("profiles", ())]
+        known = (
+            COMPOSE_FILES
+            if option == "-f"
+            else [name for one in services.values() for name in one.get("profiles", ())]
+        )
         assert option in {"-f", "--profile"}
         assert value in known, value
     verb = words.pop(0)
@@ -183,7 +218,7 @@ def check_others(words: list[str]) -> None:
     program, *rest = words
     if program == "cp":
         sources = [word for word in rest[:-1] if not word.startswith("-")]
-        assert all(map(is_there, sources)) or sources == ["runs/demo"], sources      # test_a_copy_of_a_folder ...
+        assert all(map(is_there, sources)) or sources == ["runs/demo"], sources  # test_a_copy_of_a_folder ...
     elif program == "echo":
         variable = rest[0].partition("=")[0]
         assert f"#{variable}=" in (ROOT / ".env.example").read_text(encoding="utf-8")
@@ -193,11 +228,15 @@ def check_others(words: list[str]) -> None:
         assert name == "REDIS_URL"
         check_url(value)
     elif program == "mkdir" and "&&" in rest:
-        check_words(rest[rest.index("&&") + 1:])
+        check_words(rest[rest.index("&&") + 1 :])
 
 
 CHECKS: dict[str, Callable[[list[str]], None]] = {
-    "millrace": check_millrace, "python": check_python, "make": check_make, "docker": check_docker}
+    "millrace": check_millrace,
+    "python": check_python,
+    "make": check_make,
+    "docker": check_docker,
+}
 
 
 def check_words(words: list[str]) -> None:
@@ -209,14 +248,17 @@ def check_words(words: list[str]) -> None:
 
 @pytest.mark.parametrize("line", lines(), ids=str)
 def test_every_command_is_taken_by_its_own_parser_and_names_what_there_is(
-        line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Parsed, not run."""
     monkeypatch.chdir(ROOT)
     for name, value in line.variables.items():
         assert name == "REDIS_URL" or name.startswith("MILLRACE_"), name
         monkeypatch.setenv(name, value.replace("HOST", "127.0.0.1"))
     if line.words[0] == "curl":
-        assert line.page.name == "reward_server.md", "tests/scorers/reward_server/test_server.py types those of that page"
+        assert line.page.name == "reward_server.md", (
+            "tests/scorers/reward_server/test_server.py types those of that page"
+        )
         return
     check_words(line.words)
 
@@ -226,15 +268,29 @@ def test_a_block_of_commands_holds_nothing_else() -> None:
     assert len(lines()) > 100
 
 
-@pytest.mark.parametrize("words", [
-    ["millrace", "adit", "demo"], ["millrace", "audit", "demo", "--quik"], ["millrace", "up", "config/none.yaml"],
-    ["millrace", "up", "config/recipes/demo_cpu.yaml", "learner.stepz=3"], ["millrace", "dead", "lst", "demo"],
-    ["python", "-m", "scorers", "--run", "demo", "--queues", "maths"], ["python", "-m", "scorer", "--run", "demo"],
-    ["python", "-m", "learner", "--config", "config/none.yaml"], ["make", "prove-nothing"], ["make", "demo", "SED=1"],
-    ["make", "demo", "ARGS=learner.stepz=3"], ["docker", "compose", "up", "scorers"],
-    ["docker", "compose", "--profile", "apis", "up"], ["docker", "compose", "up", "--scale", "scorers=2"],
-    ["docker", "compose", "exec", "scorer", "millrace", "tops", "demo"], ["echo", "RUNS=first", ">>", ".env"],
-    ["python", "-m", "broker.monitoring.health", "scorers", "demo"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["millrace", "adit", "demo"],
+        ["millrace", "audit", "demo", "--quik"],
+        ["millrace", "up", "config/none.yaml"],
+        ["millrace", "up", "config/recipes/demo_cpu.yaml", "learner.stepz=3"],
+        ["millrace", "dead", "lst", "demo"],
+        ["python", "-m", "scorers", "--run", "demo", "--queues", "maths"],
+        ["python", "-m", "scorer", "--run", "demo"],
+        ["python", "-m", "learner", "--config", "config/none.yaml"],
+        ["make", "prove-nothing"],
+        ["make", "demo", "SED=1"],
+        ["make", "demo", "ARGS=learner.stepz=3"],
+        ["docker", "compose", "up", "scorers"],
+        ["docker", "compose", "--profile", "apis", "up"],
+        ["docker", "compose", "up", "--scale", "scorers=2"],
+        ["docker", "compose", "exec", "scorer", "millrace", "tops", "demo"],
+        ["echo", "RUNS=first", ">>", ".env"],
+        ["python", "-m", "broker.monitoring.health", "scorers", "demo"],
+    ],
+    ids=" ".join,
+)
 def test_a_command_that_is_none_is_seen(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     with pytest.raises((AssertionError, ConfigError, SystemExit, KeyError, pytest.fail.Exception)):
@@ -244,7 +300,10 @@ def test_a_command_that_is_none_is_seen(words: list[str], monkeypatch: pytest.Mo
 @pytest.mark.parametrize("line", mentions("millrace"), ids=str)
 def test_every_verb_in_the_text_is_one(line: Line) -> None:
     verbs = line.command.split()[1].split("|")
-    assert all(verb in VERBS.keys() | NOT_YET or verb.startswith("--") or PLACEHOLDER.fullmatch(verb) for verb in verbs)
+    assert all(
+        verb in VERBS.keys() | NOT_YET or verb.startswith("--") or PLACEHOLDER.fullmatch(verb)
+        for verb in verbs
+    )
 
 
 @pytest.mark.parametrize("line", mentions("make"), ids=str)
@@ -252,8 +311,15 @@ def test_every_target_in_the_text_is_one(line: Line) -> None:
     assert line.command.split()[1] in TARGETS | {"prove-…"}
 
 
-@pytest.mark.parametrize("line", [line for line in (*mentions("python"), *mentions("millrace"))
-                                  if " --" in line.text and "…" not in line.text], ids=str)
+@pytest.mark.parametrize(
+    "line",
+    [
+        line
+        for line in (*mentions("python"), *mentions("millrace"))
+        if " --" in line.text and "…" not in line.text
+    ],
+    ids=str,
+)
 def test_every_program_in_the_text_takes_its_options(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parsed, not run."""
     monkeypatch.chdir(ROOT)
@@ -261,9 +327,11 @@ def test_every_program_in_the_text_takes_its_options(line: Line, monkeypatch: py
 
 
 def test_what_needs_a_gpu_or_another_machine_says_that_it_was_not_yet_run() -> None:
-    unmarked = [str(line) for line in lines()
-                if (NEEDS_GPU.search(line.command) or ADDRESS.search(line.text)) and NOT_YET_RUN not in
-                line.text]
+    unmarked = [
+        str(line)
+        for line in lines()
+        if (NEEDS_GPU.search(line.command) or ADDRESS.search(line.text)) and NOT_YET_RUN not in line.text
+    ]
     assert unmarked == []
 
 
@@ -285,8 +353,11 @@ def test_every_command_is_typed_by_somebody() -> None:
     typed, composed = typed_in("typed_pages.py"), typed_in("compose_pages.py")
     left = [str(line) for line in wanted() if line.words[0] != "curl" and same(line.command) not in typed]
     assert left == [], "`make prove-pages` does not type them"
-    left = [str(line) for line in lines() if line.words[0] == "docker" and NOT_YET_RUN not in line.text
-            and same(line.command) not in composed]
+    left = [
+        str(line)
+        for line in lines()
+        if line.words[0] == "docker" and NOT_YET_RUN not in line.text and same(line.command) not in composed
+    ]
     assert left == [], "`make prove-compose` does not type them"
     assert all((ROOT / file).is_file() for _, file in ELSEWHERE)
     page = (ROOT / "tests" / "tools" / "test_redis_cli_page.py").read_text(encoding="utf-8")
@@ -300,7 +371,10 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
         patch.delenv("REDIS_URL", raising=False)
-        with make_small_run(folder / "runs", "demo"), make_small_run(folder / "runs", "going", is_finished=False):
+        with (
+            make_small_run(folder / "runs", "demo"),
+            make_small_run(folder / "runs", "going", is_finished=False),
+        ):
             yield folder
 
 
@@ -314,8 +388,9 @@ def cheap() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("words", [*cheap(), ["dead", "list", "demo"]], ids=" ".join)
-def test_what_is_cheap_is_run(words: list[str], small_run: Path, monkeypatch: pytest.MonkeyPatch,
-                              capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_cheap_is_run(
+    words: list[str], small_run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """For real, on a finished run: it is answered, and the code is 0."""
     monkeypatch.chdir(small_run)
     monkeypatch.setenv("XDG_STATE_HOME", str(small_run / "state"))
@@ -325,8 +400,12 @@ def test_what_is_cheap_is_run(words: list[str], small_run: Path, monkeypatch: py
 
 @pytest.mark.parametrize(("verb", "wanted"), CONTROLS.items())
 def test_what_an_operator_asks_for_is_asked_of_the_learner(
-        verb: str, wanted: str, small_run: Path, monkeypatch: pytest.MonkeyPatch,
-        capfd: pytest.CaptureFixture[str]) -> None:
+    verb: str,
+    wanted: str,
+    small_run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     """For real, on a run that goes on and has no learner now."""
     monkeypatch.chdir(small_run)
     monkeypatch.setenv("XDG_STATE_HOME", str(small_run / "state"))
@@ -336,13 +415,14 @@ def test_what_an_operator_asks_for_is_asked_of_the_learner(
     assert capfd.readouterr().out.strip() == wanted
 
 
-def test_a_copy_of_a_folder_is_a_whole_run(small_run: Path, monkeypatch: pytest.MonkeyPatch,
-                                           capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_copy_of_a_folder_is_a_whole_run(
+    small_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The lines of docs/operations.md that make a copy and audit it, in their order."""
     page = ROOT / "docs" / "operations.md"
     (block,) = [block for _, block in fences(page) if any("cp -a" in line for line in block)]
     monkeypatch.chdir(small_run)
-    monkeypatch.setenv("XDG_STATE_HOME", str(small_run / "elsewhere"))       # as on another machine
+    monkeypatch.setenv("XDG_STATE_HOME", str(small_run / "elsewhere"))  # as on another machine
     for words in (Line(page, line).words for line in block):
         if words[0] == "millrace":
             assert main(words[1:]) == 0, capsys.readouterr().err

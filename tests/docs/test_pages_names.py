@@ -20,7 +20,9 @@ from tools.metrics.table import METRICS
 
 SECTIONS = "learner|generators|scorers|sampling|broker|data|evaluation|model"
 KEY = re.compile(rf"(?<![\w./-])(?:{SECTIONS})(?:\.[a-z_*][\w*]*)+")
-OTHER_KEYS = frozenset({"top.md"})      # whose `scorers.queue` is a key of --json: tests/tools/top/test_command.py
+OTHER_KEYS = frozenset(
+    {"top.md"}
+)  # whose `scorers.queue` is a key of --json: tests/tools/top/test_command.py
 PACKAGES = ("broker", "config", "generators", "learner", "scorers", "tools")
 SERVED = {metric.name for metric in METRICS}
 
@@ -41,7 +43,7 @@ def is_key(path: Sequence[str], of: type[BaseModel] = Run) -> bool:
         return True
     if (field := of.model_fields.get(first)) is None:
         return False
-    if rest and get_origin(field.annotation) is dict:       # tasks by their names
+    if rest and get_origin(field.annotation) is dict:  # tasks by their names
         rest = rest[1:]
     return not rest or any(is_key(rest, section) for section in sections(field.annotation))
 
@@ -52,17 +54,29 @@ def is_module(name: str) -> bool:
     return (ROOT / package / rest[0]).exists() or importlib.util.find_spec(f"{package}.{rest[0]}") is not None
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in OTHER_KEYS], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name not in OTHER_KEYS], ids=lambda page: page.name
+)
 def test_every_key_of_the_configuration_on_a_page_is_one(page: Any) -> None:
     text = page.read_text(encoding="utf-8")
     said = {key for code in CODE.findall(FENCE.sub("", text)) for key in KEY.findall(code)}
     assert sorted(key for key in said if not is_key(key.split(".")) and not is_module(key)) == []
 
 
-@pytest.mark.parametrize(("key", "there"), [
-    ("learner.max_lag", True), ("learner.max_lags", False), ("learner.optimizer.*", True), ("learner.lr", False),
-    ("generators.engine.kv_cache_mb", True), ("scorers.tasks.math.scorer.require_box", True),
-    ("scorers.tasks.*.scorer.endpoint.urls", True), ("scorers.tasks.*.scorer.urls", False), ("sampling.*", True)])
+@pytest.mark.parametrize(
+    ("key", "there"),
+    [
+        ("learner.max_lag", True),
+        ("learner.max_lags", False),
+        ("learner.optimizer.*", True),
+        ("learner.lr", False),
+        ("generators.engine.kv_cache_mb", True),
+        ("scorers.tasks.math.scorer.require_box", True),
+        ("scorers.tasks.*.scorer.endpoint.urls", True),
+        ("scorers.tasks.*.scorer.urls", False),
+        ("sampling.*", True),
+    ],
+)
 def test_a_key_that_is_none_is_seen(key: str, there: bool) -> None:
     assert is_key(key.split(".")) is there
 
@@ -87,7 +101,9 @@ def shown_messages() -> Iterator[str]:
     """What stands in the first column of docs/failure_modes.md between backticks, and is no name alone."""
     text = (ROOT / "docs" / "failure_modes.md").read_text(encoding="utf-8")
     for row in re.findall(r"^\| (.*?) \| ", text, flags=re.MULTILINE):
-        yield from (code for code in CODE.findall(row) if " " in code.strip() and not code.startswith("millrace "))
+        yield from (
+            code for code in CODE.findall(row) if " " in code.strip() and not code.startswith("millrace ")
+        )
 
 
 def sources() -> str:
@@ -102,5 +118,10 @@ def test_every_message_of_the_page_of_failures_is_one_of_ours() -> None:
     code = sources()
     found = list(dict.fromkeys(shown_messages()))
     assert len(found) > 50
-    wrong = [(message, part) for message in found for part in message.split("…") if part.strip() and part not in code]
+    wrong = [
+        (message, part)
+        for message in found
+        for part in message.split("…")
+        if part.strip() and part not in code
+    ]
     assert wrong == []

@@ -22,11 +22,11 @@ from tools.trace.narrative import Story
 
 PAGE = ROOT / "docs" / "redis-cli.md"
 PROMPT = "$ millrace "
-ID = re.compile(r"\d{13}-\d+|demo_\d+_\d{16}")          # of an entry or a job: a person copies it from an answer
+ID = re.compile(r"\d{13}-\d+|demo_\d+_\d{16}")  # of an entry or a job: a person copies it from an answer
 TIME = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+Z)?|\d\d:\d\d:\d\d\.\d{3}")
-NUMBER = re.compile(r"\d+\.\d+|\d{4,}")                 # a time, or a number of bytes
+NUMBER = re.compile(r"\d+\.\d+|\d{4,}")  # a time, or a number of bytes
 ANY_NUMBER = re.compile(r"\d+(\.\d+)?")
-TAKES_TIME = re.compile(r"XINFO CONSUMERS|XPENDING \S+ workers .|TTL")     # whose answers have milliseconds
+TAKES_TIME = re.compile(r"XINFO CONSUMERS|XPENDING \S+ workers .|TTL")  # whose answers have milliseconds
 EMPTY = {"", "(nil)", "(empty array)", "(empty list or set)", "(integer) 0"}
 
 
@@ -50,7 +50,9 @@ def exchanges(text: str) -> list[Exchange]:
 
 def shape(line: str, command: str) -> str:
     """A line without what is another at each run: ids, times, the machine's name, and the widths that follow."""
-    line = " ".join(line.replace(f'"{socket.gethostname()}"', '"gpu1"').replace(f'"{os.getpid()}"', '"N"').split())
+    line = " ".join(
+        line.replace(f'"{socket.gethostname()}"', '"gpu1"').replace(f'"{os.getpid()}"', '"N"').split()
+    )
     line = TIME.sub("TIME", ID.sub("ID", line))
     return ANY_NUMBER.sub("N", line) if TAKES_TIME.search(command) else NUMBER.sub("N", line)
 
@@ -67,9 +69,9 @@ def in_our_ids(command: str, copied: dict[str, str]) -> list[str]:
 def differences(exchange: Exchange, answer: list[str]) -> Iterator[str]:
     """What the page shows and a real answer has not. A line `…` stands for the rest, at a line's end for its end."""
     command, shown = exchange
-    if re.search("--scan|HKEYS", command):              # in no order
+    if re.search("--scan|HKEYS", command):  # in no order
         shown, answer = tuple(sorted(map(unnumbered, shown))), sorted(map(unnumbered, answer))
-    if command.startswith("trace "):                    # its table wraps where a time has a digit more
+    if command.startswith("trace "):  # its table wraps where a time has a digit more
         shown, answer = tuple(map(" ".join, [shown] if shown else [])), [" ".join(answer)]
     if not shown:
         yield f"{command}: the page shows no answer"
@@ -87,7 +89,9 @@ def differences(exchange: Exchange, answer: list[str]) -> Iterator[str]:
 
 
 @pytest.fixture
-def in_flight(link: Link, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InFlight]:
+def in_flight(
+    link: Link, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[InFlight]:
     monkeypatch.setenv("REDIS_URL", redis_url)
     monkeypatch.chdir(tmp_path)
     run = InFlight(link, tmp_path / "runs")
@@ -96,34 +100,53 @@ def in_flight(link: Link, redis_url: str, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_every_command_of_the_page_answers_as_the_page_shows(
-        in_flight: InFlight, capfd: pytest.CaptureFixture[str]) -> None:
-    copied: dict[str, str] = {}         # id on the page -> the one that the real answer had in its place
+    in_flight: InFlight, capfd: pytest.CaptureFixture[str]
+) -> None:
+    copied: dict[str, str] = {}  # id on the page -> the one that the real answer had in its place
     wrong: list[str] = []
     for exchange in exchanges(PAGE.read_text(encoding="utf-8")):
         program, name, *words = in_our_ids(exchange.command, copied)
         assert (program, name) in {("redis-cli", "demo"), ("trace", "demo")}
-        code = main([program, name, *(["--no-raw"] if program == "redis-cli" else []), *words])      # as on a terminal
+        code = main(
+            [program, name, *(["--no-raw"] if program == "redis-cli" else []), *words]
+        )  # as on a terminal
         answer = capfd.readouterr().out.splitlines()
         assert code == 0, exchange.command
         assert answer, exchange.command
         assert answer[0] not in EMPTY, exchange.command
         assert not answer[0].startswith(("(error)", "ERR", "WRONGTYPE")), answer[0]
-        copied |= dict(zip(ID.findall("\n".join(exchange.shown)), ID.findall("\n".join(answer)), strict=False))
+        copied |= dict(
+            zip(ID.findall("\n".join(exchange.shown)), ID.findall("\n".join(answer)), strict=False)
+        )
         wrong += differences(exchange, answer)
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize(("shown", "answer", "said"), [
-    (['1) "group"', '2) "17"'], ['1) "group"', '2) "17"'], None),
-    (['1) "groups"', '2) "17"'], ['1) "group"', '2) "17"'], 'shows 1) "groups", the answer is 1) "group"'),
-    (['1) "group"', '2) "16"'], ['1) "group"', '2) "17"'], 'shows 2) "16", the answer is 2) "17"'),
-    (['1) "1795347091048-0"', '2) "1795347088.923"'], ['1) "1800000000000-3"', '2) "1800000000.1"'], None),
-    (['1) "group"'], ['1) "group"', '2) "17"'], 'leaves out 2) "17"'),
-    (['1) "group"', "…"], ['1) "group"', '2) "17"'], None),
-    (['1) "\\x85\\xa7roll…'], ['1) "\\x85\\xa7rollout"'], None),
-    (['1) "group"', '2) "17"'], ['1) "group"'], "the answer is nothing"),
-    ([], ["PONG"], "shows no answer")])
-def test_an_answer_that_is_not_the_pages_is_seen(shown: list[str], answer: list[str], said: str | None) -> None:
+@pytest.mark.parametrize(
+    ("shown", "answer", "said"),
+    [
+        (['1) "group"', '2) "17"'], ['1) "group"', '2) "17"'], None),
+        (
+            ['1) "groups"', '2) "17"'],
+            ['1) "group"', '2) "17"'],
+            'shows 1) "groups", the answer is 1) "group"',
+        ),
+        (['1) "group"', '2) "16"'], ['1) "group"', '2) "17"'], 'shows 2) "16", the answer is 2) "17"'),
+        (
+            ['1) "1795347091048-0"', '2) "1795347088.923"'],
+            ['1) "1800000000000-3"', '2) "1800000000.1"'],
+            None,
+        ),
+        (['1) "group"'], ['1) "group"', '2) "17"'], 'leaves out 2) "17"'),
+        (['1) "group"', "…"], ['1) "group"', '2) "17"'], None),
+        (['1) "\\x85\\xa7roll…'], ['1) "\\x85\\xa7rollout"'], None),
+        (['1) "group"', '2) "17"'], ['1) "group"'], "the answer is nothing"),
+        ([], ["PONG"], "shows no answer"),
+    ],
+)
+def test_an_answer_that_is_not_the_pages_is_seen(
+    shown: list[str], answer: list[str], said: str | None
+) -> None:
     found = list(differences(Exchange("HGETALL x", tuple(shown)), answer))
     assert len(found) == (said is not None)
     assert said is None or said in found[0]
@@ -151,8 +174,11 @@ def test_the_page_is_linked_where_a_run_is_looked_at_and_its_links_lead_somewher
     _, _, section = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Looking at a run\n")
     assert "(docs/redis-cli.md)" in section.partition("\n## ")[0]
     text = PAGE.read_text(encoding="utf-8")
-    headings = {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in text.splitlines()
-                if line.startswith("#")}
+    headings = {
+        re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+        for line in text.splitlines()
+        if line.startswith("#")
+    }
     links = re.findall(r"\]\((?!https?:)([^)]+)\)", text)
     assert links
     assert [link for link in links if link.startswith("#") and link[1:] not in headings] == []

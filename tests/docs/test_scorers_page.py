@@ -41,7 +41,7 @@ EXAMPLE = ROOT / "examples" / "scorer"
 
 class Block(NamedTuple):
     kind: str
-    name: str           # of the file that it is; "" for what is no file
+    name: str  # of the file that it is; "" for what is no file
     text: str
 
 
@@ -52,13 +52,25 @@ def blocks(page: Path = PAGE) -> list[Block]:
 
 
 def lines_without_a_file() -> list[str]:
-    return [line for block in blocks() if block.kind == "jsonl" and not block.name for line in block.text.splitlines()]
+    return [
+        line
+        for block in blocks()
+        if block.kind == "jsonl" and not block.name
+        for line in block.text.splitlines()
+    ]
 
 
 def run(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "tools.main", *command[1:]] if command[0] == "millrace" else command
-    return subprocess.run(words, cwd=cwd, text=True, capture_output=True, timeout=120, check=False,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)})
+    return subprocess.run(
+        words,
+        cwd=cwd,
+        text=True,
+        capture_output=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
 
 
 def without_times(text: str) -> list[str]:
@@ -109,19 +121,39 @@ def test_every_section_of_a_run_on_the_page_is_valid() -> None:
     sections = [yaml.safe_load(block.text)["scorers"] for block in blocks() if block.kind == "yaml"]
     tasks = [ScorersConfig.model_validate(section).tasks for section in sections]
     assert [{name: task.scorer.type for name, task in named.items()} for named in tasks] == [
-        {"letter": "custom"}, {"letter": "custom", "essay": "custom"}, {"judge": "judge", "stem_llm_judge": "judge"},
+        {"letter": "custom"},
+        {"letter": "custom", "essay": "custom"},
+        {"judge": "judge", "stem_llm_judge": "judge"},
         {"rubric": "rubric", "tinyv": "tinyv"},
-        {"math": "math", "code": "code", "swe": "swe"}, {"math": "math", "essay": "custom"}]
+        {"math": "math", "code": "code", "swe": "swe"},
+        {"math": "math", "essay": "custom"},
+    ]
 
 
-@pytest.mark.parametrize("section", [MathConfig, CodeConfig, SweConfig, SimulationConfig, JudgeConfig, RubricConfig,
-                                     TinyvConfig, GradeConfig, GymConfig, FormatTaskConfig])
+@pytest.mark.parametrize(
+    "section",
+    [
+        MathConfig,
+        CodeConfig,
+        SweConfig,
+        SimulationConfig,
+        JudgeConfig,
+        RubricConfig,
+        TinyvConfig,
+        GradeConfig,
+        GymConfig,
+        FormatTaskConfig,
+    ],
+)
 def test_every_option_of_a_scorer_stands_on_the_page_with_its_default(section: type[Section]) -> None:
     name = section.model_fields["type"].default
     _, _, table = PAGE.read_text(encoding="utf-8").partition(f"| option of `type: {name}` | |\n")
     said = dict(re.findall(r"^\| `(\w+)(?:: (.*?))?` \|", table.partition("\n\n")[0], flags=re.MULTILINE))
-    defaults = {key: None if isinstance(field.default, Section) else field.default
-                for key, field in section.model_fields.items() if key != "type"}
+    defaults = {
+        key: None if isinstance(field.default, Section) else field.default
+        for key, field in section.model_fields.items()
+        if key != "type"
+    }
     queue = defaults.pop("queue")
     assert said.pop("queue", queue) == queue
     assert {key: yaml.safe_load(value or "null") for key, value in said.items()} == defaults
@@ -151,8 +183,9 @@ def test_the_templates_own_tests_pass() -> None:
     assert re.search(r"\b2\d passed", done.stdout)
 
 
-def test_the_templates_rows_score_what_they_expect(monkeypatch: pytest.MonkeyPatch,
-                                                   capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_templates_rows_score_what_they_expect(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(EXAMPLE)
     assert main(["score", "rows.jsonl", "--config", "run.yaml", "--workers", "1"]) == 0
     rows = [json.loads(line) for line in (EXAMPLE / "rows.jsonl").read_text(encoding="utf-8").splitlines()]

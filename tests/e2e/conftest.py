@@ -40,21 +40,39 @@ class Roles:
         self._environment = {**os.environ, "REDIS_URL": redis_url, "OMP_NUM_THREADS": "1"}
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, role: str, *words: str, log: str = "", environment: Mapping[str, str] | None = None,
-              command: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+    def start(
+        self,
+        role: str,
+        *words: str,
+        log: str = "",
+        environment: Mapping[str, str] | None = None,
+        command: tuple[str, ...] = (),
+    ) -> subprocess.Popen[bytes]:
         """Start `python -m ROLE WORDS`, or another command under that name."""
         path = self.logs / f"{log or role}-{len(self._processes)}.log"
         with path.open("wb") as stream:
-            process = spawn([*(command or (sys.executable, "-m", role)), *words], stdout=stream, stderr=stream,
-                            cwd=ROOT, env={**self._environment, **(environment or {})})
-        process.log = path                        # type: ignore[attr-defined]
+            process = spawn(
+                [*(command or (sys.executable, "-m", role)), *words],
+                stdout=stream,
+                stderr=stream,
+                cwd=ROOT,
+                env={**self._environment, **(environment or {})},
+            )
+        process.log = path  # type: ignore[attr-defined]
         self._processes.append(process)
         return process
 
     def learner(self, *words: str, config: Path = DEMO, **options: Any) -> subprocess.Popen[bytes]:
         """`python -m learner`."""
-        return self.start("learner", "--config", str(config), f"name={self.name}", f"runs_dir={self.runs_dir}", *words,
-                          **options)
+        return self.start(
+            "learner",
+            "--config",
+            str(config),
+            f"name={self.name}",
+            f"runs_dir={self.runs_dir}",
+            *words,
+            **options,
+        )
 
     def generator(self) -> subprocess.Popen[bytes]:
         """`python -m generators`."""
@@ -99,11 +117,13 @@ class Roles:
 
     def log_of(self, process: subprocess.Popen[bytes]) -> str:
         """What a process has said."""
-        return str(process.log.read_text(errors="replace")[-6000:])      # type: ignore[attr-defined]
+        return str(process.log.read_text(errors="replace")[-6000:])  # type: ignore[attr-defined]
 
     def all_logs(self) -> str:
         """What everybody has said, for a failed test."""
-        return "\n".join(f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}" for path in self.logs.iterdir())
+        return "\n".join(
+            f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}" for path in self.logs.iterdir()
+        )
 
     def end(self) -> None:
         """End what still runs."""

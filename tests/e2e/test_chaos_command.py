@@ -15,29 +15,78 @@ from tests.tools.chaos.test_report import OWN
 from tools.audit.sums import Audit
 from tools.chaos.targets import ROLES
 
-SECONDS = 42.0          # of disturbances, one every two seconds: each of the sixteen comes once before any comes twice
-LIMIT_S = 200.0         # a run that is not drained by then hangs
-SURE = {"kill generator", "kill_tree generator", "stop generator", "kill pool", "kill_tree pool", "stop learner",
-        "kill redis", "restart redis", "cut redis"}     # the others need a heartbeat or a step: not under any load
-LEASE_S = 1.5           # whoever is stopped stands still for 1.2 to 2 of these
-WORDS = ("name=stormy", "evaluation.every=0", "data.held_out=", "sampling.group_size=2", "sampling.max_tokens=16",
-         "generators.engine={type: fake, answers: ['\\boxed{1}', '\\boxed{2}'], seconds_per_group: 0.2}",
-         "generators.groups_in_flight=4", "learner.groups_per_step=4", "learner.max_lag=2", "learner.samples_every=0",
-         "learner.checkpoint.every=5", f"broker.lease_s={LEASE_S:g}", "broker.max_attempts=8")
+SECONDS = (
+    42.0  # of disturbances, one every two seconds: each of the sixteen comes once before any comes twice
+)
+LIMIT_S = 200.0  # a run that is not drained by then hangs
+SURE = {
+    "kill generator",
+    "kill_tree generator",
+    "stop generator",
+    "kill pool",
+    "kill_tree pool",
+    "stop learner",
+    "kill redis",
+    "restart redis",
+    "cut redis",
+}  # the others need a heartbeat or a step: not under any load
+LEASE_S = 1.5  # whoever is stopped stands still for 1.2 to 2 of these
+WORDS = (
+    "name=stormy",
+    "evaluation.every=0",
+    "data.held_out=",
+    "sampling.group_size=2",
+    "sampling.max_tokens=16",
+    "generators.engine={type: fake, answers: ['\\boxed{1}', '\\boxed{2}'], seconds_per_group: 0.2}",
+    "generators.groups_in_flight=4",
+    "learner.groups_per_step=4",
+    "learner.max_lag=2",
+    "learner.samples_every=0",
+    "learner.checkpoint.every=5",
+    f"broker.lease_s={LEASE_S:g}",
+    "broker.max_attempts=8",
+)
 
 
 def test_a_run_under_every_kind_of_disturbance_is_drained_after_the_minutes_and_its_audit_is_clean(
-        tmp_path: Path) -> None:
+    tmp_path: Path,
+) -> None:
     rows = tmp_path / "rows.jsonl"
-    rows.write_text("".join(json.dumps({"question": f"What is {n} - {n - 1}?", "answer": "1"}) + "\n"
-                            for n in range(500)))
-    data = "data.train={type: dataset, path: " + str(rows) + ", prompt_template: '{question}', answer_column: answer}"
+    rows.write_text(
+        "".join(json.dumps({"question": f"What is {n} - {n - 1}?", "answer": "1"}) + "\n" for n in range(500))
+    )
+    data = (
+        "data.train={type: dataset, path: "
+        + str(rows)
+        + ", prompt_template: '{question}', answer_column: answer}"
+    )
     with (tmp_path / "out").open("wb") as out, (tmp_path / "log").open("wb") as log:
-        command = spawn([sys.executable, "-m", "tools.main", "chaos", str(DEMO), "--minutes", str(SECONDS / 60),
-                         "--every", "2", "--seed", "1", "--json", f"runs_dir={tmp_path / 'runs'}", data, *WORDS],
-                        cwd=ROOT, stdout=out, stderr=log,
-                        env={**{name: value for name, value in os.environ.items() if name != "REDIS_URL"},
-                             "OMP_NUM_THREADS": "1"})
+        command = spawn(
+            [
+                sys.executable,
+                "-m",
+                "tools.main",
+                "chaos",
+                str(DEMO),
+                "--minutes",
+                str(SECONDS / 60),
+                "--every",
+                "2",
+                "--seed",
+                "1",
+                "--json",
+                f"runs_dir={tmp_path / 'runs'}",
+                data,
+                *WORDS,
+            ],
+            cwd=ROOT,
+            stdout=out,
+            stderr=log,
+            env={
+                **{name: value for name, value in os.environ.items() if name != "REDIS_URL"},
+                "OMP_NUM_THREADS": "1",
+            },
+        )
         try:
             code = command.wait(LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -52,7 +101,9 @@ def test_a_run_under_every_kind_of_disturbance_is_drained_after_the_minutes_and_
     assert found["kills"].keys() == set(ROLES)
     assert (found["lost"], found["twice"], found["problems"]) == (0, 0, []), found
     assert found["steps"] > 0
-    assert 0 <= 4 * found["steps"] - found["trained"] < 4, "the last step of a drained run takes what is there"
+    assert 0 <= 4 * found["steps"] - found["trained"] < 4, (
+        "the last step of a drained run takes what is there"
+    )
     assert (found["in_flight"], found["issued"]) == (0, found["trained"] + found["dropped"] + found["dead"])
     assert (found["exit_code"], found["reason"], found["run"], found["seed"]) == (0, "", "stormy", 1)
     assert found["seconds"] > SECONDS, "the minutes ended it"

@@ -20,11 +20,11 @@ from tests.e2e.conftest import DEMO, ROOT
 
 STEPS = 26
 PLANTED = "hf_planted_secret_that_must_not_leak"
-LEARNED = 0.75                  # of the full demo's 0.85: this is a third of its steps
+LEARNED = 0.75  # of the full demo's 0.85: this is a third of its steps
 MILLRACE = Path(sys.executable).with_name("millrace")
 
 
-NAME = f"short-{os.getpid()}"       # in every command line of the run, and in nobody else's
+NAME = f"short-{os.getpid()}"  # in every command line of the run, and in nobody else's
 
 
 def processes() -> dict[int, str]:
@@ -43,8 +43,11 @@ def processes() -> dict[int, str]:
 
 def kill_one(*words: str, without: str = "--none") -> None:
     """kill -9 one process whose command line has all of `words`, and not `without`."""
-    pid = next(pid for pid, line in processes().items()
-               if all(word in line for word in words) and without not in line)
+    pid = next(
+        pid
+        for pid, line in processes().items()
+        if all(word in line for word in words) and without not in line
+    )
     os.kill(pid, signal.SIGKILL)
 
 
@@ -70,17 +73,34 @@ def test_the_demo_learns_while_its_processes_are_killed_and_nothing_is_lost(tmp_
     environment = {**os.environ, "HF_TOKEN": PLANTED, "OMP_NUM_THREADS": "1"}
     with log.open("wb") as stream:
         up = subprocess.Popen(
-            [MILLRACE, "up", str(DEMO), f"runs_dir={runs_dir}", f"name={NAME}", f"learner.steps={STEPS}",
-             "evaluation.every=100", "broker.lease_s=3"], stdout=stream, stderr=stream, cwd=ROOT, env=environment)
+            [
+                MILLRACE,
+                "up",
+                str(DEMO),
+                f"runs_dir={runs_dir}",
+                f"name={NAME}",
+                f"learner.steps={STEPS}",
+                "evaluation.every=100",
+                "broker.lease_s=3",
+            ],
+            stdout=stream,
+            stderr=stream,
+            cwd=ROOT,
+            env=environment,
+        )
     try:
         until(lambda: steps_done(folder) >= 3, log)
         kill_one("-m generators")
         kill_one("-m scorers", "--part worker")
         kill_one("-m scorers", "--part dispatcher")
         until(lambda: steps_done(folder) >= 7, log)
-        kill_one("-m scorers", without="--part")        # their parent: they end with it, and `up` starts it again
-        second = subprocess.Popen([sys.executable, "-m", "generators", "--run", NAME, "--runs-dir", str(runs_dir)],
-                                  cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
+        kill_one("-m scorers", without="--part")  # their parent: they end with it, and `up` starts it again
+        second = subprocess.Popen(
+            [sys.executable, "-m", "generators", "--run", NAME, "--runs-dir", str(runs_dir)],
+            cwd=ROOT,
+            env=environment,
+            stderr=subprocess.DEVNULL,
+        )
         assert up.wait(200) == 0, log.read_text()[-6000:]
         assert second.wait(30) == 0
     finally:
@@ -88,21 +108,37 @@ def test_the_demo_learns_while_its_processes_are_killed_and_nothing_is_lost(tmp_
     assert not processes(), "no process is left behind"
 
     records = read_metrics(folder)
-    rates = {result["version"]: result["pass_rate"] for record in records for result in record.get("evaluations", ())}
+    rates = {
+        result["version"]: result["pass_rate"]
+        for record in records
+        for result in record.get("evaluations", ())
+    }
     assert rates[0] <= 0.5
     assert rates[STEPS] >= LEARNED, rates
     assert max(record["lag_max"] for record in records) <= 4
 
-    audited = subprocess.run([MILLRACE, "audit", NAME, "--runs-dir", str(runs_dir), "--json"], cwd=ROOT,
-                             capture_output=True, text=True, check=False)
+    audited = subprocess.run(
+        [MILLRACE, "audit", NAME, "--runs-dir", str(runs_dir), "--json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert audited.returncode == 0, audited.stdout + audited.stderr
     result = json.loads(audited.stdout)
     assert (result["lost"], result["twice"], result["in_flight"]) == (0, 0, 0)
     assert result["trained"] == STEPS * 16
     assert result["issued"] == result["trained"] + result["dropped"] + result["dead"]
 
-    for name in ("config.yaml", "samples.jsonl", "curves.png", "status.json", "logs/learner.log",
-                 "logs/generator-0.log", "logs/scorers-0.log"):
+    for name in (
+        "config.yaml",
+        "samples.jsonl",
+        "curves.png",
+        "status.json",
+        "logs/learner.log",
+        "logs/generator-0.log",
+        "logs/scorers-0.log",
+    ):
         assert (folder / name).stat().st_size > 0, name
     assert _loads(folder / "model")
     leaks = [path for path in tmp_path.rglob("*") if path.is_file() and PLANTED.encode() in path.read_bytes()]
@@ -112,8 +148,11 @@ def test_the_demo_learns_while_its_processes_are_killed_and_nothing_is_lost(tmp_
 def _loads(model: Path) -> bool:
     """Whether transformers loads the run's result and answers with it."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained(model)
     chat = [{"role": "user", "content": "Reverse the digits of 123. Answer in \\boxed{}."}]
-    ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    ids = tokenizer.apply_chat_template(
+        chat, add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
     answer = AutoModelForCausalLM.from_pretrained(model).generate(**ids, max_new_tokens=20, do_sample=False)
-    return "boxed" in tokenizer.decode(answer[0, ids["input_ids"].shape[1]:])
+    return "boxed" in tokenizer.decode(answer[0, ids["input_ids"].shape[1] :])

@@ -17,10 +17,19 @@ from tools.audit.command import audit
 
 SIZE_MB = 24
 STEPS = 12
-SETTINGS = (f"learner.steps={STEPS}", "learner.groups_per_step=4", "sampling.group_size=2", "evaluation.every=0",
-            "data.held_out=", "learner.filters.zero_variance=keep", "learner.checkpoint.every=0", "broker.lease_s=2",
-            "generators.engine={type: fake, seconds_per_group: 0.5}", "generators.groups_in_flight=4",
-            "scorers.workers=1")
+SETTINGS = (
+    f"learner.steps={STEPS}",
+    "learner.groups_per_step=4",
+    "sampling.group_size=2",
+    "evaluation.every=0",
+    "data.held_out=",
+    "learner.filters.zero_variance=keep",
+    "learner.checkpoint.every=0",
+    "broker.lease_s=2",
+    "generators.engine={type: fake, seconds_per_group: 0.5}",
+    "generators.groups_in_flight=4",
+    "scorers.workers=1",
+)
 
 
 class Volume:
@@ -29,14 +38,26 @@ class Volume:
     def __init__(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
         self._holder = subprocess.Popen(
-            ["unshare", "--map-root-user", "--mount", "sh", "-c",
-             f'mount -t tmpfs -o size={SIZE_MB}m tmpfs "$0" && echo mounted && exec sleep 600', path],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            [
+                "unshare",
+                "--map-root-user",
+                "--mount",
+                "sh",
+                "-c",
+                f'mount -t tmpfs -o size={SIZE_MB}m tmpfs "$0" && echo mounted && exec sleep 600',
+                path,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         assert self._holder.stdout is not None
         assert self._holder.stderr is not None
         if self._holder.stdout.readline() != "mounted\n":
             self._holder.wait(10)
-            pytest.skip(f"no tmpfs can be mounted here, not even in a namespace: {self._holder.stderr.read().strip()}")
+            pytest.skip(
+                f"no tmpfs can be mounted here, not even in a namespace: {self._holder.stderr.read().strip()}"
+            )
         self.seen = Path(f"/proc/{self._holder.pid}/root") / path.relative_to("/")
         self.inside = ("nsenter", "--preserve-credentials", "-U", "-m", "-t", str(self._holder.pid))
 
@@ -69,13 +90,17 @@ def volume(roles: Roles) -> Iterator[Volume]:
 
 
 def start_learner(roles: Roles, volume: Volume, tmp_path: Path) -> subprocess.Popen[bytes]:
-    weights = tmp_path / "weights"              # for the generator, which lives outside
-    return roles.learner(*SETTINGS, f"learner.weights.directory={weights}",
-                         command=(*volume.inside, f"--wd={ROOT}", sys.executable, "-m", "learner"))
+    weights = tmp_path / "weights"  # for the generator, which lives outside
+    return roles.learner(
+        *SETTINGS,
+        f"learner.weights.directory={weights}",
+        command=(*volume.inside, f"--wd={ROOT}", sys.executable, "-m", "learner"),
+    )
 
 
 def test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing(
-        roles: Roles, volume: Volume, tmp_path: Path) -> None:
+    roles: Roles, volume: Volume, tmp_path: Path
+) -> None:
     learner = start_learner(roles, volume, tmp_path)
     roles.generator()
     roles.scorers()
@@ -86,7 +111,9 @@ def test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing(
     assert "No space left on device" in roles.log_of(learner)
     reason = roles.redis.hget(roles.keys("run"), "reason")
     assert reason is not None
-    assert b"can't be written" in reason, "status.json is on the full volume; the other roles hear of it all the same"
+    assert b"can't be written" in reason, (
+        "status.json is on the full volume; the other roles hear of it all the same"
+    )
     journal = volume.seen / roles.name / "journal"
     with contextlib.closing(Link(roles._url, outage_s=10)) as link:
         found = audit(link, roles.keys, journal)

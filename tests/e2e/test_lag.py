@@ -24,34 +24,64 @@ SLOW = ROOT / "tests" / "support" / "slow_generator.py"
 
 
 STEPS = 12
-LEASE_S = 120.0         # longer than anybody stands still: nobody takes over what the stopped one holds
-STOPPED_S = 60.0        # in the longer form, which `make prove-lag` runs
-DEADLINE_S = 30.0       # of a group: half of that, so that it is the deadline that ends the wait, and not the SIGCONT
-LEAST_WAIT_S = 15.0     # a longest wait below that would say that nobody had to wait for the stopped one
-SLOW_S = 2.0            # that the slow generator takes for a group
-LOOK_S = 2.0            # between two surveys of a learner with that deadline, with the read before: they notice it
-SCORE_S = 3.0           # for the group that comes in the dead one's stead to be issued, scored and read
+LEASE_S = 120.0  # longer than anybody stands still: nobody takes over what the stopped one holds
+STOPPED_S = 60.0  # in the longer form, which `make prove-lag` runs
+DEADLINE_S = (
+    30.0  # of a group: half of that, so that it is the deadline that ends the wait, and not the SIGCONT
+)
+LEAST_WAIT_S = 15.0  # a longest wait below that would say that nobody had to wait for the stopped one
+SLOW_S = 2.0  # that the slow generator takes for a group
+LOOK_S = 2.0  # between two surveys of a learner with that deadline, with the read before: they notice it
+SCORE_S = 3.0  # for the group that comes in the dead one's stead to be issued, scored and read
 MOST_WAIT_S = DEADLINE_S + LOOK_S + SLOW_S + SCORE_S
 
 
-def start(roles: Roles, folder: Path, max_lag: int, *generators: float, steps: int,
-          deadline_s: float = 90.0, lease_s: float = 6.0) -> list[subprocess.Popen[bytes]]:
+def start(
+    roles: Roles,
+    folder: Path,
+    max_lag: int,
+    *generators: float,
+    steps: int,
+    deadline_s: float = 90.0,
+    lease_s: float = 6.0,
+) -> list[subprocess.Popen[bytes]]:
     """The learner, then generators that take so many seconds for a group, then scorers."""
     rows = folder / "rows.jsonl"
-    rows.write_text("".join(json.dumps({"question": f"What is {n} - {n - 1}?", "answer": "1"}) + "\n"
-                            for n in range(200)))
+    rows.write_text(
+        "".join(json.dumps({"question": f"What is {n} - {n - 1}?", "answer": "1"}) + "\n" for n in range(200))
+    )
     learner = roles.learner(
-        "data.train={type: dataset, path: " + str(rows) + ", prompt_template: '{question}', answer_column: answer}",
-        "data.held_out=", "evaluation.every=0", f"learner.steps={steps}", "learner.groups_per_step=4",
-        f"learner.max_lag={max_lag}", "sampling.group_size=2", "generators.groups_in_flight=1",
-        "learner.checkpoint.every=0", f"learner.group_deadline_s={deadline_s:g}", f"broker.lease_s={lease_s:g}")
-    started = [roles.start("generators", roles.name, str(seconds), command=(sys.executable, str(SLOW)),
-                           environment={"PYTHONPATH": str(ROOT)}) for seconds in generators]
+        "data.train={type: dataset, path: "
+        + str(rows)
+        + ", prompt_template: '{question}', answer_column: answer}",
+        "data.held_out=",
+        "evaluation.every=0",
+        f"learner.steps={steps}",
+        "learner.groups_per_step=4",
+        f"learner.max_lag={max_lag}",
+        "sampling.group_size=2",
+        "generators.groups_in_flight=1",
+        "learner.checkpoint.every=0",
+        f"learner.group_deadline_s={deadline_s:g}",
+        f"broker.lease_s={lease_s:g}",
+    )
+    started = [
+        roles.start(
+            "generators",
+            roles.name,
+            str(seconds),
+            command=(sys.executable, str(SLOW)),
+            environment={"PYTHONPATH": str(ROOT)},
+        )
+        for seconds in generators
+    ]
     roles.scorers()
     return [learner, *started]
 
 
-def test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag(roles: Roles, tmp_path: Path) -> None:
+def test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag(
+    roles: Roles, tmp_path: Path
+) -> None:
     learner, *_ = start(roles, tmp_path, 1, 0.1, SLOW_S, steps=STEPS)
     assert roles.wait(learner) == 0, roles.all_logs()
     records = roles.metrics()
@@ -66,11 +96,15 @@ def test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag(rol
 @pytest.mark.parametrize("max_lag", [0, 1, 4])
 @pytest.mark.timeout(500)
 def test_nor_does_one_that_stands_still_for_a_minute_and_nobody_waits_beyond_the_deadline(
-        roles: Roles, tmp_path: Path, max_lag: int) -> None:
-    learner, _, _, stopped = start(roles, tmp_path, max_lag, 0.1, SLOW_S, 0.1, steps=5000, deadline_s=DEADLINE_S,
-                                   lease_s=LEASE_S)
+    roles: Roles, tmp_path: Path, max_lag: int
+) -> None:
+    learner, _, _, stopped = start(
+        roles, tmp_path, max_lag, 0.1, SLOW_S, 0.1, steps=5000, deadline_s=DEADLINE_S, lease_s=LEASE_S
+    )
     roles.until(lambda: roles.version() >= 4, "the fourth step")
-    roles.until(lambda: _stops_with_a_group(roles, stopped), "a group in the hands of the one that is stopped")
+    roles.until(
+        lambda: _stops_with_a_group(roles, stopped), "a group in the hands of the one that is stopped"
+    )
     time.sleep(STOPPED_S)
     assert _held(roles, stopped) == 0, "what it held was given up meanwhile"
     stopped.send_signal(signal.SIGCONT)
@@ -82,10 +116,22 @@ def test_nor_does_one_that_stands_still_for_a_minute_and_nobody_waits_beyond_the
     lag = max(record["lag_max"] for record in records)
     wait = max(record["seconds_wait"] for record in records[1:])
     audit = roles.audit()
-    Path(os.environ["LAG_REPORT"]).write_text(json.dumps({
-        "max_lag": max_lag, "steps": len(records), "lag": lag, "wait_s": wait, "least_wait_s": LEAST_WAIT_S,
-        "most_wait_s": MOST_WAIT_S, "deadline_s": DEADLINE_S, "dead": audit.dead, "lost": audit.lost,
-        "twice": audit.twice}))
+    Path(os.environ["LAG_REPORT"]).write_text(
+        json.dumps(
+            {
+                "max_lag": max_lag,
+                "steps": len(records),
+                "lag": lag,
+                "wait_s": wait,
+                "least_wait_s": LEAST_WAIT_S,
+                "most_wait_s": MOST_WAIT_S,
+                "deadline_s": DEADLINE_S,
+                "dead": audit.dead,
+                "lost": audit.lost,
+                "twice": audit.twice,
+            }
+        )
+    )
     assert min(max_lag, 1) <= lag <= max_lag, "bounded, and the bound was put to use"
     assert LEAST_WAIT_S < wait <= MOST_WAIT_S
     assert audit.dead == 1, "the group of the stopped one, and no other"
@@ -96,7 +142,7 @@ def test_nor_does_one_that_stands_still_for_a_minute_and_nobody_waits_beyond_the
 def _stops_with_a_group(roles: Roles, generator: subprocess.Popen[bytes]) -> bool:
     """Stop a generator. False: it had just handed over what it held, and goes on."""
     generator.send_signal(signal.SIGSTOP)
-    time.sleep(0.2)                             # for a hand-over that was under way
+    time.sleep(0.2)  # for a hand-over that was under way
     if _held(roles, generator):
         return True
     generator.send_signal(signal.SIGCONT)
@@ -105,10 +151,15 @@ def _stops_with_a_group(roles: Roles, generator: subprocess.Popen[bytes]) -> boo
 
 def _held(roles: Roles, generator: subprocess.Popen[bytes]) -> int:
     """Prompts that a `slow_generator` holds a lease of."""
-    return len(roles.redis.xpending_range(roles.keys("prompts"), GROUP, "-", "+", 10, f"slow-{generator.pid}"))
+    return len(
+        roles.redis.xpending_range(roles.keys("prompts"), GROUP, "-", "+", 10, f"slow-{generator.pid}")
+    )
 
 
 def _samplers(roles: Roles) -> set[str]:
     from learner.journal.ledger import read_ledger, read_step
+
     folder = roles.folder / "journal"
-    return {group.rollout.generator for step in read_ledger(folder).steps for group in read_step(folder, step)[0]}
+    return {
+        group.rollout.generator for step in read_ledger(folder).steps for group in read_step(folder, step)[0]
+    }

@@ -23,8 +23,9 @@ def test_redis_gone_for_twenty_seconds_costs_time_and_nothing_else(tmp_path: Pat
     server = RedisServer(folder)
     roles = Roles(tmp_path, server.url, "outage")
     try:
-        learner = roles.learner("learner.steps=14", "evaluation.every=0", "data.held_out=",
-                                "learner.checkpoint.every=0")
+        learner = roles.learner(
+            "learner.steps=14", "evaluation.every=0", "data.held_out=", "learner.checkpoint.every=0"
+        )
         generator, scorers = roles.generator(), roles.scorers()
         roles.until(lambda: roles.version() >= 4, "the fourth step")
         server.stop()
@@ -33,7 +34,9 @@ def test_redis_gone_for_twenty_seconds_costs_time_and_nothing_else(tmp_path: Pat
         assert roles.wait(learner) == 0, roles.all_logs()
         assert roles.wait(generator) == roles.wait(scorers) == 0, roles.all_logs()
         for process in (learner, generator):
-            assert "no answer from redis at 127.0.0.1" in roles.log_of(process), "everybody says whom it waits for"
+            assert "no answer from redis at 127.0.0.1" in roles.log_of(process), (
+                "everybody says whom it waits for"
+            )
         assert len(roles.metrics()) == 14
         assert roles.audit().is_clean
     finally:
@@ -50,12 +53,22 @@ runpy.run_module("learner", run_name="__main__")
 
 
 def test_a_full_disk_stops_the_learner_with_a_reason_and_nothing_is_acknowledged(roles: Roles) -> None:
-    limit = 1_200_000                       # the weights fit, the journal's payloads soon do not
+    limit = 1_200_000  # the weights fit, the journal's payloads soon do not
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
-    learner = roles.start("learner", str(limit), "--config", "config/recipes/demo_cpu.yaml", f"name={roles.name}",
-                          f"runs_dir={roles.runs_dir}", "learner.steps=500", "evaluation.every=0", "data.held_out=",
-                          "learner.checkpoint.every=0", "learner.groups_per_step=32",
-                          command=(sys.executable, "-c", FULL_DISK))
+    learner = roles.start(
+        "learner",
+        str(limit),
+        "--config",
+        "config/recipes/demo_cpu.yaml",
+        f"name={roles.name}",
+        f"runs_dir={roles.runs_dir}",
+        "learner.steps=500",
+        "evaluation.every=0",
+        "data.held_out=",
+        "learner.checkpoint.every=0",
+        "learner.groups_per_step=32",
+        command=(sys.executable, "-c", FULL_DISK),
+    )
     roles.generator()
     roles.scorers()
     assert roles.wait(learner) == 1, roles.all_logs()
@@ -69,12 +82,21 @@ def test_a_full_disk_stops_the_learner_with_a_reason_and_nothing_is_acknowledged
     assert found.in_flight > 0, "its groups are still in Redis"
 
 
-@pytest.mark.parametrize(("status", "words", "code", "said"), [
-    ("finished", (), 0, "is finished"),
-    ("stopped", ("learner.resume=never",), 2, "has begun (stopped), and learner.resume=never does not go on with it"),
-])
+@pytest.mark.parametrize(
+    ("status", "words", "code", "said"),
+    [
+        ("finished", (), 0, "is finished"),
+        (
+            "stopped",
+            ("learner.resume=never",),
+            2,
+            "has begun (stopped), and learner.resume=never does not go on with it",
+        ),
+    ],
+)
 def test_a_name_that_is_taken_is_said_before_anything_heavy_is_loaded(
-        roles: Roles, status: str, words: tuple[str, ...], code: int, said: str) -> None:
+    roles: Roles, status: str, words: tuple[str, ...], code: int, said: str
+) -> None:
     Journal(roles.folder / "journal", 1, run=roles.name).close()
     (roles.folder / "status.json").write_text(json.dumps({"status": status, "version": 60}))
     started = time.monotonic()

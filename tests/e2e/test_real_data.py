@@ -13,22 +13,44 @@ from learner.journal.ledger import read_ledger, read_step
 from tests.e2e.conftest import ROOT, Roles
 
 GSM8K = ROOT.parent / "shared" / "data" / "gsm8k_train.jsonl"
-SMALL = ("data.held_out=", "evaluation.every=0", "learner.steps=3", "learner.groups_per_step=4",
-         "data.max_prompt_tokens=400", "sampling.group_size=4", "sampling.max_tokens=8", "learner.checkpoint.every=0")
+SMALL = (
+    "data.held_out=",
+    "evaluation.every=0",
+    "learner.steps=3",
+    "learner.groups_per_step=4",
+    "data.max_prompt_tokens=400",
+    "sampling.group_size=4",
+    "sampling.max_tokens=8",
+    "learner.checkpoint.every=0",
+)
 
-needs_gsm8k = pytest.mark.skipif(not GSM8K.exists(), reason=f"no {GSM8K.name} in ../shared/data beside the checkout")
+needs_gsm8k = pytest.mark.skipif(
+    not GSM8K.exists(), reason=f"no {GSM8K.name} in ../shared/data beside the checkout"
+)
 
 
 def gsm8k() -> str:
     """GSM8K's training split as a source."""
-    return json.dumps({"type": "dataset", "path": str(GSM8K), "prompt_template": "{question}",
-                       "answer_column": "answer", "answer_pattern": "#### (.+)", "limit": 300})
+    return json.dumps(
+        {
+            "type": "dataset",
+            "path": str(GSM8K),
+            "prompt_template": "{question}",
+            "answer_column": "answer",
+            "answer_pattern": "#### (.+)",
+            "limit": 300,
+        }
+    )
 
 
 @needs_gsm8k
 def test_gsm8k_trains_three_steps_and_counts_what_is_too_long(roles: Roles) -> None:
-    learner = roles.learner(f"data.train={gsm8k()}", "learner.filters.zero_variance=keep",
-                            "learner.filters.truncated=keep", *SMALL)
+    learner = roles.learner(
+        f"data.train={gsm8k()}",
+        "learner.filters.zero_variance=keep",
+        "learner.filters.truncated=keep",
+        *SMALL,
+    )
     roles.generator()
     roles.scorers()
     assert roles.wait(learner) == 0, roles.all_logs()
@@ -40,8 +62,12 @@ def test_gsm8k_trains_three_steps_and_counts_what_is_too_long(roles: Roles) -> N
 
 @needs_gsm8k
 def test_a_run_of_nothing_but_variance_free_groups_stops_and_says_why(roles: Roles) -> None:
-    learner = roles.learner(f"data.train={gsm8k()}", "learner.filters.zero_variance=replace",
-                            "learner.filters.max_empty_groups=24", *SMALL)
+    learner = roles.learner(
+        f"data.train={gsm8k()}",
+        "learner.filters.zero_variance=replace",
+        "learner.filters.max_empty_groups=24",
+        *SMALL,
+    )
     generator, scorers = roles.generator(), roles.scorers()
     assert roles.wait(learner) == 1
     assert roles.status()["status"] == "failed"
@@ -58,14 +84,32 @@ def test_a_run_of_nothing_but_variance_free_groups_stops_and_says_why(roles: Rol
 def test_rows_of_ii_thoughts_shape_train_beside_garbage_in_every_stream(roles: Roles, tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     info = [{"type": "math_verifiable", "answer": {"value": str(n)}} for n in range(1, 60)]
-    rows.write_text("".join(json.dumps({"id": f"math-{n}", "data_source": "numina",
-                                        "messages": [{"role": "user", "content": f"What is {n} + 0?"}],
-                                        "verification_info": json.dumps(one)}) + "\n" for n, one in enumerate(info)))
+    rows.write_text(
+        "".join(
+            json.dumps(
+                {
+                    "id": f"math-{n}",
+                    "data_source": "numina",
+                    "messages": [{"role": "user", "content": f"What is {n} + 0?"}],
+                    "verification_info": json.dumps(one),
+                }
+            )
+            + "\n"
+            for n, one in enumerate(info)
+        )
+    )
     for stream in ("prompts", "rollouts", "scored"):
-        roles.redis.xadd(roles.keys(stream), {"v": "1", "group": "0", "floor": "0", "payload": b"\xc1 no msgpack"})
+        roles.redis.xadd(
+            roles.keys(stream), {"v": "1", "group": "0", "floor": "0", "payload": b"\xc1 no msgpack"}
+        )
         roles.redis.xadd(roles.keys(stream), {"hello": "world"})
-    learner = roles.learner(f"data.train={{type: dataset, path: {rows}}}", "learner.filters.zero_variance=keep",
-                            "learner.filters.truncated=keep", "scorers.tasks.math.format={mode: mix}", *SMALL)
+    learner = roles.learner(
+        f"data.train={{type: dataset, path: {rows}}}",
+        "learner.filters.zero_variance=keep",
+        "learner.filters.truncated=keep",
+        "scorers.tasks.math.format={mode: mix}",
+        *SMALL,
+    )
     roles.generator()
     roles.scorers()
     assert roles.wait(learner) == 0, roles.all_logs()

@@ -24,10 +24,19 @@ from tests.support.redis_servers import RedisServer
 
 GROUPS = 8
 # A step takes at least as long as a group, and there is no last one: the run goes on until it is drained.
-SETTINGS = ("learner.steps=5000", f"learner.groups_per_step={GROUPS}", "sampling.group_size=2",
-            "learner.filters.zero_variance=keep", "learner.checkpoint.every=0", "evaluation.every=0", "data.held_out=",
-            "generators.engine={type: fake, seconds_per_group: 0.2}", f"generators.groups_in_flight={GROUPS}",
-            "scorers.workers=1", "broker.lease_s=2")
+SETTINGS = (
+    "learner.steps=5000",
+    f"learner.groups_per_step={GROUPS}",
+    "sampling.group_size=2",
+    "learner.filters.zero_variance=keep",
+    "learner.checkpoint.every=0",
+    "evaluation.every=0",
+    "data.held_out=",
+    "generators.engine={type: fake, seconds_per_group: 0.2}",
+    f"generators.groups_in_flight={GROUPS}",
+    "scorers.workers=1",
+    "broker.lease_s=2",
+)
 BALLAST = bytes(32 << 20)
 
 
@@ -63,6 +72,7 @@ def steps(roles: Roles, processes: Processes, more: int) -> None:
     def are_done() -> bool:
         assert [process.poll() for process in processes] == [None] * len(processes), roles.all_logs()
         return metrics.exists() and len(roles.metrics()) >= before + more
+
     roles.until(are_done, f"{more} steps after {before}")
 
 
@@ -75,12 +85,14 @@ def drain(roles: Roles, server: RedisServer, processes: Processes) -> None:
     assert found.is_clean, found
     assert (found.lost, found.twice, found.in_flight, found.dropped, found.dead) == (0, 0, 0, 0, 0), found
     assert found.trained == found.issued > 0
-    assert [record["step"] for record in roles.metrics()] == list(range(1, len(roles.metrics()) + 1)), "none undone"
+    assert [record["step"] for record in roles.metrics()] == list(range(1, len(roles.metrics()) + 1)), (
+        "none undone"
+    )
 
 
 def whole_log(process: subprocess.Popen[bytes]) -> str:
     """All that it has said; `Roles.log_of` has the end."""
-    return str(process.log.read_text())                 # type: ignore[attr-defined]
+    return str(process.log.read_text())  # type: ignore[attr-defined]
 
 
 def seq(roles: Roles, server: RedisServer) -> int:
@@ -102,19 +114,19 @@ def test_whatever_a_redis_forgets_is_done_again(roles: Roles, server: RedisServe
     steps(roles, processes, 3)
 
     server.kill()
-    server.start()                                      # on an append-only file that is flushed every second
+    server.start()  # on an append-only file that is flushed every second
     steps(roles, processes, 3)
 
     replica = replica_of(server, tmp_path / "replica", roles)
     with redis.Redis.from_url(replica.url) as client:
-        client.replicaof("NO", "ONE")                   # what happens from now on never reaches it
+        client.replicaof("NO", "ONE")  # what happens from now on never reaches it
     known = seq(roles, replica)
     steps(roles, processes, 3)
     assert seq(roles, server) > known
     server.kill()
     replica.stop()
     server.folder = replica.folder
-    server.start()                                      # the replica's data under the master's address
+    server.start()  # the replica's data under the master's address
     steps(roles, processes, 3)
     assert "redis_forgot groups=" in whole_log(processes[0]), "the learner says what is issued again"
 
@@ -125,7 +137,7 @@ def test_whatever_a_redis_forgets_is_done_again(roles: Roles, server: RedisServe
     processes[0].terminate()
     assert [roles.wait(process) for process in processes] == [0, 0, 0], roles.all_logs()
     server.kill()
-    server.folder = tmp_path / "another"                # an empty Redis in its place
+    server.folder = tmp_path / "another"  # an empty Redis in its place
     server.folder.mkdir()
     server.start()
     processes = start(roles)
@@ -135,17 +147,18 @@ def test_whatever_a_redis_forgets_is_done_again(roles: Roles, server: RedisServe
 
 
 def test_a_full_redis_lets_out_what_is_there_says_what_it_needs_and_drops_nothing(
-        roles: Roles, server: RedisServer) -> None:
+    roles: Roles, server: RedisServer
+) -> None:
     learner, _, scorers = processes = start(roles)
     steps(roles, processes, 3)
-    roles.redis.config_set("maxmemory", 1)              # in the middle of everything
+    roles.redis.config_set("maxmemory", 1)  # in the middle of everything
     roles.until(lambda: "is full" in whole_log(scorers), "who has to write says why it waits", 20)
     roles.redis.config_set("maxmemory", 0)
     steps(roles, processes, 3)
 
-    roles.redis.set("another program's", BALLAST)       # beside it, what the run's own keys take is nothing
+    roles.redis.set("another program's", BALLAST)  # beside it, what the run's own keys take is nothing
     roles.until(lambda: used_memory(roles) < 1.5 * len(BALLAST), "its copies in buffers are gone")
-    limit = int(used_memory(roles) / 0.85)              # more than 80% of it is used, and it is not full
+    limit = int(used_memory(roles) / 0.85)  # more than 80% of it is used, and it is not full
     roles.redis.config_set("maxmemory", limit)
     roles.until(lambda: int(roles.redis.zcard(roles.keys("slots"))) == 0, "what is there is trained")
     said = [line for line in whole_log(learner).splitlines() if "waiting for=memory" in line]
@@ -162,19 +175,30 @@ def used_memory(roles: Roles) -> int:
     return int(roles.redis.info("memory")["used_memory"])
 
 
-@pytest.mark.parametrize("command", [
-    ("learner", "--config", "config/recipes/demo_cpu.yaml", "name=away", "runs_dir={folder}"),
-    ("generators", "--run", "away"),
-    ("scorers", "--run", "away"),
-], ids=["learner", "generator", "scorers"])
-def test_who_is_told_to_end_while_redis_is_away_has_not_failed(command: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("learner", "--config", "config/recipes/demo_cpu.yaml", "name=away", "runs_dir={folder}"),
+        ("generators", "--run", "away"),
+        ("scorers", "--run", "away"),
+    ],
+    ids=["learner", "generator", "scorers"],
+)
+def test_who_is_told_to_end_while_redis_is_away_has_not_failed(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(60)
         words = [sys.executable, "-m", *(word.format(folder=tmp_path) for word in command)]
-        role = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True, env={
-            **os.environ, "REDIS_URL": f"redis://127.0.0.1:{listener.getsockname()[1]}/0"})
+        role = subprocess.Popen(
+            words,
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "REDIS_URL": f"redis://127.0.0.1:{listener.getsockname()[1]}/0"},
+        )
         try:
-            listener.accept()[0].close()        # it asks, and hears nothing
+            listener.accept()[0].close()  # it asks, and hears nothing
             role.send_signal(signal.SIGTERM)
             listener.close()
             _, said = role.communicate(timeout=60)
@@ -185,12 +209,17 @@ def test_who_is_told_to_end_while_redis_is_away_has_not_failed(command: tuple[st
     assert "stopped while waiting for redis" in said
 
 
-@pytest.mark.parametrize(("options", "setting"), [
-    (("--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"), ("maxmemory-policy", "noeviction")),
-    (("--appendonly", "no"), ("appendonly", "yes")),
-], ids=["it evicts", "it keeps nothing"])
+@pytest.mark.parametrize(
+    ("options", "setting"),
+    [
+        (("--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"), ("maxmemory-policy", "noeviction")),
+        (("--appendonly", "no"), ("appendonly", "yes")),
+    ],
+    ids=["it evicts", "it keeps nothing"],
+)
 def test_a_redis_that_would_lose_work_is_refused_at_once_with_the_command_that_mends_it(
-        tmp_path: Path, options: tuple[str, ...], setting: tuple[str, str]) -> None:
+    tmp_path: Path, options: tuple[str, ...], setting: tuple[str, str]
+) -> None:
     server = RedisServer(tmp_path / "redis", *options)
     roles = Roles(tmp_path, server.url, "refused")
     try:
@@ -200,7 +229,9 @@ def test_a_redis_that_would_lose_work_is_refused_at_once_with_the_command_that_m
         assert "policy ready" not in log, "before anything heavy is loaded"
         command = re.search(rf"redis at 127.0.0.1:{server.port} .*: redis-cli (CONFIG SET \S+ \S+)", log)
         assert command, log
-        subprocess.run([embedded.carried("redis-cli"), "-p", str(server.port), *command[1].split()], check=True)
+        subprocess.run(
+            [embedded.carried("redis-cli"), "-p", str(server.port), *command[1].split()], check=True
+        )
         name, value = setting
         assert roles.redis.config_get(name) == {name: value}
         assert not list(roles.redis.scan_iter()), "nothing was written to it"

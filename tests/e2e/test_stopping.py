@@ -13,17 +13,32 @@ from pathlib import Path
 from tests.conftest import ROOT
 from tests.e2e.conftest import Roles
 
-SETTINGS = ("learner.steps=5000", "learner.groups_per_step=8", "sampling.group_size=2",
-            "learner.filters.zero_variance=keep", "learner.checkpoint.every=3", "evaluation.every=0", "data.held_out=",
-            "generators.engine={type: fake, seconds_per_group: 0.2}", "generators.groups_in_flight=8",
-            "scorers.workers=1", "broker.lease_s=2")
+SETTINGS = (
+    "learner.steps=5000",
+    "learner.groups_per_step=8",
+    "sampling.group_size=2",
+    "learner.filters.zero_variance=keep",
+    "learner.checkpoint.every=3",
+    "evaluation.every=0",
+    "data.held_out=",
+    "generators.engine={type: fake, seconds_per_group: 0.2}",
+    "generators.groups_in_flight=8",
+    "scorers.workers=1",
+    "broker.lease_s=2",
+)
 
 
 def millrace(roles: Roles, redis_url: str, *words: str) -> str:
     """What the command says."""
-    done = subprocess.run([sys.executable, "-m", "tools.main", *words, "--runs-dir", str(roles.runs_dir)], cwd=ROOT,
-                          env={**os.environ, "REDIS_URL": redis_url}, capture_output=True, text=True, timeout=120,
-                          check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.main", *words, "--runs-dir", str(roles.runs_dir)],
+        cwd=ROOT,
+        env={**os.environ, "REDIS_URL": redis_url},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr + roles.all_logs()
     return done.stdout
 

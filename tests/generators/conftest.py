@@ -26,9 +26,20 @@ def random_model(*, seed: int, tied: bool = True) -> Qwen2ForCausalLM:
     """Two layers over bytes. Wide initialization, so that its distributions are far from flat and from each other."""
     torch.manual_seed(seed)
     config = Qwen2Config(
-        vocab_size=len(VOCABULARY), hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=1, max_position_embeddings=4096, tie_word_embeddings=tied, initializer_range=0.15,
-        eos_token_id=STOP_ID, pad_token_id=STOP_ID, bos_token_id=None, dtype="float32")
+        vocab_size=len(VOCABULARY),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=4096,
+        tie_word_embeddings=tied,
+        initializer_range=0.15,
+        eos_token_id=STOP_ID,
+        pad_token_id=STOP_ID,
+        bos_token_id=None,
+        dtype="float32",
+    )
     model: Qwen2ForCausalLM = Qwen2ForCausalLM(config).eval()
     return model
 
@@ -43,7 +54,9 @@ def save_weights(model: PreTrainedModel, file: Path) -> Path:
 def save_folder(folder: Path, *, tied: bool) -> Path:
     """A Hugging Face folder: config, weights (seed 0) and a byte-level tokenizer."""
     random_model(seed=0, tied=tied).save_pretrained(folder)
-    Qwen2Tokenizer(vocab=VOCABULARY, merges=[], eos_token=STOP, pad_token=STOP, unk_token=STOP).save_pretrained(folder)
+    Qwen2Tokenizer(
+        vocab=VOCABULARY, merges=[], eos_token=STOP, pad_token=STOP, unk_token=STOP
+    ).save_pretrained(folder)
     return folder
 
 
@@ -55,23 +68,44 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make_run(model: Path, engine: EngineConfig, *, max_tokens: int = 32, context: int = 96) -> Run:
     """The run of a tiny model. `context`: tokens of a prompt and its completion."""
-    return Run(name="engines", model=ModelConfig(path=str(model), dtype="float32"),
-               data=DataConfig(train=ProceduralSource(), max_prompt_tokens=context - max_tokens),
-               sampling=SamplingConfig(max_tokens=max_tokens), generators=GeneratorsConfig(engine=engine))
+    return Run(
+        name="engines",
+        model=ModelConfig(path=str(model), dtype="float32"),
+        data=DataConfig(train=ProceduralSource(), max_prompt_tokens=context - max_tokens),
+        sampling=SamplingConfig(max_tokens=max_tokens),
+        generators=GeneratorsConfig(engine=engine),
+    )
 
 
-def make_prompt(text: str, *, n: int = 4, seed: int = 0, temperature: float = 1.0, max_tokens: int = 24) -> Prompt:
+def make_prompt(
+    text: str, *, n: int = 4, seed: int = 0, temperature: float = 1.0, max_tokens: int = 24
+) -> Prompt:
     """A prompt of the bytes of `text`."""
     return Prompt(
-        group_id=str(seed), split=Split.TRAIN, task="math", n=n, floor=0, issued_at=0.0, epoch=0, row=0, fingerprint="",
-        seed=seed, temperature=temperature, max_tokens=max_tokens, messages=({"role": "user", "content": text},),
-        token_ids=np.array([VOCABULARY[character] for character in text], dtype=np.int32), verification_info={})
+        group_id=str(seed),
+        split=Split.TRAIN,
+        task="math",
+        n=n,
+        floor=0,
+        issued_at=0.0,
+        epoch=0,
+        row=0,
+        fingerprint="",
+        seed=seed,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        messages=({"role": "user", "content": text},),
+        token_ids=np.array([VOCABULARY[character] for character in text], dtype=np.int32),
+        verification_info={},
+    )
 
 
 def reference_logprobs(model: PreTrainedModel, prompt: Prompt, completion: Completion) -> NDArray[np.float32]:
     """Log-probability of every sampled token by one full forward of transformers, without a cache."""
     ids = torch.tensor([[*prompt.token_ids.tolist(), *completion.token_ids.tolist()]])
     with torch.inference_mode():
-        logits = model(input_ids=ids, use_cache=False).logits[0, len(prompt.token_ids) - 1:-1]
-    chosen = torch.log_softmax(logits.float() / prompt.temperature, -1).gather(-1, ids[0, len(prompt.token_ids):, None])
+        logits = model(input_ids=ids, use_cache=False).logits[0, len(prompt.token_ids) - 1 : -1]
+    chosen = torch.log_softmax(logits.float() / prompt.temperature, -1).gather(
+        -1, ids[0, len(prompt.token_ids) :, None]
+    )
     return chosen[:, 0].numpy()

@@ -24,28 +24,47 @@ def folder(tiny_model: Path, tmp_path: Path) -> Path:
     return copy
 
 
-@pytest.mark.parametrize(("ids", "reason", "text"), [
-    (["7", STOP], FinishReason.STOP, "7"),
-    ([STOP], FinishReason.STOP, ""),
-    (["7", "8"], FinishReason.LENGTH, "78"),
-    (["7", STOP, "8"], FinishReason.LENGTH, f"7{STOP}8"),      # a special token inside is something that was said
-    (["Ã", "©"], FinishReason.LENGTH, "é"),                    # two bytes of one character
-])
-def test_text_is_what_was_said_before_the_stop(folder: Path, ids: list[str], reason: FinishReason, text: str) -> None:
+@pytest.mark.parametrize(
+    ("ids", "reason", "text"),
+    [
+        (["7", STOP], FinishReason.STOP, "7"),
+        ([STOP], FinishReason.STOP, ""),
+        (["7", "8"], FinishReason.LENGTH, "78"),
+        (
+            ["7", STOP, "8"],
+            FinishReason.LENGTH,
+            f"7{STOP}8",
+        ),  # a special token inside is something that was said
+        (["Ã", "©"], FinishReason.LENGTH, "é"),  # two bytes of one character
+    ],
+)
+def test_text_is_what_was_said_before_the_stop(
+    folder: Path, ids: list[str], reason: FinishReason, text: str
+) -> None:
     chat = load_chat(ModelConfig(path=str(folder)))
     assert chat.text([VOCABULARY["5"]], [VOCABULARY[token] for token in ids], reason) == text
 
 
-@pytest.mark.parametrize(("ending", "opened"), [
-    ("assistant\n", ""), ("assistant\n<think>", "<think>"), ("assistant\n<think>\n", "<think>\n"),
-    ("assistant\n<think>\n\n</think>\n\n", ""),       # thinking is switched off
-    ("think", ""),
-])
-def test_a_thought_that_the_chat_template_opens_is_part_of_the_text(folder: Path, ending: str, opened: str) -> None:
+@pytest.mark.parametrize(
+    ("ending", "opened"),
+    [
+        ("assistant\n", ""),
+        ("assistant\n<think>", "<think>"),
+        ("assistant\n<think>\n", "<think>\n"),
+        ("assistant\n<think>\n\n</think>\n\n", ""),  # thinking is switched off
+        ("think", ""),
+    ],
+)
+def test_a_thought_that_the_chat_template_opens_is_part_of_the_text(
+    folder: Path, ending: str, opened: str
+) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    template = "{% for message in messages %}{{ message.content }}{% endfor %}" + ending.replace("\n", "{{ '\\n' }}")
-    rendered = tokenizer.apply_chat_template([{"role": "user", "content": "say <think>"}], chat_template=template,
-                                             tokenize=False)
+    template = "{% for message in messages %}{{ message.content }}{% endfor %}" + ending.replace(
+        "\n", "{{ '\\n' }}"
+    )
+    rendered = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "say <think>"}], chat_template=template, tokenize=False
+    )
     assert rendered == f"say <think>{ending}"
     prompt_ids = tokenizer.encode(str(rendered))
     chat = load_chat(ModelConfig(path=str(folder)))
@@ -53,11 +72,13 @@ def test_a_thought_that_the_chat_template_opens_is_part_of_the_text(folder: Path
     assert chat.text(prompt_ids, [STOP_ID], FinishReason.STOP) == opened
 
 
-@pytest.mark.parametrize(("eos_token_id", "expected"), [
-    (5, {5, STOP_ID}), ([5, 6], {5, 6, STOP_ID}), (None, {STOP_ID}), ("no file", {STOP_ID}),
-])
+@pytest.mark.parametrize(
+    ("eos_token_id", "expected"),
+    [(5, {5, STOP_ID}), ([5, 6], {5, 6, STOP_ID}), (None, {STOP_ID}), ("no file", {STOP_ID})],
+)
 def test_stop_tokens_are_those_of_the_generation_config_and_the_tokenizer(
-        folder: Path, eos_token_id: object, expected: set[int]) -> None:
+    folder: Path, eos_token_id: object, expected: set[int]
+) -> None:
     file = folder / "generation_config.json"
     file.write_text(json.dumps({"eos_token_id": eos_token_id}))
     if eos_token_id == "no file":

@@ -30,29 +30,38 @@ def test_the_demo_models_answers_come_back_as_its_generator_gave_them(tmp_path: 
     run = demo_run(tmp_path)
     prompts = [replace(prompt, max_tokens=12) for prompt in demo_prompts(run, 2)]
     with demo_engine(run) as sample:
-        rollouts = [Rollout(prompt=prompt, completions=said, generator="g", seconds=0.0)
-                    for prompt, said in zip(prompts, sample(prompts), strict=True)]
+        rollouts = [
+            Rollout(prompt=prompt, completions=said, generator="g", seconds=0.0)
+            for prompt, said in zip(prompts, sample(prompts), strict=True)
+        ]
     decoder = open_decoder(run)
     given = [[said.text for said in rollout.completions] for rollout in rollouts]
     read = [decoder.with_text(scored(silent(rollout))).rollout for rollout in rollouts]
     assert [[said.text for said in rollout.completions] for rollout in read] == given
     assert all(any(texts) for texts in given)
     reasons = {said.finish_reason for rollout in rollouts for said in rollout.completions}
-    assert reasons == set(FinishReason)                         # with a stop token to leave out, and without
+    assert reasons == set(FinishReason)  # with a stop token to leave out, and without
 
 
 @pytest.mark.parametrize("max_tokens", [1, 3, 4, 99])
-def test_the_fake_engines_answers_do_too_also_where_a_character_is_cut(tmp_path: Path, max_tokens: int) -> None:
+def test_the_fake_engines_answers_do_too_also_where_a_character_is_cut(
+    tmp_path: Path, max_tokens: int
+) -> None:
     config = FakeEngine(answers=("né", ""))
-    engine, prompt = FakeEngineRunner(make_run(tmp_path, config), config), make_prompt("1", max_tokens=max_tokens)
+    engine, prompt = (
+        FakeEngineRunner(make_run(tmp_path, config), config),
+        make_prompt("1", max_tokens=max_tokens),
+    )
 
     async def sampled() -> Rollout:
         await engine.load_weights(tmp_path, 0)
         return Rollout(prompt=prompt, completions=await engine.sample(prompt), generator="g", seconds=0.0)
+
     rollout = asyncio.run(sampled())
     decoder = open_decoder(make_run(tmp_path, config))
     assert [decoder.text(prompt, said) for said in silent(rollout).completions] == [
-        said.text for said in rollout.completions]
+        said.text for said in rollout.completions
+    ]
 
 
 def test_a_tokenizer_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -73,14 +82,17 @@ class SilentHub:
 
 
 def test_a_tokenizer_that_the_hub_does_not_give_in_time_is_named_with_how_to_bring_it(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     hub = SilentHub()
     monkeypatch.setattr(chat, "load_chat", hub.load_chat)
     monkeypatch.setattr(decoding, "HUB_S", 0.05)
-    with pytest.raises(RunFailed, match=r"model.path=nobody/nothing: .* in 0 s.*: hf download nobody/nothing "):
+    with pytest.raises(
+        RunFailed, match=r"model.path=nobody/nothing: .* in 0 s.*: hf download nobody/nothing "
+    ):
         open_decoder(demo_run(tmp_path, model={"path": "nobody/nothing"}))
     assert "for=the hub: the tokenizer of model.path=nobody/nothing is not on this machine" in caplog.text
     hub.closes.set()
     monkeypatch.setattr(decoding, "HUB_S", 5.0)
-    with pytest.raises(RunFailed, match="couldn't find it"):        # what the hub says in time is passed on
+    with pytest.raises(RunFailed, match="couldn't find it"):  # what the hub says in time is passed on
         open_decoder(demo_run(tmp_path, model={"path": "nobody/nothing"}))

@@ -35,15 +35,19 @@ class Plant(Floor):
         super().__init__(link, keys, folder)
         self.run_config = make_run(**sections)
         self.client.hset(keys("run"), mapping={"config": to_yaml(self.run_config)})
-        Consumer(link, keys, PROMPTS, "onlooker", lease_s=60)          # the group is there before anybody is
+        Consumer(link, keys, PROMPTS, "onlooker", lease_s=60)  # the group is there before anybody is
         self.started: list[subprocess.Popen[bytes]] = []
         self.publish(0)
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """`python -m generators`, or another program in its place."""
         with self.log.open("ab") as log:
-            process = spawn([sys.executable, *(words or ("-m", "generators", "--run", "test"))], stderr=log, cwd=ROOT,
-                            env={**os.environ, "REDIS_URL": self.link.url, "PYTHONPATH": str(ROOT)})
+            process = spawn(
+                [sys.executable, *(words or ("-m", "generators", "--run", "test"))],
+                stderr=log,
+                cwd=ROOT,
+                env={**os.environ, "REDIS_URL": self.link.url, "PYTHONPATH": str(ROOT)},
+            )
         self.started.append(process)
         return process
 
@@ -74,9 +78,17 @@ def plants() -> Iterator[list[Plant]]:
 
 
 def test_a_generator_that_stood_still_for_longer_than_its_lease_counts_no_more(
-        link: Link, keys: Keys, tmp_path: Path, plants: list[Plant]) -> None:
-    plants.append(plant := Plant(link, keys, tmp_path, broker={"lease_s": 0.5}, generators={
-        "engine": {"type": "fake", "seconds_per_group": 0.4}, "groups_in_flight": 1}))
+    link: Link, keys: Keys, tmp_path: Path, plants: list[Plant]
+) -> None:
+    plants.append(
+        plant := Plant(
+            link,
+            keys,
+            tmp_path,
+            broker={"lease_s": 0.5},
+            generators={"engine": {"type": "fake", "seconds_per_group": 0.4}, "groups_in_flight": 1},
+        )
+    )
     stopped = plant.start()
     plant.issue(0)
     plant.wait(lambda: plant.begun() == [1])
@@ -89,16 +101,23 @@ def test_a_generator_that_stood_still_for_longer_than_its_lease_counts_no_more(
     asyncio.run(another_takes_over())
     stopped.send_signal(signal.SIGCONT)
     plant.issue(1)
-    plant.wait(lambda: plant.ids(ROLLOUTS) == ["0", "1"])           # its late result of 0 came before
+    plant.wait(lambda: plant.ids(ROLLOUTS) == ["0", "1"])  # its late result of 0 came before
     assert [plant.rollout(group_id).generator.startswith("another") for group_id in "01"] == [True, False]
     assert (plant.ids(PROMPTS), plant.ids(DEAD), plant.pending()) == ([], [], [])
     plant.audit()
 
 
 def test_a_second_signal_ends_at_once_and_hands_back_what_was_begun(
-        link: Link, keys: Keys, tmp_path: Path, plants: list[Plant]) -> None:
-    plants.append(plant := Plant(link, keys, tmp_path, generators={
-        "engine": {"type": "fake", "seconds_per_group": 300}, "groups_in_flight": 2}))
+    link: Link, keys: Keys, tmp_path: Path, plants: list[Plant]
+) -> None:
+    plants.append(
+        plant := Plant(
+            link,
+            keys,
+            tmp_path,
+            generators={"engine": {"type": "fake", "seconds_per_group": 300}, "groups_in_flight": 2},
+        )
+    )
     plant.issue(0, 1)
     generator = plant.start()
     plant.wait(lambda: plant.begun() == [1, 1])
@@ -111,7 +130,8 @@ def test_a_second_signal_ends_at_once_and_hands_back_what_was_begun(
 
 
 def test_a_prompt_that_kills_its_generators_goes_to_the_dead_with_what_is_known(
-        link: Link, keys: Keys, tmp_path: Path, plants: list[Plant]) -> None:
+    link: Link, keys: Keys, tmp_path: Path, plants: list[Plant]
+) -> None:
     plants.append(plant := Plant(link, keys, tmp_path, broker={"lease_s": 0.5, "max_attempts": 2}))
     plant.issue(0, 1)
     prompt = plant.entry("0").raw[b"payload"]
@@ -119,8 +139,14 @@ def test_a_prompt_that_kills_its_generators_goes_to_the_dead_with_what_is_known(
     for _ in range(2):
         victim = plant.start(DEADLY, "test", "0")
         assert victim.wait(40) == -signal.SIGSEGV, plant.log.read_text()
-        record_death(link.client, keys, host=socket.gethostname(), pid=victim.pid,           # as `millrace up` does
-                     how=how_it_ended(victim.returncode), last_lines=plant.log.read_text().splitlines())
+        record_death(
+            link.client,
+            keys,
+            host=socket.gethostname(),
+            pid=victim.pid,  # as `millrace up` does
+            how=how_it_ended(victim.returncode),
+            last_lines=plant.log.read_text().splitlines(),
+        )
         pids.append(victim.pid)
         plant.age()
 
@@ -133,7 +159,9 @@ def test_a_prompt_that_kills_its_generators_goes_to_the_dead_with_what_is_known(
     letter = codec.decode_dead(plant.entry("0").raw)
     tried = [f"{socket.gethostname()}-{pid}-" for pid in pids]
     words = letter.reason.partition(": ")[2].split(", ")
-    assert [word.startswith(name) for word, name in zip(words, tried, strict=True)] == [True, True], letter.reason
+    assert [word.startswith(name) for word, name in zip(words, tried, strict=True)] == [True, True], (
+        letter.reason
+    )
     assert all(word.endswith(" (was killed by SIGSEGV)") for word in words)
     assert (letter.attempts, letter.stage) == (2, PROMPTS)
     assert "Fatal Python error: Segmentation fault" in letter.traceback

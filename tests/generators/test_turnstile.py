@@ -18,12 +18,30 @@ def test_who_goes_alone_waits_for_those_inside_and_those_behind_wait_for_it() ->
 
     async def body() -> None:
         turnstile = Turnstile()
-        await asyncio.gather(visit(turnstile, "a"), visit(turnstile, "b"), visit(turnstile, "x", alone=True),
-                             visit(turnstile, "y", alone=True), visit(turnstile, "c"), visit(turnstile, "d"))
+        await asyncio.gather(
+            visit(turnstile, "a"),
+            visit(turnstile, "b"),
+            visit(turnstile, "x", alone=True),
+            visit(turnstile, "y", alone=True),
+            visit(turnstile, "c"),
+            visit(turnstile, "d"),
+        )
 
     asyncio.run(body())
-    assert said == ["a in", "b in", "a out", "b out", "x in", "x out", "y in", "y out", "c in", "d in", "c out",
-                    "d out"]
+    assert said == [
+        "a in",
+        "b in",
+        "a out",
+        "b out",
+        "x in",
+        "x out",
+        "y in",
+        "y out",
+        "c in",
+        "d in",
+        "c out",
+        "d out",
+    ]
 
 
 def test_who_fails_or_gives_up_waiting_leaves_the_way_free() -> None:

@@ -51,9 +51,15 @@ class ScriptedEngine(FakeEngineRunner):
 
 
 def make_run(**sections: Any) -> Run:
-    return Run.model_validate({
-        "name": "test", "model": {"path": "nowhere"}, "data": {"train": {"type": "procedural"}},
-        "generators": {"engine": {"type": "fake"}, "groups_in_flight": 4}} | sections)
+    return Run.model_validate(
+        {
+            "name": "test",
+            "model": {"path": "nowhere"},
+            "data": {"train": {"type": "procedural"}},
+            "generators": {"engine": {"type": "fake"}, "groups_in_flight": 4},
+        }
+        | sections
+    )
 
 
 class Floor(Board):
@@ -78,8 +84,15 @@ class Floor(Board):
     def age(self) -> None:
         """Let every lease have run out."""
         for item in self.pending():
-            self.link.client.xclaim(self.keys(PROMPTS), GROUP, item["consumer"], 0, [item["message_id"]],
-                                    idle=3_600_000, justid=True)
+            self.link.client.xclaim(
+                self.keys(PROMPTS),
+                GROUP,
+                item["consumer"],
+                0,
+                [item["message_id"]],
+                idle=3_600_000,
+                justid=True,
+            )
 
     def pending(self) -> list[Any]:
         """Leases on prompts, as XPENDING tells of them."""
@@ -152,9 +165,11 @@ def test_nothing_is_sampled_before_the_version_of_its_floor(floor: Floor) -> Non
         async with floor.generator(engine := ScriptedEngine()) as (_, task):
             await until(lambda: engine.version == 0, task)
             floor.publisher.write(1)
-            floor.publisher.announce(1, checksum="not yet whole")           # the floor rises, the file is not there yet
+            floor.publisher.announce(
+                1, checksum="not yet whole"
+            )  # the floor rises, the file is not there yet
             assert floor.issue(0).floor == 1
-            await until(lambda: [item["times_delivered"] for item in floor.pending()] == [2], task)     # begun
+            await until(lambda: [item["times_delivered"] for item in floor.pending()] == [2], task)  # begun
             await asyncio.sleep(0.2)
             assert engine.began == []
             floor.publisher.announce(1)
@@ -168,8 +183,13 @@ def test_nothing_is_leased_before_the_first_weights(floor: Floor) -> None:
     async def body() -> None:
         floor.issue(0)
         async with floor.generator(ScriptedEngine()) as (_, task):
-            await until(lambda: b"waiting for the first weights" in
-                        floor.link.client.hvals(floor.keys.alive("generator", "g")), task)
+            await until(
+                lambda: (
+                    b"waiting for the first weights"
+                    in floor.link.client.hvals(floor.keys.alive("generator", "g"))
+                ),
+                task,
+            )
             assert floor.pending() == []
             floor.publish(0)
             await until(lambda: floor.ids(ROLLOUTS) == ["0"], task)
@@ -214,9 +234,12 @@ def test_a_prompt_that_cant_be_read_goes_to_the_dead_and_the_others_go_on(floor:
     assert floor.ids(PROMPTS) == []
 
 
-@pytest.mark.parametrize("error", [Permanent("the prompt has 900 tokens, the engine takes 512"),
-                                   BadMessage("no such token")])
-def test_what_can_never_be_sampled_goes_to_the_dead_with_its_traceback(floor: Floor, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error", [Permanent("the prompt has 900 tokens, the engine takes 512"), BadMessage("no such token")]
+)
+def test_what_can_never_be_sampled_goes_to_the_dead_with_its_traceback(
+    floor: Floor, error: Exception
+) -> None:
     async def body() -> None:
         async def refuse(prompt: Prompt) -> None:
             if prompt.group_id == "0":
@@ -258,13 +281,21 @@ def test_what_may_succeed_later_is_tried_again_by_anyone_until_the_attempts_are_
 
     asyncio.run(body())
     letter = codec.decode_dead(floor.entry("0").raw)
-    assert letter.reason == ("2 generators began this prompt and none finished it (broker.max_attempts=2): g1, g2; the "
-                             "last error: broker.errors.Retryable: the engine is busy")
+    assert letter.reason == (
+        "2 generators began this prompt and none finished it (broker.max_attempts=2): g1, g2; the "
+        "last error: broker.errors.Retryable: the engine is busy"
+    )
     assert (letter.attempts, "in fail" in letter.traceback) == (2, True)
     assert floor.hash("tries") == {}
     rollout = floor.rollout("1")
     assert (rollout.generator, rollout.attempts) == ("g2", 2)
-    assert 0 < rollout.prompt.issued_at < rollout.sampled_at - rollout.seconds < rollout.sampled_at <= time.time()
+    assert (
+        0
+        < rollout.prompt.issued_at
+        < rollout.sampled_at - rollout.seconds
+        < rollout.sampled_at
+        <= time.time()
+    )
 
 
 def test_a_lease_is_renewed_while_its_group_is_sampled_and_nobody_steals_it(floor: Floor) -> None:
@@ -300,7 +331,7 @@ def test_a_generator_that_is_gone_is_replaced_after_the_lease(floor: Floor) -> N
         floor.issue(0)
         async with floor.generator(engine := ScriptedEngine(hang), "killed") as (_, task):
             await until(lambda: engine.began == ["0"], task)
-            task.cancel()                               # no hand-over, no release
+            task.cancel()  # no hand-over, no release
             await asyncio.wait([task])
         async with floor.generator(ScriptedEngine(), "other") as (_, task):
             floor.age()
@@ -362,7 +393,7 @@ def test_a_stop_finishes_what_is_in_flight_and_takes_nothing_new(floor: Floor) -
         async with floor.generator(engine := ScriptedEngine(wait)) as (generator, task):
             await until(lambda: len(engine.began) == 2, task)
             generator.stop.set()
-            await asyncio.sleep(0.3)                    # longer than the loop's longest wait
+            await asyncio.sleep(0.3)  # longer than the loop's longest wait
             floor.issue(2)
             gate.set()
             assert not (await asyncio.wait_for(task, 15)).has_ended
@@ -373,8 +404,9 @@ def test_a_stop_finishes_what_is_in_flight_and_takes_nothing_new(floor: Floor) -
     assert floor.pending() == []
 
 
-def test_what_is_not_finished_in_time_is_handed_back_and_said(floor: Floor, monkeypatch: pytest.MonkeyPatch,
-                                                              caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_not_finished_in_time_is_handed_back_and_said(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(worker, "GRACE_S", 0.1)
 
     async def body() -> None:
@@ -389,12 +421,13 @@ def test_what_is_not_finished_in_time_is_handed_back_and_said(floor: Floor, monk
             await asyncio.wait_for(task, 15)
         assert engine.is_closed
         async with floor.generator(ScriptedEngine(), "other") as (_, task):
-            await until(lambda: floor.ids(ROLLOUTS) == ["0"], task)        # no lease has run out meanwhile
+            await until(lambda: floor.ids(ROLLOUTS) == ["0"], task)  # no lease has run out meanwhile
 
     asyncio.run(body())
     assert "unfinished groups=1" in caplog.text
-    assert [item["name"] for item in floor.client.xinfo_consumers(floor.keys(PROMPTS), GROUP)] == [b"nobody"], (
-        "who ends in good order leaves no name behind")
+    assert [item["name"] for item in floor.client.xinfo_consumers(floor.keys(PROMPTS), GROUP)] == [
+        b"nobody"
+    ], "who ends in good order leaves no name behind"
 
 
 def test_an_engine_that_breaks_while_it_samples_ends_the_generator(floor: Floor) -> None:
@@ -411,7 +444,9 @@ def test_an_engine_that_breaks_while_it_samples_ends_the_generator(floor: Floor)
 
     asyncio.run(body())
     assert floor.ids(PROMPTS) == ["0"], "for another generator"
-    assert floor.hash("tries")["error:0"].endswith("RuntimeError: CUDA error\n"), "known, should it be the last attempt"
+    assert floor.hash("tries")["error:0"].endswith("RuntimeError: CUDA error\n"), (
+        "known, should it be the last attempt"
+    )
 
 
 def test_a_prompt_that_breaks_its_engine_takes_none_along_that_were_sampled_beside_it(floor: Floor) -> None:
@@ -425,14 +460,16 @@ def test_a_prompt_that_breaks_its_engine_takes_none_along_that_were_sampled_besi
         for life in range(4):
             all_began = asyncio.Event()
 
-            async def crash_at_0(prompt: Prompt, life: int = life, all_began: asyncio.Event = all_began) -> None:
+            async def crash_at_0(
+                prompt: Prompt, life: int = life, all_began: asyncio.Event = all_began
+            ) -> None:
                 if len(engine.began) == 3:
                     all_began.set()
                 if life < 2:
                     await all_began.wait()
                 if prompt.group_id == "0":
                     raise RuntimeError("CUDA error")
-                await asyncio.sleep(60 if life < 2 else 0.1)            # they are under way when it crashes
+                await asyncio.sleep(60 if life < 2 else 0.1)  # they are under way when it crashes
 
             async with floor.generator(engine := ScriptedEngine(crash_at_0), f"g{life}") as (_, task):
                 if life < 3:

@@ -24,6 +24,7 @@ def make_chain(link: Link, keys: Keys, tmp_path: Path) -> Iterator[MakeChain]:
     def make(**sections: Any) -> Chain:
         made.append(Chain(make_run(tmp_path, **sections), link, keys))
         return made[-1]
+
     yield make
     for chain in made:
         chain.journal.close()

@@ -25,7 +25,8 @@ from tests.support.chain import make_prompt, make_run, make_scored
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_finished_run_whose_folder_has_lost_its_status_is_done_for_every_rank_at_once(
-        ranks: int, link: Link, keys: Keys, tmp_path: Path) -> None:
+    ranks: int, link: Link, keys: Keys, tmp_path: Path
+) -> None:
     run = make_run(tmp_path, learner={"steps": 1, "ranks": ranks, "device": "cpu"})
     ownership = Ownership(link, keys)
     journal = Journal(run.folder / "journal", ownership.claim(0), run=run.name, facts={"start": None})
@@ -37,8 +38,15 @@ def test_a_finished_run_whose_folder_has_lost_its_status_is_done_for_every_rank_
     config = tmp_path / "run.yaml"
     config.write_text(to_yaml(run))
     words = [sys.executable, "-m", "learner", "--config", str(config)]
-    done = subprocess.run(words, cwd=ROOT, env={**os.environ, "REDIS_URL": link.url}, check=False, capture_output=True,
-                          text=True, timeout=60)
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        env={**os.environ, "REDIS_URL": link.url},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     assert said.count("run test is finished; its model is in") == ranks
@@ -47,15 +55,22 @@ def test_a_finished_run_whose_folder_has_lost_its_status_is_done_for_every_rank_
     assert (found["status"], int(found["version"])) == ("finished", 1)
 
 
-@pytest.mark.parametrize(("setting", "says"), [
-    ("model.path=./tiny", "model.path=./tiny: there is no such folder"),
-    ("data.train={type: dataset, path: rows.jsonl}", "data.train.path=rows.jsonl: there is no such file"),
-    ("learner.resume=aut", "learner.resume=aut: must be auto, never, or a checkpoint's folder"),
-])
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("model.path=./tiny", "model.path=./tiny: there is no such folder"),
+        ("data.train={type: dataset, path: rows.jsonl}", "data.train.path=rows.jsonl: there is no such file"),
+        ("learner.resume=aut", "learner.resume=aut: must be auto, never, or a checkpoint's folder"),
+    ],
+)
 def test_a_place_that_is_not_there_is_named_before_anything_starts(
-        setting: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(entry, "set_up_logging", lambda *_: None)       # this process's log is pytest's
+    setting: str,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(entry, "set_up_logging", lambda *_: None)  # this process's log is pytest's
     config = tmp_path / "run.yaml"
     config.write_text(to_yaml(make_run(tmp_path / "runs")))
     assert entry.main(["--config", str(config), setting]) == 2
@@ -64,7 +79,8 @@ def test_a_place_that_is_not_there_is_named_before_anything_starts(
 
 
 def test_a_run_that_has_begun_is_not_refused_before_those_who_wait_for_it_can_hear_why(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = make_run(tmp_path, model={"path": "./tiny"})
     Journal(run.folder / "journal", 1, run=run.name, facts={"start": None}).close()
     monkeypatch.setattr(entry, "set_up_logging", lambda *_: None)
@@ -74,7 +90,9 @@ def test_a_run_that_has_begun_is_not_refused_before_those_who_wait_for_it_can_he
     assert entry.main(["--config", str(config)]) == 7
 
 
-def test_a_rank_that_raises_leaves_its_launcher_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_raises_leaves_its_launcher_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(_run: Run, _ranks: Ranks) -> int:
         raise ValueError("no such row")
 
@@ -82,7 +100,7 @@ def test_a_rank_that_raises_leaves_its_launcher_the_reason(tmp_path: Path, monke
     for name, value in {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", LAST_WORDS: str(writer)}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(entry, "_follow", fail)
-    monkeypatch.setattr(entry, "set_up_logging", lambda *_: None)       # this process's log is pytest's
+    monkeypatch.setattr(entry, "set_up_logging", lambda *_: None)  # this process's log is pytest's
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     config = tmp_path / "run.yaml"
     config.write_text(to_yaml(make_run(tmp_path, learner={"ranks": 2})))

@@ -70,25 +70,30 @@ def test_a_run_that_began_with_anothers_checkpoint_needs_it_no_more(run: Run, li
     stop.set()
     assert train(Session(run, link), stop) == 0
     start = run.folder / "checkpoints" / "step-000000"
-    second = run.model_copy(update={"name": "second", "learner": run.learner.model_copy(update={"resume": start})})
+    second = run.model_copy(
+        update={"name": "second", "learner": run.learner.model_copy(update={"resume": start})}
+    )
     assert train(Session(second, link), stop) == 0
     assert (second.folder / "checkpoints" / "step-000000").is_dir()
     shutil.rmtree(start)
     assert train(Session(second, link), stop) == 0, "the same command goes on"
 
 
-def test_a_checkpoint_of_steps_that_the_journal_does_not_have_is_not_gone_on_from(run: Run, link: Link) -> None:
+def test_a_checkpoint_of_steps_that_the_journal_does_not_have_is_not_gone_on_from(
+    run: Run, link: Link
+) -> None:
     stop = threading.Event()
     stop.set()
     assert train(Session(run, link), stop) == 0
-    cut_off: Any = FilePolicy()                         # a learner whose steps are void, in the middle of its save
+    cut_off: Any = FilePolicy()  # a learner whose steps are void, in the middle of its save
     Checkpoints(run).save(cut_off, Progress(version=5, first_row=0, fingerprint="f", fence=1))
     assert train(Session(run, link), stop) == 0
     assert int(read_status(run.folder)["version"]) == 0
 
 
 def test_a_generator_that_asks_is_given_the_weights_through_redis_for_as_long_as_the_learner_lives(
-        run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(relay, "LOOK_S", 0.02)
     stop, codes = threading.Event(), []
     learner = threading.Thread(target=lambda: codes.append(train(Session(run, link), stop)))
@@ -120,11 +125,15 @@ class SignalAt(FilePolicy):
 
 
 def test_a_signal_while_the_journals_steps_are_trained_again_does_not_wait_for_all_of_them(
-        run: Run, link: Link, keys: Keys) -> None:
-    journal = Journal(run.folder / "journal", 1, run="test",
-                      facts={"config": to_yaml(run), "first_row": 0, "start": None})
+    run: Run, link: Link, keys: Keys
+) -> None:
+    journal = Journal(
+        run.folder / "journal", 1, run="test", facts={"config": to_yaml(run), "first_row": 0, "start": None}
+    )
     for step in range(4):
-        journal.append(step, groups(f"{2 * step}", f"{2 * step + 1}"), [[0.5, -0.5], [0.5, -0.5]], weights="checksum")
+        journal.append(
+            step, groups(f"{2 * step}", f"{2 * step + 1}"), [[0.5, -0.5], [0.5, -0.5]], weights="checksum"
+        )
     journal.close()
     policy = SignalAt(2)
     assert train(Session(run, link), policy.stop, policy) == 0
@@ -141,9 +150,13 @@ def test_a_signal_while_the_journals_steps_are_trained_again_does_not_wait_for_a
 
 def test_a_fence_that_redis_gives_twice_is_claimed_anew(run: Run, link: Link, keys: Keys) -> None:
     session = Session(run, link)
-    session.open()                              # it has seen an empty journal ...
-    Journal(run.folder / "journal", 1, run="test",          # ... when another life claims, and Redis forgets that
-            facts={"config": to_yaml(run), "first_row": 0, "start": None}).close()
+    session.open()  # it has seen an empty journal ...
+    Journal(
+        run.folder / "journal",
+        1,
+        run="test",  # ... when another life claims, and Redis forgets that
+        facts={"config": to_yaml(run), "first_row": 0, "start": None},
+    ).close()
     journal = session._claim({"config": to_yaml(run), "first_row": 0, "start": None})
     assert journal.fence == session.ownership.fence == 2
     assert journal.ledger.previous == "ledger-000001.log", "what that life wrote counts"
@@ -151,13 +164,17 @@ def test_a_fence_that_redis_gives_twice_is_claimed_anew(run: Run, link: Link, ke
 
 
 @pytest.mark.parametrize("harm", ["ledger", "configuration"])
-def test_a_run_that_can_not_go_on_says_why_in_both_places(run: Run, link: Link, keys: Keys, harm: str) -> None:
+def test_a_run_that_can_not_go_on_says_why_in_both_places(
+    run: Run, link: Link, keys: Keys, harm: str
+) -> None:
     stop = threading.Event()
     stop.set()
     assert train(Session(run, link), stop) == 0
     if harm == "ledger":
         ledger = run.folder / "journal" / "ledger-000001.log"
-        ledger.write_bytes(bytes([ledger.read_bytes()[0] ^ 1, *ledger.read_bytes()[1:]]) + ledger.read_bytes())
+        ledger.write_bytes(
+            bytes([ledger.read_bytes()[0] ^ 1, *ledger.read_bytes()[1:]]) + ledger.read_bytes()
+        )
     else:
         run = run.model_copy(update={"seed": 7})
     with pytest.raises((RunFailed, JournalError)) as caught:
@@ -167,7 +184,8 @@ def test_a_run_that_can_not_go_on_says_why_in_both_places(run: Run, link: Link, 
 
 
 def test_a_signal_while_redis_is_away_stops_a_run_that_has_not_failed(
-        run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its journal has all of it."""
     server = RedisServer(tmp_path / "redis")
     link = Link(server.url, outage_s=30)
@@ -178,6 +196,7 @@ def test_a_signal_while_redis_is_away_stops_a_run_that_has_not_failed(
         server.kill()
         threading.Timer(0.2, stop.set).start()
         return trained(trainer)
+
     monkeypatch.setattr(Trainer, "train", lose_redis)
     try:
         assert train(Session(run, link), stop) == 0
@@ -185,17 +204,23 @@ def test_a_signal_while_redis_is_away_stops_a_run_that_has_not_failed(
         server.kill()
         link.close()
     assert (read_status(run.folder)["status"], read_status(run.folder)["reason"]) == (
-        "stopped", "a signal asked for it")
+        "stopped",
+        "a signal asked for it",
+    )
 
 
 def test_a_new_life_takes_back_what_the_last_one_said(run: Run, link: Link, keys: Keys) -> None:
     """Nobody who joins now takes the old failure for the new, or an old configuration for this one's."""
-    link.client.hset(keys("run"), mapping={"status": "failed", "reason": "a typo", "begun": "no", "config": "old"})
+    link.client.hset(
+        keys("run"), mapping={"status": "failed", "reason": "a typo", "begun": "no", "config": "old"}
+    )
     Session(run, link).open()
     assert link.client.hgetall(keys("run")) == {}
 
 
-def test_data_that_can_not_be_read_fail_the_run_with_the_reason(tmp_path: Path, link: Link, keys: Keys) -> None:
+def test_data_that_can_not_be_read_fail_the_run_with_the_reason(
+    tmp_path: Path, link: Link, keys: Keys
+) -> None:
     run = make_run(tmp_path, data={"train": {"type": "dataset", "path": str(tmp_path / "nowhere.jsonl")}})
     assert train(Session(run, link)) == 1
     assert told(link, keys, "status") == "failed"
@@ -204,15 +229,18 @@ def test_data_that_can_not_be_read_fail_the_run_with_the_reason(tmp_path: Path, 
 
 @pytest.mark.parametrize("steps", [0, 4])
 def test_a_later_life_that_fails_early_leaves_the_name_taken_and_its_steps_done(
-        run: Run, link: Link, keys: Keys, steps: int) -> None:
-    journal = Journal(run.folder / "journal", 1, run="test",
-                      facts={"config": to_yaml(run), "first_row": 0, "start": None})
+    run: Run, link: Link, keys: Keys, steps: int
+) -> None:
+    journal = Journal(
+        run.folder / "journal", 1, run="test", facts={"config": to_yaml(run), "first_row": 0, "start": None}
+    )
     for step in range(steps):
         journal.append(step, groups(f"{step}"), [[0.5, -0.5]], weights="checksum")
     journal.close()
 
     def load() -> Any:
         raise RunFailed("model.path=/nowhere: no such folder")
+
     session = Session(run, link)
     session.open()
     assert session.train(load, threading.Event()) == 1
@@ -220,13 +248,20 @@ def test_a_later_life_that_fails_early_leaves_the_name_taken_and_its_steps_done(
     assert int(read_status(run.folder)["version"]) == steps
 
 
-@pytest.mark.parametrize(("error", "reason"), [
-    (RunFailed("learner.zero.stage=3 needs a GPU"), "learner.zero.stage=3 needs a GPU"),
-    (OSError("nowhere is no model"), "OSError: nowhere is no model")], ids=["of the run", "of a library"])
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (RunFailed("learner.zero.stage=3 needs a GPU"), "learner.zero.stage=3 needs a GPU"),
+        (OSError("nowhere is no model"), "OSError: nowhere is no model"),
+    ],
+    ids=["of the run", "of a library"],
+)
 def test_a_policy_that_can_not_be_loaded_fails_the_run_with_the_reason_and_leaves_its_name_free(
-        run: Run, link: Link, keys: Keys, error: Exception, reason: str) -> None:
+    run: Run, link: Link, keys: Keys, error: Exception, reason: str
+) -> None:
     def load() -> Any:
         raise error
+
     session = Session(run, link)
     session.open()
     assert session.train(load, threading.Event()) == 1
@@ -236,44 +271,66 @@ def test_a_policy_that_can_not_be_loaded_fails_the_run_with_the_reason_and_leave
 
 
 def test_a_folder_without_a_model_ends_the_program_with_the_reason_in_both_places(
-        tmp_path: Path, redis_url: str, link: Link, keys: Keys) -> None:
+    tmp_path: Path, redis_url: str, link: Link, keys: Keys
+) -> None:
     config, model = tmp_path / "run.yaml", tmp_path / "empty"
-    model.mkdir()                       # the path is there, and passes the look that everything begins with
-    config.write_text(f"name: test\nmodel: {{path: {model}}}\ndata: {{train: {{type: procedural}}}}\n"
-                      f"learner: {{device: cpu}}\nruns_dir: {tmp_path}\n")
+    model.mkdir()  # the path is there, and passes the look that everything begins with
+    config.write_text(
+        f"name: test\nmodel: {{path: {model}}}\ndata: {{train: {{type: procedural}}}}\n"
+        f"learner: {{device: cpu}}\nruns_dir: {tmp_path}\n"
+    )
     command = [sys.executable, "-m", "learner", "--config", str(config)]
-    ended = subprocess.run(command, env=os.environ | {"REDIS_URL": redis_url}, cwd=ROOT, capture_output=True, text=True,
-                           timeout=120, check=False)
+    ended = subprocess.run(
+        command,
+        env=os.environ | {"REDIS_URL": redis_url},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert ended.returncode == 1, ended.stderr
     assert "Traceback" not in ended.stderr
     status = read_status(tmp_path / "test")
-    assert (status["status"], status["begun"]) == (told(link, keys, "status"), told(link, keys, "begun")) == (
-        "failed", "no")
+    assert (
+        (status["status"], status["begun"])
+        == (told(link, keys, "status"), told(link, keys, "begun"))
+        == ("failed", "no")
+    )
     assert f"model.path={model}" in status["reason"]
     assert told(link, keys, "reason") == status["reason"]
 
 
-def test_a_bug_fails_the_run_with_its_name(run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_fails_the_run_with_its_name(
+    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(self: FilePolicy, file: Path) -> None:
         raise KeyError("lm_head.weight")
+
     monkeypatch.setattr(FilePolicy, "save_weights", fail)
     assert train(Session(run, link)) == 1
     assert told(link, keys, "reason") == "KeyError: 'lm_head.weight'"
 
 
-def test_a_learner_that_was_replaced_leaves_the_status_to_the_newer_one(run: Run, link: Link, keys: Keys) -> None:
+def test_a_learner_that_was_replaced_leaves_the_status_to_the_newer_one(
+    run: Run, link: Link, keys: Keys
+) -> None:
     def replace() -> None:
         while link.client.hget(keys("run"), "status") is None:
             time.sleep(0.01)
         Ownership(link, keys).claim(0)
+
     threading.Thread(target=replace, daemon=True).start()
     assert train(Session(run, link)) == 1
-    assert told(link, keys, "status") == read_status(run.folder)["status"] == "running", read_status(run.folder)
+    assert told(link, keys, "status") == read_status(run.folder)["status"] == "running", read_status(
+        run.folder
+    )
 
 
 @pytest.mark.parametrize("how", ["it ends", "it fails", "it gives advice"])
 def test_a_learner_that_was_cut_off_leaves_status_json_to_the_newer_one(
-        run: Run, link: Link, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    run: Run, link: Link, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
     """Redis has forgotten the newer one's fence; the folder has not."""
     newer = '{"status": "running", "version": 40}'
     session = Session(run, link)
@@ -286,14 +343,18 @@ def test_a_learner_that_was_cut_off_leaves_status_json_to_the_newer_one(
         if how == "it fails":
             raise KeyError("a bug")
         return STOPPED
+
     monkeypatch.setattr(Trainer, "train", take_over)
     assert train(session) == 1
     assert (run.folder / "status.json").read_text() == newer
 
 
-def test_a_failed_feeder_fails_the_run(run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_feeder_fails_the_run(
+    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*args: object) -> None:
         raise BrokerUnavailable("no answer from redis")
+
     monkeypatch.setattr(Ownership, "issue", fail)
     assert train(Session(run, link)) == 1
     assert told(link, keys, "reason") == "no answer from redis"
@@ -317,14 +378,20 @@ def test_a_feeder_that_dies_while_it_is_looked_at_is_no_bug() -> None:
         Tending(nothing, feeder, nothing, str)()
 
 
-def test_a_disk_that_is_full_at_the_end_hides_no_reason(run: Run, link: Link, keys: Keys,
-                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_full_at_the_end_hides_no_reason(
+    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(self: object, *args: object, **options: object) -> None:
         raise OSError(28, "No space left on device")
+
     write_text = Path.write_text
-    monkeypatch.setattr(Path, "write_text",
-                        lambda path, text, **options: (refuse(path) if path.name == "status.tmp" else
-                                                       write_text(path, text, **options)))
+    monkeypatch.setattr(
+        Path,
+        "write_text",
+        lambda path, text, **options: (
+            refuse(path) if path.name == "status.tmp" else write_text(path, text, **options)
+        ),
+    )
     monkeypatch.setattr(FilePolicy, "save_weights", refuse)
     monkeypatch.setattr("learner.reporting.metrics.Metrics.close", refuse)
     assert train(Session(run, link)) == 1

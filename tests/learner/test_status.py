@@ -34,7 +34,8 @@ def status(run: Run, link: Link, keys: Keys) -> Status:
 
 
 def test_the_others_find_the_configuration_and_the_end_with_its_reason(
-        status: Status, run: Run, link: Link, keys: Keys) -> None:
+    status: Status, run: Run, link: Link, keys: Keys
+) -> None:
     status.begin(0)
     told: Any = link.client.hgetall(keys("run"))
     assert (told[b"status"], told[b"steps"]) == (b"running", b"100")
@@ -46,12 +47,18 @@ def test_the_others_find_the_configuration_and_the_end_with_its_reason(
     assert int(read_status(run.folder)["version"]) == 7
 
 
-def test_advice_is_in_both_places_until_a_new_life_begins(status: Status, run: Run, link: Link, keys: Keys) -> None:
+def test_advice_is_in_both_places_until_a_new_life_begins(
+    status: Status, run: Run, link: Link, keys: Keys
+) -> None:
     status.begin(3)
     status.advise("learner.max_lag=8 instead of 4")
     assert link.client.hget(keys("run"), "advice") == b"learner.max_lag=8 instead of 4"
     kept = read_status(run.folder)
-    assert (kept["advice"], kept["status"], kept["version"]) == ("learner.max_lag=8 instead of 4", "running", 3)
+    assert (kept["advice"], kept["status"], kept["version"]) == (
+        "learner.max_lag=8 instead of 4",
+        "running",
+        3,
+    )
     forget(link, keys)
     assert link.client.hget(keys("run"), "advice") is None
 
@@ -66,15 +73,18 @@ def test_a_beginning_leaves_the_fence_as_it_is(status: Status, link: Link, keys:
 @pytest.fixture
 def hold(run: Run, link: Link, keys: Keys) -> Callable[[], Status]:
     """A learner that has claimed the run, the newest of those that did."""
+
     def claim() -> Status:
         ownership = Ownership(link, keys)
         ownership.claim(0)
         return Status(run, link, keys, ownership)
+
     return claim
 
 
 def test_a_learner_that_was_cut_off_says_nothing_of_a_newer_ones_run(
-        hold: Callable[[], Status], link: Link, keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
+    hold: Callable[[], Status], link: Link, keys: Keys, caplog: pytest.LogCaptureFixture
+) -> None:
     older, newer = hold(), hold()
     newer.begin(3)
     before = link.client.hgetall(keys("run"))
@@ -87,36 +97,42 @@ def test_a_learner_that_was_cut_off_says_nothing_of_a_newer_ones_run(
 
 
 def test_a_learner_that_fails_before_its_claim_says_so_of_nobodys_run_only(
-        run: Run, hold: Callable[[], Status], link: Link, keys: Keys) -> None:
+    run: Run, hold: Callable[[], Status], link: Link, keys: Keys
+) -> None:
     hold().end("stopped", "", 2)
-    forget(link, keys)                                      # as the next learner does before it loads
+    forget(link, keys)  # as the next learner does before it loads
     unclaimed = Status(run, link, keys, Ownership(link, keys))
     unclaimed.end("failed", "there is no such model", 0)
     assert link.client.hget(keys("run"), "status") == b"failed"
     forget(link, keys)
-    hold().begin(2)                                         # another one was quicker
+    hold().begin(2)  # another one was quicker
     unclaimed.end("failed", "there is no such model", 0)
     assert link.client.hget(keys("run"), "status") == b"running"
 
 
 def test_what_was_asked_for_is_done_at_the_moment_of_the_end(
-        hold: Callable[[], Status], link: Link, keys: Keys) -> None:
+    hold: Callable[[], Status], link: Link, keys: Keys
+) -> None:
     status = hold()
     ask(link, keys, DRAIN)
     status.end("failed", "a bug", 3)
-    assert asked(link, keys) == DRAIN                       # the next learner drains
+    assert asked(link, keys) == DRAIN  # the next learner drains
     status.end("stopped", "drained", 3, wanted=GO_ON)
     assert asked(link, keys) == GO_ON
 
 
-@pytest.mark.parametrize(("end", "wanted", "said"), [
-    ("stopped", None, ("failed", "scorers-0 keeps dying")),
-    ("stopped", GO_ON, ("stopped", "the learner's words")),         # drained meanwhile, as it was asked to
-    ("finished", None, ("finished", "the learner's words")),
-    ("failed", None, ("failed", "the learner's words")),
-])
+@pytest.mark.parametrize(
+    ("end", "wanted", "said"),
+    [
+        ("stopped", None, ("failed", "scorers-0 keeps dying")),
+        ("stopped", GO_ON, ("stopped", "the learner's words")),  # drained meanwhile, as it was asked to
+        ("finished", None, ("finished", "the learner's words")),
+        ("failed", None, ("failed", "the learner's words")),
+    ],
+)
 def test_a_signal_that_was_explained_is_the_reason_of_a_run_that_it_stopped(
-        end: str, wanted: str | None, said: tuple[str, str], status: Status, link: Link) -> None:
+    end: str, wanted: str | None, said: tuple[str, str], status: Status, link: Link
+) -> None:
     keys, folder = Keys("test"), status.run.folder
     explain(link, keys, "scorers-0 keeps dying")
     status.end(end, "the learner's words", 3, wanted=wanted)
@@ -129,7 +145,8 @@ def test_a_signal_that_was_explained_is_the_reason_of_a_run_that_it_stopped(
 
 @pytest.mark.usefixtures("server_settings")
 def test_full_memory_keeps_nobody_from_beginning_ending_advising_and_asking(
-        hold: Callable[[], Status], link: Link, keys: Keys) -> None:
+    hold: Callable[[], Status], link: Link, keys: Keys
+) -> None:
     status = hold()
     link.outage_s = 0.1
     link.client.config_set("maxmemory", 1)
@@ -139,7 +156,11 @@ def test_full_memory_keeps_nobody_from_beginning_ending_advising_and_asking(
     explain(link, keys, "scorers-0 keeps dying")
     assert explanation(link, keys) == "scorers-0 keeps dying"
     told: Any = link.client.hgetall(keys("run"))
-    assert (told[b"status"], told[b"advice"], told[b"wanted"]) == (b"running", b"a smaller learning rate", b"pause")
+    assert (told[b"status"], told[b"advice"], told[b"wanted"]) == (
+        b"running",
+        b"a smaller learning rate",
+        b"pause",
+    )
     status.end("failed", "memory is full", 0)
     assert link.client.hget(keys("run"), "status") == b"failed"
 
@@ -153,15 +174,17 @@ def test_advice_waits_for_no_redis(run: Run, keys: Keys) -> None:
 
 
 def test_the_others_hear_of_the_end_even_when_the_disk_takes_nothing(
-        tmp_path: Path, link: Link, keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
+    tmp_path: Path, link: Link, keys: Keys, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "file").write_text("")
-    status = Status(make_run(tmp_path / "file"), link, keys)             # a folder can't be made in a file
+    status = Status(make_run(tmp_path / "file"), link, keys)  # a folder can't be made in a file
     status.end("failed", "No space left on device", 3)
     assert link.client.hget(keys("run"), "status") == b"failed"
     assert any(message.startswith("status_not_written") for message in caplog.messages)
 
 
 # ----------------------------------------------------------------------------------------------- which Redis is refused
+
 
 @pytest.fixture
 def server_settings(link: Link) -> Iterator[None]:
@@ -177,7 +200,7 @@ def server_settings(link: Link) -> Iterator[None]:
 def test_a_redis_that_evicts_is_refused_with_the_command_that_mends_it(run: Run, link: Link) -> None:
     check_redis(run, link)
     link.client.config_set("maxmemory", 1 << 30)
-    check_redis(run, link)                                       # full memory is refused, not evicted
+    check_redis(run, link)  # full memory is refused, not evicted
     link.client.config_set("maxmemory-policy", "allkeys-lru")
     with pytest.raises(WrongBroker, match=r"evicts keys \(allkeys-lru\): redis-cli (.*)") as caught:
         check_redis(run, link)
@@ -186,9 +209,13 @@ def test_a_redis_that_evicts_is_refused_with_the_command_that_mends_it(run: Run,
 
 
 @pytest.mark.usefixtures("server_settings")
-def test_a_redis_without_an_append_only_file_is_refused_with_the_command_that_mends_it(run: Run, link: Link) -> None:
+def test_a_redis_without_an_append_only_file_is_refused_with_the_command_that_mends_it(
+    run: Run, link: Link
+) -> None:
     link.client.config_set("appendonly", "no")
-    with pytest.raises(WrongBroker, match="keeps no append-only file: redis-cli CONFIG SET appendonly yes") as caught:
+    with pytest.raises(
+        WrongBroker, match="keeps no append-only file: redis-cli CONFIG SET appendonly yes"
+    ) as caught:
         check_redis(run, link)
     command = str(caught.value).split("redis-cli ")[1].split(" (")[0]
     link.client.execute_command(*command.split())
@@ -196,16 +223,20 @@ def test_a_redis_without_an_append_only_file_is_refused_with_the_command_that_me
 
 
 @pytest.mark.usefixtures("server_settings")
-def test_who_means_it_may_use_a_forgetful_redis(run: Run, link: Link, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_means_it_may_use_a_forgetful_redis(
+    run: Run, link: Link, caplog: pytest.LogCaptureFixture
+) -> None:
     link.client.config_set("appendonly", "no")
     check_redis(run.model_copy(update={"broker": run.broker.model_copy(update={"durability": "none"})}), link)
     assert "durability=none" in caplog.text
 
 
-@pytest.mark.parametrize(("version", "is_refused"), [("6.0.16", True), ("6.2.14", False), ("7.0.15", False),
-                                                     ("10.0", False)])
-def test_an_old_redis_is_refused(run: Run, link: Link, *, version: str, is_refused: bool,
-                                 monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("version", "is_refused"), [("6.0.16", True), ("6.2.14", False), ("7.0.15", False), ("10.0", False)]
+)
+def test_an_old_redis_is_refused(
+    run: Run, link: Link, *, version: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     info = {**link.client.info(), "redis_version": version}
     monkeypatch.setattr(link.client, "info", lambda: info)
     if not is_refused:

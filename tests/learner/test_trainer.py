@@ -22,9 +22,13 @@ from tests.learner.conftest import MakeChain
 from tests.support.loop import Hands, make_trainer
 
 
-def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(make_chain: MakeChain, hands: list[Hands]) -> None:
-    chain = make_chain(learner={"steps": 6, "checkpoint": {"every": 2, "keep": 2}, "samples_every": 3},
-                       evaluation={"every": 2, "prompts": 3, "samples": 4})
+def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(
+    make_chain: MakeChain, hands: list[Hands]
+) -> None:
+    chain = make_chain(
+        learner={"steps": 6, "checkpoint": {"every": 2, "keep": 2}, "samples_every": 3},
+        evaluation={"every": 2, "prompts": 3, "samples": 4},
+    )
     hands.append(Hands(chain))
     hands[0].start()
     trainer = make_trainer(chain)
@@ -36,7 +40,7 @@ def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(make_chain: MakeC
     assert [step["step"] for step in ledger.steps] == list(range(6))
     assert ledger.twice == []
     issued = int(chain.client.hget(chain.keys("cursor"), "issued"))
-    assert len(ledger.outcomes) == issued                                   # every group has one outcome
+    assert len(ledger.outcomes) == issued  # every group has one outcome
     assert chain.slots == set()
     assert chain.client.hlen(chain.keys("where")) == chain.depth(PROMPTS) == chain.depth(SCORED) == 0
     assert sum(outcome.kind == "trained" for outcome in ledger.outcomes.values()) == 12
@@ -58,13 +62,21 @@ def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(make_chain: MakeC
     records = read_metrics(folder)
     assert [record["step"] for record in records] == [1, 2, 3, 4, 5, 6]
     assert records[0].keys() >= {"step", "reward_mean", "lag_mean", "lag_max", "groups", "tokens", "seconds"}
-    assert all((record["groups"], record["tokens"], record["lag_breaches"]) == (2, 8, 0) for record in records)
-    assert {f"seconds_{part}" for part in TIMES} == {       # the picture leaves no time out
-        name for record in records for name in record if name.startswith("seconds_")}
+    assert all(
+        (record["groups"], record["tokens"], record["lag_breaches"]) == (2, 8, 0) for record in records
+    )
+    assert {f"seconds_{part}" for part in TIMES} == {  # the picture leaves no time out
+        name for record in records for name in record if name.startswith("seconds_")
+    }
     assert all(0 <= record["lag_max"] <= 1 for record in records)
     assert (records[0]["eval_version"], records[0]["eval_pass_rate"]) == (0, 0.25)
     assert records[-1]["eval_version"] == 6
-    assert [result["version"] for record in records for result in record.get("evaluations", ())] == [0, 2, 4, 6]
+    assert [result["version"] for record in records for result in record.get("evaluations", ())] == [
+        0,
+        2,
+        4,
+        6,
+    ]
     samples = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
     assert [sample["step"] for sample in samples] == [1, 3, 6]
     assert (samples[0]["reward"], samples[0]["answer"]) == (1.0, "5")
@@ -82,7 +94,8 @@ def test_breaches_of_the_lag_are_in_the_metrics(make_chain: MakeChain, hands: li
 
 
 def test_no_slot_is_freed_before_the_next_version_is_announced(
-        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch) -> None:
+    make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch
+) -> None:
     chain = make_chain(learner={"steps": 2})
     order: list[str] = []
 
@@ -92,12 +105,14 @@ def test_no_slot_is_freed_before_the_next_version_is_announced(
         def call(*args: Any, **options: Any) -> Any:
             order.append(name)
             return real(*args, **options)
+
         monkeypatch.setattr(owner, name, call)
+
     watch(chain.journal, "append")
     watch(chain.journal, "check_fence")
     watch(chain.ownership, "announce")
     watch(chain.ownership, "retire")
-    monkeypatch.setattr("learner.groups.intake.why_empty", lambda *_: None)           # nothing else ends
+    monkeypatch.setattr("learner.groups.intake.why_empty", lambda *_: None)  # nothing else ends
     hands.append(Hands(chain))
     hands[0].start()
     trainer = make_trainer(chain)
@@ -105,19 +120,27 @@ def test_no_slot_is_freed_before_the_next_version_is_announced(
     trainer.metrics.close()
     # check_fence is called by append itself, once more before the announcement, and before a
     # checkpoint, and before payloads are removed.
-    assert order == ["check_fence", "announce", *["append", "check_fence", "check_fence", "announce", "retire"] * 2,
-                     "check_fence", "check_fence"]
+    assert order == [
+        "check_fence",
+        "announce",
+        *["append", "check_fence", "check_fence", "announce", "retire"] * 2,
+        "check_fence",
+        "check_fence",
+    ]
 
 
 def test_a_full_disk_ends_the_run_and_acknowledges_nothing(
-        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch) -> None:
+    make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch
+) -> None:
     chain = make_chain(learner={"filters": {"zero_variance": "keep"}})
     hands.append(Hands(chain))
     hands[0].start()
     trainer = make_trainer(chain)
     with Path("/dev/full").open("wb", buffering=0) as full:
         monkeypatch.setattr(chain.journal._payloads, "_stream", full)
-        with pytest.raises(RunFailed, match=r"No space left on device\. Nothing of this step was acknowledged"):
+        with pytest.raises(
+            RunFailed, match=r"No space left on device\. Nothing of this step was acknowledged"
+        ):
             trainer.train()
     trainer.feeder.stop()
     trainer.metrics.close()
@@ -126,7 +149,9 @@ def test_a_full_disk_ends_the_run_and_acknowledges_nothing(
     assert read_ledger(chain.run.folder / "journal").steps == []
 
 
-def test_a_stop_ends_after_the_step_with_a_checkpoint_to_go_on_from(make_chain: MakeChain, hands: list[Hands]) -> None:
+def test_a_stop_ends_after_the_step_with_a_checkpoint_to_go_on_from(
+    make_chain: MakeChain, hands: list[Hands]
+) -> None:
     chain = make_chain()
     hands.append(Hands(chain))
     hands[0].start()
@@ -139,11 +164,12 @@ def test_a_stop_ends_after_the_step_with_a_checkpoint_to_go_on_from(make_chain: 
     assert len(read_ledger(chain.run.folder / "journal").steps) == trainer.version
     assert len(read_metrics(chain.run.folder)) == trainer.version
     state = json.loads((chain.run.folder / f"checkpoints/step-{trainer.version:06d}/state.json").read_text())
-    assert state["state"]["first_row"] == min(map(int, chain.slots))             # the oldest group without an outcome
+    assert state["state"]["first_row"] == min(map(int, chain.slots))  # the oldest group without an outcome
 
 
 def test_a_stop_in_the_last_evaluation_gives_nothing_up_and_the_next_learner_has_it_whole(
-        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch) -> None:
+    make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch
+) -> None:
     chain = make_chain(learner={"steps": 2}, evaluation={"every": 2, "prompts": 2, "samples": 2})
     real = chain.score
 
@@ -151,6 +177,7 @@ def test_a_stop_in_the_last_evaluation_gives_nothing_up_and_the_next_learner_has
         if group_id.startswith("eval-2"):
             raise ValueError
         real(group_id, *args, **options)
+
     monkeypatch.setattr(chain, "score", nobody_scores_the_last_round)
     hands.append(Hands(chain))
     hands[0].start()
@@ -159,6 +186,7 @@ def test_a_stop_in_the_last_evaluation_gives_nothing_up_and_the_next_learner_has
     def say(text: str) -> None:
         if "evaluation of version 2" in text:
             chain.stop.set()
+
     monkeypatch.setattr(trainer.collector, "_say", say)
     assert trainer.train() == STOPPED
     trainer.metrics.close()
@@ -168,25 +196,39 @@ def test_a_stop_in_the_last_evaluation_gives_nothing_up_and_the_next_learner_has
     monkeypatch.setattr(chain, "score", real)
     chain.stop.clear()
     following = make_trainer(chain)
-    following.version = following.policy.steps = 2                          # type: ignore[attr-defined]
+    following.version = following.policy.steps = 2  # type: ignore[attr-defined]
     assert following.train() == FINISHED
     following.metrics.close()
-    assert (chain.journal.ledger.evaluations[2]["missing"], chain.journal.ledger.evaluations[2]["prompts"]) == (0, 2)
+    assert (
+        chain.journal.ledger.evaluations[2]["missing"],
+        chain.journal.ledger.evaluations[2]["prompts"],
+    ) == (0, 2)
     assert [(record["step"], record.get("eval_version")) for record in read_metrics(chain.run.folder)] == [
-        (1, 0), (2, 2)]                                                     # though no step followed the round
+        (1, 0),
+        (2, 2),
+    ]  # though no step followed the round
 
 
 class Killed(BaseException):
     """Nothing of the process goes on after it."""
 
 
-@pytest.mark.parametrize(("owner", "name", "lines"), [
-    ("checkpoints", "save", [(1, 0), (2, None)]), ("policy", "save_model", [(1, 0), (2, None), (3, 3)])])
+@pytest.mark.parametrize(
+    ("owner", "name", "lines"),
+    [("checkpoints", "save", [(1, 0), (2, None)]), ("policy", "save_model", [(1, 0), (2, None), (3, 3)])],
+)
 def test_what_a_checkpoint_covers_has_its_lines_however_soon_the_kill_comes(
-        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch, *, owner: str, name: str,
-        lines: list[tuple[int, int | None]]) -> None:
-    chain = make_chain(learner={"steps": 3, "checkpoint": {"every": 2}},
-                       evaluation={"every": 3, "prompts": 2, "samples": 2})
+    make_chain: MakeChain,
+    hands: list[Hands],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    owner: str,
+    name: str,
+    lines: list[tuple[int, int | None]],
+) -> None:
+    chain = make_chain(
+        learner={"steps": 3, "checkpoint": {"every": 2}}, evaluation={"every": 3, "prompts": 2, "samples": 2}
+    )
     hands.append(Hands(chain))
     hands[0].start()
     trainer = make_trainer(chain)
@@ -195,11 +237,14 @@ def test_what_a_checkpoint_covers_has_its_lines_however_soon_the_kill_comes(
     def die(*args: Any) -> None:
         real(*args)
         raise Killed
+
     monkeypatch.setattr(getattr(trainer, owner), name, die)
     with pytest.raises(Killed):
         trainer.train()
     trainer.feeder.stop()
-    assert [(record["step"], record.get("eval_version")) for record in read_metrics(chain.run.folder)] == lines
+    assert [
+        (record["step"], record.get("eval_version")) for record in read_metrics(chain.run.folder)
+    ] == lines
 
 
 def test_a_learner_that_wakes_after_a_newer_one_began_touches_no_checkpoint(make_chain: MakeChain) -> None:

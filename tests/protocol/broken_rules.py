@@ -55,21 +55,25 @@ class EditedScripts:
 
 def without_line(script: str, line: str, instead: str = "") -> Break:
     """A script with `instead` in the place of one line; AssertionError when it is put in place if there is none."""
+
     def take_out(monkeypatch: pytest.MonkeyPatch) -> None:
         edited = EditedScripts(script, line, instead)
         (edited / f"{script}.lua").read_text()
         monkeypatch.setattr(connection, "resources", edited)
+
     return take_out
 
 
 def retires_before_it_announces(monkeypatch: pytest.MonkeyPatch) -> None:
     """The slots are free before the next version is told."""
+
     def commit(self: Trainer, groups: Any) -> None:
         self.journal.check_fence()
         self.feeder.advance(self.version)
         self.collector.commit(groups)
         self.publisher.publish_again(self.policy, self.version)
         self.feeder.wake()
+
     monkeypatch.setattr(Trainer, "_commit", commit)
 
 
@@ -91,6 +95,7 @@ def asks_the_ledger_in_recovery_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def has(self: Journal, group_id: str) -> bool:
         return sys._getframe(1).f_code.co_filename not in askers and real(self, group_id)
+
     monkeypatch.setattr(Journal, "has", has)
 
 
@@ -98,10 +103,13 @@ def asks_the_ledger_in_recovery_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 RULES: dict[str, Break] = {
     "announce before retire": retires_before_it_announces,
     "the position compare": without_line(
-        "issue", "if position ~= tonumber(ARGV[3]) then return {'moved', position} end"),
+        "issue", "if position ~= tonumber(ARGV[3]) then return {'moved', position} end"
+    ),
     "the floor inside issue": without_line(
-        "issue", "local floor = math.max(tonumber(redis.call('HGET', RUN, 'version') or '0'), tonumber(ARGV[6]))",
-        "local floor = tonumber(ARGV[6])"),
+        "issue",
+        "local floor = math.max(tonumber(redis.call('HGET', RUN, 'version') or '0'), tonumber(ARGV[6]))",
+        "local floor = tonumber(ARGV[6])",
+    ),
     "rule 3": takes_whatever_is_there,
     "the fence": has_no_fence,
     "the ledger asked at every read": asks_the_ledger_in_recovery_alone,

@@ -54,12 +54,12 @@ class Invariants:
         self.bounds: Bounds | None = None
         self.by_hand: set[str] = set()
         self.ledger = Ledger()
-        self.newest = 0                                     # version ever announced, undone or not
+        self.newest = 0  # version ever announced, undone or not
         self._journal = journal
         self._sizes: list[tuple[str, int]] = []
         self._steps_seen = 0
         self._lag_of = lag_of
-        self._checksums: dict[str, str] = {}                # version -> checksum, as announced
+        self._checksums: dict[str, str] = {}  # version -> checksum, as announced
         self._handed_over: set[tuple[str, str]] = set()
 
     def went_back(self, now: State) -> None:
@@ -92,7 +92,9 @@ class Invariants:
             command: its script, or another word for it.
             fence: of the learner that gave it; 0 for the other roles.
         """
-        if command in GUARDED and 0 < fence < before.fence:     # 0: one that ends before its claim tells an empty Redis
+        if (
+            command in GUARDED and 0 < fence < before.fence
+        ):  # 0: one that ends before its claim tells an empty Redis
             assert before.contents == now.contents, f"14: {command} of fence {fence} did something"
         self.read_ledger()
         self._transition(before, now, command)
@@ -108,8 +110,10 @@ class Invariants:
         self._sizes = sizes
         self.ledger = ledger = read_ledger(self._journal)
         assert not ledger.twice, f"1: {ledger.twice} have two outcomes"
-        assert [record["step"] for record in ledger.steps] == list(range(len(ledger.steps))), "3: steps without gap"
-        for record in ledger.steps[self._steps_seen:]:
+        assert [record["step"] for record in ledger.steps] == list(range(len(ledger.steps))), (
+            "3: steps without gap"
+        )
+        for record in ledger.steps[self._steps_seen :]:
             self._step(record)
         self._steps_seen = len(ledger.steps)
 
@@ -118,10 +122,16 @@ class Invariants:
         groups, _ = read_step(self._journal, record)
         for group in groups:
             lag = record["step"] - group.rollout.min_version
-            assert 0 <= lag <= self._lag_of(record["fence"]), f"9: {group.group_id} was trained with lag {lag}"
-            assert group.rollout.min_version >= group.rollout.prompt.floor, f"10: {group.group_id} is below its floor"
+            assert 0 <= lag <= self._lag_of(record["fence"]), (
+                f"9: {group.group_id} was trained with lag {lag}"
+            )
+            assert group.rollout.min_version >= group.rollout.prompt.floor, (
+                f"10: {group.group_id} is below its floor"
+            )
         announced = self._checksums.get(str(record["step"]))
-        assert announced in {None, record["weights"]}, f"step {record['step']} does not start from what was announced"
+        assert announced in {None, record["weights"]}, (
+            f"step {record['step']} does not start from what was announced"
+        )
 
     def _transition(self, before: State, now: State, command: str) -> None:
         announced = now.version
@@ -129,7 +139,9 @@ class Invariants:
             outcome = self.ledger.outcomes.get(group_id)
             assert outcome is not None, f"4: {command} freed the slot of {group_id}, which has no outcome"
             if outcome.kind == TRAINED:
-                assert announced > int(outcome.detail), f"4: {group_id} left before {int(outcome.detail) + 1} was told"
+                assert announced > int(outcome.detail), (
+                    f"4: {group_id} left before {int(outcome.detail) + 1} was told"
+                )
         assert announced >= before.version, f"12: {announced} was announced after {before.version}"
         if command == "issue":
             for group_id in now.slots.keys() - before.slots.keys():
@@ -140,7 +152,9 @@ class Invariants:
         misplaced = self._misplaced(now)
         self.by_hand &= misplaced.keys()
         for group_id in misplaced.keys() - self.by_hand:
-            raise AssertionError(f"5: {group_id} is in {misplaced[group_id]}, {now.where.get(group_id)} says `where`")
+            raise AssertionError(
+                f"5: {group_id} is in {misplaced[group_id]}, {now.where.get(group_id)} says `where`"
+            )
         missing = now.issued() - now.slots.keys() - self.ledger.outcomes.keys()
         assert not missing, f"6: {sorted(missing)} are in neither slots nor ledger"
 
@@ -151,8 +165,11 @@ class Invariants:
         for stream, place in now.entries():
             if place.group_id in open_ids:
                 places.setdefault(place.group_id, []).append((f"{stream} {place.entry_id}", place.floor))
-        return {group_id: places.get(group_id, []) for group_id in open_ids
-                if places.get(group_id) != [(now.where.get(group_id), now.slots[group_id])]}
+        return {
+            group_id: places.get(group_id, [])
+            for group_id in open_ids
+            if places.get(group_id) != [(now.where.get(group_id), now.slots[group_id])]
+        }
 
     def _bounds(self, now: State) -> None:
         if self.bounds is not None:
@@ -160,10 +177,14 @@ class Invariants:
             assert problem is None, problem
 
     def _versions(self, now: State) -> None:
-        assert now.version <= len(self.ledger.steps), f"11: {now.version} was announced, {len(self.ledger.steps)} stand"
+        assert now.version <= len(self.ledger.steps), (
+            f"11: {now.version} was announced, {len(self.ledger.steps)} stand"
+        )
         if now.weights:
             known = self._checksums.setdefault(now.weights["version"], now.weights["checksum"])
-            assert known == now.weights["checksum"], f"version {now.weights['version']} was announced with two weights"
+            assert known == now.weights["checksum"], (
+                f"version {now.weights['version']} was announced with two weights"
+            )
 
     def _open(self, now: State) -> set[str]:
         return now.slots.keys() - self.ledger.outcomes.keys()

@@ -41,12 +41,21 @@ from tests.support.chain import OneToken
 
 T = TypeVar("T")
 
-READS = {"survey", "ledger_view"}           # scripts that change nothing
+READS = {"survey", "ledger_view"}  # scripts that change nothing
 FOREVER_S = 1e9
-ROWS = [(i, Row(messages=({"role": "user", "content": str(i)},), task="math",
-                verification_info={"type": "math", "answer": {"value": "5"}})) for i in range(10)]
+ROWS = [
+    (
+        i,
+        Row(
+            messages=({"role": "user", "content": str(i)},),
+            task="math",
+            verification_info={"type": "math", "answer": {"value": "5"}},
+        ),
+    )
+    for i in range(10)
+]
 
-Seen = Callable[[str, int], None]           # told the name of each command and its learner's fence, 0 for a worker's
+Seen = Callable[[str, int], None]  # told the name of each command and its learner's fence, 0 for a worker's
 
 
 class ChainPolicy:
@@ -98,7 +107,7 @@ class WatchedLink(Link):
         super().__init__(url, outage_s=outage_s)
         self.client = client
         self.loses: set[str] = set()
-        self.fence: Callable[[], int] | None = None         # of the learner whose link it is
+        self.fence: Callable[[], int] | None = None  # of the learner whose link it is
         self.losses = 0
         self._seen = seen
 
@@ -106,13 +115,15 @@ class WatchedLink(Link):
         def watched(client: redis.Redis) -> T:
             park("command")
             reply = attempt(client)
-            if self.fence is None:                              # what a learner does beside scripts only reads
+            if self.fence is None:  # what a learner does beside scripts only reads
                 self._seen("command", 0)
             return reply
+
         return super().__call__(watched)
 
-    def _evaluate(self, client: redis.Redis, name: str, keys: list[str], args: tuple[Any, ...], *,
-                  guarded: bool) -> Any:
+    def _evaluate(
+        self, client: redis.Redis, name: str, keys: list[str], args: tuple[Any, ...], *, guarded: bool
+    ) -> Any:
         park(name)
         reply = super()._evaluate(client, name, keys, args, guarded=guarded)
         if name not in READS:
@@ -132,12 +143,12 @@ class DrivenRedis(redis.Redis):
     def execute_command(self, *args: Any, **options: Any) -> Any:
         at = next((at for at, word in enumerate(args) if word in ("BLOCK", b"BLOCK")), None)
         if args[0] in {"XREAD", "XREADGROUP"} and at is not None:
-            reply = super().execute_command(*args[:at], *args[at + 2:], **options)    # type: ignore[no-untyped-call]
+            reply = super().execute_command(*args[:at], *args[at + 2 :], **options)  # type: ignore[no-untyped-call]
             if not reply:
                 self.clock.advance(int(args[at + 1]) / 1000)
                 park("wait")
             return reply
-        return super().execute_command(*args, **options)    # type: ignore[no-untyped-call]
+        return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
 
 
 class Life(Process):
@@ -222,6 +233,7 @@ class _Failures(logging.Handler):
             if record.exc_info and record.exc_info[1]:
                 strand.process.failure += f": {record.exc_info[1]!r}"
 
+
 def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
     """Put the stand-ins in place for the learners that are made from now on."""
     clock, disk = Clock(), Disk()
@@ -234,15 +246,21 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
     defaults: Any = intake.Intake.__init__.__kwdefaults__
     monkeypatch.setitem(defaults, "clock", clock.monotonic)
     monkeypatch.setattr(os, "fsync", disk.fsync)
-    monkeypatch.setattr(session, "Heartbeat", lambda *_, **__: SimpleNamespace(
-        say=lambda *_: None, stop=lambda: None, meter=WorkMeter()))
-    monkeypatch.setattr(session, "open_source", lambda run, *_, shuffle: PromptSource(
-        run, ROWS, "f", OneToken(), shuffle=False))    # type: ignore[arg-type]
-    monkeypatch.setattr(session, "locked", lambda _: contextlib.nullcontext())      # it may be on another machine
+    monkeypatch.setattr(
+        session,
+        "Heartbeat",
+        lambda *_, **__: SimpleNamespace(say=lambda *_: None, stop=lambda: None, meter=WorkMeter()),
+    )
+    monkeypatch.setattr(
+        session,
+        "open_source",
+        lambda run, *_, shuffle: PromptSource(run, ROWS, "f", OneToken(), shuffle=False),
+    )  # type: ignore[arg-type]
+    monkeypatch.setattr(session, "locked", lambda _: contextlib.nullcontext())  # it may be on another machine
     monkeypatch.setattr(session, "check_redis", lambda *_: None)
     monkeypatch.setattr(history, "refuse_living", lambda *_: None)
     monkeypatch.setattr(learner.reporting.curves, "draw", lambda _: None)
-    monkeypatch.setattr(intake.Intake, "_refuse_endless", lambda _: None)      # deaths in a row are meant here
+    monkeypatch.setattr(intake.Intake, "_refuse_endless", lambda _: None)  # deaths in a row are meant here
     monkeypatch.setattr(logging.getLogger("learner.session"), "handlers", [_Failures()])
     for role in ("learner", "broker"):
         monkeypatch.setattr(logging.getLogger(role), "level", logging.CRITICAL)

@@ -24,12 +24,12 @@ from tests.protocol.world import World
 
 PICK = st.integers(0, 1_000_000)
 WORKER = st.tuples(st.sampled_from(sorted(NEXT)), st.sampled_from(NAMES))
-FAULTS = ("gives up", "fails", "wrong type", "renews", "is killed")      # of a worker that holds something
+FAULTS = ("gives up", "fails", "wrong type", "renews", "is killed")  # of a worker that holds something
 BOUNDS = st.builds(Bounds, st.integers(1, 3), st.integers(0, 2))
 MOVES = st.sampled_from([1, 2, 3, 5, 8, 13, 21, 34, 60])
-BEGINS = st.sampled_from([0, 10, 25, 40, 70, 100])      # of a new learner: from not yet born to at work
-LEARNERS = 3                    # at once
-UNTIL_A_FSYNC = 60              # moves
+BEGINS = st.sampled_from([0, 10, 25, 40, 70, 100])  # of a new learner: from not yet born to at work
+LEARNERS = 3  # at once
+UNTIL_A_FSYNC = 60  # moves
 
 
 class ProtocolMachine(RuleBasedStateMachine):
@@ -50,8 +50,9 @@ class ProtocolMachine(RuleBasedStateMachine):
 
     @initialize(bounds=BOUNDS, is_clock_back=st.booleans(), moves=BEGINS)
     def begin(self, bounds: Bounds, is_clock_back: bool, moves: int) -> None:
-        self.world = World(self.url, next(self.folders), self.clock, self.disk, bounds=bounds,
-                           is_clock_back=is_clock_back)
+        self.world = World(
+            self.url, next(self.folders), self.clock, self.disk, bounds=bounds, is_clock_back=is_clock_back
+        )
         self.crew = Crew(self.world)
         self._start(moves)
 
@@ -86,13 +87,13 @@ class ProtocolMachine(RuleBasedStateMachine):
     @rule(is_power_cut=st.booleans(), share=st.floats(0, 1), moves=BEGINS)
     def learner_is_killed(self, is_power_cut: bool, share: float, moves: int) -> None:
         life = self.world.newest()
-        if is_power_cut:                        # where something is not on the disk yet, if it comes there soon
-            for _ in range(UNTIL_A_FSYNC):      # not for ever: it may want a lock of a feeder that stands still
+        if is_power_cut:  # where something is not on the disk yet, if it comes there soon
+            for _ in range(UNTIL_A_FSYNC):  # not for ever: it may want a lock of a feeder that stands still
                 if life.loop.advance() in {"fsync", "wait", "end"}:
                     break
         life.kill()
         self.world.did["learners killed"] += 1
-        if is_power_cut and not self.world.living:          # or another machine's files would be cut too
+        if is_power_cut and not self.world.living:  # or another machine's files would be cut too
             self.world.did["power cuts"] += self.disk.cut(self.world.journal, share)
         self._start(moves)
 
@@ -151,9 +152,15 @@ class ProtocolMachine(RuleBasedStateMachine):
 
     # Redis, the clock, and people.
 
-    @rule(commands=st.integers(1, COMMANDS_BACK), is_restarted=st.booleans(), do_workers_notice_first=st.booleans(),
-          pick=PICK)
-    def redis_goes_back(self, commands: int, is_restarted: bool, do_workers_notice_first: bool, pick: int) -> None:
+    @rule(
+        commands=st.integers(1, COMMANDS_BACK),
+        is_restarted=st.booleans(),
+        do_workers_notice_first=st.booleans(),
+        pick=PICK,
+    )
+    def redis_goes_back(
+        self, commands: int, is_restarted: bool, do_workers_notice_first: bool, pick: int
+    ) -> None:
         self.world.starts += is_restarted
         self.world.go_back(commands)
         self._done()
@@ -162,7 +169,7 @@ class ProtocolMachine(RuleBasedStateMachine):
 
     @rule(pick=st.integers(0, 3))
     def redis_is_replaced_by_an_empty_one(self, pick: int) -> None:
-        if pick == 0:                           # seldom: little of what came before matters afterwards
+        if pick == 0:  # seldom: little of what came before matters afterwards
             self.world.forget_all()
         self._done()
 
@@ -205,7 +212,9 @@ class ProtocolMachine(RuleBasedStateMachine):
             self.did.update(self.world.did)
             self.did["actions at the undisturbed end"] += self.world.actions - disturbed
             self.did["steps trained"] += len(self.world.invariants.ledger.steps)
-            self.did["groups trained"] += sum(len(record["ids"]) for record in self.world.invariants.ledger.steps)
+            self.did["groups trained"] += sum(
+                len(record["ids"]) for record in self.world.invariants.ledger.steps
+            )
             self.did["replies lost"] += sum(life.link.losses for life in self.world.lives)
             self.did["replies lost"] += sum(worker.link.losses for worker in self.crew.workers.values())
             self.world.close()
@@ -243,5 +252,8 @@ def machine_on(url: str, folder: Path, clock: Clock, disk: Disk) -> type[Protoco
     """The machine for one Redis and one place on disk."""
     numbers = iter(range(10**9))
     folders = (folder / str(number) for number in numbers)
-    return type("ProtocolHere", (ProtocolMachine,),
-                {"url": url, "clock": clock, "disk": disk, "folders": folders, "did": Counter()})
+    return type(
+        "ProtocolHere",
+        (ProtocolMachine,),
+        {"url": url, "clock": clock, "disk": disk, "folders": folders, "did": Counter()},
+    )

@@ -16,8 +16,9 @@ RULES_A_RUN = 60
 RUNS_A_BATCH = 10
 
 
-def run_batch(machine: type[ProtocolMachine], actions: int, *, first_seed: int, without: str = "",
-              report: str = "") -> str:
+def run_batch(
+    machine: type[ProtocolMachine], actions: int, *, first_seed: int, without: str = "", report: str = ""
+) -> str:
     """`run_until`, with a line of JSON for it in the file `report`, however it ends.
 
     Args:
@@ -31,17 +32,27 @@ def run_batch(machine: type[ProtocolMachine], actions: int, *, first_seed: int, 
     failure = ""
     try:
         run_until(machine, actions, first_seed=first_seed, shrink=not without)
-    except BaseException as error:              # a timeout and Ctrl-C, too
+    except BaseException as error:  # a timeout and Ctrl-C, too
         failure = repr(error)
         if not (without and isinstance(error, Violated)):
             raise
     finally:
         if report:
             with Path(report).open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps({
-                    "seed": first_seed, "without": without, "actions": machine.actions,
-                    "rules": machine.rules_applied, "failure": failure,
-                    "seconds": round(time.monotonic() - started, 1), "did": machine.did}) + "\n")
+                lines.write(
+                    json.dumps(
+                        {
+                            "seed": first_seed,
+                            "without": without,
+                            "actions": machine.actions,
+                            "rules": machine.rules_applied,
+                            "failure": failure,
+                            "seconds": round(time.monotonic() - started, 1),
+                            "did": machine.did,
+                        }
+                    )
+                    + "\n"
+                )
     return failure
 
 
@@ -52,9 +63,16 @@ def run_until(machine: type[ProtocolMachine], actions: int, *, first_seed: int, 
         shrink: look for the shortest failing run, which may take minutes.
     """
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
-    batch = settings(max_examples=RUNS_A_BATCH, stateful_step_count=RULES_A_RUN, deadline=None, database=None,
-                     phases=phases, report_multiple_bugs=False, suppress_health_check=list(HealthCheck),
-                     print_blob=False)
+    batch = settings(
+        max_examples=RUNS_A_BATCH,
+        stateful_step_count=RULES_A_RUN,
+        deadline=None,
+        database=None,
+        phases=phases,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+    )
     number = first_seed * 10_000
     while machine.actions < actions:
         run_state_machine_as_test(seed(number)(machine), settings=batch)

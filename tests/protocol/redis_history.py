@@ -85,15 +85,15 @@ class Place:
 class State:
     """What Redis holds of the run."""
 
-    dumps: tuple[bytes, ...]                # what brings it back
-    contents: tuple[Any, ...]               # to compare: a read may change a hash's dump, and time does a stream's
+    dumps: tuple[bytes, ...]  # what brings it back
+    contents: tuple[Any, ...]  # to compare: a read may change a hash's dump, and time does a stream's
     streams: dict[str, list[Place]]
-    slots: dict[str, int]                   # id -> floor
-    where: dict[str, str]                   # id -> STREAM ENTRY
+    slots: dict[str, int]  # id -> floor
+    where: dict[str, str]  # id -> STREAM ENTRY
     cursor: dict[str, str]
     fence: int
-    version: int                            # the newest announced; -1 before the first
-    weights: dict[str, str]                 # the last announcement
+    version: int  # the newest announced; -1 before the first
+    weights: dict[str, str]  # the last announcement
 
     @property
     def position(self) -> int:
@@ -102,10 +102,15 @@ class State:
 
     def issued(self) -> set[str]:
         """Ids that `cursor` names: ordinals, and the retries of dead groups."""
-        retries = {field.partition(":")[2]: int(number) for field, number in self.cursor.items()
-                   if field.startswith("retry:")}
-        return {*map(str, range(self.position)),
-                *(retried(base, number + 1) for base, last in retries.items() for number in range(last))}
+        retries = {
+            field.partition(":")[2]: int(number)
+            for field, number in self.cursor.items()
+            if field.startswith("retry:")
+        }
+        return {
+            *map(str, range(self.position)),
+            *(retried(base, number + 1) for base, last in retries.items() for number in range(last)),
+        }
 
     def protocol(self) -> tuple[Any, ...]:
         """All that the protocol's scripts change, to see that nothing changed."""
@@ -142,20 +147,37 @@ class History:
     def look(self) -> bool:
         """Look whether anything has changed, and remember it."""
         reply = self._look(keys=self._keys, args=[])
-        (dumps, hashes, heads, streams, slots, where, cursor, (fence, version),
-         weights) = msgpack.unpackb(reply, raw=True)
-        contents = (streams, *(head or (sorted(_pairs(fields)) if fields else dump)
-                               for dump, fields, head in zip(dumps, hashes, heads, strict=True)))
+        (dumps, hashes, heads, streams, slots, where, cursor, (fence, version), weights) = msgpack.unpackb(
+            reply, raw=True
+        )
+        contents = (
+            streams,
+            *(
+                head or (sorted(_pairs(fields)) if fields else dump)
+                for dump, fields, head in zip(dumps, hashes, heads, strict=True)
+            ),
+        )
         if self._states and self.now.contents == contents:
             return False
         self._length += 1
-        self._states.append(State(
-            dumps=tuple(dumps), contents=contents,
-            slots={group.decode(): int(floor) for group, floor in _pairs(slots)},
-            streams={stream: [Place(entry.decode(), group.decode(), int(floor)) for entry, group, floor in entries]
-                     for stream, entries in zip(WORK_STREAMS, streams, strict=True)},
-            where=_text(where), cursor=_text(cursor), weights=_text(weights), fence=int(fence or 0),
-            version=int(-1 if version in {None, False} else version)))
+        self._states.append(
+            State(
+                dumps=tuple(dumps),
+                contents=contents,
+                slots={group.decode(): int(floor) for group, floor in _pairs(slots)},
+                streams={
+                    stream: [
+                        Place(entry.decode(), group.decode(), int(floor)) for entry, group, floor in entries
+                    ]
+                    for stream, entries in zip(WORK_STREAMS, streams, strict=True)
+                },
+                where=_text(where),
+                cursor=_text(cursor),
+                weights=_text(weights),
+                fence=int(fence or 0),
+                version=int(-1 if version in {None, False} else version),
+            )
+        )
         return True
 
     def join(self, since: int) -> None:

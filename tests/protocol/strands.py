@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-STUCK_S = 60.0              # real seconds without a sign from a strand: it blocks in something that does not park
+STUCK_S = 60.0  # real seconds without a sign from a strand: it blocks in something that does not park
 
 
 class Killed(BaseException):
@@ -75,7 +75,7 @@ class Strand:
                 self.result = self._body()
         except Killed:
             pass
-        except BaseException as error:      # noqa: BLE001 - whoever drives it decides what it means
+        except BaseException as error:  # noqa: BLE001 - whoever drives it decides what it means
             self.error = error
         finally:
             self.has_ended = True
@@ -175,10 +175,10 @@ class Threading:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    def Event(self) -> Event:       # noqa: N802 - as the module has it
+    def Event(self) -> Event:  # noqa: N802 - as the module has it
         return Event(self._clock)
 
-    def Thread(self, *, target: Callable[[], Any], name: str = "thread", daemon: bool = False) -> Thread:     # noqa: N802
+    def Thread(self, *, target: Callable[[], Any], name: str = "thread", daemon: bool = False) -> Thread:  # noqa: N802
         return Thread(target, name)
 
 

@@ -22,7 +22,9 @@ from tests.protocol.strands import Strand
 from tests.protocol.workers import Crew
 from tests.protocol.world import World
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")   # killed: nothing closed
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # killed: nothing closed
 
 Begin = Callable[..., Crew]
 
@@ -33,16 +35,28 @@ def begin(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     worlds: list[World] = []
     clock, disk = drive(monkeypatch)
 
-    def make(groups_per_step: int = 2, max_lag: int = 1, *, is_clock_back: bool = False, rounds_every: int = 0) -> Crew:
-        worlds.append(World(redis_url, tmp_path, clock, disk, bounds=Bounds(groups_per_step, max_lag),
-                            is_clock_back=is_clock_back, rounds_every=rounds_every))
+    def make(
+        groups_per_step: int = 2, max_lag: int = 1, *, is_clock_back: bool = False, rounds_every: int = 0
+    ) -> Crew:
+        worlds.append(
+            World(
+                redis_url,
+                tmp_path,
+                clock,
+                disk,
+                bounds=Bounds(groups_per_step, max_lag),
+                is_clock_back=is_clock_back,
+                rounds_every=rounds_every,
+            )
+        )
         crew = Crew(worlds[-1])
         worlds[-1].begin()
-        for _ in range(3):                  # of a few steps
+        for _ in range(3):  # of a few steps
             crew.round()
-        for _ in range(10):                 # the learner alone: it waits, with a full budget out
+        for _ in range(10):  # the learner alone: it waits, with a full budget out
             worlds[-1].newest().until_it_waits()
         return crew
+
     yield make
     for world in worlds:
         world.close()
@@ -82,6 +96,7 @@ def outcome(world: World, group_id: str) -> str:
 
 # The five holes.
 
+
 def test_an_announce_that_is_undone_is_repeated_before_the_slots_are_freed(begin: Begin) -> None:
     """It holds even where the reply of that retire is lost: a retry must not pass a Redis that has forgotten."""
     crew = begin()
@@ -103,7 +118,9 @@ def test_an_announce_that_is_undone_is_repeated_before_the_slots_are_freed(begin
 
 
 @pytest.mark.parametrize("place", ["survey", "fsync", "announce", "retire", "step"])
-def test_an_older_learner_does_nothing_where_redis_forgot_the_fence_of_the_newer(begin: Begin, place: str) -> None:
+def test_an_older_learner_does_nothing_where_redis_forgot_the_fence_of_the_newer(
+    begin: Begin, place: str
+) -> None:
     crew = begin()
     world, older = crew.world, crew.world.newest()
     work_until(crew, place)
@@ -112,7 +129,7 @@ def test_an_older_learner_does_nothing_where_redis_forgot_the_fence_of_the_newer
     until(newer.loop, "announce")
     world.go_back(len(world.history) - before)
     assert 0 < world.now.fence < newer.fence
-    let_go_on(older)                        # it wakes first
+    let_go_on(older)  # it wakes first
     crew.do_all(0)
     crew.come_to_an_end()
     let_go_on(older)
@@ -128,7 +145,9 @@ def test_a_rewind_between_record_and_announce_undoes_no_step(begin: Begin) -> No
     trained = world.invariants.ledger.steps[-1]
     assert trained["step"] == world.now.version, "it is on disk, and not told"
     acknowledged = life.session.ownership.seq
-    while int(world.now.cursor["seq"]) >= acknowledged:         # past what workers did, to something of the learner's
+    while (
+        int(world.now.cursor["seq"]) >= acknowledged
+    ):  # past what workers did, to something of the learner's
         world.go_back(1)
     slots = world.now.slots
     assert slots.keys() >= set(trained["ids"])
@@ -179,10 +198,10 @@ def test_a_late_result_of_an_older_life_of_a_group_does_not_count(begin: Begin, 
     entry = newest_entry(world)
     generator = crew.workers["prompts", "b"]
     generator.lease(100)
-    world.go_back(len(world.history) - before)          # it was never issued
+    world.go_back(len(world.history) - before)  # it was never issued
     assert entry.group_id not in world.now.slots
     version = world.now.version
-    for _ in range(10):                                 # steps are trained meanwhile, and the feeder stands still
+    for _ in range(10):  # steps are trained meanwhile, and the feeder stands still
         crew.do_all(0)
         for _ in range(60):
             life.loop.advance()
@@ -207,6 +226,7 @@ def newest_entry(world: World) -> Entry:
 
 
 # Memory full as each script is about to run; none can be caught half way.
+
 
 @pytest.mark.parametrize("script", ["issue", "issue_eval"])
 def test_with_full_memory_nothing_new_comes_in(begin: Begin, script: str) -> None:
@@ -252,6 +272,7 @@ def test_with_full_memory_what_is_there_can_leave(begin: Begin, script: str) -> 
 
 # Other things that people and machines do.
 
+
 def test_redis_is_replaced_by_an_empty_one(begin: Begin) -> None:
     crew = begin()
     world = crew.world
@@ -268,11 +289,13 @@ def test_redis_is_replaced_by_an_empty_one(begin: Begin) -> None:
 @pytest.mark.parametrize("stream", ["prompts", "rollouts", "scored"])
 @pytest.mark.parametrize("what", ["entry", "where"])
 @pytest.mark.parametrize("is_learner_alive", [True, False])
-def test_what_somebody_deletes_is_issued_again(begin: Begin, stream: str, what: str, is_learner_alive: bool) -> None:
+def test_what_somebody_deletes_is_issued_again(
+    begin: Begin, stream: str, what: str, is_learner_alive: bool
+) -> None:
     crew = begin()
     world, life = crew.world, crew.world.newest()
     life.until_it_waits()
-    for source in ("prompts", "rollouts")[:("prompts", "rollouts", "scored").index(stream)]:
+    for source in ("prompts", "rollouts")[: ("prompts", "rollouts", "scored").index(stream)]:
         crew.workers[source, "a"].begins_anew()
         crew.workers[source, "a"].lease(1)
         crew.workers[source, "a"].finish(0)
@@ -286,12 +309,15 @@ def test_what_somebody_deletes_is_issued_again(begin: Begin, stream: str, what: 
     assert outcome(world, entry.group_id) in {TRAINED, DROPPED}
 
 
-@pytest.mark.parametrize(("before", "after"), [
-    (Bounds(2, 2), Bounds(2, 0)),
-    (Bounds(3, 1), Bounds(1, 1)),
-    (Bounds(3, 2), Bounds(1, 0)),
-    (Bounds(1, 0), Bounds(3, 2)),
-])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (Bounds(2, 2), Bounds(2, 0)),
+        (Bounds(3, 1), Bounds(1, 1)),
+        (Bounds(3, 2), Bounds(1, 0)),
+        (Bounds(1, 0), Bounds(3, 2)),
+    ],
+)
 def test_a_run_goes_on_with_other_settings(begin: Begin, before: Bounds, after: Bounds) -> None:
     """Where they are smaller, the oldest groups are dropped until the others can be trained in time."""
     crew = begin(before.groups_per_step, before.max_lag)
@@ -312,7 +338,7 @@ def test_a_result_for_a_stream_that_is_none_changes_nothing(begin: Begin) -> Non
     worker = crew.workers["prompts", "a"]
     crew.world.newest().until_it_waits()
     worker.lease(1)
-    worker.finish_into_a_wrong_type(0)          # checks it
+    worker.finish_into_a_wrong_type(0)  # checks it
     assert len(worker.held) == 1
     crew.come_to_an_end()
 
@@ -332,7 +358,9 @@ def test_a_result_that_its_stream_refuses_goes_to_dead_with_the_reason(begin: Be
     assert outcome(crew.world, entry.group_id) == DEAD
 
 
-def test_a_letter_is_retried_once_whatever_redis_forgets(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_letter_is_retried_once_whatever_redis_forgets(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     crew = begin()
     world = crew.world
     world.newest().until_it_waits()
@@ -354,7 +382,9 @@ def test_a_letter_is_retried_once_whatever_redis_forgets(begin: Begin, monkeypat
     link, lost = world.newest().link, []
     evaluate: Any = link._evaluate
 
-    def lose_one_reply(client: Any, name: str, keys: list[str], args: tuple[Any, ...], *, guarded: bool) -> Any:
+    def lose_one_reply(
+        client: Any, name: str, keys: list[str], args: tuple[Any, ...], *, guarded: bool
+    ) -> Any:
         reply = evaluate(client, name, keys, args, guarded=guarded)
         if name == "issue" and again in args and reply[0] == b"ok":
             lost.append(again)

@@ -21,7 +21,9 @@ from tests.protocol.random_runs import run_batch
 from tests.protocol.workers import Crew, Worker
 from tests.protocol.world import World
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")   # killed: nothing closed
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # killed: nothing closed
 
 
 @pytest.fixture
@@ -31,16 +33,21 @@ def world(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     one.close()
 
 
-@pytest.mark.parametrize(("error", "without", "is_seen"), [
-    (Violated("8: too late"), "rule 3", True),
-    (Violated("8: too late"), "", False),
-    (AssertionError("the machine itself"), "rule 3", False),
-    (ConnectionError("no redis"), "rule 3", False),
-    (KeyboardInterrupt(), "rule 3", False),
-    (pytest.fail.Exception("Timeout"), "", False),
-], ids=repr)
+@pytest.mark.parametrize(
+    ("error", "without", "is_seen"),
+    [
+        (Violated("8: too late"), "rule 3", True),
+        (Violated("8: too late"), "", False),
+        (AssertionError("the machine itself"), "rule 3", False),
+        (ConnectionError("no redis"), "rule 3", False),
+        (KeyboardInterrupt(), "rule 3", False),
+        (pytest.fail.Exception("Timeout"), "", False),
+    ],
+    ids=repr,
+)
 def test_a_batch_fails_by_whatever_ends_it_and_misses_a_rule_by_a_violation_alone(
-        error: BaseException, without: str, is_seen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    error: BaseException, without: str, is_seen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def end(*_: Any, **__: Any) -> None:
         raise error
 
@@ -49,8 +56,8 @@ def test_a_batch_fails_by_whatever_ends_it_and_misses_a_rule_by_a_violation_alon
     report = tmp_path / "report"
     try:
         assert run_batch(machine, 10, first_seed=1, without=without, report=str(report)) == repr(error)
-    except BaseException as raised:     # noqa: BLE001 - which one is the question
-        assert raised is error          # noqa: PT017 - the other branch is checked too
+    except BaseException as raised:  # noqa: BLE001 - which one is the question
+        assert raised is error  # noqa: PT017 - the other branch is checked too
         assert not is_seen
     else:
         assert is_seen
@@ -72,7 +79,8 @@ def test_each_action_of_a_worker_has_something_to_act_on(world: World) -> None:
         "destinations of a wrong type": lambda worker: worker.finish_into_a_wrong_type(0),
         "destinations full": lambda worker: worker.finish_while_destination_fails(0),
         "given up": lambda worker: worker.give_up(0),
-        "hand-overs without a reply": lambda worker: worker.finish(0, is_reply_lost=True)}
+        "hand-overs without a reply": lambda worker: worker.finish(0, is_reply_lost=True),
+    }
     for name, act in acts.items():
         act(crew.holder(3))
         assert world.did[name] == 1, name
@@ -82,7 +90,7 @@ def test_each_action_of_a_worker_has_something_to_act_on(world: World) -> None:
 def test_what_is_only_read_or_renewed_is_no_command_that_a_rewind_counts(world: World) -> None:
     client: Any = world.client
     run, prompts = world.keys("run"), world.keys("prompts")
-    client.hset(run, "config", "x" * 100)           # a hash table, whose order moves while it is read and grows
+    client.hset(run, "config", "x" * 100)  # a hash table, whose order moves while it is read and grows
     for number in range(5):
         client.hset(run, f"field{number}", "")
     client.xgroup_create(prompts, "workers", mkstream=True)
@@ -116,7 +124,8 @@ def test_a_worker_that_holds_nothing_can_not_be_killed_at_its_work(world: World)
 
 
 def test_a_learner_that_ends_by_itself_is_noticed_though_it_says_nothing(
-        world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Session, "train", lambda *_: 0)
     life = world.begin()
     while life.loop.advance() != "end":
@@ -132,10 +141,13 @@ def test_a_learner_that_is_killed_is_none_that_has_ended(world: World) -> None:
     world.see_who_has_ended()
 
 
-@pytest.mark.parametrize(("bounds", "held_to"), [
-    (Bounds(2, 1), Bounds(2, 1)), (Bounds(3, 1), Bounds(2, 1)), (Bounds(1, 2), None), (Bounds(2, 0), None)])
+@pytest.mark.parametrize(
+    ("bounds", "held_to"),
+    [(Bounds(2, 1), Bounds(2, 1)), (Bounds(3, 1), Bounds(2, 1)), (Bounds(1, 2), None), (Bounds(2, 0), None)],
+)
 def test_the_bounds_hold_between_two_lives_unless_they_became_smaller(
-        bounds: Bounds, held_to: Bounds | None, world: World) -> None:
+    bounds: Bounds, held_to: Bounds | None, world: World
+) -> None:
     life = world.begin()
     life.until_it_waits()
     assert world.invariants.bounds == Bounds(2, 1)
@@ -147,7 +159,9 @@ def test_the_bounds_hold_between_two_lives_unless_they_became_smaller(
     assert world.invariants.bounds == bounds
 
 
-def test_a_learner_that_claims_after_one_that_began_later_may_issue_what_its_settings_allow(world: World) -> None:
+def test_a_learner_that_claims_after_one_that_began_later_may_issue_what_its_settings_allow(
+    world: World,
+) -> None:
     world.begin().until_it_waits()
     world.newest().kill()
     world.bounds = Bounds(3, 2)
@@ -160,7 +174,9 @@ def test_a_learner_that_claims_after_one_that_began_later_may_issue_what_its_set
     assert world.broken is None
 
 
-def test_smaller_bounds_hold_anew_once_what_came_back_of_the_larger_ones_is_brought_down(world: World) -> None:
+def test_smaller_bounds_hold_anew_once_what_came_back_of_the_larger_ones_is_brought_down(
+    world: World,
+) -> None:
     world.begin().until_it_waits()
     assert len(world.now.slots) == Bounds(2, 1).budget
     world.newest().kill()
@@ -172,7 +188,7 @@ def test_smaller_bounds_hold_anew_once_what_came_back_of_the_larger_ones_is_brou
     world.go_back(len(world.history) - length)
     world.look("anything", 0)
     assert world.invariants.bounds is None, "an older backup: the groups of Bounds(2, 1) are in flight again"
-    for _ in range(2):                  # until the learner has noticed, and then recovered
+    for _ in range(2):  # until the learner has noticed, and then recovered
         world.newest().until_it_waits()
     assert world.invariants.bounds == Bounds(1, 0)
 

@@ -25,11 +25,18 @@ from tests.support.chain import make_scored
 NEXT = {PROMPTS: ROLLOUTS, ROLLOUTS: SCORED}
 NAMES = ("a", "b")
 LEASE_S = 60.0
-ROUNDS = 40                     # without a disturbance, in which what is in flight must come to an outcome
+ROUNDS = 40  # without a disturbance, in which what is in flight must come to an outcome
 LAST_ID = "18446744073709551615-18446744073709551615"
 # What a scorer may say: mostly something to learn from, at times nothing.
 REWARDS: tuple[tuple[float | None, ...], ...] = (
-    (1.0, 0.0), (0.0, 1.0), (1.0, 0.0), (0.5, 0.0), (1.0, None), (1.0, 1.0), (None, None))
+    (1.0, 0.0),
+    (0.0, 1.0),
+    (1.0, 0.0),
+    (0.5, 0.0),
+    (1.0, None),
+    (1.0, 1.0),
+    (None, None),
+)
 
 
 class Worker:
@@ -53,7 +60,7 @@ class Worker:
         """Up to `count` entries more."""
         self.world.actions += 1
         taken: list[Entry] = []
-        with contextlib.suppress(BrokerUnavailable):        # Redis is full: a worker says so, and tries again
+        with contextlib.suppress(BrokerUnavailable):  # Redis is full: a worker says so, and tries again
             taken = self.consumer.lease(count, block_s=0)
         self.held += taken
         self.leased += taken
@@ -62,7 +69,9 @@ class Worker:
     def renew(self) -> None:
         """Keep the leases; what has become another worker's is let go."""
         self.world.actions += 1
-        self.world.did["leases renewed"] += not self._pending().isdisjoint(entry.entry_id for entry in self.held)
+        self.world.did["leases renewed"] += not self._pending().isdisjoint(
+            entry.entry_id for entry in self.held
+        )
         self.consumer.renew()
 
     def finish(self, pick: int, *, is_reply_lost: bool = False) -> None:
@@ -71,7 +80,7 @@ class Worker:
             return
         entry = self.held[pick % len(self.held)]
         fields = result_of(entry, self.world.now.weights, pick)
-        if fields is None:                      # the weights that it needs are not announced, or not again
+        if fields is None:  # the weights that it needs are not announced, or not again
             return
         self.world.actions += 1
         self.held.remove(entry)
@@ -93,7 +102,9 @@ class Worker:
         A crash is no command, and what could change a stream is how its successor cleans up: it changes none (15).
         """
         self.world.actions += 1
-        self.world.did["workers killed"] += not self._pending().isdisjoint(entry.entry_id for entry in self.held)
+        self.world.did["workers killed"] += not self._pending().isdisjoint(
+            entry.entry_id for entry in self.held
+        )
         before = self.world.now.protocol()
         self.begins_anew()
         self.lease(100)
@@ -105,10 +116,17 @@ class Worker:
         """What Redis thinks that it holds is free to be taken over."""
         client: Any = self.world.client
         if held := self._pending():
-            client.xclaim(self.world.keys(self.stream), GROUP, self.name, 0, sorted(held),
-                          idle=int(LEASE_S + 1) * 1000, justid=True)
+            client.xclaim(
+                self.world.keys(self.stream),
+                GROUP,
+                self.name,
+                0,
+                sorted(held),
+                idle=int(LEASE_S + 1) * 1000,
+                justid=True,
+            )
         self.held = []
-        with contextlib.suppress(BrokerUnavailable):        # or the new one waits where the old one was
+        with contextlib.suppress(BrokerUnavailable):  # or the new one waits where the old one was
             self.consumer = Consumer(self.link, self.world.keys, self.stream, self.name, lease_s=LEASE_S)
 
     def hand_over_late(self, entry: Entry, pick: int) -> None:
@@ -133,14 +151,18 @@ class Worker:
             finally:
                 client.execute_command("XSETID", key, last)
                 self.world.history.look()
-                self.world.history.join(length)     # a Redis that goes back finds no stream that is full for ever
+                self.world.history.join(
+                    length
+                )  # a Redis that goes back finds no stream that is full for ever
 
     def finish_into_a_wrong_type(self, pick: int) -> None:
         """Somebody has put a string where the result's stream was: an error, and nothing changes."""
         key, client = self.world.keys(NEXT[self.stream]), self.world.client
         if not self.held or self.world.is_full or not client.exists(key):
             return
-        there = [entry for entry in self.held if self._is_there(entry)]     # of another one nothing is handed over
+        there = [
+            entry for entry in self.held if self._is_there(entry)
+        ]  # of another one nothing is handed over
         if not there:
             return
         self.world.actions += 1
@@ -148,9 +170,11 @@ class Worker:
         client.rename(key, key + ":aside")
         client.set(key, "no stream")
         try:
-            hand_over(self.link, self.world.keys, entry, NEXT[self.stream], {"v": "1", "group": entry.group_id})
+            hand_over(
+                self.link, self.world.keys, entry, NEXT[self.stream], {"v": "1", "group": entry.group_id}
+            )
         except ResponseError as error:
-            assert "is no stream but string" in str(error)      # noqa: PT017 - the other branch is checked too
+            assert "is no stream but string" in str(error)  # noqa: PT017 - the other branch is checked too
             self.world.did["destinations of a wrong type"] += 1
         else:
             raise AssertionError("a result went into a string")
@@ -166,7 +190,7 @@ class Worker:
         try:
             has_counted = attempt()
         except BrokerUnavailable:
-            return                              # Redis is full, and says so: the lease runs out by itself
+            return  # Redis is full, and says so: the lease runs out by itself
         finally:
             self.link.loses = set()
         if has_counted or (is_reply_lost and was_there):
@@ -182,9 +206,11 @@ class Worker:
         """Ids of the entries that Redis thinks are leased to it."""
         client: Any = self.world.client
         try:
-            found = client.xpending_range(self.world.keys(self.stream), GROUP, "-", "+", 100, consumername=self.name)
+            found = client.xpending_range(
+                self.world.keys(self.stream), GROUP, "-", "+", 100, consumername=self.name
+            )
         except ResponseError as error:
-            if "NOGROUP" not in str(error):     # or Redis forgot it
+            if "NOGROUP" not in str(error):  # or Redis forgot it
                 raise
             return set()
         return {item["message_id"].decode() for item in found}
@@ -196,7 +222,9 @@ class Crew:
     def __init__(self, world: World) -> None:
         self.world = world
         self.leased: list[Entry] = []
-        self.workers = {(stream, name): Worker(world, stream, name, self.leased) for stream in NEXT for name in NAMES}
+        self.workers = {
+            (stream, name): Worker(world, stream, name, self.leased) for stream in NEXT for name in NAMES
+        }
 
     def holder(self, pick: int) -> Worker:
         """A worker that holds what is its group's; any, if nothing is to be had.
@@ -224,7 +252,7 @@ class Crew:
     def do_all(self, pick: int) -> None:
         """The workers do everything that there is to do."""
         for stream in NEXT:
-            for name in NAMES:                  # what Redis thinks that a worker holds, he may not know of
+            for name in NAMES:  # what Redis thinks that a worker holds, he may not know of
                 self.workers[stream, name].begins_anew()
             worker = self.workers[stream, NAMES[0]]
             worker.lease(100)
@@ -265,7 +293,11 @@ def result_of(entry: Entry, weights: dict[str, str], pick: int) -> Fields | None
             return None
         return codec.encode_rollout(sampled(prompt, prompt.floor + pick % (newest - prompt.floor + 1)))
     rollout = codec.decode_rollout(entry.raw)
-    rewards = (1.0,) * len(rollout.completions) if rollout.prompt.split is Split.EVAL else REWARDS[pick % len(REWARDS)]
+    rewards = (
+        (1.0,) * len(rollout.completions)
+        if rollout.prompt.split is Split.EVAL
+        else REWARDS[pick % len(REWARDS)]
+    )
     scored = make_scored(rollout.prompt, rewards)
     return codec.encode_scored(replace(scored, rollout=rollout))
 
@@ -273,9 +305,14 @@ def result_of(entry: Entry, weights: dict[str, str], pick: int) -> Fields | None
 def sampled(prompt: Prompt, version: int) -> Rollout:
     """Completions whose tokens are all of one version."""
     rollout = make_scored(prompt, [0.0] * prompt.n, version=version).rollout
-    completions = tuple(replace(completion, token_ids=np.array([7, 9 + index], np.int32),
-                                policy_spans=(Span(version=version, first=0, count=2),))
-                        for index, completion in enumerate(rollout.completions))
+    completions = tuple(
+        replace(
+            completion,
+            token_ids=np.array([7, 9 + index], np.int32),
+            policy_spans=(Span(version=version, first=0, count=2),),
+        )
+        for index, completion in enumerate(rollout.completions)
+    )
     return replace(rollout, completions=completions)
 
 

@@ -19,37 +19,46 @@ from tests.protocol.redis_history import History, State
 from tests.protocol.strands import Clock
 from tests.support.chain import make_run
 
-STEPS = 100_000                     # no random run gets there
+STEPS = 100_000  # no random run gets there
 
 
 class World:
     """Everything that there is in one random run."""
 
-    def __init__(self, url: str, folder: Path, clock: Clock, disk: Disk, *, bounds: Bounds,
-                 is_clock_back: bool, rounds_every: int = 4) -> None:
+    def __init__(
+        self,
+        url: str,
+        folder: Path,
+        clock: Clock,
+        disk: Disk,
+        *,
+        bounds: Bounds,
+        is_clock_back: bool,
+        rounds_every: int = 4,
+    ) -> None:
         self.url = url
         self.folder = folder
         self.clock = clock
         self.disk = disk
         self.bounds = bounds
-        self.rounds_every = rounds_every                    # of evaluation, in steps; 0: none
+        self.rounds_every = rounds_every  # of evaluation, in steps; 0: none
         self.client = DrivenRedis(connection_pool=redis.ConnectionPool.from_url(url, protocol=2))
         self.client.clock = clock
         self.client.flushall()
         self.fill_memory(False)
-        self.starts = 0                                     # of the Redis server
+        self.starts = 0  # of the Redis server
         self.client.set_response_callback("INFO", self._info(self.client.response_callbacks["INFO"]))
         self.keys = Keys("test")
         self.history = History(redis.Redis(connection_pool=self.client.connection_pool), self.keys)
         if is_clock_back:
-            self.history.begin_at("4102444800000-0")        # in the year 2100
+            self.history.begin_at("4102444800000-0")  # in the year 2100
         self.journal = folder / "test" / "journal"
         self.invariants = Invariants(self.journal, self._lag_of)
-        self._bounds_held: list[int] = []                   # lengths of the history from which on bounds held anew
-        self._is_outgrown = False                           # Redis was set back to before that: there may be too much
+        self._bounds_held: list[int] = []  # lengths of the history from which on bounds held anew
+        self._is_outgrown = False  # Redis was set back to before that: there may be too much
         self.lives: list[Life] = []
-        self.actions = 0                                    # that anybody has done
-        self.did: Counter[str] = Counter()                  # what disturbed them, by name
+        self.actions = 0  # that anybody has done
+        self.did: Counter[str] = Counter()  # what disturbed them, by name
         self.broken: Violated | None = None
 
     @property
@@ -75,10 +84,12 @@ class World:
         before = self.now
         self.history.look()
         try:
-            if any(life.has_recovered for life in self.living):     # also one that began before another that it fenced
+            if any(
+                life.has_recovered for life in self.living
+            ):  # also one that began before another that it fenced
                 self._hold_to_bounds()
             self.invariants.check(before, self.now, command=command, fence=fence)
-        except AssertionError as error:         # the learner's own code may hold it up
+        except AssertionError as error:  # the learner's own code may hold it up
             self.broken = self.broken or Violated(str(error))
             raise self.broken from error
 
@@ -87,10 +98,17 @@ class World:
         bounds = self.bounds
         if self.invariants.bounds is not None and bounds.is_smaller(self.invariants.bounds):
             self.invariants.bounds = None
-        run = make_run(self.folder, learner={
-            "groups_per_step": bounds.groups_per_step, "max_lag": bounds.max_lag, "steps": STEPS, "samples_every": 0,
-            "checkpoint": {"every": 3, "keep": 2}},
-            evaluation={"every": self.rounds_every, "prompts": 1, "samples": 1, "deadline_s": 60.0})
+        run = make_run(
+            self.folder,
+            learner={
+                "groups_per_step": bounds.groups_per_step,
+                "max_lag": bounds.max_lag,
+                "steps": STEPS,
+                "samples_every": 0,
+                "checkpoint": {"every": 3, "keep": 2},
+            },
+            evaluation={"every": self.rounds_every, "prompts": 1, "samples": 1, "deadline_s": 60.0},
+        )
         life = Life(run, WatchedLink(self.url, self.client, self.look, outage_s=FOREVER_S))
         self.lives.append(life)
         return life
@@ -98,7 +116,7 @@ class World:
     def go_back(self, commands: int) -> None:
         """Redis loses the last so many commands."""
         is_full = self.is_full
-        self.fill_memory(False)                 # what was there has room
+        self.fill_memory(False)  # what was there has room
         if self.history.go_back(commands):
             self.did["redis set back"] += 1
             self.invariants.went_back(self.now)
@@ -139,8 +157,11 @@ class World:
 
     def retry_a_letter(self, pick: int) -> None:
         """An operator wants a dead group again."""
-        letters = [place for place in self.now.streams["dead"]
-                   if place.group_id not in self.now.slots and place.group_id in self.invariants.ledger.outcomes]
+        letters = [
+            place
+            for place in self.now.streams["dead"]
+            if place.group_id not in self.now.slots and place.group_id in self.invariants.ledger.outcomes
+        ]
         if letters and not self.is_full:
             letter = letters[pick % len(letters)]
             self.did["letters retried"] += 1
@@ -169,8 +190,10 @@ class World:
         """Where everybody stands, for people."""
         life = self.newest()
         places = {strand.name: strand.place for strand in life.strands}
-        return (f"learner {life.fence} at {places}, version {self.now.version}, "
-                f"{len(self.invariants.ledger.steps)} steps, slots {self.now.slots}, where {self.now.where}")
+        return (
+            f"learner {life.fence} at {places}, version {self.now.version}, "
+            f"{len(self.invariants.ledger.steps)} steps, slots {self.now.slots}, where {self.now.where}"
+        )
 
     def close(self) -> None:
         """End what lives."""

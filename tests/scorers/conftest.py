@@ -20,23 +20,48 @@ Group = Callable[..., Rollout]
 @pytest.fixture(scope="session")
 def complete() -> Complete:
     """A completion of one token with the given text."""
+
     def make(text: str) -> Completion:
-        return Completion(token_ids=np.array([7], np.int32), logprobs=np.array([-0.5], np.float32), text=text,
-                          policy_spans=(Span(version=0, first=0, count=1),), finish_reason=FinishReason.STOP)
+        return Completion(
+            token_ids=np.array([7], np.int32),
+            logprobs=np.array([-0.5], np.float32),
+            text=text,
+            policy_spans=(Span(version=0, first=0, count=1),),
+            finish_reason=FinishReason.STOP,
+        )
+
     return make
 
 
 @pytest.fixture(scope="session")
 def group(complete: Complete) -> Group:
     """A group with the given texts against one reference."""
-    def make(*texts: str, value: object = "5", task: str = "math",
-             verification_info: Mapping[str, Any] | None = None) -> Rollout:
+
+    def make(
+        *texts: str,
+        value: object = "5",
+        task: str = "math",
+        verification_info: Mapping[str, Any] | None = None,
+    ) -> Rollout:
         prompt = Prompt(
-            group_id="17", split=Split.TRAIN, task=task, n=len(texts), floor=0, issued_at=0.0, epoch=0, row=17,
-            fingerprint="f", seed=1, temperature=1.0, max_tokens=16, messages=({"role": "user", "content": "2 + 3?"},),
+            group_id="17",
+            split=Split.TRAIN,
+            task=task,
+            n=len(texts),
+            floor=0,
+            issued_at=0.0,
+            epoch=0,
+            row=17,
+            fingerprint="f",
+            seed=1,
+            temperature=1.0,
+            max_tokens=16,
+            messages=({"role": "user", "content": "2 + 3?"},),
             token_ids=np.array([1, 2], np.int32),
-            verification_info=verification_info or {"type": "math", "answer": {"value": value}})
+            verification_info=verification_info or {"type": "math", "answer": {"value": value}},
+        )
         return Rollout(prompt=prompt, completions=tuple(map(complete, texts)), generator="g", seconds=0.1)
+
     return make
 
 

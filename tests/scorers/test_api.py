@@ -33,7 +33,11 @@ def line(text: str = RIGHT, info: Any = None) -> bytes:
 
 
 def verl(source: str, truth: Any) -> dict[str, Any]:
-    return {"data_source": source, "reward_model": {"style": "rule", "ground_truth": truth}, "extra_info": {"index": 0}}
+    return {
+        "data_source": source,
+        "reward_model": {"style": "rule", "ground_truth": truth},
+        "extra_info": {"index": 0},
+    }
 
 
 def eventually(is_so: Callable[[], bool]) -> None:
@@ -51,30 +55,45 @@ def is_alive(group: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("text", "row", "value"), [
-    (RIGHT, INFO, 1.0), (RIGHT, json.dumps(INFO), 1.0), ("\\boxed{71}", INFO, 0.0), ("", INFO, 0.0),
-    (RIGHT, {"verification_info": json.dumps(INFO), "data_source": "ours"}, 1.0),
-    (RIGHT, {"verification_info": INFO, "type": "function", "id": 3}, 1.0),
-    (RIGHT, verl("math_mathverify", "72") | {"type": "function", "answer": None}, 1.0),
-    (RIGHT, verl("math_mathverify", "72"), 1.0), (RIGHT, json.dumps(verl("polaris_mathverify", ["72"])), 1.0),
-    ("\ud800 \\boxed{72}", INFO, 1.0),
-])
+@pytest.mark.parametrize(
+    ("text", "row", "value"),
+    [
+        (RIGHT, INFO, 1.0),
+        (RIGHT, json.dumps(INFO), 1.0),
+        ("\\boxed{71}", INFO, 0.0),
+        ("", INFO, 0.0),
+        (RIGHT, {"verification_info": json.dumps(INFO), "data_source": "ours"}, 1.0),
+        (RIGHT, {"verification_info": INFO, "type": "function", "id": 3}, 1.0),
+        (RIGHT, verl("math_mathverify", "72") | {"type": "function", "answer": None}, 1.0),
+        (RIGHT, verl("math_mathverify", "72"), 1.0),
+        (RIGHT, json.dumps(verl("polaris_mathverify", ["72"])), 1.0),
+        ("\ud800 \\boxed{72}", INFO, 1.0),
+    ],
+)
 def test_a_row_of_any_shape_is_scored(text: str, row: str | Mapping[str, Any], value: float) -> None:
     found = score(text, row, judge_url="http://judge.test")
     assert (found.status, found.value, found.scorer, found.components) == (
-        ScoreStatus.SCORED, value, "math", {"math": value})
+        ScoreStatus.SCORED,
+        value,
+        "math",
+        {"math": value},
+    )
     assert "72" in found.reason or not text
     assert found.version
 
 
-@pytest.mark.parametrize(("row", "message"), [
-    ({"question": "?"}, r'known are \{"verification_info": .*, or \{"data_source"'),
-    ({"type": "mat", "answer": {"value": "72"}}, "no scorer for rows of type 'mat'; did you mean math?"),
-    ({"type": "math", "answer": {}}, "no answer to check against"),
-    ("nope", "verification_info is not JSON"), ("[1]", "must be an object, got list"),
-    (verl("openai/gsm8", "72"), "unknown data_source 'openai/gsm8'"),
-    (verl("ood__of_tomorrow", "72"), "not scored by this version"),
-])
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"question": "?"}, r'known are \{"verification_info": .*, or \{"data_source"'),
+        ({"type": "mat", "answer": {"value": "72"}}, "no scorer for rows of type 'mat'; did you mean math?"),
+        ({"type": "math", "answer": {}}, "no answer to check against"),
+        ("nope", "verification_info is not JSON"),
+        ("[1]", "must be an object, got list"),
+        (verl("openai/gsm8", "72"), "unknown data_source 'openai/gsm8'"),
+        (verl("ood__of_tomorrow", "72"), "not scored by this version"),
+    ],
+)
 def test_an_unknown_shape_is_a_value_error_that_names_the_known_ones(row: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         score(RIGHT, row)
@@ -82,27 +101,40 @@ def test_an_unknown_shape_is_a_value_error_that_names_the_known_ones(row: Any, m
 
 def test_a_text_that_is_none_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="llm_output must be text, got NoneType"):
-        score(None, INFO)       # type: ignore[arg-type]
+        score(None, INFO)  # type: ignore[arg-type]
 
 
 def test_its_worker_loads_what_is_heavy_and_ends_with_the_program_that_asked(tmp_path: Path) -> None:
     """Also from a folder whose own packages are called like ours."""
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "__init__.py").write_text("raise RuntimeError('the wrong package')")
-    program = ("import os, signal, sys; from scorers import score, scoring; before = set(sys.modules)\n"
-               f"value = score({RIGHT!r}, {INFO!r}).value\n"
-               "print(scoring._process.pid, value, 'sympy' in before, 'sympy' in sys.modules, flush=True)\n"
-               "os.kill(os.getpid(), signal.SIGKILL)")
-    done = subprocess.run([sys.executable, "-P", "-c", program], cwd=tmp_path, text=True, capture_output=True,
-                          check=False, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    program = (
+        "import os, signal, sys; from scorers import score, scoring; before = set(sys.modules)\n"
+        f"value = score({RIGHT!r}, {INFO!r}).value\n"
+        "print(scoring._process.pid, value, 'sympy' in before, 'sympy' in sys.modules, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     group, said = done.stdout.split(maxsplit=1)
     assert (done.returncode, said, done.stderr) == (-signal.SIGKILL, "1.0 False False\n", "")
     eventually(lambda: not is_alive(int(group)))
 
 
 def test_importing_it_loads_nothing_heavy() -> None:
-    program = "import sys; from scorers import score; print({'sympy', 'numpy', 'pydantic'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False, timeout=60)
+    program = (
+        "import sys; from scorers import score; print({'sympy', 'numpy', 'pydantic'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False, timeout=60
+    )
     assert (done.stdout, done.stderr) == (b"set()\n", b"")
 
 
@@ -133,7 +165,8 @@ def test_threads_and_forks_get_their_own_answers() -> None:
 
 
 def test_a_killed_worker_is_started_again_and_a_row_that_kills_each_is_unscorable(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "deadly.py").write_text(
         "import os, signal\nfrom scorers.custom import SimpleScorer\n"
         "class Deadly(SimpleScorer):\n    name = version = 'deadly'\n"
@@ -141,19 +174,25 @@ def test_a_killed_worker_is_started_again_and_a_row_that_kills_each_is_unscorabl
         "        open(verification_info['answer'], 'a').write('x')\n"
         "        if text == 'die': os.kill(os.getpid(), signal.SIGKILL)\n"
         "        if text == 'bug': return 1 / 0\n"
-        "        return self.scored(1.0, 'lived')\n")
-    monkeypatch.chdir(tmp_path)         # where one's own scorers are looked for last
-    process = RowProcess(ScorersConfig(tasks={"deadly": TaskConfig(scorer=CustomConfig(import_path="deadly:Deadly"))}))
+        "        return self.scored(1.0, 'lived')\n"
+    )
+    monkeypatch.chdir(tmp_path)  # where one's own scorers are looked for last
+    process = RowProcess(
+        ScorersConfig(tasks={"deadly": TaskConfig(scorer=CustomConfig(import_path="deadly:Deadly"))})
+    )
     info = {"type": "deadly", "answer": str(tmp_path / "tries")}
     found = process.result(line("die", info))
     assert (found["status"], found["value"]) == ("unscorable", None)
-    assert found["reason"] == f"not scored in {TRIES} tries: its process ended each time, the last time by SIGKILL"
+    assert (
+        found["reason"]
+        == f"not scored in {TRIES} tries: its process ended each time, the last time by SIGKILL"
+    )
     assert (tmp_path / "tries").read_text() == "x" * TRIES
     bug = process.result(line("bug", info))
     assert (bug["status"], bug["fault"]) == ("error", "scorer")
     assert bug["reason"] == "the scorer failed: ZeroDivisionError: division by zero (deadly.py:8 in score)"
     assert process.result(line("live", info))["value"] == 1.0
-    for begun in (b"nope", line("live", info)):         # what is wrong with a line is for its result to say
+    for begun in (b"nope", line("live", info)):  # what is wrong with a line is for its result to say
         process.begin(begun)
     assert [process.result(begun)["value"] for begun in (b"nope", line("live", info))] == [None, 1.0]
     killed = process.pid
@@ -173,12 +212,16 @@ def test_a_worker_in_the_middle_of_a_row_ends_with_the_program_that_asked(tmp_pa
         "        subprocess.Popen(['sleep', '600'])\n"
         "        print(os.getpgid(0), file=open('group.new', 'w'))\n"
         "        os.rename('group.new', 'group')\n"
-        "        time.sleep(600)\n")
-    program = ("from config.scorers import *; from scorers.api import RowProcess\n"
-               "tasks = {'sleeper': TaskConfig(scorer=CustomConfig(import_path='sleeper:Sleeper'))}\n"
-               f"RowProcess(ScorersConfig(tasks=tasks)).result({line(info={'type': 'sleeper'})!r})")
-    with subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)}) as asking:
+        "        time.sleep(600)\n"
+    )
+    program = (
+        "from config.scorers import *; from scorers.api import RowProcess\n"
+        "tasks = {'sleeper': TaskConfig(scorer=CustomConfig(import_path='sleeper:Sleeper'))}\n"
+        f"RowProcess(ScorersConfig(tasks=tasks)).result({line(info={'type': 'sleeper'})!r})"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    ) as asking:
         eventually(lambda: (tmp_path / "group").exists() or asking.poll() is not None)
         asking.kill()
     group = int((tmp_path / "group").read_text())
@@ -186,17 +229,21 @@ def test_a_worker_in_the_middle_of_a_row_ends_with_the_program_that_asked(tmp_pa
 
 
 @pytest.mark.parametrize("broken", [(socket, "socketpair"), (subprocess, "Popen")])
-def test_a_machine_without_room_for_a_worker_says_so(broken: tuple[Any, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_room_for_a_worker_says_so(
+    broken: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No descriptor, no process left: nothing stays open, and the next row may find room."""
+
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
     process, descriptors = RowProcess(all_tasks()), len(list(Path("/proc/self/fd").iterdir()))
     with monkeypatch.context() as patch:
         patch.setattr(*broken, full)
         with pytest.raises(ScoringFailed, match="no process that scores rows can be started") as caught:
             process.result(line())
         assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
-    assert "Too many open files" in str(caught.value)       # whose traceback holds all that was open, until here
+    assert "Too many open files" in str(caught.value)  # whose traceback holds all that was open, until here
     assert process.pid is None
 
 
@@ -207,8 +254,12 @@ def test_a_worker_that_can_not_start_says_so(monkeypatch: pytest.MonkeyPatch, tm
         process.result(line())
 
 
-def test_a_scorer_that_this_machine_lacks_is_no_value_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    process = RowProcess(ScorersConfig(tasks={"mine": TaskConfig(scorer=CustomConfig(import_path="no_such:Thing"))}))
+def test_a_scorer_that_this_machine_lacks_is_no_value_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    process = RowProcess(
+        ScorersConfig(tasks={"mine": TaskConfig(scorer=CustomConfig(import_path="no_such:Thing"))})
+    )
     found = process.result(line(info={"type": "mine", "answer": 1}))
     assert (found["status"], found["fault"]) == ("error", "machine")
     assert "import_path no_such:Thing: No module named 'no_such'" in found["reason"]
@@ -216,11 +267,13 @@ def test_a_scorer_that_this_machine_lacks_is_no_value_error(monkeypatch: pytest.
 
 
 def test_a_judge_that_the_caller_names_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LLM_JUDGE_BASE_URL", "http://127.0.0.1:9/v1")       # where nobody answers
+    monkeypatch.setenv("LLM_JUDGE_BASE_URL", "http://127.0.0.1:9/v1")  # where nobody answers
     info = {"type": "llm_judge", "answer": {"value": "72"}}
     with scripted_endpoint("Verdict: correct", "Verdict: incorrect") as server:
-        values = [score(text, info, server.url).value for text in ("seventy-two", "seventy-one", "seventy-two")]
-        assert (values, len(server.calls)) == ([1.0, 0.0, 1.0], 2)          # the third is known
+        values = [
+            score(text, info, server.url).value for text in ("seventy-two", "seventy-one", "seventy-two")
+        ]
+        assert (values, len(server.calls)) == ([1.0, 0.0, 1.0], 2)  # the third is known
         assert score(RIGHT, INFO, server.url).value == 1.0
     with pytest.raises(ValueError, match="expected http://HOST:PORT"):
         score("seventy-two", info, "judge")
@@ -232,11 +285,22 @@ def test_the_environments_services_are_used_without_a_run_too(monkeypatch: pytes
     monkeypatch.setenv("LLM_JUDGE_BASE_URL", "http://judge.test/v1")
     monkeypatch.setenv("STEM_LLM_JUDGE_URL", "http://stem.test")
     assert all_tasks().sandbox_urls == ("http://one.test:8080", "http://two.test:8080")
-    judges = {task: config.scorer.endpoint.urls for task, config in all_tasks().tasks.items()
-              if isinstance(config.scorer, JudgeConfig | RubricConfig | TinyvConfig)}
+    judges = {
+        task: config.scorer.endpoint.urls
+        for task, config in all_tasks().tasks.items()
+        if isinstance(config.scorer, JudgeConfig | RubricConfig | TinyvConfig)
+    }
     anyone = ("http://judge.test/v1",)
-    assert judges == {"judge": anyone, "stem_llm_judge": ("http://stem.test",), "math_llm_judge": anyone,
-                      "rubric": anyone, "tinyv": anyone}
-    monkeypatch.delenv("LLM_JUDGE_BASE_URL")        # a verifier of STEM answers is no rubric model
-    assert [config.scorer.endpoint.urls for config in all_tasks().tasks.values()
-            if isinstance(config.scorer, RubricConfig | TinyvConfig)] == [(), ()]
+    assert judges == {
+        "judge": anyone,
+        "stem_llm_judge": ("http://stem.test",),
+        "math_llm_judge": anyone,
+        "rubric": anyone,
+        "tinyv": anyone,
+    }
+    monkeypatch.delenv("LLM_JUDGE_BASE_URL")  # a verifier of STEM answers is no rubric model
+    assert [
+        config.scorer.endpoint.urls
+        for config in all_tasks().tasks.values()
+        if isinstance(config.scorer, RubricConfig | TinyvConfig)
+    ] == [(), ()]

@@ -83,9 +83,10 @@ def test_a_name_a_version_and_one_function_make_a_scorer() -> None:
     info = {"type": "parity", "answer": {"value": "even"}}
     scorer.check_row(info)
     scorer.self_test()
-    assert [(score.value, score.reason, score.scorer, score.version) for score in
-            (scorer.score("4", info), scorer.score("5", info))] == [
-                (1.0, "4 of parity", "parity", "1"), (0.0, "5 of parity", "parity", "1")]
+    assert [
+        (score.value, score.reason, score.scorer, score.version)
+        for score in (scorer.score("4", info), scorer.score("5", info))
+    ] == [(1.0, "4 of parity", "parity", "1"), (0.0, "5 of parity", "parity", "1")]
     broken = scorer.score("4", {"type": "parity", "answer": {"value": "broken"}})
     assert (broken.status, broken.value) == (ScoreStatus.UNSCORABLE, None)
     scorer.close()
@@ -97,34 +98,50 @@ def test_any_class_that_keeps_to_the_contract_will_do(name: str, expected: str) 
 
 
 def test_options_are_the_arguments_of_the_class() -> None:
-    assert load_scorer(config("Parity", even=0.5)).score("4", {"type": "t", "answer": {"value": ""}}).value == 0.5
+    assert (
+        load_scorer(config("Parity", even=0.5)).score("4", {"type": "t", "answer": {"value": ""}}).value
+        == 0.5
+    )
 
 
-@pytest.mark.parametrize(("section", "message"), [
-    (config("Parity", "no_such_module"), "no_such_module:Parity: No module named 'no_such_module'.*importable where"),
-    (config("Parity", "broken_on_import"), r"importing it failed: RuntimeError\('no GPU'\)"),
-    (config("Parity", "broken_syntax"), "importing it failed: SyntaxError"),
-    (config("Party"), "one_of_ours has no Party; did you mean Parity?"),
-    (config("Outer.Iner"), "has no Outer.Iner; did you mean Inner?"),
-    (config("an_instance"), "a class is wanted, got Parity"),
-    (config("Parity", odd=1.0), "can't be built from the options odd: .*unexpected keyword argument 'odd'"),
-    (config("Bare"), r"one_of_ours:Bare is no scorer, it lacks version: text, score\(\); derive it from"),
-    (config("Nothing"), r"lacks version: text, check_row\(\), score\(\), self_test\(\), close\(\)"),
-])
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        (
+            config("Parity", "no_such_module"),
+            "no_such_module:Parity: No module named 'no_such_module'.*importable where",
+        ),
+        (config("Parity", "broken_on_import"), r"importing it failed: RuntimeError\('no GPU'\)"),
+        (config("Parity", "broken_syntax"), "importing it failed: SyntaxError"),
+        (config("Party"), "one_of_ours has no Party; did you mean Parity?"),
+        (config("Outer.Iner"), "has no Outer.Iner; did you mean Inner?"),
+        (config("an_instance"), "a class is wanted, got Parity"),
+        (
+            config("Parity", odd=1.0),
+            "can't be built from the options odd: .*unexpected keyword argument 'odd'",
+        ),
+        (config("Bare"), r"one_of_ours:Bare is no scorer, it lacks version: text, score\(\); derive it from"),
+        (config("Nothing"), r"lacks version: text, check_row\(\), score\(\), self_test\(\), close\(\)"),
+    ],
+)
 def test_what_is_wrong_with_a_scorer_is_named_when_it_is_loaded(section: CustomConfig, message: str) -> None:
     with pytest.raises(CustomScorerError, match=message):
         load_scorer(section)
 
 
 def test_what_is_no_score_is_refused_for_good() -> None:
-    with pytest.raises(Permanent, match=r"one_of_ours:Float: score\(\) must return a Score, got float; .*self.scored"):
+    with pytest.raises(
+        Permanent, match=r"one_of_ours:Float: score\(\) must return a Score, got float; .*self.scored"
+    ):
         load_scorer(config("Float")).score("4", {})
 
 
 @pytest.mark.parametrize("value", [1.5, -0.5, float("nan"), None, "one"])
 def test_what_is_no_number_from_0_to_1_is_refused_for_good_naming_the_class(value: Any) -> None:
     scorer = load_scorer(config("NoNumber"))
-    with pytest.raises(CustomScorerError, match=rf"one_of_ours:NoNumber: scored\(\) takes .* 0 to 1, got {value!r}"):
+    with pytest.raises(
+        CustomScorerError, match=rf"one_of_ours:NoNumber: scored\(\) takes .* 0 to 1, got {value!r}"
+    ):
         scorer.score("4", {"answer": value})
     assert [scorer.score("4", {"answer": good}).value for good in (0, 1, True, 0.5)] == [0.0, 1.0, 1.0, 0.5]
 
@@ -142,7 +159,9 @@ def test_the_base_class_scores_nothing_by_itself() -> None:
 def test_a_group_is_scored_by_a_custom_scorer(group: Callable[..., Rollout]) -> None:
     scorer = GroupScorer(ScorersConfig(tasks={"parity": TaskConfig(scorer=config("Parity"))}))
     scorer.self_test()
-    scored = scorer.score(group("4", "5", task="parity", verification_info={"type": "parity", "answer": {"value": ""}}),
-                          worker="w")
+    scored = scorer.score(
+        group("4", "5", task="parity", verification_info={"type": "parity", "answer": {"value": ""}}),
+        worker="w",
+    )
     assert scored.rewards == (1.0, 0.0)
     assert textwrap.shorten(scored.scores[0].reason, 20) == "4 of parity"

@@ -30,10 +30,14 @@ from scorers.math.scorer import HANGING, MathAnswer
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 
 Group = Callable[..., Rollout]
-CONFIG = ScorersConfig(retries=2, retry_backoff_s=0.05, tasks={
-    "math": TaskConfig(scorer=MathConfig(deadline_s=1.0)),
-    "strict": TaskConfig(scorer=MathConfig(deadline_s=1.0), format=FormatConfig(think="required")),
-})
+CONFIG = ScorersConfig(
+    retries=2,
+    retry_backoff_s=0.05,
+    tasks={
+        "math": TaskConfig(scorer=MathConfig(deadline_s=1.0)),
+        "strict": TaskConfig(scorer=MathConfig(deadline_s=1.0), format=FormatConfig(think="required")),
+    },
+)
 
 
 class FlakyScorer:
@@ -55,7 +59,9 @@ class FlakyScorer:
         self.asked_at.append(time.monotonic())
         if len(self.texts) <= self.failures:
             raise Retryable("no route to the sandbox")
-        return Score(status=ScoreStatus.SCORED, value=1.0, reason="right", scorer=self.name, version=self.version)
+        return Score(
+            status=ScoreStatus.SCORED, value=1.0, reason="right", scorer=self.name, version=self.version
+        )
 
     def self_test(self) -> None:
         if self.failures:
@@ -82,13 +88,19 @@ def test_a_group_is_scored_in_order(scorer: GroupScorer, group: Group) -> None:
     rollout = group("\\boxed{5}", "\\boxed{6}", "no box", "\\boxed{2 + 3}")
     scored = scorer.score(rollout, worker="w1")
     assert scored.rewards == (1.0, 0.0, 0.0, 1.0)
-    assert [score.components for score in scored.scores] == [{"math": 1.0}, {"math": 0.0}, {"math": 0.0}, {"math": 1.0}]
+    assert [score.components for score in scored.scores] == [
+        {"math": 1.0},
+        {"math": 0.0},
+        {"math": 0.0},
+        {"math": 1.0},
+    ]
     assert scored.rollout is rollout
     assert (scored.worker, scored.group_id) == ("w1", "17")
 
 
-def test_one_hanging_completion_costs_one_deadline_and_the_others_get_their_scores(scorer: GroupScorer,
-                                                                                    group: Group) -> None:
+def test_one_hanging_completion_costs_one_deadline_and_the_others_get_their_scores(
+    scorer: GroupScorer, group: Group
+) -> None:
     scorer.score(group("\\boxed{5}"), worker="w1")
     started = time.monotonic()
     rollout = group("\\boxed{5}", f"\\boxed{{{HANGING}}}", *["\\boxed{4 + 1}", "\\boxed{6}"] * 3)
@@ -112,7 +124,9 @@ def test_the_format_gates_the_reward_of_its_task_alone(scorer: GroupScorer, grou
     assert strict.scores[1].components == {"math": 1.0, "format": 0.0}
 
 
-def test_broken_machinery_is_tried_again_with_doubled_waits(monkeypatch: pytest.MonkeyPatch, group: Group) -> None:
+def test_broken_machinery_is_tried_again_with_doubled_waits(
+    monkeypatch: pytest.MonkeyPatch, group: Group
+) -> None:
     scorer, flaky = flaky_group_scorer(monkeypatch, failures=2)
     assert scorer.score(group("a"), worker="w").rewards == (1.0,)
     first, second, third = flaky.asked_at
@@ -130,14 +144,20 @@ def test_waits_before_retries_are_capped(monkeypatch: pytest.MonkeyPatch, group:
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
 
 
-def test_what_was_done_is_counted_by_queue_and_scorer(monkeypatch: pytest.MonkeyPatch, group: Group, link: Link,
-                                                      keys: Keys) -> None:
+def test_what_was_done_is_counted_by_queue_and_scorer(
+    monkeypatch: pytest.MonkeyPatch, group: Group, link: Link, keys: Keys
+) -> None:
     flaky = FlakyScorer(failures=4)
     monkeypatch.setattr("scorers.registry.build_scorer", lambda *_: flaky)
     scorer = GroupScorer(CONFIG)
-    scorer.score(group("a", "b", "c", "c"), worker="w")         # a fails three times, b once
-    wrong = Score(status=ScoreStatus.SCORED, value=0.0, reason="it says 'exceeded its deadline'", scorer="flaky",
-                  version="1")
+    scorer.score(group("a", "b", "c", "c"), worker="w")  # a fails three times, b once
+    wrong = Score(
+        status=ScoreStatus.SCORED,
+        value=0.0,
+        reason="it says 'exceeded its deadline'",
+        scorer="flaky",
+        version="1",
+    )
     over_limit = replace(wrong, components={OVER_LIMIT: 1.0})
     monkeypatch.setattr(flaky, "score", lambda text, _: over_limit if text == "d" else wrong)
     scorer.score(group("d"), worker="w")
@@ -146,8 +166,15 @@ def test_what_was_done_is_counted_by_queue_and_scorer(monkeypatch: pytest.Monkey
     (stats,) = read_stats(link.client, keys)
     assert stats.seconds > 0.15
     assert replace(stats, seconds=0.0) == ScorerStats(
-        queue="math", scorer="flaky", groups=3, completions=6, unscorable=1, over_limit=1, retries=3,
-        failures={"Retryable": 4})
+        queue="math",
+        scorer="flaky",
+        groups=3,
+        completions=6,
+        unscorable=1,
+        over_limit=1,
+        retries=3,
+        failures={"Retryable": 4},
+    )
     assert stats.scored == 5
 
 
@@ -167,7 +194,8 @@ class Foreseeing(FlakyScorer):
 
 
 def test_what_a_scorer_will_wait_for_begins_for_all_texts_of_a_group_and_is_counted(
-        monkeypatch: pytest.MonkeyPatch, group: Group, link: Link, keys: Keys) -> None:
+    monkeypatch: pytest.MonkeyPatch, group: Group, link: Link, keys: Keys
+) -> None:
     foreseeing = Foreseeing()
     monkeypatch.setattr("scorers.registry.build_scorer", lambda *_: foreseeing)
     scorer = GroupScorer(CONFIG)
@@ -183,7 +211,8 @@ def test_what_a_scorer_will_wait_for_begins_for_all_texts_of_a_group_and_is_coun
 
 
 def test_the_failures_of_a_group_that_ends_in_an_exception_are_counted(
-        monkeypatch: pytest.MonkeyPatch, group: Group, link: Link, keys: Keys) -> None:
+    monkeypatch: pytest.MonkeyPatch, group: Group, link: Link, keys: Keys
+) -> None:
     scorer, flaky = flaky_group_scorer(monkeypatch, failures=2)
     score = flaky.score
 
@@ -195,8 +224,9 @@ def test_the_failures_of_a_group_that_ends_in_an_exception_are_counted(
     with pytest.raises(ZeroDivisionError):
         scorer.score(group("a"), worker="w")
     scorer.tally.write(link.client, keys, is_due=True)
-    assert read_stats(link.client, keys) == (ScorerStats(queue="math", scorer="flaky", retries=2,
-                                                         failures={"Retryable": 2}),)
+    assert read_stats(link.client, keys) == (
+        ScorerStats(queue="math", scorer="flaky", retries=2, failures={"Retryable": 2}),
+    )
 
 
 def test_only_the_scorers_of_the_served_queues_are_built_and_tested(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,14 +237,21 @@ def test_only_the_scorers_of_the_served_queues_are_built_and_tested(monkeypatch:
         return FlakyScorer(failures=0)
 
     monkeypatch.setattr("scorers.registry.build_scorer", build)
-    config = ScorersConfig(tasks={"math": TaskConfig(), "again": TaskConfig(), "patch": TaskConfig(scorer=SweConfig()),
-                                  "program": TaskConfig(scorer=CodeConfig())})
+    config = ScorersConfig(
+        tasks={
+            "math": TaskConfig(),
+            "again": TaskConfig(),
+            "patch": TaskConfig(scorer=SweConfig()),
+            "program": TaskConfig(scorer=CodeConfig()),
+        }
+    )
     GroupScorer(config, queues=("math", "light")).self_test()
     assert built == ["math", "swe"]
 
 
-def test_machinery_that_stays_broken_is_unscorable_and_never_a_zero(monkeypatch: pytest.MonkeyPatch,
-                                                                    group: Group) -> None:
+def test_machinery_that_stays_broken_is_unscorable_and_never_a_zero(
+    monkeypatch: pytest.MonkeyPatch, group: Group
+) -> None:
     scorer, _ = flaky_group_scorer(monkeypatch, failures=3)
     scored = scorer.score(group("a", "b"), worker="w")
     assert scored.rewards == (None, 1.0)
@@ -255,7 +292,9 @@ def test_a_self_test_that_fails_names_the_answer_that_came_out_wrong(monkeypatch
     monkeypatch.setattr("scorers.math.scorer.judge", lambda _request: {"equal": True, "parsed": True})
     scorer = GroupScorer(CONFIG)
     try:
-        with pytest.raises(SelfTestFailed, match=r"\\frac\{4\}\{3\} against \\frac\{3\}\{4\} gave 1.0 .* expected 0.0"):
+        with pytest.raises(
+            SelfTestFailed, match=r"\\frac\{4\}\{3\} against \\frac\{3\}\{4\} gave 1.0 .* expected 0.0"
+        ):
             scorer.self_test()
     finally:
         scorer.close()

@@ -12,12 +12,14 @@ from tests.support.paths import ROOT
 
 PACKAGES = ("config", "broker", "generators", "scorers", "learner", "tools")
 BUILTINS = {"eval", "exec", "compile"}
-PARSERS = {"parse_expr", "sympify", "lambdify"}     # sympy's: they evaluate, as `sympy.S` does
+PARSERS = {"parse_expr", "sympify", "lambdify"}  # sympy's: they evaluate, as `sympy.S` does
 EVALUATORS = BUILTINS | PARSERS
 OF_MODULES = BUILTINS | {"S", "__dict__"}
 RUNNERS = {"code", "codeop", "runpy"}
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal"}
-INSIDE = "scorers/sandbox/harness/"          # sent into the sandbox and run there: the one place where text is executed
+INSIDE = (
+    "scorers/sandbox/harness/"  # sent into the sandbox and run there: the one place where text is executed
+)
 
 
 def trees() -> Iterator[tuple[str, ast.Module]]:
@@ -52,7 +54,9 @@ def evaluators(tree: ast.Module) -> set[str]:
                 found.add(name)
             case ast.Attribute(attr=name) if name in PARSERS:
                 found.add(name)
-            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=name), *_]) if name in EVALUATORS:
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=name), *_]) if (
+                name in EVALUATORS
+            ):
                 found.add(name)
             case ast.Call(func=ast.Name(id="vars"), args=[ast.Name(id="builtins" | "sympy" as name)]):
                 found.add(name)
@@ -67,37 +71,66 @@ def evaluators(tree: ast.Module) -> set[str]:
     return found | (imported(tree) & RUNNERS)
 
 
-@pytest.mark.parametrize(("source", "names"), [
-    ("eval('1')", {"eval"}), ("import sympy\nsympy.parse_expr('1')", {"parse_expr"}), ("builtins.exec('')", {"exec"}),
-    ("run = eval", {"eval"}), ("getattr(builtins, 'eval')('1')", {"eval"}), ("__builtins__['x']", {"__builtins__"}),
-    ("from builtins import exec as run", {"exec"}), ("vars(builtins)['compile']", {"builtins"}),
-    ("sympy.S(text)", {"S"}), ("from sympy import S, pi", {"S"}), ("from sympy import sympify as f", {"sympify"}),
-    ("import sympy.parsing.latex", {"sympy.parsing.latex"}), ("import runpy", {"runpy"}),
-    ("from sympy.parsing import sympy_parser", {"sympy.parsing"}), ("expression.lambdify(x)", {"lambdify"}),
-    ("model.eval()", set()), ("re.compile('a')", set()), ("parse('1')", set()), ("ast.parse('1')", set()),
-    ("from torch import compile", set()), ("{'eval': 1}", set()), ("'an eval of it'", set()), ("S(1)", set()),
-])
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("eval('1')", {"eval"}),
+        ("import sympy\nsympy.parse_expr('1')", {"parse_expr"}),
+        ("builtins.exec('')", {"exec"}),
+        ("run = eval", {"eval"}),
+        ("getattr(builtins, 'eval')('1')", {"eval"}),
+        ("__builtins__['x']", {"__builtins__"}),
+        ("from builtins import exec as run", {"exec"}),
+        ("vars(builtins)['compile']", {"builtins"}),
+        ("sympy.S(text)", {"S"}),
+        ("from sympy import S, pi", {"S"}),
+        ("from sympy import sympify as f", {"sympify"}),
+        ("import sympy.parsing.latex", {"sympy.parsing.latex"}),
+        ("import runpy", {"runpy"}),
+        ("from sympy.parsing import sympy_parser", {"sympy.parsing"}),
+        ("expression.lambdify(x)", {"lambdify"}),
+        ("model.eval()", set()),
+        ("re.compile('a')", set()),
+        ("parse('1')", set()),
+        ("ast.parse('1')", set()),
+        ("from torch import compile", set()),
+        ("{'eval': 1}", set()),
+        ("'an eval of it'", set()),
+        ("S(1)", set()),
+    ],
+)
 def test_the_rule_sees_what_it_forbids(source: str, names: set[str]) -> None:
     assert evaluators(ast.parse(source)) == names
 
 
 def test_no_text_is_evaluated_outside_the_sandbox() -> None:
-    found = {path: names for path, tree in trees() if not path.startswith(INSIDE) and (names := evaluators(tree))}
+    found = {
+        path: names for path, tree in trees() if not path.startswith(INSIDE) and (names := evaluators(tree))
+    }
     assert found == {}
 
 
 def test_what_runs_inside_the_sandbox_is_run_nowhere_else() -> None:
     """Only its files' text is read; nothing outside imports its modules, so its `exec` can't run in a scorer."""
     inside = INSIDE.rstrip("/").replace("/", ".")
-    importers = {path for path, tree in trees() if not path.startswith(INSIDE) for node in ast.walk(tree)
-                 if (isinstance(node, ast.ImportFrom) and str(node.module).startswith(inside))
-                 or (isinstance(node, ast.Import) and any(alias.name.startswith(f"{inside}.") for alias in node.names))}
+    importers = {
+        path
+        for path, tree in trees()
+        if not path.startswith(INSIDE)
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.ImportFrom) and str(node.module).startswith(inside))
+        or (isinstance(node, ast.Import) and any(alias.name.startswith(f"{inside}.") for alias in node.names))
+    }
     assert importers == set()
 
 
 def test_what_runs_inside_the_sandbox_needs_the_standard_library_only() -> None:
-    ours = {path: names for path, tree in trees() if path.startswith(INSIDE)
-            if (names := imported(tree) - sys.stdlib_module_names - {"scorers", "pytest", "_pytest"})}
+    ours = {
+        path: names
+        for path, tree in trees()
+        if path.startswith(INSIDE)
+        if (names := imported(tree) - sys.stdlib_module_names - {"scorers", "pytest", "_pytest"})
+    }
     assert ours == {}
 
 
@@ -107,5 +140,7 @@ def test_nothing_is_pickled() -> None:
 
 
 def test_math_verify_has_one_home() -> None:
-    homes = [path for path, tree in trees() if imported(tree) & {"math_verify", "latex2sympy2_extended", "sympy"}]
+    homes = [
+        path for path, tree in trees() if imported(tree) & {"math_verify", "latex2sympy2_extended", "sympy"}
+    ]
     assert homes == ["scorers/math/equality.py"]

@@ -56,8 +56,14 @@ class BusyRun:
 
     def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
         if limits is not None and limits.wall_s < 6.0:
-            return Outcome(ending=Ending.TIME, exit_code=None, stdout=b"", stderr=b"", seconds=limits.wall_s,
-                           detail=f"{limits.wall_s:g} s of time")
+            return Outcome(
+                ending=Ending.TIME,
+                exit_code=None,
+                stdout=b"",
+                stderr=b"",
+                seconds=limits.wall_s,
+                detail=f"{limits.wall_s:g} s of time",
+            )
         return self._prepared.run(stdin, limits)
 
 

@@ -23,15 +23,41 @@ from tests.scorers.search import corpus as search_corpus
 from tests.scorers.table import corpus as table_corpus
 
 CONFIGS: dict[str, TableConfig | ChoiceConfig | SearchConfig] = {
-    "table": TableConfig(), "choice": ChoiceConfig(), "search": SearchConfig()}
+    "table": TableConfig(),
+    "choice": ChoiceConfig(),
+    "search": SearchConfig(),
+}
 SCORERS: dict[str, ShortAnswer[Any]] = {
-    "table": TableAnswer(TableConfig()), "choice": ChoiceAnswer(ChoiceConfig()), "search": SearchAnswer(SearchConfig())}
-REFERENCES = {"table": table_corpus.REFERENCES, "choice": corpus.REFERENCES, "search": search_corpus.REFERENCES}
+    "table": TableAnswer(TableConfig()),
+    "choice": ChoiceAnswer(ChoiceConfig()),
+    "search": SearchAnswer(SearchConfig()),
+}
+REFERENCES = {
+    "table": table_corpus.REFERENCES,
+    "choice": corpus.REFERENCES,
+    "search": search_corpus.REFERENCES,
+}
 BROKEN = {"table": table_corpus.BROKEN, "choice": corpus.BROKEN, "search": search_corpus.BROKEN}
 NULL_ANSWERS = [
-    "", "\n", "I don't know", "</think>", "pass", "# a comment", "<think>It could be 5, but", "\\boxed{}", "\\boxed{ }",
-    "<answer></answer>", "<answer> \n </answer>", "\\boxed{\\text{}}", "\\boxed{{}}", "\\boxed{$}", "Answer:", "()",
-    "\\boxed{I don't know}", "<answer>I don't know</answer>", "Answer: I don't know",
+    "",
+    "\n",
+    "I don't know",
+    "</think>",
+    "pass",
+    "# a comment",
+    "<think>It could be 5, but",
+    "\\boxed{}",
+    "\\boxed{ }",
+    "<answer></answer>",
+    "<answer> \n </answer>",
+    "\\boxed{\\text{}}",
+    "\\boxed{{}}",
+    "\\boxed{$}",
+    "Answer:",
+    "()",
+    "\\boxed{I don't know}",
+    "<answer>I don't know</answer>",
+    "Answer: I don't know",
     "It was a fine day, and the table had many rows. Nobody could say which of them was meant.",
 ]
 
@@ -81,8 +107,11 @@ def judged(task: str, case: Case) -> Score:
 
 def not_worth(task: str, cases: list[Case], value: float) -> list[tuple[Any, str, str]]:
     """The cases that score something else: the row's answer, the text's beginning, the reason."""
-    return [(case.answer, case.text[:100], score.reason[:200]) for case in cases
-            if (score := judged(task, case)).value != value]
+    return [
+        (case.answer, case.text[:100], score.reason[:200])
+        for case in cases
+        if (score := judged(task, case)).value != value
+    ]
 
 
 def renderings(task: str, answer: dict[str, Any]) -> list[str]:
@@ -99,8 +128,10 @@ def renderings(task: str, answer: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("task", SCORERS)
 def test_a_right_answer_scores_1(task: str) -> None:
     assert not_worth(task, HONEST[task], 1.0) == []
-    thought = [case._replace(text=f"<think>\\boxed{{0}} or <answer>0</answer>?</think>\n{case.text}<|im_end|>\n")
-               for case in HONEST[task]]
+    thought = [
+        case._replace(text=f"<think>\\boxed{{0}} or <answer>0</answer>?</think>\n{case.text}<|im_end|>\n")
+        for case in HONEST[task]
+    ]
     assert not_worth(task, thought, 1.0) == []
 
 
@@ -110,7 +141,9 @@ def test_a_wrong_answer_scores_0(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", SCORERS)
-def test_an_attack_gets_nothing_and_runs_nothing(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attack_gets_nothing_and_runs_nothing(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     started = time.process_time()
     assert not_worth(task, ATTACKS[task], 0.0) == []
@@ -126,14 +159,19 @@ def test_saying_nothing_scores_nothing(task: str) -> None:
 
 @pytest.mark.parametrize("task", SCORERS)
 def test_the_reference_as_the_prompt_asks_for_it_scores_1(task: str) -> None:
-    cases = [Case(row_type, answer, text) for row_type, answer in REFERENCES[task]
-             for text in renderings(task, answer)]
+    cases = [
+        Case(row_type, answer, text)
+        for row_type, answer in REFERENCES[task]
+        for text in renderings(task, answer)
+    ]
     assert not_worth(task, cases, 1.0) == []
 
 
 @pytest.mark.parametrize("task", SCORERS)
 def test_a_measured_answer_scores_as_it_was_measured_or_the_table_says_why(task: str) -> None:
-    other = [(row, score.reason) for case, row in MEASURED[task] if (score := judged(task, case)).value != row.ours]
+    other = [
+        (row, score.reason) for case, row in MEASURED[task] if (score := judged(task, case)).value != row.ours
+    ]
     assert other == []
     assert [row for _, row in MEASURED[task] if (row.old != row.ours) != bool(row.remark)] == []
 
@@ -155,7 +193,9 @@ def test_the_corpora_have_what_every_domain_needs() -> None:
         counts = [len(cases[task]) for cases in (HONEST, WRONG, ATTACKS)]
         assert all(count >= least for count, least in zip(counts, (20, 20, 10), strict=True)), (task, counts)
     for row_type in TableAnswer.types:
-        counts = [sum(case.row_type == row_type for case in cases["table"]) for cases in (HONEST, WRONG, ATTACKS)]
+        counts = [
+            sum(case.row_type == row_type for case in cases["table"]) for cases in (HONEST, WRONG, ATTACKS)
+        ]
         assert min(counts) >= 2, (row_type, counts)
 
 
@@ -163,12 +203,17 @@ def test_the_corpora_have_what_every_domain_needs() -> None:
 def test_a_score_is_the_same_every_time_and_on_every_thread(task: str) -> None:
     cases = [*HONEST[task], *WRONG[task]]
     with ThreadPoolExecutor(4) as pool:
-        runs = [list(pool.map(lambda case: (judged(task, case).value, judged(task, case).reason), cases)) for _ in "12"]
+        runs = [
+            list(pool.map(lambda case: (judged(task, case).value, judged(task, case).reason), cases))
+            for _ in "12"
+        ]
     assert runs[0] == runs[1]
 
 
 @pytest.mark.parametrize("task", SCORERS)
-def test_the_registry_builds_it_and_its_self_test_would_notice(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_registry_builds_it_and_its_self_test_would_notice(
+    task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scorer = build_scorer(CONFIGS[task], ScorersConfig())
     assert (scorer.name, CONFIGS[task].queue) == (task, "light")
     scorer.self_test()
@@ -182,18 +227,26 @@ def test_the_registry_builds_it_and_its_self_test_would_notice(task: str, monkey
 def test_no_answer_is_right_for_two_references_of_a_table() -> None:
     for row_type, answer in REFERENCES["table"]:
         (text,) = renderings("table", answer)
-        rights = {str(other["value"]) for other_type, other in REFERENCES["table"]
-                  if other_type == row_type and judged("table", Case(row_type, other, text)).value == 1.0}
+        rights = {
+            str(other["value"])
+            for other_type, other in REFERENCES["table"]
+            if other_type == row_type and judged("table", Case(row_type, other, text)).value == 1.0
+        }
         assert rights == {str(answer["value"])} or rights in table_corpus.TWINS, answer
 
 
 def test_a_search_reference_without_a_word_is_unscorable() -> None:
-    score = SCORERS["search"].score("<answer>the</answer>", {"type": "qa_em", "answer": {"value": ["The", "?"]}})
+    score = SCORERS["search"].score(
+        "<answer>the</answer>", {"type": "qa_em", "answer": {"value": ["The", "?"]}}
+    )
     assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
     assert "nothing without articles and punctuation" in score.reason
 
 
 def test_two_answers_say_where_they_stand_and_a_letter_out_of_the_options_is_named() -> None:
     info = {"type": "choice", "answer": {"value": "A", "options": 4}}
-    assert "B in the last box and A in the last line" in SCORERS["choice"].score("\\boxed{B}\nAnswer: A", info).reason
+    assert (
+        "B in the last box and A in the last line"
+        in SCORERS["choice"].score("\\boxed{B}\nAnswer: A", info).reason
+    )
     assert "answer E, which is none of the 4 options" in SCORERS["choice"].score("\\boxed{E}", info).reason

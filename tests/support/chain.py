@@ -40,32 +40,69 @@ from learner.training.batch import Batch
 def make_run(folder: Path, **sections: Any) -> Run:
     """A run of two groups a step, with its folder under `folder`."""
     learner = {"groups_per_step": 2, "max_lag": 1, "steps": 100} | sections.pop("learner", {})
-    return Run.model_validate({
-        "name": "test", "runs_dir": folder, "model": {"path": "nowhere"}, "sampling": {"group_size": 2},
-        "data": {"train": {"type": "procedural"}, "held_out": {"type": "procedural", "split": "eval"}},
-        "learner": learner} | sections)
+    return Run.model_validate(
+        {
+            "name": "test",
+            "runs_dir": folder,
+            "model": {"path": "nowhere"},
+            "sampling": {"group_size": 2},
+            "data": {"train": {"type": "procedural"}, "held_out": {"type": "procedural", "split": "eval"}},
+            "learner": learner,
+        }
+        | sections
+    )
 
 
 def make_prompt(group_id: str, *, floor: int = 0, n: int = 2, issued_at: float | None = None) -> Prompt:
     """A prompt; evaluation's if its id is one."""
-    return Prompt(group_id=group_id, split=Split.EVAL if group_id.startswith("eval") else Split.TRAIN, task="math", n=n,
-                  floor=floor, issued_at=time.time() if issued_at is None else issued_at, epoch=0, row=0,
-                  fingerprint="f", seed=0, temperature=1.0, max_tokens=8,
-                  messages=({"role": "user", "content": "2 + 3?"},), token_ids=np.array([1, 2], np.int32),
-                  verification_info={"type": "math", "answer": {"value": "5"}})
+    return Prompt(
+        group_id=group_id,
+        split=Split.EVAL if group_id.startswith("eval") else Split.TRAIN,
+        task="math",
+        n=n,
+        floor=floor,
+        issued_at=time.time() if issued_at is None else issued_at,
+        epoch=0,
+        row=0,
+        fingerprint="f",
+        seed=0,
+        temperature=1.0,
+        max_tokens=8,
+        messages=({"role": "user", "content": "2 + 3?"},),
+        token_ids=np.array([1, 2], np.int32),
+        verification_info={"type": "math", "answer": {"value": "5"}},
+    )
 
 
-def make_scored(prompt: Prompt, rewards: Sequence[float | None], *, version: int | None = None) -> ScoredGroup:
+def make_scored(
+    prompt: Prompt, rewards: Sequence[float | None], *, version: int | None = None
+) -> ScoredGroup:
     """What comes back of a prompt: one completion of two tokens for each reward."""
     version = prompt.floor if version is None else version
-    completion = Completion(token_ids=np.array([7, 9], np.int32), logprobs=np.array([-0.5, -0.25], np.float32),
-                            policy_spans=(Span(version=version, first=0, count=2),), finish_reason=FinishReason.STOP,
-                            text="5")
-    scores = tuple(Score(status=ScoreStatus.UNSCORABLE if reward is None else ScoreStatus.SCORED, value=reward,
-                         reason="the sandbox is away" if reward is None else "5", scorer="math", version="1")
-                   for reward in rewards)
-    return ScoredGroup(rollout=Rollout(prompt=prompt, completions=(completion,) * len(rewards), generator="g",
-                                       seconds=0.1), scores=scores, rewards=tuple(rewards), worker="w", seconds=0.1)
+    completion = Completion(
+        token_ids=np.array([7, 9], np.int32),
+        logprobs=np.array([-0.5, -0.25], np.float32),
+        policy_spans=(Span(version=version, first=0, count=2),),
+        finish_reason=FinishReason.STOP,
+        text="5",
+    )
+    scores = tuple(
+        Score(
+            status=ScoreStatus.UNSCORABLE if reward is None else ScoreStatus.SCORED,
+            value=reward,
+            reason="the sandbox is away" if reward is None else "5",
+            scorer="math",
+            version="1",
+        )
+        for reward in rewards
+    )
+    return ScoredGroup(
+        rollout=Rollout(prompt=prompt, completions=(completion,) * len(rewards), generator="g", seconds=0.1),
+        scores=scores,
+        rewards=tuple(rewards),
+        worker="w",
+        seconds=0.1,
+    )
 
 
 class Chain:
@@ -81,21 +118,32 @@ class Chain:
         self.said: list[str] = []
         fence = self.ownership.claim(0)
         self.journal = Journal(run.folder / "journal", fence, run=run.name)
-        self.elapsed = 0.0          # seconds that pass for the learner alone
-        self.intake = Intake(run, self.ownership, self.journal, Rounds(), clock=lambda: time.monotonic() + self.elapsed,
-                             vocabulary=100)
+        self.elapsed = 0.0  # seconds that pass for the learner alone
+        self.intake = Intake(
+            run,
+            self.ownership,
+            self.journal,
+            Rounds(),
+            clock=lambda: time.monotonic() + self.elapsed,
+            vocabulary=100,
+        )
         self.collector = Collector(run, self.intake, self.stop, tend=lambda: None, say=self.said.append)
         self.announce(0)
 
     def announce(self, version: int) -> None:
         self.intake.version = version
-        self.ownership.announce(Announcement(version=version, path="p", checksum="c", size_bytes=1, announced_at=0.0))
+        self.ownership.announce(
+            Announcement(version=version, path="p", checksum="c", size_bytes=1, announced_at=0.0)
+        )
 
     def issue(self, count: int = 1, *, n: int = 2, issued_at: float | None = None) -> list[str]:
         """Let the next `count` groups of `n` in; their floor is the newest version announced. Returns their ids."""
         position = int(self.client.hget(self.keys("cursor"), "position") or 0)
         ids = [str(position + i) for i in range(count)]
-        groups = [(group_id, codec.encode_prompt(make_prompt(group_id, n=n, issued_at=issued_at))) for group_id in ids]
+        groups = [
+            (group_id, codec.encode_prompt(make_prompt(group_id, n=n, issued_at=issued_at)))
+            for group_id in ids
+        ]
         issued = self.ownership.issue(position, position + count, 1000, 0, groups)
         assert issued.floor is not None
         return ids
@@ -112,7 +160,7 @@ class Chain:
     def entry(self, group_id: str) -> Entry:
         """Where a group is now."""
         stream, entry_id = self.client.hget(self.keys("where"), group_id).decode().split()
-        (_, fields), = self.client.xrange(self.keys(stream), entry_id, entry_id)
+        ((_, fields),) = self.client.xrange(self.keys(stream), entry_id, entry_id)
         return Entry(stream, entry_id, fields)
 
     def sample(self, group_id: str) -> None:
@@ -168,7 +216,7 @@ class FilePolicy:
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
         folder.mkdir(parents=True)
-        fits = {"ranks": 1, "zero_stage": 1, "dtype": "bfloat16"}       # of `make_run`
+        fits = {"ranks": 1, "zero_stage": 1, "dtype": "bfloat16"}  # of `make_run`
         (folder / "state.json").write_text(json.dumps({"fits": fits, "state": state}))
 
     def load_checkpoint(self, folder: Path) -> dict[str, Any]:

@@ -25,5 +25,6 @@ class DeadlyEngine(FakeEngineRunner):
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     import generators.engines.scripted
-    generators.engines.scripted.FakeEngineRunner = DeadlyEngine      # type: ignore[misc]
+
+    generators.engines.scripted.FakeEngineRunner = DeadlyEngine  # type: ignore[misc]
     sys.exit(main(["--run", sys.argv[1]]))

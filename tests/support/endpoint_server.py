@@ -23,14 +23,14 @@ TRUNCATED = b'{"id": "1", "choices": [{"message": {"content": "Tr'
 class Saying:
     """One answer, or what comes instead of it."""
 
-    text: str | None = "True"           # the message's content; None: null, as of a model that only reasoned
+    text: str | None = "True"  # the message's content; None: null, as of a model that only reasoned
     finish_reason: str | None = "stop"
-    status: int = 200                   # another one comes with an error's JSON
-    delay_s: float = 0.0                # before the first byte
+    status: int = 200  # another one comes with an error's JSON
+    delay_s: float = 0.0  # before the first byte
     headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | None = None           # instead of a completion's JSON
-    closes_after: int | None = None     # bytes of the body, and then the connection is closed
-    is_silent: bool = False             # not one byte, for as long as the client waits
+    body: bytes | None = None  # instead of a completion's JSON
+    closes_after: int | None = None  # bytes of the body, and then the connection is closed
+    is_silent: bool = False  # not one byte, for as long as the client waits
 
 
 def busy(retry_after: str | None = "0.05", status: int = 429) -> Saying:
@@ -50,8 +50,8 @@ class Call:
     """What the endpoint was asked."""
 
     body: Mapping[str, Any]
-    headers: Mapping[str, str]          # names in lower case
-    at: float                           # monotonic, when it had come
+    headers: Mapping[str, str]  # names in lower case
+    at: float  # monotonic, when it had come
 
     @property
     def prompt(self) -> str:
@@ -80,8 +80,13 @@ class ScriptedEndpoint:
         listings: how often the models were asked for.
     """
 
-    def __init__(self, *sayings: Saying | str, models: Sequence[str] = ("judge",), api_key: str | None = None,
-                 port: int = 0) -> None:
+    def __init__(
+        self,
+        *sayings: Saying | str,
+        models: Sequence[str] = ("judge",),
+        api_key: str | None = None,
+        port: int = 0,
+    ) -> None:
         self.script: Script = in_turn(*(sayings or ("True",)))
         self.models = models
         self.api_key = api_key
@@ -90,7 +95,9 @@ class ScriptedEndpoint:
         self.at_once = self.most_at_once = self.listings = 0
         self._loop = asyncio.new_event_loop()
         is_ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(is_ready,), name="endpoint under test", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(is_ready,), name="endpoint under test", daemon=True
+        )
         self._thread.start()
         assert is_ready.wait(10)
         self.url = f"http://127.0.0.1:{self._port}/v1"
@@ -102,7 +109,7 @@ class ScriptedEndpoint:
 
     def _run(self, is_ready: threading.Event) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._listen(is_ready))      # and what is still under way is cancelled
+            runner.run(self._listen(is_ready))  # and what is still under way is cancelled
 
     async def _listen(self, is_ready: threading.Event) -> None:
         self._stop = asyncio.Event()
@@ -145,34 +152,51 @@ class ScriptedEndpoint:
     async def _answer(self, call: Call, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         if call.body["model"] not in self.models:
             return await self._say(Saying(status=404), writer)
-        if any("\ud800" <= char <= "\udfff" for char in call.prompt):         # as vLLM does, in a tokenizer's words
+        if any("\ud800" <= char <= "\udfff" for char in call.prompt):  # as vLLM does, in a tokenizer's words
             return await self._say(Saying(status=400), writer)
         found = self.script(call)
         saying = Saying(found) if isinstance(found, str) else found
         if saying.is_silent or saying.delay_s:
-            with suppress(TimeoutError):        # a client that has said all says more only by going away
+            with suppress(TimeoutError):  # a client that has said all says more only by going away
                 await asyncio.wait_for(reader.read(1), None if saying.is_silent else saying.delay_s)
                 return False
         return await self._say(saying, writer)
 
     @staticmethod
     async def _say(saying: Saying, writer: asyncio.StreamWriter) -> bool:
-        body = saying.body if saying.body is not None else json.dumps(
-            {"error": {"message": "told to", "code": saying.status}} if saying.status != 200 else
-            {"id": "1", "object": "chat.completion", "choices": [
-                {"index": 0, "finish_reason": saying.finish_reason,
-                 "message": {"role": "assistant", "content": saying.text}}]}).encode()
+        body = (
+            saying.body
+            if saying.body is not None
+            else json.dumps(
+                {"error": {"message": "told to", "code": saying.status}}
+                if saying.status != 200
+                else {
+                    "id": "1",
+                    "object": "chat.completion",
+                    "choices": [
+                        {
+                            "index": 0,
+                            "finish_reason": saying.finish_reason,
+                            "message": {"role": "assistant", "content": saying.text},
+                        }
+                    ],
+                }
+            ).encode()
+        )
         headers = {"content-type": "application/json", "content-length": str(len(body)), **saying.headers}
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         if saying.closes_after != 0:
-            writer.write(f"HTTP/1.1 {saying.status} As told\r\n{head}\r\n".encode() + body[:saying.closes_after])
+            writer.write(
+                f"HTTP/1.1 {saying.status} As told\r\n{head}\r\n".encode() + body[: saying.closes_after]
+            )
             await writer.drain()
         return saying.closes_after is None
 
 
 @contextmanager
-def scripted_endpoint(*sayings: Saying | str, models: Sequence[str] = ("judge",),
-                      api_key: str | None = None) -> Iterator[ScriptedEndpoint]:
+def scripted_endpoint(
+    *sayings: Saying | str, models: Sequence[str] = ("judge",), api_key: str | None = None
+) -> Iterator[ScriptedEndpoint]:
     """A server for the length of a `with`."""
     server = ScriptedEndpoint(*sayings, models=models, api_key=api_key)
     try:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-LOOKS = 3               # at most; the machine has other things to do
-QUICK_S = 0.05          # of processor time: nothing that is quadratic in a text is done so soon
-LINEAR = 9.0            # 4 would be exact, 16 is quadratic
+LOOKS = 3  # at most; the machine has other things to do
+QUICK_S = 0.05  # of processor time: nothing that is quadratic in a text is done so soon
+LINEAR = 9.0  # 4 would be exact, 16 is quadratic
 
 
 def is_linear(work: Callable[[str], object], text: Callable[[int], str], size: int) -> bool:

@@ -16,8 +16,8 @@ class HashPolicy:
 
     def __init__(self, seed: str = "model") -> None:
         self.weights = hashlib.sha256(seed.encode()).hexdigest()
-        self.steps: list[tuple[int, LearnerConfig | None]] = []     # (version, settings) of each
-        self.rows: list[int] = []                                   # of each step's batch
+        self.steps: list[tuple[int, LearnerConfig | None]] = []  # (version, settings) of each
+        self.rows: list[int] = []  # of each step's batch
 
     def step(self, batch: Batch, learner: LearnerConfig | None = None) -> dict[str, float]:
         settings = None if learner is None else learner.model_dump_json(include={"objective", "optimizer"})

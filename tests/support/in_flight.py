@@ -26,8 +26,10 @@ from tests.support.chain import Chain, make_prompt, make_run, make_scored
 
 GENERATOR, WORKER, DISPATCHER, LEARNER = "gpu1-4711-ab12", "cpu1-815-cd34", "cpu1-814-0f3a", "gpu1-4700"
 DEADLINE = "deadline: 900 s after its issue it was still in prompts (learner.group_deadline_s=900)"
-TOO_FEW = ("too few scored: 0 of 2, and scorers.min_scored=0.5 wants 1; the first one without a score: the sandbox did "
-           "not answer")
+TOO_FEW = (
+    "too few scored: 0 of 2, and scorers.min_scored=0.5 wants 1; the first one without a score: the sandbox did "
+    "not answer"
+)
 LEASE_S = 60.0
 
 
@@ -59,9 +61,17 @@ class InFlight:
         trained = [self._scored(make_prompt(group_id, issued_at=self.began)) for group_id in first[:8]]
         chain.journal.append(0, trained, [[0.5, -0.5]] * 8, weights="beef" * 16)
         (chain.run.folder / "metrics.jsonl").write_text(
-            json.dumps({"step": 1, "reward_mean": 0.5, "at": time.time() + 1.5}) + "\n")
-        chain.ownership.announce(Announcement(version=1, path="/runs/demo/weights/v000001", checksum="beef" * 16,
-                                              size_bytes=880_640, announced_at=time.time()))
+            json.dumps({"step": 1, "reward_mean": 0.5, "at": time.time() + 1.5}) + "\n"
+        )
+        chain.ownership.announce(
+            Announcement(
+                version=1,
+                path="/runs/demo/weights/v000001",
+                checksum="beef" * 16,
+                size_bytes=880_640,
+                announced_at=time.time(),
+            )
+        )
         chain.ownership.retire(first[:8])
         rollout = self._scored(codec.decode_prompt(chain.entry("8").raw)).rollout
         assert hand_over(chain.link, chain.keys, chain.entry("8"), ROLLOUTS, codec.encode_rollout(rollout))
@@ -80,20 +90,25 @@ class InFlight:
             result = self._scored(codec.decode_prompt(entry.raw))
             assert hand_over(chain.link, chain.keys, entry, ROLLOUTS, codec.encode_rollout(result.rollout))
             if int(group_id) < 13:
-                assert hand_over(chain.link, chain.keys, chain.entry(group_id), SCORED, codec.encode_scored(result))
+                assert hand_over(
+                    chain.link, chain.keys, chain.entry(group_id), SCORED, codec.encode_scored(result)
+                )
         Consumer(chain.link, chain.keys, ROLLOUTS, CONSUMER, lease_s=LEASE_S).lease(8, block_s=0)
-        chain.client.xclaim(chain.keys(ROLLOUTS), GROUP, CONSUMER, 0, [chain.entry("15").entry_id], idle=75_000,
-                            justid=True)
+        chain.client.xclaim(
+            chain.keys(ROLLOUTS), GROUP, CONSUMER, 0, [chain.entry("15").entry_id], idle=75_000, justid=True
+        )
         delivery = Delivery(chain.client, chain.keys)
         first = delivery.enqueue("math", [chain.entry("13").entry_id], "13")
         delivery.enqueue("math", [chain.entry("14").entry_id], "14")
         taken = delivery.queues["math"].fetch_job(first)
         assert taken is not None
         delivery.queues["math"].remove(first)
-        with chain.client.pipeline() as pipe:                   # RQ's own part, when a worker takes a job
+        with chain.client.pipeline() as pipe:  # RQ's own part, when a worker takes a job
             taken.prepare_for_execution(WORKER, pipe)
             pipe.execute()
-        Consumer(chain.link, chain.keys, ROLLOUTS, CONSUMER, lease_s=LEASE_S, worker=WORKER).begin(chain.entry("13"))
+        Consumer(chain.link, chain.keys, ROLLOUTS, CONSUMER, lease_s=LEASE_S, worker=WORKER).begin(
+            chain.entry("13")
+        )
         tally = Tally()
         tally.count("math", "math", {"groups": 12, "completions": 24, "unscorable": 1}, seconds=0.36)
         tally.write(chain.client, chain.keys, is_due=True)
@@ -110,10 +125,11 @@ class InFlight:
         """What every process says of itself."""
         began = f"17@{self.began + 20:.3f} 18@{self.began + 21:.3f}"
         for role, name, state, facts in (
-                ("learner", LEARNER, "12 s: 4 of 8 groups; out: 8 in prompts, 3 in rollouts; oldest 61 s", {}),
-                ("generator", GENERATOR, "sampling", {"version": "1", "began": began}),
-                ("dispatcher", DISPATCHER, "1 groups wait for a worker", {}),
-                ("scorer", WORKER, "scoring group 13", {"queues": "light,math"})):
+            ("learner", LEARNER, "12 s: 4 of 8 groups; out: 8 in prompts, 3 in rollouts; oldest 61 s", {}),
+            ("generator", GENERATOR, "sampling", {"version": "1", "began": began}),
+            ("dispatcher", DISPATCHER, "1 groups wait for a worker", {}),
+            ("scorer", WORKER, "scoring group 13", {"queues": "light,math"}),
+        ):
             beat = Heartbeat(self.chain.link, self.keys, role, name)
             beat.say(state, **facts)
             self._beats.append(beat)
@@ -129,9 +145,19 @@ class InFlight:
     def _scored(self, prompt: Prompt) -> ScoredGroup:
         """What comes back of a prompt: one right answer, one wrong."""
         group = make_scored(prompt, [1.0, 0.0])
-        rollout: Rollout = replace(group.rollout, generator=GENERATOR, seconds=6.25, attempts=1,
-                                   sampled_at=prompt.issued_at + 8)
-        scores = tuple(replace(score, reason=reason, components={"math": score.value or 0.0}) for score, reason in
-                       zip(group.scores, ("answer 5 equals 5", "answer 4, expected 5"), strict=True))
-        return replace(group, rollout=rollout, scores=scores, worker=WORKER, seconds=0.03, attempts=1,
-                       scored_at=prompt.issued_at + 9)
+        rollout: Rollout = replace(
+            group.rollout, generator=GENERATOR, seconds=6.25, attempts=1, sampled_at=prompt.issued_at + 8
+        )
+        scores = tuple(
+            replace(score, reason=reason, components={"math": score.value or 0.0})
+            for score, reason in zip(group.scores, ("answer 5 equals 5", "answer 4, expected 5"), strict=True)
+        )
+        return replace(
+            group,
+            rollout=rollout,
+            scores=scores,
+            worker=WORKER,
+            seconds=0.03,
+            attempts=1,
+            scored_at=prompt.issued_at + 9,
+        )

@@ -49,15 +49,22 @@ class JournaledRun:
         for step in range(self.version, self.version + steps):
             groups = random_groups(step, policy_version=step, first_id=3 * step)
             advantages = [group_advantages(group.rewards, settings.advantage.scale) for group in groups]
-            batch = pack(groups, advantages, tokens_per_row=settings.tokens_per_row,
-                         truncated=settings.filters.truncated, policy_version=step)
+            batch = pack(
+                groups,
+                advantages,
+                tokens_per_row=settings.tokens_per_row,
+                truncated=settings.filters.truncated,
+                policy_version=step,
+            )
             journal.append(step, groups, advantages, weights=checksum)
             self.policy.step(batch, settings)
             self.version = step + 1
             checksum = self._publish()
             if self.version in checkpoints:
-                Checkpoints(run).save(self.policy, Progress(version=self.version, first_row=0, fingerprint="f",
-                                                            fence=self._fence))
+                Checkpoints(run).save(
+                    self.policy,
+                    Progress(version=self.version, first_row=0, fingerprint="f", fence=self._fence),
+                )
         journal.close()
 
     def _publish(self) -> str:

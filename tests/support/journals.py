@@ -32,8 +32,12 @@ class Lives:
         """A life of five records: its first, a step of two groups, one dropped, one dead, an evaluation round."""
         journal = self.open(fence)
         journal.append(step, groups(*ids), [[0.5, -0.5], [0.5, -0.5]], weights="checksum")
-        journal.end({f"{step}-dropped": Outcome(DROPPED, "zero_variance", 4),
-                     f"{step}-dead": Outcome(DEAD, "deadline")})
+        journal.end(
+            {
+                f"{step}-dropped": Outcome(DROPPED, "zero_variance", 4),
+                f"{step}-dead": Outcome(DEAD, "deadline"),
+            }
+        )
         journal.evaluation(step, {"pass_rate": 0.25})
         return journal
 

@@ -21,7 +21,9 @@ def lay_out(chain: Chain) -> None:
     chain.issue(9)
     train(chain.journal, 0, "0", "1")
     chain.ownership.retire(["0", "1"])
-    chain.journal.end({"2": Outcome(DROPPED, "zero_variance: all 0", tokens=8), "3": Outcome(DEAD, "deadline")})
+    chain.journal.end(
+        {"2": Outcome(DROPPED, "zero_variance: all 0", tokens=8), "3": Outcome(DEAD, "deadline")}
+    )
     chain.ownership.retire(["2"])
     bury(chain.link, chain.keys, chain.entry("3"), reason="deadline")
     chain.ownership.retire(["3"])

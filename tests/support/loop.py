@@ -36,23 +36,52 @@ class Hands(threading.Thread):
             for _, fields in self.chain.client.xrange(self.chain.keys(PROMPTS)):
                 prompt = codec.decode_prompt(fields)
                 is_flat = ordinal_of(prompt.group_id) in range(2, 10**6, 3)
-                with contextlib.suppress(AttributeError, AssertionError, ValueError):      # a test has flushed Redis
-                    self.chain.score(prompt.group_id, [1.0] * prompt.n if is_flat else [1.0] + [0.0] * (prompt.n - 1))
+                with contextlib.suppress(
+                    AttributeError, AssertionError, ValueError
+                ):  # a test has flushed Redis
+                    self.chain.score(
+                        prompt.group_id, [1.0] * prompt.n if is_flat else [1.0] + [0.0] * (prompt.n - 1)
+                    )
 
 
 def make_trainer(chain: Chain) -> Trainer:
     """A learner of ten rows at version 0; `chain` is its board."""
-    rows = [(i, Row(messages=({"role": "user", "content": f"{i}"},), task="math",
-                    verification_info={"type": "math", "answer": {"value": "5"}})) for i in range(10)]
+    rows = [
+        (
+            i,
+            Row(
+                messages=({"role": "user", "content": f"{i}"},),
+                task="math",
+                verification_info={"type": "math", "answer": {"value": "5"}},
+            ),
+        )
+        for i in range(10)
+    ]
     tokenizer: Any = OneToken()
     policy: Any = FilePolicy()
     train, held_out = (PromptSource(chain.run, rows, "f", tokenizer, shuffle=False) for _ in range(2))
-    feeder = Feeder(chain.run, chain.ownership, train, held_out, first_row=0, known=chain.journal.has,
-                    mean_bytes=chain.intake.mean_bytes)
+    feeder = Feeder(
+        chain.run,
+        chain.ownership,
+        train,
+        held_out,
+        first_row=0,
+        known=chain.journal.has,
+        mean_bytes=chain.intake.mean_bytes,
+    )
     tending = Tending(policy, feeder, Retries(chain.journal, feeder), lambda: asked(chain.link, chain.keys))
-    chain.collector = tending.collector = Collector(chain.run, chain.intake, chain.stop, tend=tending,
-                                                    say=chain.said.append)
-    return Trainer(chain.run, policy, ledger=chain.journal, intake=chain.intake, collector=chain.collector,
-                   feeder=feeder, recovery=Recovery(chain.run, chain.intake, feeder, tell=lambda _: None),
-                   checkpoints=Checkpoints(chain.run), metrics=Metrics(chain.run),
-                   start=Progress(version=0, first_row=0, fingerprint="f"))
+    chain.collector = tending.collector = Collector(
+        chain.run, chain.intake, chain.stop, tend=tending, say=chain.said.append
+    )
+    return Trainer(
+        chain.run,
+        policy,
+        ledger=chain.journal,
+        intake=chain.intake,
+        collector=chain.collector,
+        feeder=feeder,
+        recovery=Recovery(chain.run, chain.intake, feeder, tell=lambda _: None),
+        checkpoints=Checkpoints(chain.run),
+        metrics=Metrics(chain.run),
+        start=Progress(version=0, first_row=0, fingerprint="f"),
+    )

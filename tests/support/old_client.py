@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 PING_S = 5.0
-SHORTER = 0.1               # than its own waits of 2, 4 and 8 seconds
+SHORTER = 0.1  # than its own waits of 2, 4 and 8 seconds
 
 
 class VerificationFailed(Exception):
@@ -43,23 +43,29 @@ class OldClient:
                 time.sleep(SHORTER * 2 ** (attempt + 1))
         raise AssertionError
 
-    def verify_safe(self, llm_output: str, verification_info: str | Mapping[str, Any],
-                    default_value: float = 0.0) -> float:
+    def verify_safe(
+        self, llm_output: str, verification_info: str | Mapping[str, Any], default_value: float = 0.0
+    ) -> float:
         """The score, or the default whatever happens: how an outage becomes a 0."""
         try:
             return self.verify(llm_output, verification_info)
-        except Exception:       # noqa: BLE001 - as it does
+        except Exception:  # noqa: BLE001 - as it does
             return default_value
 
-    def verify_batch(self, pairs: Sequence[tuple[str, Mapping[str, Any]]], max_workers: int = 5) -> list[float]:
+    def verify_batch(
+        self, pairs: Sequence[tuple[str, Mapping[str, Any]]], max_workers: int = 5
+    ) -> list[float]:
         """The scores, in order."""
         with ThreadPoolExecutor(max_workers) as threads:
             return list(threads.map(lambda pair: self.verify_safe(*pair), pairs))
 
     def _attempt(self, llm_output: str, info: str) -> float:
         self.attempts += 1
-        answer = httpx.post(f"{random.choice(self._urls)}/reward", timeout=self._timeout_s,
-                            json={"llm_output": llm_output, "verification_info": info})
+        answer = httpx.post(
+            f"{random.choice(self._urls)}/reward",
+            timeout=self._timeout_s,
+            json={"llm_output": llm_output, "verification_info": info},
+        )
         if answer.status_code >= 400:
             raise VerificationFailed(f"{answer.status_code} {answer.text}")
         return float(answer.json()["score"])

@@ -42,7 +42,7 @@ def act(policy: Policy, method: str, *arguments: Any) -> Any:
             learner = LearnerConfig.model_validate(settings[0]) if settings else None
             return policy.step(make_batch(version, tokens_per_row), learner)
         case "draw":
-            return [random.random(), float(np.random.random()), torch.rand(3).tolist()]     # noqa: NPY002
+            return [random.random(), float(np.random.random()), torch.rand(3).tolist()]  # noqa: NPY002
         case "save_checkpoint" | "save_weights" | "save_model":
             return getattr(policy, method)(Path(arguments[0]), *arguments[1:])
         case "load_checkpoint":
@@ -58,7 +58,9 @@ def act(policy: Policy, method: str, *arguments: Any) -> Any:
 
 def main() -> None:
     plan_file = Path(sys.argv[1])
-    logging.basicConfig(filename=plan_file.with_suffix(f".{os.environ.get('RANK', '0')}.log"), level=logging.INFO)
+    logging.basicConfig(
+        filename=plan_file.with_suffix(f".{os.environ.get('RANK', '0')}.log"), level=logging.INFO
+    )
     results = []
     for part in json.loads(plan_file.read_text()):
         run = tiny_run(Path(part["model"]), dtype=part.get("dtype", "float32"), **part.get("learner", {}))
@@ -66,8 +68,10 @@ def main() -> None:
         assert isinstance(ranks, Ranks)
         policy = Policy(run, rank=ranks.rank, world_size=ranks.world_size)
         if ranks.rank == part.get("broken_rank"):
+
             def broken(batch: bytes, learner: str | None) -> None:
                 raise RuntimeError(f"this rank has no room for {len(batch)} bytes, {learner}")
+
             policy._actions["step"] = broken
         if ranks.rank == 0:
             try:

@@ -37,13 +37,13 @@ def carried() -> Path:
 def newer() -> Path:
     """A redis-server of version 7 or newer; skips the test, saying so, where there is none."""
     folders = [*map(Path, os.environ["PATH"].split(os.pathsep)), Path(sys.prefix) / "redis7" / "bin"]
-    for found in (folder / "redis-server" for folder in folders):       # the first of PATH may be the wheel's
+    for found in (folder / "redis-server" for folder in folders):  # the first of PATH may be the wheel's
         if found.exists() and server.version_of(found) >= NEWER:
             return found
     pytest.skip("no redis-server 7 or newer: install one, or run scripts/redis7.sh")
 
 
-SERVERS = {"6.2": carried, "7": newer}      # for a test's parameters: called inside it, so that it may be skipped
+SERVERS = {"6.2": carried, "7": newer}  # for a test's parameters: called inside it, so that it may be skipped
 
 
 class RedisServer:
@@ -56,9 +56,11 @@ class RedisServer:
         port: to listen on; a free one unless told otherwise.
     """
 
-    version = "6.2"             # of SERVERS; pytest's --redis sets it
+    version = "6.2"  # of SERVERS; pytest's --redis sets it
 
-    def __init__(self, folder: Path, *options: str, program: Path | None = None, port: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, *options: str, program: Path | None = None, port: int | None = None
+    ) -> None:
         self.folder = folder
         self.options = options
         self.program = program or SERVERS[self.version]()
@@ -70,9 +72,22 @@ class RedisServer:
     def start(self) -> None:
         """Start on the data as they are."""
         self.process = subprocess.Popen(
-            [self.program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder),
-             "--appendonly", "yes", "--save", "", *self.options],
-            stdout=subprocess.DEVNULL)
+            [
+                self.program,
+                "--port",
+                str(self.port),
+                "--bind",
+                "127.0.0.1",
+                "--dir",
+                str(self.folder),
+                "--appendonly",
+                "yes",
+                "--save",
+                "",
+                *self.options,
+            ],
+            stdout=subprocess.DEVNULL,
+        )
         with redis.Redis(port=self.port) as client:
             deadline = time.monotonic() + 20
             while True:
@@ -102,5 +117,7 @@ def mend(program: Path, folder: Path) -> int:
 
 def append_only_file(folder: Path) -> Path:
     """The file that the server on `folder` writes to: the last part where there are several."""
-    parts = sorted((folder / "appendonlydir").glob("*.incr.aof"), key=lambda part: int(part.name.split(".")[-3]))
+    parts = sorted(
+        (folder / "appendonlydir").glob("*.incr.aof"), key=lambda part: int(part.name.split(".")[-3])
+    )
     return parts[-1] if parts else folder / "appendonly.aof"

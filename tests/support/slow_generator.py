@@ -22,7 +22,9 @@ def main(run: str, seconds: float) -> int:
     stop = threading.Event()
     joined = join(run, Path("runs"), stop)
     assert joined is not None
-    engine = FakeEngineRunner(joined.run, FakeEngine(answers=("\\boxed{1}", "\\boxed{2}"), seconds_per_group=seconds))
+    engine = FakeEngineRunner(
+        joined.run, FakeEngine(answers=("\\boxed{1}", "\\boxed{2}"), seconds_per_group=seconds)
+    )
     name = f"slow-{os.getpid()}"
     heartbeat = Heartbeat(joined.link, joined.keys, ROLE, name)
     asyncio.run(Generator(joined, engine, name, stop).run(heartbeat))

@@ -20,28 +20,50 @@ from learner.journal.ledger import DROPPED, Outcome
 from learner.status import Status
 from tests.support.chain import Chain, make_prompt, make_run
 
-STEPS, SIZE = 3, 8          # group 17 is trained at the third
+STEPS, SIZE = 3, 8  # group 17 is trained at the third
 
 
 def _said(text: str, version: int) -> Completion:
     ids = [*text.encode(), STOP_ID]
-    return Completion(token_ids=np.array(ids, np.int32), logprobs=np.full(len(ids), -0.5, np.float32), text=text,
-                      policy_spans=(Span(version=version, first=0, count=len(ids)),), finish_reason=FinishReason.STOP)
+    return Completion(
+        token_ids=np.array(ids, np.int32),
+        logprobs=np.full(len(ids), -0.5, np.float32),
+        text=text,
+        policy_spans=(Span(version=version, first=0, count=len(ids)),),
+        finish_reason=FinishReason.STOP,
+    )
 
 
 def _scored(group_id: str, version: int) -> ScoredGroup:
-    scores = tuple(Score(status=ScoreStatus.SCORED, value=value, reason=f"answer {answer}", scorer="math", version="1",
-                         components={"math": value}) for value, answer in ((1.0, "5"), (0.0, "6")))
-    rollout = Rollout(prompt=make_prompt(group_id, floor=version), generator="g-1", seconds=0.1,
-                      completions=(_said("\\boxed{5}", version), _said("\\boxed{6}", version)))
+    scores = tuple(
+        Score(
+            status=ScoreStatus.SCORED,
+            value=value,
+            reason=f"answer {answer}",
+            scorer="math",
+            version="1",
+            components={"math": value},
+        )
+        for value, answer in ((1.0, "5"), (0.0, "6"))
+    )
+    rollout = Rollout(
+        prompt=make_prompt(group_id, floor=version),
+        generator="g-1",
+        seconds=0.1,
+        completions=(_said("\\boxed{5}", version), _said("\\boxed{6}", version)),
+    )
     return ScoredGroup(rollout=rollout, scores=scores, rewards=(1.0, 0.0), worker="w-1", seconds=0.1)
 
 
 @contextlib.contextmanager
 def make_small_run(runs_dir: Path, name: str, *, is_finished: bool = True) -> Iterator[None]:
     """A run in `runs_dir`, of three steps of eight groups and one dropped, while its Redis runs."""
-    run = make_run(runs_dir, name=name, generators={"engine": {"type": "fake"}},
-                   learner={"groups_per_step": SIZE, "steps": STEPS})
+    run = make_run(
+        runs_dir,
+        name=name,
+        generators={"engine": {"type": "fake"}},
+        learner={"groups_per_step": SIZE, "steps": STEPS},
+    )
     run.folder.mkdir(parents=True)
     server = embedded.start(run)
     link = Link(server.url, outage_s=10)
@@ -69,9 +91,12 @@ def _train(chain: Chain, step: int) -> None:
     ids = chain.issue(SIZE)
     groups = [_scored(group_id, step) for group_id in ids]
     for group in groups:
-        assert hand_over(chain.link, chain.keys, chain.entry(group.group_id), ROLLOUTS,
-                         codec.encode_rollout(group.rollout))
-        assert hand_over(chain.link, chain.keys, chain.entry(group.group_id), SCORED, codec.encode_scored(group))
+        assert hand_over(
+            chain.link, chain.keys, chain.entry(group.group_id), ROLLOUTS, codec.encode_rollout(group.rollout)
+        )
+        assert hand_over(
+            chain.link, chain.keys, chain.entry(group.group_id), SCORED, codec.encode_scored(group)
+        )
     chain.journal.append(step, groups, [[0.5, -0.5]] * SIZE, weights="beef" * 16)
     chain.announce(step + 1)
     chain.ownership.retire(ids)

@@ -42,8 +42,15 @@ RIGHT, HANGING = "\\boxed{4}", "\\boxed{9^{9^{9}}}"
 
 def make_run(**sections: Any) -> Run:
     """A run of one worker, with leases that no test outlives unless it wants to."""
-    return Run.model_validate({"name": "test", "model": {"path": "nowhere"}, "data": {"train": {"type": "procedural"}},
-                               "scorers": {"workers": 1}} | sections)
+    return Run.model_validate(
+        {
+            "name": "test",
+            "model": {"path": "nowhere"},
+            "data": {"train": {"type": "procedural"}},
+            "scorers": {"workers": 1},
+        }
+        | sections
+    )
 
 
 def scored(rollout: Rollout, worker: str) -> ScoredGroup:
@@ -118,12 +125,17 @@ class Station(Board):
 
     def age(self, *entry_ids: str) -> None:
         """Let entries have been idle for an hour."""
-        self.link.client.xclaim(self.keys(ROLLOUTS), GROUP, jobs.CONSUMER, 0, list(entry_ids), idle=3_600_000,
-                                justid=True)
+        self.link.client.xclaim(
+            self.keys(ROLLOUTS), GROUP, jobs.CONSUMER, 0, list(entry_ids), idle=3_600_000, justid=True
+        )
 
     def queued(self) -> list[list[str]]:
         """Entries of each job in the queues' lists, in order."""
-        return [self.entries_of(job_id) for queue in self.delivery.queues.values() for job_id in queue.get_job_ids()]
+        return [
+            self.entries_of(job_id)
+            for queue in self.delivery.queues.values()
+            for job_id in queue.get_job_ids()
+        ]
 
     def queued_entries(self) -> list[str]:
         """Entries of all jobs in the queue's list."""
@@ -149,7 +161,9 @@ class Station(Board):
         names = {entry.entry_id: entry.group_id for entry in entries_of(ROLLOUTS, self.client.xrange(key))}
         pending: Any = self.client.xpending_range(key, GROUP, "-", "+", 100)
         found = [(item["message_id"].decode(), item["times_delivered"]) for item in pending]
-        return {names[entry_id]: times - 1 for entry_id, times in found if entry_id in names}   # the dispatcher's own
+        return {
+            names[entry_id]: times - 1 for entry_id, times in found if entry_id in names
+        }  # the dispatcher's own
 
     def deliver(self) -> None:
         """Have a dispatcher deliver what is new."""
@@ -169,8 +183,13 @@ class Station(Board):
         heartbeat = Heartbeat(self.link, self.keys, "scorer", name)
         stopping = stop or threading.Event()
         worker = jobs.Worker(self.joined, scorer, name, heartbeat, stopping)
-        rq_worker = _WithoutChannel(list(self.delivery.queues.values()), name=name, connection=connection,
-                                    serializer=JSONSerializer, stop=stopping)
+        rq_worker = _WithoutChannel(
+            list(self.delivery.queues.values()),
+            name=name,
+            connection=connection,
+            serializer=JSONSerializer,
+            stop=stopping,
+        )
         handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
         jobs.bind(worker)
         try:
@@ -186,8 +205,11 @@ class Station(Board):
         """Start `python -m scorers --run test` with more words."""
         log = folder / f"scorers-{len(list(folder.iterdir()))}.log"
         with log.open("wb") as stream:
-            process = spawn([sys.executable, "-m", "scorers", "--run", "test", *words], stderr=stream,
-                            env={**os.environ, "REDIS_URL": self.link.url})
+            process = spawn(
+                [sys.executable, "-m", "scorers", "--run", "test", *words],
+                stderr=stream,
+                env={**os.environ, "REDIS_URL": self.link.url},
+            )
         return Scorers(process, log)
 
     def jobs_at_work(self) -> set[str]:

@@ -31,44 +31,102 @@ def write_tiny_model(folder: Path, *, tied: bool = True) -> Path:
     from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
     torch.manual_seed(0)
-    config = Qwen2Config(vocab_size=VOCABULARY_SIZE, hidden_size=64, intermediate_size=1600, num_hidden_layers=2,
-                         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512,
-                         tie_word_embeddings=tied, initializer_range=0.1, attention_dropout=0.1, dtype="float32")
+    config = Qwen2Config(
+        vocab_size=VOCABULARY_SIZE,
+        hidden_size=64,
+        intermediate_size=1600,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        tie_word_embeddings=tied,
+        initializer_range=0.1,
+        attention_dropout=0.1,
+        dtype="float32",
+    )
     Qwen2ForCausalLM(config).save_pretrained(folder)
     stop = "<|endoftext|>"
     vocabulary = {character: i for i, character in enumerate([*sorted(ByteLevel.alphabet()), stop])}
-    Qwen2Tokenizer(vocab=vocabulary, merges=[], eos_token=stop, pad_token=stop, unk_token=stop).save_pretrained(folder)
+    Qwen2Tokenizer(
+        vocab=vocabulary, merges=[], eos_token=stop, pad_token=stop, unk_token=stop
+    ).save_pretrained(folder)
     return folder
 
 
 def tiny_run(model: Path, *, dtype: str = "float32", **learner: Any) -> Run:
     """A run of it on the CPU. Epsilon is large, so that AdamW does not blow rounding up to steps of full size."""
     optimizer = {"lr": 1e-2, "eps": 1e-2, "warmup_steps": 2, "grad_clip": 0.5, "weight_decay": 0.1}
-    return Run.model_validate({
-        "name": "tiny", "model": {"path": str(model), "dtype": dtype}, "data": {"train": {"type": "procedural"}},
-        "sampling": {"temperature": 0.8}, "learner": {"device": "cpu", "threads": 1, "optimizer": optimizer} | learner})
+    return Run.model_validate(
+        {
+            "name": "tiny",
+            "model": {"path": str(model), "dtype": dtype},
+            "data": {"train": {"type": "procedural"}},
+            "sampling": {"temperature": 0.8},
+            "learner": {"device": "cpu", "threads": 1, "optimizer": optimizer} | learner,
+        }
+    )
 
 
-def completion(token_ids: Sequence[int], *, logprobs: Sequence[float] | None = None, version: int = 0,
-               spans: Sequence[Span] | None = None, finish_reason: FinishReason = FinishReason.STOP) -> Completion:
+def completion(
+    token_ids: Sequence[int],
+    *,
+    logprobs: Sequence[float] | None = None,
+    version: int = 0,
+    spans: Sequence[Span] | None = None,
+    finish_reason: FinishReason = FinishReason.STOP,
+) -> Completion:
     """A completion of one version, unless spans are given."""
     return Completion(
         token_ids=np.array(token_ids, np.int32),
         logprobs=np.array([-1.0] * len(token_ids) if logprobs is None else logprobs, np.float32),
         policy_spans=tuple(spans or [Span(version=version, first=0, count=len(token_ids))]),
-        finish_reason=finish_reason, text="")
+        finish_reason=finish_reason,
+        text="",
+    )
 
 
-def group(prompt_ids: Sequence[int], completions: Sequence[Completion],
-          rewards: Sequence[float | None], *, group_id: str = "0") -> ScoredGroup:
+def group(
+    prompt_ids: Sequence[int],
+    completions: Sequence[Completion],
+    rewards: Sequence[float | None],
+    *,
+    group_id: str = "0",
+) -> ScoredGroup:
     """A scored group of these completions."""
-    prompt = Prompt(group_id=group_id, split=Split.TRAIN, task="math", n=len(completions), floor=0, issued_at=0.0,
-                    epoch=0, row=0, fingerprint="", seed=0, temperature=0.8, max_tokens=64, messages=(),
-                    token_ids=np.array(prompt_ids, np.int32), verification_info={})
-    scores = tuple(Score(status=ScoreStatus.UNSCORABLE if reward is None else ScoreStatus.SCORED, value=reward,
-                         reason="", scorer="test", version="1") for reward in rewards)
-    return ScoredGroup(rollout=Rollout(prompt=prompt, completions=tuple(completions), generator="g", seconds=0.0),
-                       scores=scores, rewards=tuple(rewards), worker="w", seconds=0.0)
+    prompt = Prompt(
+        group_id=group_id,
+        split=Split.TRAIN,
+        task="math",
+        n=len(completions),
+        floor=0,
+        issued_at=0.0,
+        epoch=0,
+        row=0,
+        fingerprint="",
+        seed=0,
+        temperature=0.8,
+        max_tokens=64,
+        messages=(),
+        token_ids=np.array(prompt_ids, np.int32),
+        verification_info={},
+    )
+    scores = tuple(
+        Score(
+            status=ScoreStatus.UNSCORABLE if reward is None else ScoreStatus.SCORED,
+            value=reward,
+            reason="",
+            scorer="test",
+            version="1",
+        )
+        for reward in rewards
+    )
+    return ScoredGroup(
+        rollout=Rollout(prompt=prompt, completions=tuple(completions), generator="g", seconds=0.0),
+        scores=scores,
+        rewards=tuple(rewards),
+        worker="w",
+        seconds=0.0,
+    )
 
 
 def random_groups(seed: int, *, policy_version: int, first_id: int = 0) -> list[ScoredGroup]:
@@ -79,10 +137,13 @@ def random_groups(seed: int, *, policy_version: int, first_id: int = 0) -> list[
         completions = []
         for _ in range(4):
             tokens = int(random.integers(2, 24))
-            completions.append(completion(
-                random.integers(0, VOCABULARY_SIZE, tokens).tolist(),
-                logprobs=(-5.7 + random.normal(0, 0.3, tokens)).tolist(),
-                version=max(0, policy_version - int(random.integers(0, 2)))))
+            completions.append(
+                completion(
+                    random.integers(0, VOCABULARY_SIZE, tokens).tolist(),
+                    logprobs=(-5.7 + random.normal(0, 0.3, tokens)).tolist(),
+                    version=max(0, policy_version - int(random.integers(0, 2))),
+                )
+            )
         rewards = [1.0, 0.0, random.random(), None if ordinal == 0 else 0.5]
         prompt_ids = random.integers(0, VOCABULARY_SIZE, int(random.integers(1, 9))).tolist()
         groups.append(group(prompt_ids, completions, rewards, group_id=str(first_id + ordinal)))

@@ -25,10 +25,10 @@ from tests.generators.conftest import STOP_ID, VOCABULARY, random_model
 if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
-TURN = "@"                      # what the model continues: the end of every prompt
+TURN = "@"  # what the model continues: the end of every prompt
 TEMPLATE = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}" + TURN
 MODEL, KEY = "tiny", "planted"
-SPACE = "\u0120"                # what the byte of a blank is called in a vocabulary
+SPACE = "\u0120"  # what the byte of a blank is called in a vocabulary
 
 
 def num_tokens(prompt: str) -> int:
@@ -112,8 +112,9 @@ async def serving(engine: AsyncLLM, folder: Path, reasoning_parser: str = "") ->
     from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-    args = make_arg_parser(FlexibleArgumentParser()).parse_args([
-        "--model", str(folder), "--served-model-name", MODEL, "--chat-template", TEMPLATE, "--api-key", KEY])
+    args = make_arg_parser(FlexibleArgumentParser()).parse_args(
+        ["--model", str(folder), "--served-model-name", MODEL, "--chat-template", TEMPLATE, "--api-key", KEY]
+    )
     args.structured_outputs_config.reasoning_parser = reasoning_parser
     validate_parsed_serve_args(args)
     with reading_text(engine, folder), socket.socket() as listening:
@@ -122,7 +123,7 @@ async def serving(engine: AsyncLLM, folder: Path, reasoning_parser: str = "") ->
         recorder = Recorder(app)
         # Without its lifespan, which would freeze the garbage of the tests' own process.
         server = uvicorn.Server(uvicorn.Config(recorder, log_level="warning", lifespan="off"))
-        server.capture_signals = contextlib.nullcontext        # type: ignore[method-assign,assignment]
+        server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
         app.state.server = server
         listening.bind(("127.0.0.1", 0))
         running = asyncio.create_task(server.serve(sockets=[listening]))

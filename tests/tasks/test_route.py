@@ -27,62 +27,123 @@ from tasks.verl import DATA_SOURCES
 
 CASES = {"inputs": ["1\n"], "outputs": ["2\n"]}
 EDIT = {"input": "a = 1\n", "ground_truth": "a = 2\n"}
-TASKS = {"math": TaskConfig(), "hard": TaskConfig(scorer=MathConfig(deadline_s=60.0)),
-         "gsm8k": TaskConfig(scorer=MathConfig()), "code": TaskConfig(scorer=CodeConfig()),
-         "parity": TaskConfig(scorer=CustomConfig(import_path="parity:Parity"))}
+TASKS = {
+    "math": TaskConfig(),
+    "hard": TaskConfig(scorer=MathConfig(deadline_s=60.0)),
+    "gsm8k": TaskConfig(scorer=MathConfig()),
+    "code": TaskConfig(scorer=CodeConfig()),
+    "parity": TaskConfig(scorer=CustomConfig(import_path="parity:Parity")),
+}
 
 
 def verl(source: str, truth: Any, **extra: Any) -> dict[str, Any]:
-    return {"data_source": source, "prompt": [{"role": "user", "content": "?"}], "ability": "any",
-            "reward_model": {"style": "rule", "ground_truth": truth}, "extra_info": {"index": 0, **extra}}
+    return {
+        "data_source": source,
+        "prompt": [{"role": "user", "content": "?"}],
+        "ability": "any",
+        "reward_model": {"style": "rule", "ground_truth": truth},
+        "extra_info": {"index": 0, **extra},
+    }
 
 
 @pytest.mark.parametrize("as_text", [False, True])
-@pytest.mark.parametrize(("row_type", "task", "answer"), [
-    ("math", "math", {"value": "72"}), ("math_verifiable", "math", {"value": "\\frac{1}{2}"}),
-    ("gsm8k", "math", {"value": "72"}), ("hendrycks_math", "math", {"value": "72"}),
-    ("prime_math", "math", {"value": "72"}),
-    ("code_verifiable", "code", {"language": "python", "test_cases": [{"input": "3\n5", "output": "8"}]}),
-    ("code", "code", CASES), ("code", "code", CASES | {"fn_name": "f"}), ("code", "code", {"functional": "assert f()"}),
-    ("code", "code", {"tests": ["assert f(1) == 2"]}), ("code", "code", {"pytest": "from solution import f"}),
-    ("swe_verifiable", "swe", EDIT), ("swe", "swe", {"code_context": {"a": "1"}, "oracle_new_content": {"a": ""}}),
-    ("hitab", "table", {"value": "12.5|9.1", "ordered": True}), ("finqa", "table", {"value": 0.5, "percent": True}),
-    ("multihier", "table", {"value": "3"}), ("choice", "choice", {"value": "C", "options": 4}),
-    ("ifeval", "instructions", {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{"keyword": None}]}),
-    ("ifbench", "instructions", {"value": "[{'instruction_id': ['punctuation:no_comma'], 'kwargs': [None]}]"}),
-    ("qa_em", "search", {"value": ["Paris"]}), ("qa_em", "search", {"value": {"target": ["Paris"]}}),
-    ("swe", "swe", {"oracle_patches": {"a.py": "--- a\n"}}), ("swe", "swe", EDIT | {"files": {}, "test_command": "x"}),
-    ("codeio", "simulation", {"value": '"output": null'}),
-    ("codeio", "simulation", {"predict": "output", "value": [1]}),
-    ("cruxeval", "simulation", {"functional": "def f(): pass", "input": ""}),
-    ("cruxeval", "simulation", {"functional": "def f(): pass", "output": "None"}),
-])
+@pytest.mark.parametrize(
+    ("row_type", "task", "answer"),
+    [
+        ("math", "math", {"value": "72"}),
+        ("math_verifiable", "math", {"value": "\\frac{1}{2}"}),
+        ("gsm8k", "math", {"value": "72"}),
+        ("hendrycks_math", "math", {"value": "72"}),
+        ("prime_math", "math", {"value": "72"}),
+        ("code_verifiable", "code", {"language": "python", "test_cases": [{"input": "3\n5", "output": "8"}]}),
+        ("code", "code", CASES),
+        ("code", "code", CASES | {"fn_name": "f"}),
+        ("code", "code", {"functional": "assert f()"}),
+        ("code", "code", {"tests": ["assert f(1) == 2"]}),
+        ("code", "code", {"pytest": "from solution import f"}),
+        ("swe_verifiable", "swe", EDIT),
+        ("swe", "swe", {"code_context": {"a": "1"}, "oracle_new_content": {"a": ""}}),
+        ("hitab", "table", {"value": "12.5|9.1", "ordered": True}),
+        ("finqa", "table", {"value": 0.5, "percent": True}),
+        ("multihier", "table", {"value": "3"}),
+        ("choice", "choice", {"value": "C", "options": 4}),
+        (
+            "ifeval",
+            "instructions",
+            {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{"keyword": None}]},
+        ),
+        (
+            "ifbench",
+            "instructions",
+            {"value": "[{'instruction_id': ['punctuation:no_comma'], 'kwargs': [None]}]"},
+        ),
+        ("qa_em", "search", {"value": ["Paris"]}),
+        ("qa_em", "search", {"value": {"target": ["Paris"]}}),
+        ("swe", "swe", {"oracle_patches": {"a.py": "--- a\n"}}),
+        ("swe", "swe", EDIT | {"files": {}, "test_command": "x"}),
+        ("codeio", "simulation", {"value": '"output": null'}),
+        ("codeio", "simulation", {"predict": "output", "value": [1]}),
+        ("cruxeval", "simulation", {"functional": "def f(): pass", "input": ""}),
+        ("cruxeval", "simulation", {"functional": "def f(): pass", "output": "None"}),
+    ],
+)
 def test_a_row_with_verification_info_goes_to_the_task_of_its_type_unchanged(
-        row_type: str, task: str, answer: Mapping[str, Any], *, as_text: bool) -> None:
+    row_type: str, task: str, answer: Mapping[str, Any], *, as_text: bool
+) -> None:
     info = {"type": row_type, "answer": answer, "id": "kept"}
     assert route({"verification_info": json.dumps(info) if as_text else info, "messages": []}) == (task, info)
 
 
-@pytest.mark.parametrize(("source", "row_type"), [
-    ("openai/gsm8k", "gsm8k"),
-    ("lighteval/MATH", "hendrycks_math"), ("DigitalLearningGmbH/MATH-lighteval", "hendrycks_math"),
-    ("simplelr_qwen", "hendrycks_math"), ("math", "hendrycks_math"),
-    *((f"numina_{name}", "prime_math") for name in ("aops_forum", "synthetic_math", "amc_aime", "synthetic_amc",
-                                                    "cn_k12", "olympiads")),
-    ("orz_math_prime", "prime_math"), ("OLYMPIAD_BENCH", "prime_math"), ("MINERVA", "prime_math"),
-    ("MATH", "prime_math"), ("AMC", "prime_math"), ("AIME", "prime_math"), ("math_dapo", "prime_math"),
-    ("aime2025", "prime_math"), ("math__merged_deduped_dapo_or1_dataset", "prime_math"),
-    ("polaris_mathverify", "math"), ("math__combined_mathverify", "math"),
-])
+@pytest.mark.parametrize(
+    ("source", "row_type"),
+    [
+        ("openai/gsm8k", "gsm8k"),
+        ("lighteval/MATH", "hendrycks_math"),
+        ("DigitalLearningGmbH/MATH-lighteval", "hendrycks_math"),
+        ("simplelr_qwen", "hendrycks_math"),
+        ("math", "hendrycks_math"),
+        *(
+            (f"numina_{name}", "prime_math")
+            for name in ("aops_forum", "synthetic_math", "amc_aime", "synthetic_amc", "cn_k12", "olympiads")
+        ),
+        ("orz_math_prime", "prime_math"),
+        ("OLYMPIAD_BENCH", "prime_math"),
+        ("MINERVA", "prime_math"),
+        ("MATH", "prime_math"),
+        ("AMC", "prime_math"),
+        ("AIME", "prime_math"),
+        ("math_dapo", "prime_math"),
+        ("aime2025", "prime_math"),
+        ("math__merged_deduped_dapo_or1_dataset", "prime_math"),
+        ("polaris_mathverify", "math"),
+        ("math__combined_mathverify", "math"),
+    ],
+)
 def test_a_math_row_of_verl_is_routed_by_its_data_source(source: str, row_type: str) -> None:
     assert route(verl(source, "204")) == ("math", {"type": row_type, "answer": {"value": "204"}})
 
 
-@pytest.mark.parametrize("source", ["codecontests", "apps", "codeforces", "taco", "codegen__taco", "codegen__mbpp",
-                                    "codegen__primeintellect", "codegen__livecodebench"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "codecontests",
+        "apps",
+        "codeforces",
+        "taco",
+        "codegen__taco",
+        "codegen__mbpp",
+        "codegen__primeintellect",
+        "codegen__livecodebench",
+    ],
+)
 @pytest.mark.parametrize("as_text", [False, True])
 def test_a_code_row_of_verl_has_its_tests_in_the_ground_truth(source: str, *, as_text: bool) -> None:
-    for truth in (CASES, CASES | {"fn_name": "f"}, {"functional": "check(f)"}, {"pytest": "from solution import f"}):
+    for truth in (
+        CASES,
+        CASES | {"fn_name": "f"},
+        {"functional": "check(f)"},
+        {"pytest": "from solution import f"},
+    ):
         row = verl(source, json.dumps(truth) if as_text else truth)
         assert route(row) == ("code", {"type": "code", "answer": truth})
 
@@ -91,16 +152,30 @@ def test_reasoning360s_prefix_stands_before_functional_tests_and_no_others() -> 
     functional = route(verl("codegen__leetcode2k", '{"functional": "check(f)"}', prefix="import math"))[1]
     assert functional["answer"] == {"functional": "check(f)", "prefix": "import math"}
     assert route(verl("codegen__taco", json.dumps(CASES), prefix="import math"))[1]["answer"] == CASES
-    assert "prefix" not in route(verl("codegen__mbpp", '{"functional": "check(f)"}', prefix=None))[1]["answer"]
+    assert (
+        "prefix" not in route(verl("codegen__mbpp", '{"functional": "check(f)"}', prefix=None))[1]["answer"]
+    )
 
 
-@pytest.mark.parametrize(("source", "row_type"), [
-    ("zebra_puzzle_dataset", "zebra"), ("logic__zebra_puzzle_dataset", "zebra"), ("logic__zebra_puzzle", "zebra"),
-    ("ordering_puzzle_dataset", "ordering"), ("logic__ordering_puzzle_dataset", "ordering"),
-    ("graph_logical_dataset", "graph"), ("logic__graph_logical_dataset", "graph"), ("logic__graph_logical", "graph"),
-    ("simulation__arcagi1", "arc"), ("simulation__arcagi2", "arc"), ("simulation__barc", "arc"),
-    ("logic__arcagi1", "arc"), ("logic__arcagi2", "arc"), ("logic__barc", "arc"),
-])
+@pytest.mark.parametrize(
+    ("source", "row_type"),
+    [
+        ("zebra_puzzle_dataset", "zebra"),
+        ("logic__zebra_puzzle_dataset", "zebra"),
+        ("logic__zebra_puzzle", "zebra"),
+        ("ordering_puzzle_dataset", "ordering"),
+        ("logic__ordering_puzzle_dataset", "ordering"),
+        ("graph_logical_dataset", "graph"),
+        ("logic__graph_logical_dataset", "graph"),
+        ("logic__graph_logical", "graph"),
+        ("simulation__arcagi1", "arc"),
+        ("simulation__arcagi2", "arc"),
+        ("simulation__barc", "arc"),
+        ("logic__arcagi1", "arc"),
+        ("logic__arcagi2", "arc"),
+        ("logic__barc", "arc"),
+    ],
+)
 def test_a_logic_row_of_verl_is_routed_by_its_data_source(source: str, row_type: str) -> None:
     value = [[1, 2], [3, 4]]
     for truth in (value, np.array(value), np.array([np.array(row) for row in value], dtype=object)):
@@ -108,18 +183,33 @@ def test_a_logic_row_of_verl_is_routed_by_its_data_source(source: str, row_type:
     assert route(verl(source, "[[1, 2], [3, 4]]"))[1]["answer"] == {"value": "[[1, 2], [3, 4]]"}
 
 
-@pytest.mark.parametrize(("truth", "value"), [
-    ("142.0", "142.0"), ("9.6\n", "9.6"), (["2"], "2"), ([["2"]], "2"), (np.array(["2"], object), "2"), (42, "42"),
-    (0.5, "0.5"), (np.float64(0.25), "0.25"), (np.int64(-3), "-3"), (0, "0"),
-    pytest.param(10 ** 4000, "1" + "0" * 4000, id="long"),
-])
+@pytest.mark.parametrize(
+    ("truth", "value"),
+    [
+        ("142.0", "142.0"),
+        ("9.6\n", "9.6"),
+        (["2"], "2"),
+        ([["2"]], "2"),
+        (np.array(["2"], object), "2"),
+        (42, "42"),
+        (0.5, "0.5"),
+        (np.float64(0.25), "0.25"),
+        (np.int64(-3), "-3"),
+        (0, "0"),
+        pytest.param(10**4000, "1" + "0" * 4000, id="long"),
+    ],
+)
 def test_references_of_odd_kinds_become_text(truth: Any, value: str) -> None:
     assert route(verl("AIME", truth))[1]["answer"] == {"value": value}
-    assert route({"verification_info": {"type": "math", "answer": {"value": truth}}})[1]["answer"] == {"value": value}
+    assert route({"verification_info": {"type": "math", "answer": {"value": truth}}})[1]["answer"] == {
+        "value": value
+    }
     assert route({"verification_info": {"type": "math", "answer": truth}})[1]["answer"] == {"value": value}
 
 
-@pytest.mark.parametrize("truth", [["2", "3"], [], "", " \n", True, float("nan"), float("inf"), {"a": 1}, [""]])
+@pytest.mark.parametrize(
+    "truth", [["2", "3"], [], "", " \n", True, float("nan"), float("inf"), {"a": 1}, [""]]
+)
 def test_what_is_no_one_value_is_no_reference(truth: Any) -> None:
     with pytest.raises(BadMessage, match="no answer"):
         route(verl("AIME", truth))
@@ -131,31 +221,53 @@ def test_a_known_data_source_without_a_scorer_is_refused_by_name(source: str) ->
         route(verl(source, "1"))
 
 
-@pytest.mark.parametrize(("source", "truth", "task", "info"), [
-    ("table__multihier", "3.5", "table", {"type": "multihier", "answer": {"value": "3.5"}}),
-    ("table__finqa", 0.141, "table", {"type": "finqa", "answer": {"value": 0.141}}),
-    ("stem__gpqa", "C", "choice", {"type": "choice", "answer": {"value": "C"}}),
-    ("stem__gpqa_diamond_no_box", "C", "choice", {"type": "choice", "answer": {"value": "C"}}),
-    ("stem__supergpqa", "J", "choice", {"type": "choice", "answer": {"value": "J"}}),
-    ("searchR1_nq", {"target": np.array(["a", "b"], object)}, "search",
-     {"type": "qa_em", "answer": {"value": ["a", "b"]}}),
-    ("searchR1_2wikimultihopqa", '{"target": "a"}', "search", {"type": "qa_em", "answer": {"value": ["a"]}}),
-    ("searchR1_bamboogle", ["a"], "search", {"type": "qa_em", "answer": {"value": ["a"]}}),
-    ("searchR1_popqa", "a", "search", {"type": "qa_em", "answer": {"value": ["a"]}}),
-    ("hiyouga/geometry3k", "2 \\sqrt{221}", "math", {"type": "math", "answer": {"value": "2 \\sqrt{221}"}}),
-])
-def test_a_row_with_a_short_answer_is_routed_by_its_data_source(source: str, truth: Any, task: str,
-                                                                info: Mapping[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("source", "truth", "task", "info"),
+    [
+        ("table__multihier", "3.5", "table", {"type": "multihier", "answer": {"value": "3.5"}}),
+        ("table__finqa", 0.141, "table", {"type": "finqa", "answer": {"value": 0.141}}),
+        ("stem__gpqa", "C", "choice", {"type": "choice", "answer": {"value": "C"}}),
+        ("stem__gpqa_diamond_no_box", "C", "choice", {"type": "choice", "answer": {"value": "C"}}),
+        ("stem__supergpqa", "J", "choice", {"type": "choice", "answer": {"value": "J"}}),
+        (
+            "searchR1_nq",
+            {"target": np.array(["a", "b"], object)},
+            "search",
+            {"type": "qa_em", "answer": {"value": ["a", "b"]}},
+        ),
+        (
+            "searchR1_2wikimultihopqa",
+            '{"target": "a"}',
+            "search",
+            {"type": "qa_em", "answer": {"value": ["a"]}},
+        ),
+        ("searchR1_bamboogle", ["a"], "search", {"type": "qa_em", "answer": {"value": ["a"]}}),
+        ("searchR1_popqa", "a", "search", {"type": "qa_em", "answer": {"value": ["a"]}}),
+        (
+            "hiyouga/geometry3k",
+            "2 \\sqrt{221}",
+            "math",
+            {"type": "math", "answer": {"value": "2 \\sqrt{221}"}},
+        ),
+    ],
+)
+def test_a_row_with_a_short_answer_is_routed_by_its_data_source(
+    source: str, truth: Any, task: str, info: Mapping[str, Any]
+) -> None:
     assert route(verl(source, truth)) == (task, info)
 
 
-@pytest.mark.parametrize(("question", "truth", "flags"), [
-    ("what percentage of men ...?", "54.8", {"percent": True}),
-    ("what were the shares of a and b respectively?", "34.8|41.8", {"percent": True, "ordered": True}),
-    ("how many were enumerated?", "2548", {}),
-])
-def test_the_question_of_a_table_says_how_its_answers_are_meant(question: str, truth: str,
-                                                               flags: Mapping[str, bool]) -> None:
+@pytest.mark.parametrize(
+    ("question", "truth", "flags"),
+    [
+        ("what percentage of men ...?", "54.8", {"percent": True}),
+        ("what were the shares of a and b respectively?", "34.8|41.8", {"percent": True, "ordered": True}),
+        ("how many were enumerated?", "2548", {}),
+    ],
+)
+def test_the_question_of_a_table_says_how_its_answers_are_meant(
+    question: str, truth: str, flags: Mapping[str, bool]
+) -> None:
     text = f"You are given one or more tables.\n| percent | respectively |\nThe question is:\n{question}\nBox it."
     row = verl("table__hitab", truth) | {"prompt": np.array([{"role": "user", "content": text}], object)}
     assert route(row) == ("table", {"type": "hitab", "answer": {"value": truth, **flags}})
@@ -163,8 +275,10 @@ def test_the_question_of_a_table_says_how_its_answers_are_meant(question: str, t
     assert route(raw) == ("table", {"type": "multihier", "answer": {"value": truth, **flags}})
 
 
-@pytest.mark.parametrize(("source", "near"), [("table__hitabs", "table__hitab"), ("table__wikitq", "table__hitab"),
-                                              ("searchR1_squad", "searchR1_nq")])
+@pytest.mark.parametrize(
+    ("source", "near"),
+    [("table__hitabs", "table__hitab"), ("table__wikitq", "table__hitab"), ("searchR1_squad", "searchR1_nq")],
+)
 def test_a_data_source_beside_the_known_ones_is_an_error_with_the_nearest(source: str, near: str) -> None:
     with pytest.raises(BadMessage, match=f"unknown data_source '{source}'; did you mean {near}"):
         route(verl(source, "1"))
@@ -176,7 +290,9 @@ def test_every_data_source_has_a_row_type_that_has_a_task() -> None:
 
 
 def test_a_reward_metric_that_is_not_ours_is_refused() -> None:
-    with pytest.raises(BadMessage, match=r"unknown extra_info.reward_metric 'prime_mth'.*default, prime_math, math"):
+    with pytest.raises(
+        BadMessage, match=r"unknown extra_info.reward_metric 'prime_mth'.*default, prime_math, math"
+    ):
         route(verl("math__combined", "1", reward_metric="prime_mth"))
 
 
@@ -185,13 +301,22 @@ def test_reasoning360s_own_metrics_are_prime_math(metric: str | None) -> None:
     assert route(verl("math__combined", "1", reward_metric=metric))[1]["type"] == "prime_math"
 
 
-@pytest.mark.parametrize(("source", "extra", "row_type", "question"), [
-    ("stem_web", {"question": "How warm?"}, "stem_llm_judge", "How warm?"),
-    ("stem__web", {}, "stem_llm_judge", "?"),                           # the prompt, where there is nothing better
-    ("math__combined", {"reward_metric": "math_llm_judge", "original_question": "Area?"}, "math_llm_judge", "Area?"),
-])
-def test_a_row_for_reasoning360s_judges_brings_its_question(source: str, extra: dict[str, Any], row_type: str,
-                                                            question: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "extra", "row_type", "question"),
+    [
+        ("stem_web", {"question": "How warm?"}, "stem_llm_judge", "How warm?"),
+        ("stem__web", {}, "stem_llm_judge", "?"),  # the prompt, where there is nothing better
+        (
+            "math__combined",
+            {"reward_metric": "math_llm_judge", "original_question": "Area?"},
+            "math_llm_judge",
+            "Area?",
+        ),
+    ],
+)
+def test_a_row_for_reasoning360s_judges_brings_its_question(
+    source: str, extra: dict[str, Any], row_type: str, question: str
+) -> None:
     answer = {"value": "4.5 J", "question": question}
     assert route(verl(source, "4.5 J", **extra)) == ("judge", {"type": row_type, "answer": answer})
 
@@ -206,8 +331,10 @@ def test_a_row_with_criteria_is_for_a_rubric_model_and_one_without_for_tinyv(sou
     graded = ("rubric", {"type": "rubric", "answer": answer | {"criteria": CRITERIA}})
     assert route(verl(source, "42", question="Compute it.", criteria=CRITERIA)) == graded
     assert route(plain | {"criteria": CRITERIA}) == graded
-    assert route(plain) == route(plain | {"criteria": " \n"}) == ("tinyv", {"type": "tinyv", "answer": answer})
-    assert route(verl(source, "42"))[1]["answer"] == {"value": "42", "question": "?"}       # the prompt
+    assert (
+        route(plain) == route(plain | {"criteria": " \n"}) == ("tinyv", {"type": "tinyv", "answer": answer})
+    )
+    assert route(verl(source, "42"))[1]["answer"] == {"value": "42", "question": "?"}  # the prompt
     with pytest.raises(BadMessage, match=r"criteria must be text, got \['1'\]"):
         route(plain | {"criteria": ["1"]})
 
@@ -215,88 +342,154 @@ def test_a_row_with_criteria_is_for_a_rubric_model_and_one_without_for_tinyv(sou
 def test_in_a_run_with_one_verifier_rows_are_for_that_one() -> None:
     rubric, tinyv = {"rubric": TaskConfig(scorer=RubricConfig())}, {"tinyv": TaskConfig(scorer=TinyvConfig())}
     plain, graded = verl("polaris_tinyv", "42"), verl("polaris_tinyv", "42", criteria=CRITERIA)
-    assert [route(graded, tasks)[0] for tasks in (rubric, tinyv, rubric | tinyv)] == ["rubric", "tinyv", "rubric"]
+    assert [route(graded, tasks)[0] for tasks in (rubric, tinyv, rubric | tinyv)] == [
+        "rubric",
+        "tinyv",
+        "rubric",
+    ]
     assert [route(plain, tasks)[0] for tasks in (tinyv, rubric | tinyv)] == ["tinyv", "tinyv"]
-    with pytest.raises(BadMessage, match=r"no criteria to grade by: a row of data_source 'polaris_tinyv' has them in "
-                                         r"extra_info.criteria .* `scorers.tasks.tinyv: "):
+    with pytest.raises(
+        BadMessage,
+        match=r"no criteria to grade by: a row of data_source 'polaris_tinyv' has them in "
+        r"extra_info.criteria .* `scorers.tasks.tinyv: ",
+    ):
         route(plain, rubric)
 
 
-@pytest.mark.parametrize(("key", "said", "ours"), [
-    ("tinyv_setup", "tinyv_only", r"scorers\.tasks\.tinyv\.scorer\.mode says it for all rows, and is 'mixed'"),
-    ("tinyv_weight", 1.0, r"scorers\.tasks\.tinyv\.scorer\.weight says it for all rows, and is 0\.5"),
-])
-def test_a_row_that_chooses_its_own_mode_is_refused_with_the_setting_that_does(key: str, said: Any, ours: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "said", "ours"),
+    [
+        (
+            "tinyv_setup",
+            "tinyv_only",
+            r"scorers\.tasks\.tinyv\.scorer\.mode says it for all rows, and is 'mixed'",
+        ),
+        ("tinyv_weight", 1.0, r"scorers\.tasks\.tinyv\.scorer\.weight says it for all rows, and is 0\.5"),
+    ],
+)
+def test_a_row_that_chooses_its_own_mode_is_refused_with_the_setting_that_does(
+    key: str, said: Any, ours: str
+) -> None:
     tasks = {"tinyv": TaskConfig(scorer=TinyvConfig(mode="mixed", weight=0.5)), "math": TaskConfig()}
     row = verl("polaris_tinyv", "42")
     plain = route(row, tasks)
     for same in ({key: None}, {"tinyv_setup": "mixed"}, {"tinyv_weight": 0.5}):
         assert route(row | {"reward_model": row["reward_model"] | same}, tasks) == plain
     chosen = {"reward_model": row["reward_model"] | {key: said}}
-    with pytest.raises(BadMessage, match=rf"reward_model\.{key} is {said!r}, which a row can't choose: {ours}"):
+    with pytest.raises(
+        BadMessage, match=rf"reward_model\.{key} is {said!r}, which a row can't choose: {ours}"
+    ):
         route(row | chosen, tasks)
-    assert route(row | chosen | {"data_source": "AIME"}, tasks)[0] == "math"        # it is about TinyV's rows alone
+    assert route(row | chosen | {"data_source": "AIME"}, tasks)[0] == "math"  # it is about TinyV's rows alone
 
 
 def test_a_rubric_model_is_told_the_prompt_where_a_row_has_no_question_and_needs_no_reference() -> None:
     info = {"type": "rubric", "answer": {"criteria": CRITERIA}}
     for own in ({}, {"value": 42.0}):
-        row = {"verification_info": {"type": "rubric", "answer": {**own, "criteria": CRITERIA}}, "prompt": "Prove it."}
+        row = {
+            "verification_info": {"type": "rubric", "answer": {**own, "criteria": CRITERIA}},
+            "prompt": "Prove it.",
+        }
         written = {key: str(value) for key, value in own.items()}
-        assert route(row) == ("rubric", {**info, "answer": {**written, "criteria": CRITERIA, "question": "Prove it."}})
+        assert route(row) == (
+            "rubric",
+            {**info, "answer": {**written, "criteria": CRITERIA, "question": "Prove it."}},
+        )
 
 
 def test_a_judge_is_told_the_last_thing_that_the_user_asks() -> None:
     info = {"type": "llm_judge", "answer": {"value": "Paris"}}
-    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "And of France?"},
-            {"role": "assistant", "content": ""}]
+    chat = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "And of France?"},
+        {"role": "assistant", "content": ""},
+    ]
     asked = {"type": "llm_judge", "answer": {"value": "Paris", "question": "And of France?"}}
     for chats in ({"messages": chat}, {"prompt": np.array(chat, object)}, {"prompt": "And of France?"}):
         assert route({"verification_info": info, **chats}) == ("judge", asked)
-    for nothing in ({}, {"messages": 1}, {"prompt": {"role": "user"}}, {"messages": [None, "user", {"role": "user"}]}):
+    for nothing in (
+        {},
+        {"messages": 1},
+        {"prompt": {"role": "user"}},
+        {"messages": [None, "user", {"role": "user"}]},
+    ):
         assert route({"verification_info": info, **nothing}) == ("judge", info)
     assert route({"verification_info": asked, "prompt": "Another one?"}) == ("judge", asked)
 
 
-@pytest.mark.parametrize(("row", "message"), [
-    ({}, r"the keys none; known are \{.verification_info.: .*\}, or \{.data_source."),
-    ({"question": "2 + 3?", "answer": "5"}, "the keys question, answer; known are"),
-    ({"verification_info": None}, "verification_info must be an object, got NoneType"),
-    ({"verification_info": "{nope"}, "verification_info is not JSON: .*nope"),
-    ({"verification_info": "[" * 100_000}, "verification_info is not JSON"),
-    ({"verification_info": "9" * 5000}, "verification_info is not JSON"),
-    ({"verification_info": "[1]"}, "must be an object, got list"),
-    ({"verification_info": {"answer": {"value": "5"}}}, "needs a type, one of math, .*; got None"),
-    ({"verification_info": {"type": ["math"]}}, r"needs a type, .*; got \['math'\]"),
-    ({"verification_info": {"type": "code_verifable", "answer": CASES}}, "did you mean code_verifiable?"),
-    ({"verification_info": {"type": "llm_judge", "answer": {"value": ""}}}, "no answer to check against"),
-    ({"verification_info": {"type": "rubric", "answer": {"value": "4", "question": "2 + 2?"}}},
-     "a row of type 'rubric' needs criteria; its answer has value, question"),
-    ({"verification_info": {"type": "rubric", "answer": {"criteria": " "}}}, "needs criteria; its answer has nothing"),
-    ({"verification_info": {"type": "tinyv", "answer": {"question": "2 + 2?"}}}, "no answer to check against"),
-    ({"verification_info": {"type": "math"}}, "no answer to check against in verification_info: the value is None"),
-    ({"verification_info": {"type": "code", "answer": {}}}, "needs test_cases, or inputs and outputs, or .*nothing"),
-    ({"verification_info": {"type": "code", "answer": {"inputs": []}}}, "its answer has inputs$"),
-    ({"verification_info": {"type": "code", "answer": "print(1)"}}, "needs an object with test_cases"),
-    ({"verification_info": {"type": "swe", "answer": {"input": "x"}}}, "needs input and ground_truth, or code_context"),
-    ({"verification_info": {"type": "math", "answer": {"value": "1"}, "when": dt.timedelta(1)}},
-     "can't be written as JSON: timedelta"),
-    ({"verification_info": {"type": "math", "answer": {"value": "\ud800"}}}, "text that is no Unicode"),
-    ({"verification_info": {"type": "math", "answer": {"value": 10 ** 4300}}}, "an integer of more than 4,300 digits"),
-    ({"verification_info": {"type": "arc", "answer": {"value": [[-10 ** 5000]]}}}, "of more than 4,300 digits"),
-    ({"verification_info": {"type": "livebench", "answer": {"value": "1", "task": 10 ** 5000}}}, "than 4,300 digits"),
-    (verl("AIME", 10 ** 5000), "reward_model holds an integer of more than 4,300 digits"),
-    (verl("AIME", "1", index=10 ** 5000), "extra_info holds an integer of more than 4,300 digits"),
-    ({"verification_info": {"type": "math", "answer": {1: "1"}}}, "the key 1 is no text"),
-    ({"data_source": "AIME"}, "reward_model must be an object, got NoneType"),
-    ({"data_source": "AIME", "reward_model": {"style": "rule"}}, "reward_model has no ground_truth, only style"),
-    ({"reward_model": {"ground_truth": "1"}}, "data_source must be a name, got None"),
-    (verl("openai/gsm8", "1"), "unknown data_source 'openai/gsm8'; did you mean openai/gsm8k?"),
-    (verl("Math", "1"), "unknown data_source 'Math'; did you mean math?"),
-    (verl("apps", "print(1)"), "reward_model.ground_truth is not JSON"),
-    (verl("apps", "[]"), "reward_model.ground_truth must be an object, got list"),
-    (verl("codegen__x", '{"solution_file": "x"}'), "its answer has solution_file"),
-])
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({}, r"the keys none; known are \{.verification_info.: .*\}, or \{.data_source."),
+        ({"question": "2 + 3?", "answer": "5"}, "the keys question, answer; known are"),
+        ({"verification_info": None}, "verification_info must be an object, got NoneType"),
+        ({"verification_info": "{nope"}, "verification_info is not JSON: .*nope"),
+        ({"verification_info": "[" * 100_000}, "verification_info is not JSON"),
+        ({"verification_info": "9" * 5000}, "verification_info is not JSON"),
+        ({"verification_info": "[1]"}, "must be an object, got list"),
+        ({"verification_info": {"answer": {"value": "5"}}}, "needs a type, one of math, .*; got None"),
+        ({"verification_info": {"type": ["math"]}}, r"needs a type, .*; got \['math'\]"),
+        ({"verification_info": {"type": "code_verifable", "answer": CASES}}, "did you mean code_verifiable?"),
+        ({"verification_info": {"type": "llm_judge", "answer": {"value": ""}}}, "no answer to check against"),
+        (
+            {"verification_info": {"type": "rubric", "answer": {"value": "4", "question": "2 + 2?"}}},
+            "a row of type 'rubric' needs criteria; its answer has value, question",
+        ),
+        (
+            {"verification_info": {"type": "rubric", "answer": {"criteria": " "}}},
+            "needs criteria; its answer has nothing",
+        ),
+        (
+            {"verification_info": {"type": "tinyv", "answer": {"question": "2 + 2?"}}},
+            "no answer to check against",
+        ),
+        (
+            {"verification_info": {"type": "math"}},
+            "no answer to check against in verification_info: the value is None",
+        ),
+        (
+            {"verification_info": {"type": "code", "answer": {}}},
+            "needs test_cases, or inputs and outputs, or .*nothing",
+        ),
+        ({"verification_info": {"type": "code", "answer": {"inputs": []}}}, "its answer has inputs$"),
+        ({"verification_info": {"type": "code", "answer": "print(1)"}}, "needs an object with test_cases"),
+        (
+            {"verification_info": {"type": "swe", "answer": {"input": "x"}}},
+            "needs input and ground_truth, or code_context",
+        ),
+        (
+            {"verification_info": {"type": "math", "answer": {"value": "1"}, "when": dt.timedelta(1)}},
+            "can't be written as JSON: timedelta",
+        ),
+        ({"verification_info": {"type": "math", "answer": {"value": "\ud800"}}}, "text that is no Unicode"),
+        (
+            {"verification_info": {"type": "math", "answer": {"value": 10**4300}}},
+            "an integer of more than 4,300 digits",
+        ),
+        (
+            {"verification_info": {"type": "arc", "answer": {"value": [[-(10**5000)]]}}},
+            "of more than 4,300 digits",
+        ),
+        (
+            {"verification_info": {"type": "livebench", "answer": {"value": "1", "task": 10**5000}}},
+            "than 4,300 digits",
+        ),
+        (verl("AIME", 10**5000), "reward_model holds an integer of more than 4,300 digits"),
+        (verl("AIME", "1", index=10**5000), "extra_info holds an integer of more than 4,300 digits"),
+        ({"verification_info": {"type": "math", "answer": {1: "1"}}}, "the key 1 is no text"),
+        ({"data_source": "AIME"}, "reward_model must be an object, got NoneType"),
+        (
+            {"data_source": "AIME", "reward_model": {"style": "rule"}},
+            "reward_model has no ground_truth, only style",
+        ),
+        ({"reward_model": {"ground_truth": "1"}}, "data_source must be a name, got None"),
+        (verl("openai/gsm8", "1"), "unknown data_source 'openai/gsm8'; did you mean openai/gsm8k?"),
+        (verl("Math", "1"), "unknown data_source 'Math'; did you mean math?"),
+        (verl("apps", "print(1)"), "reward_model.ground_truth is not JSON"),
+        (verl("apps", "[]"), "reward_model.ground_truth must be an object, got list"),
+        (verl("codegen__x", '{"solution_file": "x"}'), "its answer has solution_file"),
+    ],
+)
 def test_what_is_wrong_with_a_row_is_named(row: Mapping[str, Any], message: str) -> None:
     with pytest.raises(BadMessage, match=message):
         route(row)
@@ -312,32 +505,49 @@ def test_nesting_has_a_limit() -> None:
 
 def test_what_parquet_makes_of_a_row_is_undone() -> None:
     """Arrays for lists, and in every object the keys that only other rows have, null."""
-    info = {"type": "swe", "answer": {"code_context": {"a.py": "1", "b.py": None}, "oracle_new_content": {"a.py": "2"},
-                                      "value": None, "files": None}, "source": None}
+    info = {
+        "type": "swe",
+        "answer": {
+            "code_context": {"a.py": "1", "b.py": None},
+            "oracle_new_content": {"a.py": "2"},
+            "value": None,
+            "files": None,
+        },
+        "source": None,
+    }
     assert route({"verification_info": info})[1] == {
-        "type": "swe", "source": None,
-        "answer": {"code_context": {"a.py": "1"}, "oracle_new_content": {"a.py": "2"}}}
+        "type": "swe",
+        "source": None,
+        "answer": {"code_context": {"a.py": "1"}, "oracle_new_content": {"a.py": "2"}},
+    }
     cases = np.array([{"input": "1", "output": "2"}], dtype=object)
     assert route({"verification_info": {"type": "code", "answer": {"test_cases": cases}}})[1]["answer"] == {
-        "test_cases": [{"input": "1", "output": "2"}]}
+        "test_cases": [{"input": "1", "output": "2"}]
+    }
     inputs = np.array([np.array([1, 2]), None], dtype=object)
     truth = {"inputs": inputs, "outputs": (True, {"a": None}), "fn_name": None}
-    assert route(verl("apps", truth))[1]["answer"] == {"inputs": [[1, 2], None], "outputs": [True, {"a": None}]}
+    assert route(verl("apps", truth))[1]["answer"] == {
+        "inputs": [[1, 2], None],
+        "outputs": [True, {"a": None}],
+    }
     row = verl("apps", json.dumps(CASES))
     row |= {"reward_model": json.dumps(row["reward_model"]), "extra_info": None, "verification_info": None}
     assert route(row)[1]["answer"] == CASES
 
 
-@pytest.mark.parametrize(("row", "task"), [
-    ({"verification_info": {"type": "math", "answer": "1"}}, "math"),
-    ({"verification_info": {"type": "prime_math", "answer": "1"}}, "math"),
-    ({"verification_info": {"type": "gsm8k", "answer": "1"}}, "gsm8k"),             # a task of that name comes first
-    ({"task": "hard", "verification_info": {"type": "math", "answer": "1"}}, "hard"),
-    ({"task": None, "verification_info": {"type": "math", "answer": "1"}}, "math"),
-    ({"task": "something of verl's users", **verl("AIME", "1")}, "math"),
-    ({"verification_info": {"type": "parity", "answer": {"even": None}}}, "parity"),
-    ({"task": "parity", "verification_info": {"type": "anything"}}, "parity"),
-])
+@pytest.mark.parametrize(
+    ("row", "task"),
+    [
+        ({"verification_info": {"type": "math", "answer": "1"}}, "math"),
+        ({"verification_info": {"type": "prime_math", "answer": "1"}}, "math"),
+        ({"verification_info": {"type": "gsm8k", "answer": "1"}}, "gsm8k"),  # a task of that name comes first
+        ({"task": "hard", "verification_info": {"type": "math", "answer": "1"}}, "hard"),
+        ({"task": None, "verification_info": {"type": "math", "answer": "1"}}, "math"),
+        ({"task": "something of verl's users", **verl("AIME", "1")}, "math"),
+        ({"verification_info": {"type": "parity", "answer": {"even": None}}}, "parity"),
+        ({"task": "parity", "verification_info": {"type": "anything"}}, "parity"),
+    ],
+)
 def test_the_tasks_of_a_run_decide(row: Mapping[str, Any], task: str) -> None:
     assert route(row, TASKS)[0] == task
 
@@ -346,17 +556,30 @@ def test_a_custom_scorers_answer_is_left_as_it_is() -> None:
     info = {"type": "parity", "answer": {"even": None}}
     assert route({"verification_info": info}, TASKS) == ("parity", info)
     assert route(verl("parity", [1, None], level=3), TASKS) == (
-        "parity", {"type": "parity", "answer": {"value": [1, None]}, "extra_info": {"index": 0, "level": 3}})
+        "parity",
+        {"type": "parity", "answer": {"value": [1, None]}, "extra_info": {"index": 0, "level": 3}},
+    )
 
 
-@pytest.mark.parametrize(("row", "message"), [
-    ({"verification_info": {"type": "swe", "answer": EDIT}},
-     r"no scorer for task 'swe'; scorers.tasks has math, .*: add `scorers.tasks.swe: \{scorer: \{type: swe\}\}`"),
-    ({"verification_info": {"type": "parityy", "answer": "1"}}, "did you mean parity?"),
-    ({"task": "hard", "verification_info": {"type": "code", "answer": CASES}}, "task 'hard' takes rows of type math, "),
-    ({"task": "hrad", "verification_info": {"type": "math", "answer": "1"}}, "no scorer for task 'hrad'; did you mean"),
-    ({"task": 3, "verification_info": {"type": "math", "answer": "1"}}, "task must be a name, got 3"),
-])
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"verification_info": {"type": "swe", "answer": EDIT}},
+            r"no scorer for task 'swe'; scorers.tasks has math, .*: add `scorers.tasks.swe: \{scorer: \{type: swe\}\}`",
+        ),
+        ({"verification_info": {"type": "parityy", "answer": "1"}}, "did you mean parity?"),
+        (
+            {"task": "hard", "verification_info": {"type": "code", "answer": CASES}},
+            "task 'hard' takes rows of type math, ",
+        ),
+        (
+            {"task": "hrad", "verification_info": {"type": "math", "answer": "1"}},
+            "no scorer for task 'hrad'; did you mean",
+        ),
+        ({"task": 3, "verification_info": {"type": "math", "answer": "1"}}, "task must be a name, got 3"),
+    ],
+)
 def test_a_row_that_no_task_of_the_run_takes_is_refused(row: Mapping[str, Any], message: str) -> None:
     with pytest.raises(BadMessage, match=message):
         route(row, TASKS)
@@ -367,15 +590,21 @@ def test_a_value_that_python_can_not_write_is_shown_by_its_type() -> None:
     for _ in range(100_000):
         nested = [nested]
     assert shown(nested) == "list too large to be shown"
-    assert shown(10 ** 5_000) == "int too large to be shown"
+    assert shown(10**5_000) == "int too large to be shown"
     assert shown("a" * 200) == f"'{'a' * 119}..."
 
 
-@pytest.mark.parametrize("row", [
-    {"type": "mathematics" * 100_000}, {"type": "math", "task": "x"}, {"type": "swe", "answer": {"k" * 1_000_000: 1}},
-    {"type": "swe", "answer": {f"k{number}": 1 for number in range(100_000)}},
-    {"type": "livebench", "answer": {"value": "1", "task": "typos" * 100_000}},
-], ids=["type", "task", "key", "keys", "livebench"])
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"type": "mathematics" * 100_000},
+        {"type": "math", "task": "x"},
+        {"type": "swe", "answer": {"k" * 1_000_000: 1}},
+        {"type": "swe", "answer": {f"k{number}": 1 for number in range(100_000)}},
+        {"type": "livebench", "answer": {"value": "1", "task": "typos" * 100_000}},
+    ],
+    ids=["type", "task", "key", "keys", "livebench"],
+)
 def test_what_is_said_of_a_huge_name_is_short_and_soon_said(row: dict[str, Any]) -> None:
     started = time.process_time()
     with pytest.raises(BadMessage) as found:

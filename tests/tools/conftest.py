@@ -30,25 +30,55 @@ def runs_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def leave_run(runs_dir: Path) -> LeaveRun:
-    def leave(name: str, status: str, *, version: int = 2, steps: int = 2, reason: str = "", at: float = 0.0) -> Path:
+    def leave(
+        name: str, status: str, *, version: int = 2, steps: int = 2, reason: str = "", at: float = 0.0
+    ) -> Path:
         folder = runs_dir / name
         folder.mkdir()
-        (folder / "status.json").write_text(json.dumps(
-            {"name": name, "status": status, "reason": reason, "version": version, "steps": steps, "at": at}))
+        (folder / "status.json").write_text(
+            json.dumps(
+                {
+                    "name": name,
+                    "status": status,
+                    "reason": reason,
+                    "version": version,
+                    "steps": steps,
+                    "at": at,
+                }
+            )
+        )
         keys = ("step", "reward_mean", "lag_mean", "lag_max", "evaluations")
-        rounds = [{"version": number, "pass_rate": rate, "samples": 8} for number, rate in ((0, 0.125), (2, 0.875))]
-        lines = [dict(zip(keys, values, strict=True)) for values in ((1, 0.25, 0.0, 0, rounds[:1]),
-                                                                     (2, 0.75, 0.5, 1, rounds[1:]))]
+        rounds = [
+            {"version": number, "pass_rate": rate, "samples": 8} for number, rate in ((0, 0.125), (2, 0.875))
+        ]
+        lines = [
+            dict(zip(keys, values, strict=True))
+            for values in ((1, 0.25, 0.0, 0, rounds[:1]), (2, 0.75, 0.5, 1, rounds[1:]))
+        ]
         (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         return folder
+
     return leave
 
 
 @pytest.fixture
 def make_run(runs_dir: Path) -> MakeRun:
     def make(name: str = "demo", **sections: object) -> Run:
-        return build_run([("a test", {"name": name, "runs_dir": str(runs_dir), "model": {"path": "tiny"},
-                                      "data": {"train": {"type": "procedural"}}, **sections})])
+        return build_run(
+            [
+                (
+                    "a test",
+                    {
+                        "name": name,
+                        "runs_dir": str(runs_dir),
+                        "model": {"path": "tiny"},
+                        "data": {"train": {"type": "procedural"}},
+                        **sections,
+                    },
+                )
+            ]
+        )
+
     return make
 
 

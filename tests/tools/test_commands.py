@@ -30,16 +30,22 @@ learner: {{gpus: [4, 5], ranks: 2}}
 """
 
 
-@pytest.mark.parametrize(("gpus", "width", "seen"), [
-    ([], 1, [(), ()]),                        # none handed out: all are visible
-    ([0, 1], 1, [(0,), (1,)]),
-    ([3], 1, [(3,), (3,)]),                   # two share one
-    ([0, 1, 2, 3], 2, [(0, 1), (2, 3)]),
-    ([5, 6, 7], 2, [(5, 6), (7, 5)]),
-])
+@pytest.mark.parametrize(
+    ("gpus", "width", "seen"),
+    [
+        ([], 1, [(), ()]),  # none handed out: all are visible
+        ([0, 1], 1, [(0,), (1,)]),
+        ([3], 1, [(3,), (3,)]),  # two share one
+        ([0, 1, 2, 3], 2, [(0, 1), (2, 3)]),
+        ([5, 6, 7], 2, [(5, 6), (7, 5)]),
+    ],
+)
 def test_generators_go_round_the_gpus(
-        gpus: list[int], width: int, seen: list[tuple[int, ...]], make_run: Callable[..., Run]) -> None:
-    run = make_run(generators={"count": 2, "gpus": gpus, "engine": {"type": "vllm", "tensor_parallel": width}})
+    gpus: list[int], width: int, seen: list[tuple[int, ...]], make_run: Callable[..., Run]
+) -> None:
+    run = make_run(
+        generators={"count": 2, "gpus": gpus, "engine": {"type": "vllm", "tensor_parallel": width}}
+    )
     assert [command.gpus for command in commands(run, []) if command.role.startswith("generator")] == seen
 
 
@@ -50,7 +56,8 @@ def test_too_few_gpus_for_one_generator_are_a_config_error(make_run: Callable[..
 
 
 def test_a_dry_run_shows_every_command_and_its_gpus_and_starts_nothing(
-        runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = runs_dir.parent / "demo.yaml"
     config.write_text(CONFIG.format(runs_dir=runs_dir))
     assert main(["up", str(config), "--dry-run", "learner.steps=7"]) == 0
@@ -65,9 +72,12 @@ def test_a_dry_run_shows_every_command_and_its_gpus_and_starts_nothing(
     assert not list(runs_dir.iterdir())
 
 
-@pytest.mark.parametrize("recipe", sorted((ROOT / "config" / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "recipe", sorted((ROOT / "config" / "recipes").glob("*.yaml")), ids=lambda path: path.stem
+)
 def test_every_recipe_can_be_tried_dry(
-        recipe: Path, runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe: Path, runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["up", str(recipe), "--dry-run", f"runs_dir={runs_dir}"]) == 0
     shown = capsys.readouterr().out
     run = load_run(["--config", str(recipe)])
@@ -77,7 +87,8 @@ def test_every_recipe_can_be_tried_dry(
 
 
 def test_a_finished_run_passes_its_new_name_to_every_role(
-        runs_dir: Path, leave_run: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    runs_dir: Path, leave_run: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     leave_run("demo", "finished")
     config = runs_dir.parent / "demo.yaml"
     config.write_text(CONFIG.format(runs_dir=runs_dir))
@@ -89,7 +100,8 @@ def test_a_finished_run_passes_its_new_name_to_every_role(
 
 
 def test_an_unfinished_run_goes_on_under_its_name(
-        runs_dir: Path, leave_run: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    runs_dir: Path, leave_run: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     leave_run("demo", "stopped", version=3, steps=7)
     config = runs_dir.parent / "demo.yaml"
     config.write_text(CONFIG.format(runs_dir=runs_dir))
@@ -99,51 +111,78 @@ def test_an_unfinished_run_goes_on_under_its_name(
     assert out.count("--run demo\n") == 4
 
 
-@pytest.mark.parametrize(("words", "code", "says"), [
-    (["chaos", "{config}"], 2, "--minutes"),
-    (["chaos", "{config}", "--minutes", "0"], 2, "positive"),
-    (["chaos", "{config}", "--minutes", "1", "learner.stepz=7"], 2, "learner.steps"),
-    (["up", "{config}", "learner.stepz=7"], 2, "learner.steps"),
-    (["up", "{folder}/none.yaml"], 2, "No such file"),
-    (["up"], 2, "CONFIG"),
-    (["down"], 2, "down"),
-    ([], 2, "usage"),
-    (["rm", "nobody", "--yes", "--runs-dir", "{folder}"], 1, "no run nobody"),
-    (["redis-cli", "--runs-dir", "{folder}", "nobody", "ping"], 1, "no Redis is known for run 'nobody'"),
-    (["replay", "nobody", "--runs-dir", "{folder}"], 1, "no journal in {folder}/nobody: give --runs-dir"),
-    (["rescore", "nobody", "--scorer", "math", "--runs-dir", "{folder}"], 1, "no run 'nobody'"),
-    (["trace", "nobody", "17", "--runs-dir", "{folder}"], 1, "run nobody: no journal in {folder}/nobody/journal;"),
-    (["trace", "nobody", "first"], 2, "'first' is no group: 17 is one"),
-    (["judge-check", "{folder}/none.jsonl"], 2, "none.jsonl: No such file"),
-    (["runs", "--runs-dir", "{folder}/none"], 1, "there is no folder {folder}/none"),
-    (["--help"], 0, "redis-cli"),
-    (["--version"], 0, "redis "),
-])
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["chaos", "{config}"], 2, "--minutes"),
+        (["chaos", "{config}", "--minutes", "0"], 2, "positive"),
+        (["chaos", "{config}", "--minutes", "1", "learner.stepz=7"], 2, "learner.steps"),
+        (["up", "{config}", "learner.stepz=7"], 2, "learner.steps"),
+        (["up", "{folder}/none.yaml"], 2, "No such file"),
+        (["up"], 2, "CONFIG"),
+        (["down"], 2, "down"),
+        ([], 2, "usage"),
+        (["rm", "nobody", "--yes", "--runs-dir", "{folder}"], 1, "no run nobody"),
+        (["redis-cli", "--runs-dir", "{folder}", "nobody", "ping"], 1, "no Redis is known for run 'nobody'"),
+        (["replay", "nobody", "--runs-dir", "{folder}"], 1, "no journal in {folder}/nobody: give --runs-dir"),
+        (["rescore", "nobody", "--scorer", "math", "--runs-dir", "{folder}"], 1, "no run 'nobody'"),
+        (
+            ["trace", "nobody", "17", "--runs-dir", "{folder}"],
+            1,
+            "run nobody: no journal in {folder}/nobody/journal;",
+        ),
+        (["trace", "nobody", "first"], 2, "'first' is no group: 17 is one"),
+        (["judge-check", "{folder}/none.jsonl"], 2, "none.jsonl: No such file"),
+        (["runs", "--runs-dir", "{folder}/none"], 1, "there is no folder {folder}/none"),
+        (["--help"], 0, "redis-cli"),
+        (["--version"], 0, "redis "),
+    ],
+)
 def test_the_command_answers_at_once_with_the_right_code(
-        words: list[str], code: int, says: str, tmp_path: Path) -> None:
+    words: list[str], code: int, says: str, tmp_path: Path
+) -> None:
     config = tmp_path / "demo.yaml"
     config.write_text(CONFIG.format(runs_dir=tmp_path))
     asked = [word.format(config=config, folder=tmp_path) for word in words]
     started = time.monotonic()
-    answer = subprocess.run([sys.executable, "-m", "tools.main", *asked], cwd=ROOT, capture_output=True, text=True,
-                            check=False, timeout=60)
+    answer = subprocess.run(
+        [sys.executable, "-m", "tools.main", *asked],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     assert answer.returncode == code, answer.stderr
     assert says.format(folder=tmp_path) in answer.stdout + answer.stderr
     assert "Traceback" not in answer.stderr
-    assert time.monotonic() - started < 10           # seconds, not the half minute that importing vLLM takes
+    assert time.monotonic() - started < 10  # seconds, not the half minute that importing vLLM takes
 
 
-@pytest.mark.parametrize(("setting", "says"), [
-    ("learner.resume=aut", "learner.resume=aut: must be auto, never, or a checkpoint's folder"),
-    ("learner.resume=runs/none/checkpoints/step-000001", "learner.resume=runs/none/checkpoints/step-000001: must be"),
-    ("model.path=config/recipes/demo_modle", "model.path=config/recipes/demo_modle: there is no such folder"),
-    ("model.path=./tiny", "model.path=./tiny: there is no such folder"),
-    ("data.train={type: dataset, path: rows.jsonl}", "data.train.path=rows.jsonl: there is no such file"),
-    ("data.held_out={type: dataset, path: /none/rows}", "data.held_out.path=/none/rows: there is no such file or fold"),
-])
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("learner.resume=aut", "learner.resume=aut: must be auto, never, or a checkpoint's folder"),
+        (
+            "learner.resume=runs/none/checkpoints/step-000001",
+            "learner.resume=runs/none/checkpoints/step-000001: must be",
+        ),
+        (
+            "model.path=config/recipes/demo_modle",
+            "model.path=config/recipes/demo_modle: there is no such folder",
+        ),
+        ("model.path=./tiny", "model.path=./tiny: there is no such folder"),
+        ("data.train={type: dataset, path: rows.jsonl}", "data.train.path=rows.jsonl: there is no such file"),
+        (
+            "data.held_out={type: dataset, path: /none/rows}",
+            "data.held_out.path=/none/rows: there is no such file or fold",
+        ),
+    ],
+)
 @pytest.mark.parametrize("words", [["up", "--dry-run"], ["up"], ["chaos", "--minutes", "1"]], ids=" ".join)
 def test_a_place_that_is_not_there_is_named_by_its_key_and_nothing_starts(
-        words: list[str], setting: str, says: str, runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words: list[str], setting: str, says: str, runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = runs_dir.parent / "demo.yaml"
     config.write_text(CONFIG.format(runs_dir=runs_dir))
     assert main([*words, str(config), setting]) == 2
@@ -152,22 +191,36 @@ def test_a_place_that_is_not_there_is_named_by_its_key_and_nothing_starts(
 
 
 def test_places_that_are_there_and_names_on_the_hub_are_let_pass(
-        make_run: Callable[..., Run], leave_run: Callable[..., Path], runs_dir: Path) -> None:
+    make_run: Callable[..., Run], leave_run: Callable[..., Path], runs_dir: Path
+) -> None:
     (runs_dir / "rows.jsonl").touch()
-    data = {"train": {"type": "dataset", "path": f"{runs_dir}/rows.jsonl"},
-            "held_out": {"type": "dataset", "path": "openai/gsm8k"}}
+    data = {
+        "train": {"type": "dataset", "path": f"{runs_dir}/rows.jsonl"},
+        "held_out": {"type": "dataset", "path": "openai/gsm8k"},
+    }
     for path in ("Qwen/Qwen2.5-0.5B-Instruct", "gpt2", str(runs_dir)):
         check_places(make_run(model={"path": path}, data=data, learner={"resume": str(runs_dir)}))
     leave_run("demo", "stopped")
-    check_places(make_run(learner={"resume": "gone/since/then"}))           # it goes on, and needs that no more
+    check_places(make_run(learner={"resume": "gone/since/then"}))  # it goes on, and needs that no more
 
 
 @pytest.mark.parametrize("url", ["http://x", "redis://127.0.0.1:none"])
-@pytest.mark.parametrize("words", [["up", "{config}", "--plain"], ["rm", "demo", "--yes", "--runs-dir", "{folder}"],
-                                   ["redis-cli", "--runs-dir", "{folder}", "demo", "ping"]], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["up", "{config}", "--plain"],
+        ["rm", "demo", "--yes", "--runs-dir", "{folder}"],
+        ["redis-cli", "--runs-dir", "{folder}", "demo", "ping"],
+    ],
+    ids=lambda words: words[0],
+)
 def test_a_redis_url_that_is_none_is_said_to_be_none(
-        words: list[str], url: str, runs_dir: Path, monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str]) -> None:
+    words: list[str],
+    url: str,
+    runs_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.setenv("REDIS_URL", url)
     config = runs_dir.parent / "demo.yaml"
     config.write_text(CONFIG.format(runs_dir=runs_dir))
@@ -175,15 +228,27 @@ def test_a_redis_url_that_is_none_is_said_to_be_none(
     assert "REDIS_URL is no URL of a redis: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    (b"", "expected keys and values, got NoneType"), (b"name: [", "not YAML"), (b"\xff\x00", "not YAML"),
-    (b"name: demo", "model"),
-])
-@pytest.mark.parametrize("words", [["replay", "demo"], ["rescore", "demo", "--scorer", "math"],
-                                   ["journal", "export", "demo", "--out", "{folder}/x.jsonl"]],
-                         ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"", "expected keys and values, got NoneType"),
+        (b"name: [", "not YAML"),
+        (b"\xff\x00", "not YAML"),
+        (b"name: demo", "model"),
+    ],
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["replay", "demo"],
+        ["rescore", "demo", "--scorer", "math"],
+        ["journal", "export", "demo", "--out", "{folder}/x.jsonl"],
+    ],
+    ids=lambda words: words[0],
+)
 def test_a_run_whose_config_is_no_configuration_is_refused_by_its_file(
-        words: list[str], text: bytes, says: str, runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words: list[str], text: bytes, says: str, runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = runs_dir / "demo"
     journal = Journal(folder / "journal", 1, run="demo")
     train(journal, 0, "0")
@@ -195,10 +260,13 @@ def test_a_run_whose_config_is_no_configuration_is_refused_by_its_file(
     assert text == b"name: demo" or str(folder / "config.yaml") in said
 
 
-@pytest.mark.parametrize(("url", "options", "password"), [
-    ("redis://:word@127.0.0.1:7000/0", ["-h", "127.0.0.1", "-p", "7000"], "word"),
-    ("rediss://me:a%40b@far/2", ["-h", "far", "-p", "6379", "-n", "2", "--user", "me", "--tls"], "a@b"),
-    ("unix:///run/redis.sock", ["-s", "/run/redis.sock"], ""),
-])
+@pytest.mark.parametrize(
+    ("url", "options", "password"),
+    [
+        ("redis://:word@127.0.0.1:7000/0", ["-h", "127.0.0.1", "-p", "7000"], "word"),
+        ("rediss://me:a%40b@far/2", ["-h", "far", "-p", "6379", "-n", "2", "--user", "me", "--tls"], "a@b"),
+        ("unix:///run/redis.sock", ["-s", "/run/redis.sock"], ""),
+    ],
+)
 def test_redis_cli_gets_the_address_without_the_password(url: str, options: list[str], password: str) -> None:
     assert options_of(url) == (options, password)

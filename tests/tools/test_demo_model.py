@@ -41,7 +41,7 @@ SHIPPED = ROOT / "config" / "recipes" / "demo_model"
 def _one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     yield
-    torch.set_num_threads(threads)      # warm_start sets it to one
+    torch.set_num_threads(threads)  # warm_start sets it to one
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,14 @@ def model() -> Any:
 
 def test_the_shipped_folder_is_small() -> None:
     files = {file.name: file.stat().st_size for file in SHIPPED.iterdir()}
-    assert set(files) == {"chat_template.jinja", "config.json", "generation_config.json", "model.safetensors",
-                          "tokenizer.json", "tokenizer_config.json"}
+    assert set(files) == {
+        "chat_template.jinja",
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    }
     assert sum(files.values()) < 4_000_000
 
 
@@ -78,7 +84,9 @@ def test_auto_tokenizer_gives_the_class_that_was_saved(tokenizer: Any) -> None:
 @given(text=st.text())
 def test_any_text_survives_the_round_trip(tokenizer: Any, text: str) -> None:
     ids = tokenizer(text)["input_ids"]
-    assert tokenizer.decode(ids) == unicodedata.normalize("NFC", text)     # the family's normalizer composes accents
+    assert tokenizer.decode(ids) == unicodedata.normalize(
+        "NFC", text
+    )  # the family's normalizer composes accents
 
 
 @given(number=st.integers(min_value=0))
@@ -88,7 +96,9 @@ def test_a_number_is_one_token_a_digit(tokenizer: Any, number: int) -> None:
 
 def test_the_chat_template_is_the_familys(tokenizer: Any) -> None:
     chat = [{"role": "system", "content": "Hi"}, {"role": "user", "content": "Reverse 12."}]
-    text = "<|im_start|>system\nHi<|im_end|>\n<|im_start|>user\nReverse 12.<|im_end|>\n<|im_start|>assistant\n"
+    text = (
+        "<|im_start|>system\nHi<|im_end|>\n<|im_start|>user\nReverse 12.<|im_end|>\n<|im_start|>assistant\n"
+    )
     ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
     assert tokenizer.decode(ids) == text
     start, end = tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
@@ -100,7 +110,7 @@ def test_the_chat_template_is_the_familys(tokenizer: Any) -> None:
 def test_prompts_and_answers_are_short(tokenizer: Any) -> None:
     ids_BT, labels_BT = next(batches(tokenizer))
     assert ids_BT.shape[1] <= 48
-    assert (labels_BT != NO_LABEL).sum(dim=1).max() <= 14        # the longest wording, five digits, the end
+    assert (labels_BT != NO_LABEL).sum(dim=1).max() <= 14  # the longest wording, five digits, the end
 
 
 def test_the_script_writes_the_shipped_tokenizer_and_configs(tmp_path: Path) -> None:
@@ -119,35 +129,42 @@ def test_the_warm_start_begins_as_it_did_for_the_shipped_weights() -> None:
     models = [build_model(tokenizer) for _ in range(2)]
     losses = [warm_start(model, tokenizer, steps=4) for model in models]
     assert losses[0] == losses[1]
-    assert all(torch.equal(one, other) for one, other in zip(*(model.parameters() for model in models), strict=True))
+    assert all(
+        torch.equal(one, other) for one, other in zip(*(model.parameters() for model in models), strict=True)
+    )
     assert losses[0] == pytest.approx([5.84165, 5.81315, 5.73414, 5.65011], rel=1e-3)
 
 
-def test_the_shipped_weights_know_all_that_the_demonstrations_tell(
-        model: Any, tokenizer: Any) -> None:
+def test_the_shipped_weights_know_all_that_the_demonstrations_tell(model: Any, tokenizer: Any) -> None:
     """What nobody can know of an answer is its way and its wording: so many nats, spread over its tokens."""
     way = -RIGHT_SHARE * math.log(RIGHT_SHARE) - (1 - RIGHT_SHARE) * math.log(1 - RIGHT_SHARE)
-    ids_BT, labels_BT = (torch.cat(parts) for parts in zip(*map(_padded, islice(batches(tokenizer), 4)), strict=True))
+    ids_BT, labels_BT = (
+        torch.cat(parts) for parts in zip(*map(_padded, islice(batches(tokenizer), 4)), strict=True)
+    )
     with torch.no_grad():
         logits_BTV = model(input_ids=ids_BT, use_cache=False).logits
-    loss = torch.nn.functional.cross_entropy(logits_BTV[:, :-1].flatten(0, 1), labels_BT[:, 1:].flatten(),
-                                             ignore_index=NO_LABEL, reduction="sum")
+    loss = torch.nn.functional.cross_entropy(
+        logits_BTV[:, :-1].flatten(0, 1), labels_BT[:, 1:].flatten(), ignore_index=NO_LABEL, reduction="sum"
+    )
     assert float(loss) / len(ids_BT) == pytest.approx(way + math.log(len(WORDINGS)), rel=0.1)
 
 
-def test_the_shipped_weights_leave_something_to_learn_and_always_stop(
-        model: Any, tokenizer: Any) -> None:
+def test_the_shipped_weights_leave_something_to_learn_and_always_stop(model: Any, tokenizer: Any) -> None:
     asked = problems("eval", 128)
     chats = [[{"role": "user", "content": problem.question}] for problem in asked]
-    inputs = tokenizer.apply_chat_template(chats, add_generation_prompt=True, padding=True, return_tensors="pt",
-                                           return_dict=True)
+    inputs = tokenizer.apply_chat_template(
+        chats, add_generation_prompt=True, padding=True, return_tensors="pt", return_dict=True
+    )
     torch.manual_seed(0)
-    ids_BT = model.generate(**inputs, do_sample=True, temperature=1.0, top_k=0, num_return_sequences=4,
-                            max_new_tokens=24)
-    answers_BT = ids_BT[:, inputs["input_ids"].shape[1]:]
+    ids_BT = model.generate(
+        **inputs, do_sample=True, temperature=1.0, top_k=0, num_return_sequences=4, max_new_tokens=24
+    )
+    answers_BT = ids_BT[:, inputs["input_ids"].shape[1] :]
     texts = tokenizer.batch_decode(answers_BT, skip_special_tokens=True)
-    right = [f"\\boxed{{{problem.answer}}}" in text for problem, text in
-             zip((problem for problem in asked for _ in range(4)), texts, strict=True)]
+    right = [
+        f"\\boxed{{{problem.answer}}}" in text
+        for problem, text in zip((problem for problem in asked for _ in range(4)), texts, strict=True)
+    ]
     assert 0.1 <= sum(right) / len(right) <= 0.4
     assert (answers_BT == tokenizer.eos_token_id).any(dim=1).float().mean() >= 0.98
 

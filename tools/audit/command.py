@@ -32,10 +32,10 @@ from tools.audit.payloads import Payloads, check_payloads, covered_by_checkpoint
 from tools.audit.sums import Audit, Look, compare, named
 from tools.audit.view import look, read_cursor, server_of
 
-LOOKS = 3                   # at what seems lost, before it is said
-PAUSE_S = 0.5               # between two looks, for what was on its way to arrive
+LOOKS = 3  # at what seems lost, before it is said
+PAUSE_S = 0.5  # between two looks, for what was on its way to arrive
 OUTAGE_S = 10.0
-SHOWN = 10                  # lines of one kind
+SHOWN = 10  # lines of one kind
 
 
 class NoJournal(Permanent):
@@ -45,21 +45,31 @@ class NoJournal(Permanent):
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the audit of a run. 0: clean; 1: not, or it could not be read."""
     parser = argparse.ArgumentParser(
-        prog="millrace audit", description="Account for every group of a run: issued = trained + dropped + dead + in "
+        prog="millrace audit",
+        description="Account for every group of a run: issued = trained + dropped + dead + in "
         "flight, with nothing lost and nothing twice. Right on a run that is going on.",
-        epilog="Exit code: 0 nothing is lost, nothing twice, and the journal is whole; 1 otherwise.")
+        epilog="Exit code: 0 nothing is lost, nothing twice, and the journal is whole; 1 otherwise.",
+    )
     parser.add_argument("run", type=run_name, help="the run's name")
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="folder of the runs")
     parser.add_argument("--quick", action="store_true", help="do not read the payloads of the steps")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     args = parser.parse_args(argv)
     if args.run in RESERVED_NAMES:
-        parser.error(f"{args.run} is the reward server's: its requests end with their answers, and no ledger is kept")
+        parser.error(
+            f"{args.run} is the reward server's: its requests end with their answers, and no ledger is kept"
+        )
     try:
-        with server.ensure_readable(args.run, args.runs_dir) as url, \
-                closing(Link(url, outage_s=OUTAGE_S, key="")) as link:
-            result = audit(link, Keys(args.run), server.folder_of(args.run, args.runs_dir) / "journal",
-                           is_quick=args.quick)
+        with (
+            server.ensure_readable(args.run, args.runs_dir) as url,
+            closing(Link(url, outage_s=OUTAGE_S, key="")) as link,
+        ):
+            result = audit(
+                link,
+                Keys(args.run),
+                server.folder_of(args.run, args.runs_dir) / "journal",
+                is_quick=args.quick,
+            )
     except PipelineError as error:
         sys.stderr.write(f"millrace audit: {mask(str(error))}\n")
         return 1
@@ -76,7 +86,9 @@ def audit(link: Link, keys: Keys, folder: Path, *, is_quick: bool = False) -> Au
         NoJournal: there is no such folder; without this, every group would seem lost.
     """
     if not folder.is_dir():
-        raise NoJournal(f"no journal in {folder}: give --runs-dir, the folder that the run's own folder is in")
+        raise NoJournal(
+            f"no journal in {folder}: give --runs-dir, the folder that the run's own folder is in"
+        )
     looks: list[Look] = []
     while True:
         result, ledger = _look_once(link, keys, folder)
@@ -84,26 +96,34 @@ def audit(link: Link, keys: Keys, folder: Path, *, is_quick: bool = False) -> Au
         if result.is_settled or len(looks) == LOOKS:
             break
         time.sleep(PAUSE_S)
-    return replace(result, looks=tuple(looks) if len(looks) > 1 else (), notes=tuple(read_notes(folder)),
-                   payloads=None if is_quick else _check(folder, ledger))
+    return replace(
+        result,
+        looks=tuple(looks) if len(looks) > 1 else (),
+        notes=tuple(read_notes(folder)),
+        payloads=None if is_quick else _check(folder, ledger),
+    )
 
 
 def as_text(name: str, result: Audit) -> str:
     """The audit for people."""
-    lines = [f"run {name}",
-             f"  issued     {result.issued:8}{_by({'begun anew after their death': result.retried})}",
-             f"  trained    {result.trained:8}",
-             f"  dropped    {result.dropped:8}{_by(result.dropped_by_reason)}",
-             f"  dead       {result.dead:8}{_by(result.dead_by_reason)}",
-             f"  in flight  {result.in_flight:8}{_by(result.in_flight_by_stream)}",
-             f"  lost       {result.lost:8}   {named(result.lost_ids)}".rstrip(),
-             f"  twice      {result.twice:8}   {named(result.twice_ids)}".rstrip()]
+    lines = [
+        f"run {name}",
+        f"  issued     {result.issued:8}{_by({'begun anew after their death': result.retried})}",
+        f"  trained    {result.trained:8}",
+        f"  dropped    {result.dropped:8}{_by(result.dropped_by_reason)}",
+        f"  dead       {result.dead:8}{_by(result.dead_by_reason)}",
+        f"  in flight  {result.in_flight:8}{_by(result.in_flight_by_stream)}",
+        f"  lost       {result.lost:8}   {named(result.lost_ids)}".rstrip(),
+        f"  twice      {result.twice:8}   {named(result.twice_ids)}".rstrip(),
+    ]
     lines += _first([f"    {group_id}: {how}" for group_id, how in result.lost_how.items()])
     lines += _beside(result)
     lines += _first([f"  journal: {problem}" for problem in result.problems])
     if result.payloads is not None:
-        lines.append(f"  payloads   {result.payloads.whole:8}   whole"
-                     + (f", and {result.payloads.removed} removed by retention" if result.payloads.removed else ""))
+        lines.append(
+            f"  payloads   {result.payloads.whole:8}   whole"
+            + (f", and {result.payloads.removed} removed by retention" if result.payloads.removed else "")
+        )
         lines += _first([f"  journal: {line}" for line in result.payloads.damaged])
     return "\n".join([*lines, _verdict(name, result)]) + "\n"
 
@@ -115,26 +135,36 @@ def _look_once(link: Link, keys: Keys, folder: Path) -> tuple[Audit, Ledger]:
     after = read_cursor(link, keys)
     went_back = after.seq < view.cursor.seq or server_of(link) != view.server
     result = compare(view, ledger, after, went_back=went_back, is_finished=is_finished)
-    is_known = view.cursor.is_there or after.is_there or link(lambda client: client.hexists(keys("run"), "fence"))
+    is_known = (
+        view.cursor.is_there or after.is_there or link(lambda client: client.hexists(keys("run"), "fence"))
+    )
     return result if is_known else replace(result, is_empty=True), ledger
 
 
 def _check(folder: Path, ledger: Ledger) -> Payloads:
-    return check_payloads(folder, ledger.steps,
-                          covered=lambda: covered_by_checkpoints(folder.parent / "checkpoints", ledger))
+    return check_payloads(
+        folder, ledger.steps, covered=lambda: covered_by_checkpoints(folder.parent / "checkpoints", ledger)
+    )
 
 
 def _beside(result: Audit) -> Iterator[str]:
     """What is no part of the sums."""
     held_out = result.evaluation
     if held_out.issued:
-        yield (f"  evaluation {held_out.issued:8}"
-               + _by({"recorded": held_out.recorded, "of them dead": held_out.dead,
-                      "given up": held_out.given_up, "in flight": held_out.in_flight,
-                      "in no stream": held_out.missing}))
+        yield (
+            f"  evaluation {held_out.issued:8}"
+            + _by(
+                {
+                    "recorded": held_out.recorded,
+                    "of them dead": held_out.dead,
+                    "given up": held_out.given_up,
+                    "in flight": held_out.in_flight,
+                    "in no stream": held_out.missing,
+                }
+            )
+        )
     if result.tokens_by_reason:
-        yield (f"  tokens thrown away: {sum(result.tokens_by_reason.values())}"
-               f"{_by(result.tokens_by_reason)}")
+        yield (f"  tokens thrown away: {sum(result.tokens_by_reason.values())}{_by(result.tokens_by_reason)}")
     if result.asked_again:
         yield f"  dead groups that an operator wants again: {result.asked_again}"
     if result.foreign:
@@ -143,8 +173,10 @@ def _beside(result: Audit) -> Iterator[str]:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(note.get("at", 0))))
         yield f"  {note.get('note', 'note')} by {note.get('by', '?')}, {when}: {note.get('count', '?')} letters"
     if len(result.looks) > 1:
-        yield "  looks: " + "; ".join(f"lost {one.lost}, twice {one.twice}{', went back' if one.went_back else ''}"
-                                      for one in result.looks)
+        yield "  looks: " + "; ".join(
+            f"lost {one.lost}, twice {one.twice}{', went back' if one.went_back else ''}"
+            for one in result.looks
+        )
     if result.went_back:
         yield "  Redis went back or was started anew during the look: ask again"
     yield from (f"  note: {remark}" for remark in result.remarks)
@@ -153,10 +185,15 @@ def _beside(result: Audit) -> Iterator[str]:
 def _verdict(name: str, result: Audit) -> str:
     if result.is_clean:
         return "nothing lost, nothing twice"
-    wrong = [*(["groups are lost"] if result.lost else []), *(["groups are doubled"] if result.twice else []),
-             *(["the ledger is damaged"] if result.problems else []),
-             *(["payloads are damaged"] if result.payloads and result.payloads.damaged else [])]
-    return f"NOT CLEAN: {', '.join(wrong)}" if wrong else f"not proved: this Redis knows nothing of run {name}"
+    wrong = [
+        *(["groups are lost"] if result.lost else []),
+        *(["groups are doubled"] if result.twice else []),
+        *(["the ledger is damaged"] if result.problems else []),
+        *(["payloads are damaged"] if result.payloads and result.payloads.damaged else []),
+    ]
+    return (
+        f"NOT CLEAN: {', '.join(wrong)}" if wrong else f"not proved: this Redis knows nothing of run {name}"
+    )
 
 
 def _by(counts: Mapping[str, int]) -> str:

@@ -47,7 +47,7 @@ def read_notes(folder: Path) -> list[Mapping[str, Any]]:
     for line in lines:
         try:
             notes.append(json.loads(line))
-        except ValueError:          # a write that the disk had no room for: nothing was done after it
+        except ValueError:  # a write that the disk had no room for: nothing was done after it
             continue
     return [note for note in notes if isinstance(note, dict)]
 
@@ -55,7 +55,7 @@ def read_notes(folder: Path) -> list[Mapping[str, Any]]:
 def _author() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):     # a container's user may have no name
+    except (KeyError, OSError):  # a container's user may have no name
         return str(os.getuid())
 
 

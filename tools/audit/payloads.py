@@ -20,19 +20,21 @@ from learner.journal.ledger import Ledger
 from learner.training.checkpoint import version_of, what_is_wrong
 
 CHUNK_BYTES = 1 << 20
-LOOKS = 5                   # at checkpoints that a running learner replaces
+LOOKS = 5  # at checkpoints that a running learner replaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payloads:
     """What became of the steps' payloads."""
 
-    whole: int                  # their checksums are right
-    removed: int                # by retention: a checkpoint covers those steps
-    damaged: tuple[str, ...]    # a line for each that is damaged, or missing though recovery needs it
+    whole: int  # their checksums are right
+    removed: int  # by retention: a checkpoint covers those steps
+    damaged: tuple[str, ...]  # a line for each that is damaged, or missing though recovery needs it
 
 
-def check_payloads(folder: Path, steps: Iterable[Mapping[str, Any]], *, covered: Callable[[], int]) -> Payloads:
+def check_payloads(
+    folder: Path, steps: Iterable[Mapping[str, Any]], *, covered: Callable[[], int]
+) -> Payloads:
     """Compare every payload with the length and checksum in its step's record.
 
     Args:
@@ -49,15 +51,20 @@ def check_payloads(folder: Path, steps: Iterable[Mapping[str, Any]], *, covered:
     for name, records in sorted(by_file.items()):
         try:
             with (folder / name).open("rb") as stream:
-                bad = [record["step"] for record in sorted(records, key=lambda record: int(record["offset"]))
-                       if not _is_whole(stream, record)]
+                bad = [
+                    record["step"]
+                    for record in sorted(records, key=lambda record: int(record["offset"]))
+                    if not _is_whole(stream, record)
+                ]
         except FileNotFoundError:
             oldest = covered()
             needed = [record["step"] for record in records if record["step"] >= oldest]
             removed += len(records) - len(needed)
             damaged += [f"step {step}: {name} is gone, and no checkpoint covers that step" for step in needed]
         except OSError as error:
-            damaged += [f"step {record['step']}: {name} can't be read: {error.strerror}" for record in records]
+            damaged += [
+                f"step {record['step']}: {name} can't be read: {error.strerror}" for record in records
+            ]
         else:
             whole += len(records) - len(bad)
             damaged += [f"step {step}: its payload in {name} is damaged" for step in bad]
@@ -71,14 +78,16 @@ def covered_by_checkpoints(folder: Path, ledger: Ledger) -> int:
     every payload is needed. Of lives that kept different numbers the smallest counts, since any of them may have
     removed what is gone.
     """
-    keep = min({_keep_of(config) for config in {life.get("config") for life in ledger.lives}},
-               default=CheckpointConfig().keep)
+    keep = min(
+        {_keep_of(config) for config in {life.get("config") for life in ledger.lives}},
+        default=CheckpointConfig().keep,
+    )
     for _ in range(LOOKS):
         there = _checkpoints(folder)
         whole = [version_of(path) for path in there if what_is_wrong(path, sizes_only=True) is None]
         if len(whole) >= keep:
             return min(whole)
-        if _checkpoints(folder) == there:           # else one of them was replaced while we looked
+        if _checkpoints(folder) == there:  # else one of them was replaced while we looked
             break
     return 0
 

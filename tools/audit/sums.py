@@ -28,11 +28,11 @@ class Evaluation:
     """Held-out groups, which hold no slot and are no part of the sums."""
 
     issued: int
-    recorded: int           # with their round, in the ledger; among them are
-    dead: int               # those that could not be processed, and
-    given_up: int           # those that had not come back when their round was written down
+    recorded: int  # with their round, in the ledger; among them are
+    dead: int  # those that could not be processed, and
+    given_up: int  # those that had not come back when their round was written down
     in_flight: int
-    missing: int            # issued, not recorded, and in no stream: the learner asks for them again
+    missing: int  # issued, not recorded, and in no stream: the learner asks for them again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,32 +51,32 @@ class Audit:
     issued + ahead = trained + dropped + dead + in_flight + lost.
     """
 
-    issued: int                             # the feeder's own count
+    issued: int  # the feeder's own count
     trained: int
     dropped: int
     dead: int
-    in_flight: int                          # without an outcome yet
-    lost: int                               # issued, and nowhere
-    twice: int                              # in two steps, with two outcomes, or in two entries of one stream
-    ahead: int                              # known to ledger or slots, and not to the cursor: Redis forgot their issue
+    in_flight: int  # without an outcome yet
+    lost: int  # issued, and nowhere
+    twice: int  # in two steps, with two outcomes, or in two entries of one stream
+    ahead: int  # known to ledger or slots, and not to the cursor: Redis forgot their issue
     dropped_by_reason: Mapping[str, int]
     dead_by_reason: Mapping[str, int]
     in_flight_by_stream: Mapping[str, int]
-    tokens_by_reason: Mapping[str, int]     # sampled, and thrown away with their group
+    tokens_by_reason: Mapping[str, int]  # sampled, and thrown away with their group
     lost_ids: tuple[str, ...]
-    lost_how: Mapping[str, str]             # id -> where it should have been
+    lost_how: Mapping[str, str]  # id -> where it should have been
     twice_ids: tuple[str, ...]
-    retried: int                            # groups begun anew on an operator's word; `issued` has them
-    asked_again: int                        # dead groups whose retry no learner has issued yet
+    retried: int  # groups begun anew on an operator's word; `issued` has them
+    asked_again: int  # dead groups whose retry no learner has issued yet
     evaluation: Evaluation
-    foreign: int                            # entries of nobody's, with the dead and elsewhere
-    went_back: bool                         # Redis forgot something or was started anew during the last look
-    is_empty: bool                          # Redis knows nothing of the run: what was issued, and is out, is unknown
-    remarks: tuple[str, ...]                # what an operator should know, and is no loss
-    problems: tuple[str, ...]               # damage of the ledger
-    payloads: Payloads | None = None        # None: not looked at
-    notes: tuple[Mapping[str, Any], ...] = ()           # what operators wrote down: purges
-    looks: tuple[Look, ...] = ()            # all of them, if there were more than one
+    foreign: int  # entries of nobody's, with the dead and elsewhere
+    went_back: bool  # Redis forgot something or was started anew during the last look
+    is_empty: bool  # Redis knows nothing of the run: what was issued, and is out, is unknown
+    remarks: tuple[str, ...]  # what an operator should know, and is no loss
+    problems: tuple[str, ...]  # damage of the ledger
+    payloads: Payloads | None = None  # None: not looked at
+    notes: tuple[Mapping[str, Any], ...] = ()  # what operators wrote down: purges
+    looks: tuple[Look, ...] = ()  # all of them, if there were more than one
 
     @property
     def is_settled(self) -> bool:
@@ -86,11 +86,18 @@ class Audit:
     @property
     def is_clean(self) -> bool:
         """Whether nothing is lost, nothing doubled, the journal is as written; not without a Redis to ask."""
-        return not (self.lost or self.twice or self.problems or self.is_empty
-                    or (self.payloads and self.payloads.damaged))
+        return not (
+            self.lost
+            or self.twice
+            or self.problems
+            or self.is_empty
+            or (self.payloads and self.payloads.damaged)
+        )
 
 
-def compare(view: View, ledger: Ledger, after: Cursor, *, went_back: bool, is_finished: bool = False) -> Audit:
+def compare(
+    view: View, ledger: Ledger, after: Cursor, *, went_back: bool, is_finished: bool = False
+) -> Audit:
     """Account for every group.
 
     Args:
@@ -99,28 +106,60 @@ def compare(view: View, ledger: Ledger, after: Cursor, *, went_back: bool, is_fi
         is_finished: the run's status said so before the ledger was read.
     """
     issued = view.cursor.ids()
-    outcomes = {group_id: outcome for group_id, outcome in ledger.outcomes.items()
-                if group_id in issued or not after.names(group_id)}
+    outcomes = {
+        group_id: outcome
+        for group_id, outcome in ledger.outcomes.items()
+        if group_id in issued or not after.names(group_id)
+    }
     out = view.slots - ledger.outcomes.keys()
     places = {group_id: streams[0] for group_id in out if (streams := view.streams_of(group_id))}
-    lost = {group_id: _how(view, group_id)
-            for group_id in _in_order((issued | view.slots) - ledger.outcomes.keys() - places.keys())}
-    doubled = set(ledger.twice) | {group_id for groups in view.entries.values() for group_id, count in groups.items()
-                                   if count > 1 and group_id != NOBODY}
+    lost = {
+        group_id: _how(view, group_id)
+        for group_id in _in_order((issued | view.slots) - ledger.outcomes.keys() - places.keys())
+    }
+    doubled = set(ledger.twice) | {
+        group_id
+        for groups in view.entries.values()
+        for group_id, count in groups.items()
+        if count > 1 and group_id != NOBODY
+    }
     kinds = Counter(outcome.kind for outcome in outcomes.values())
     is_empty = not view.cursor.is_there and bool(ledger.outcomes)
     ahead = (outcomes.keys() | view.slots) - issued
     return Audit(
-        issued=view.cursor.issued, trained=kinds[TRAINED], dropped=kinds[DROPPED], dead=kinds[DEAD],
-        in_flight=len(places), lost=len(lost), twice=len(doubled), ahead=len(ahead),
-        dropped_by_reason=_reasons(outcomes, DROPPED), dead_by_reason=_reasons(outcomes, DEAD),
-        in_flight_by_stream=dict(Counter(places.values())), tokens_by_reason=_tokens(outcomes), lost_ids=tuple(lost),
-        lost_how=lost, twice_ids=tuple(_in_order(doubled)),
-        retried=sum(view.cursor.retries.values()), asked_again=_asked_again(view, ledger),
-        evaluation=_evaluation(view, ledger), foreign=_foreign(view, after), went_back=went_back, is_empty=is_empty,
+        issued=view.cursor.issued,
+        trained=kinds[TRAINED],
+        dropped=kinds[DROPPED],
+        dead=kinds[DEAD],
+        in_flight=len(places),
+        lost=len(lost),
+        twice=len(doubled),
+        ahead=len(ahead),
+        dropped_by_reason=_reasons(outcomes, DROPPED),
+        dead_by_reason=_reasons(outcomes, DEAD),
+        in_flight_by_stream=dict(Counter(places.values())),
+        tokens_by_reason=_tokens(outcomes),
+        lost_ids=tuple(lost),
+        lost_how=lost,
+        twice_ids=tuple(_in_order(doubled)),
+        retried=sum(view.cursor.retries.values()),
+        asked_again=_asked_again(view, ledger),
+        evaluation=_evaluation(view, ledger),
+        foreign=_foreign(view, after),
+        went_back=went_back,
+        is_empty=is_empty,
         problems=(*ledger.problems, *_gone(view, ledger, is_finished=is_finished)),
-        remarks=tuple(_remarks(view, ledger, len(issued), ahead=_in_order(ahead), is_empty=is_empty,
-                               astray=_in_order(places.keys() - view.where.keys()))))
+        remarks=tuple(
+            _remarks(
+                view,
+                ledger,
+                len(issued),
+                ahead=_in_order(ahead),
+                is_empty=is_empty,
+                astray=_in_order(places.keys() - view.where.keys()),
+            )
+        ),
+    )
 
 
 def _how(view: View, group_id: str) -> str:
@@ -135,7 +174,9 @@ def _how(view: View, group_id: str) -> str:
 
 def _reasons(outcomes: Mapping[str, Outcome], kind: str) -> dict[str, int]:
     """Outcomes of a kind, by the first words of their reason."""
-    return dict(Counter(outcome.detail.split(":")[0] for outcome in outcomes.values() if outcome.kind == kind))
+    return dict(
+        Counter(outcome.detail.split(":")[0] for outcome in outcomes.values() if outcome.kind == kind)
+    )
 
 
 def _tokens(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
@@ -158,17 +199,24 @@ def _evaluation(view: View, ledger: Ledger) -> Evaluation:
     out = {group_id for group_id in view.where if version_of(group_id) >= 0} - recorded
     found = sum(bool(view.streams_of(group_id)) for group_id in out)
     rounds = ledger.evaluations.values()
-    return Evaluation(issued=len(recorded | out), recorded=len(recorded), in_flight=found, missing=len(out) - found,
-                      dead=sum(record.get("dead", 0) for record in rounds),
-                      given_up=sum(record.get("missing", 0) for record in rounds))
+    return Evaluation(
+        issued=len(recorded | out),
+        recorded=len(recorded),
+        in_flight=found,
+        missing=len(out) - found,
+        dead=sum(record.get("dead", 0) for record in rounds),
+        given_up=sum(record.get("missing", 0) for record in rounds),
+    )
 
 
 def _gone(view: View, ledger: Ledger, *, is_finished: bool) -> Iterator[str]:
     """Records that must have been there: no later one of their life leaves a gap where they were."""
     for base, number in view.cursor.retries.items():
         if number > (noted := ledger.retries.get(base, 0)):
-            yield (f"retry {number} of the dead group {base} was issued, and the ledger knows of {noted}: its record "
-                   f"is gone: {ADVICE}")
+            yield (
+                f"retry {number} of the dead group {base} was issued, and the ledger knows of {noted}: its record "
+                f"is gone: {ADVICE}"
+            )
     if is_finished:
         for version in _unrecorded(ledger, is_finished=True):
             yield f"the evaluation of version {version} was written down, and its record is gone: {ADVICE}"
@@ -178,47 +226,63 @@ def _unrecorded(ledger: Ledger, *, is_finished: bool) -> list[int]:
     """Versions whose evaluation was asked for, and which the ledger has no record of."""
     configs = {life["fence"]: life.get("config", "") for life in ledger.lives}
     writers = {step["fence"] for step in ledger.steps}
-    if not writers or not all(configs.values()) or not writers <= configs.keys():       # damaged
+    if not writers or not all(configs.values()) or not writers <= configs.keys():  # damaged
         return []
     try:
-        newest, last = from_yaml(configs[ledger.lives[-1]["fence"]]), from_yaml(configs[ledger.steps[-1]["fence"]])
-    except ConfigError:                     # another version of this program wrote it
+        newest, last = (
+            from_yaml(configs[ledger.lives[-1]["fence"]]),
+            from_yaml(configs[ledger.steps[-1]["fence"]]),
+        )
+    except ConfigError:  # another version of this program wrote it
         return []
     if newest.data.held_out is None:
         return []
     wanted = asked_for(ledger, newest)
     if is_finished and last.evaluation.every and newest.evaluation.every:
-        wanted.add(int(ledger.steps[-1]["step"]) + 1)       # the last weights have one, whatever their number
+        wanted.add(int(ledger.steps[-1]["step"]) + 1)  # the last weights have one, whatever their number
     return sorted(wanted - ledger.evaluations.keys())
 
 
 def _foreign(view: View, after: Cursor) -> int:
     """Entries that belong to no group of this run."""
-    return sum(count for stream, groups in view.entries.items() for group_id, count in groups.items()
-               if version_of(group_id) < 0 and not after.names(group_id)
-               and not (group_id in view.slots or (stream == DEAD_STREAM and group_ids.is_training(group_id))))
+    return sum(
+        count
+        for stream, groups in view.entries.items()
+        for group_id, count in groups.items()
+        if version_of(group_id) < 0
+        and not after.names(group_id)
+        and not (group_id in view.slots or (stream == DEAD_STREAM and group_ids.is_training(group_id)))
+    )
 
 
-def _remarks(view: View, ledger: Ledger, issued: int, *, ahead: list[str], astray: list[str],
-             is_empty: bool) -> Iterator[str]:
+def _remarks(
+    view: View, ledger: Ledger, issued: int, *, ahead: list[str], astray: list[str], is_empty: bool
+) -> Iterator[str]:
     if is_empty:
         newest = max(group_ids.ordinal_of(group_id) for group_id in ledger.outcomes)
         begun = [str(ordinal) for ordinal in range(newest) if str(ordinal) not in ledger.outcomes]
         before = f"{named(begun)} and " if begun else ""
-        yield (f"Redis knows nothing of this run, and the ledger has {len(ledger.outcomes)} outcomes: it was emptied, "
-               "or is another one. Nothing that has an outcome is lost. A learner that starts rebuilds cursor and "
-               f"slots from the ledger, and issues again what had none: {before}what came after {newest}")
+        yield (
+            f"Redis knows nothing of this run, and the ledger has {len(ledger.outcomes)} outcomes: it was emptied, "
+            "or is another one. Nothing that has an outcome is lost. A learner that starts rebuilds cursor and "
+            f"slots from the ledger, and issues again what had none: {before}what came after {newest}"
+        )
     elif ahead:
-        yield (f"the cursor does not name {named(ahead)}: Redis forgot its last writes. The learner passes over what "
-               "has an outcome")
+        yield (
+            f"the cursor does not name {named(ahead)}: Redis forgot its last writes. The learner passes over what "
+            "has an outcome"
+        )
     if not is_empty and view.cursor.issued != issued:
         yield f"the cursor counts {view.cursor.issued} groups, and names {issued}"
     known = {version_of(group_id) for group_id in view.where}
-    if not is_empty and (rounds := [version for version in _unrecorded(ledger, is_finished=False)
-                                    if version not in known]):
-        yield (f"neither the ledger nor Redis knows the evaluation of version {named(list(map(str, rounds)))}: its "
-               "record is gone, or the learner or Redis ended before it was issued. A learner that starts asks for it "
-               "again, or writes down that it is lost")
+    if not is_empty and (
+        rounds := [version for version in _unrecorded(ledger, is_finished=False) if version not in known]
+    ):
+        yield (
+            f"neither the ledger nor Redis knows the evaluation of version {named(list(map(str, rounds)))}: its "
+            "record is gone, or the learner or Redis ended before it was issued. A learner that starts asks for it "
+            "again, or writes down that it is lost"
+        )
     if astray:
         yield f"`where` does not name {named(astray)}, which have a slot: the learner issues them again"
 

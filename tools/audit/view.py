@@ -16,24 +16,27 @@ from broker import group_ids
 from broker.connection import Link
 from broker.keys import WORK_STREAMS, Keys
 
-PAGE = 500          # entries of which the headers are asked for at once
-RETRY = "retry:"    # of the fields of `cursor`
+PAGE = 500  # entries of which the headers are asked for at once
+RETRY = "retry:"  # of the fields of `cursor`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
     """What was issued so far, as Redis knows it."""
 
-    issued: int                     # the feeder's own count
-    position: int                   # the next ordinal
-    retries: Mapping[str, int]      # ordinal of a dead group -> times that it was begun anew
-    seq: int                        # learner scripts that took effect
-    is_there: bool                  # False: this Redis knows nothing of the run
+    issued: int  # the feeder's own count
+    position: int  # the next ordinal
+    retries: Mapping[str, int]  # ordinal of a dead group -> times that it was begun anew
+    seq: int  # learner scripts that took effect
+    is_there: bool  # False: this Redis knows nothing of the run
 
     def ids(self) -> set[str]:
         """Every training group that was ever issued."""
-        again = (group_ids.retried(ordinal, number) for ordinal, count in self.retries.items()
-                 for number in range(1, count + 1))
+        again = (
+            group_ids.retried(ordinal, number)
+            for ordinal, count in self.retries.items()
+            for number in range(1, count + 1)
+        )
         return {*map(str, range(self.position)), *again}
 
     def names(self, group_id: str) -> bool:
@@ -46,12 +49,12 @@ class Cursor:
 class View:
     """One look at a run's keys. All but the streams belongs to one moment."""
 
-    server: str                                 # run id of the Redis that answered
+    server: str  # run id of the Redis that answered
     cursor: Cursor
     slots: frozenset[str]
-    where: Mapping[str, str]                    # group -> "STREAM ENTRY"
-    requests: frozenset[str]                    # dead groups that an operator wants again
-    entries: Mapping[str, Mapping[str, int]]    # stream -> group -> its entries there; "?" is nobody's
+    where: Mapping[str, str]  # group -> "STREAM ENTRY"
+    requests: frozenset[str]  # dead groups that an operator wants again
+    entries: Mapping[str, Mapping[str, int]]  # stream -> group -> its entries there; "?" is nobody's
 
     def streams_of(self, group_id: str) -> list[str]:
         """The streams that hold an entry of the group, the last one first."""
@@ -62,9 +65,14 @@ def look(link: Link, keys: Keys) -> View:
     """Read everything, in the order that makes it right on a run that goes on."""
     server = server_of(link)
     cursor, slots, where, requests = link.script("ledger_view", keys.scripts())
-    return View(server=server, cursor=_cursor(_pairs(cursor)), slots=frozenset(slot.decode() for slot in slots),
-                where=_pairs(where), requests=frozenset(_pairs(requests)),
-                entries={stream: Counter(_groups(link, keys, stream)) for stream in WORK_STREAMS})
+    return View(
+        server=server,
+        cursor=_cursor(_pairs(cursor)),
+        slots=frozenset(slot.decode() for slot in slots),
+        where=_pairs(where),
+        requests=frozenset(_pairs(requests)),
+        entries={stream: Counter(_groups(link, keys, stream)) for stream in WORK_STREAMS},
+    )
 
 
 def read_cursor(link: Link, keys: Keys) -> Cursor:
@@ -79,9 +87,16 @@ def server_of(link: Link) -> str:
 
 
 def _cursor(fields: Mapping[str, str]) -> Cursor:
-    retries = {field.removeprefix(RETRY): int(count) for field, count in fields.items() if field.startswith(RETRY)}
-    return Cursor(issued=int(fields.get("issued", 0)), position=int(fields.get("position", 0)), retries=retries,
-                  seq=int(fields.get("seq", 0)), is_there="position" in fields)
+    retries = {
+        field.removeprefix(RETRY): int(count) for field, count in fields.items() if field.startswith(RETRY)
+    }
+    return Cursor(
+        issued=int(fields.get("issued", 0)),
+        position=int(fields.get("position", 0)),
+        retries=retries,
+        seq=int(fields.get("seq", 0)),
+        is_there="position" in fields,
+    )
 
 
 def _pairs(flat: list[bytes]) -> dict[str, str]:
@@ -92,7 +107,10 @@ def _pairs(flat: list[bytes]) -> dict[str, str]:
 def _groups(link: Link, keys: Keys, stream: str) -> Iterator[str]:
     first = "-"
     while True:
-        page = [word.decode(errors="replace") for word in link.script("headers", keys.scripts(), stream, first, PAGE)]
+        page = [
+            word.decode(errors="replace")
+            for word in link.script("headers", keys.scripts(), stream, first, PAGE)
+        ]
         yield from page[1::2]
         if len(page) < 2 * PAGE:
             return

@@ -41,10 +41,12 @@ from tools.up.supervisor import Outcome, Supervisor
 
 log = logging.getLogger(__name__)
 
-ENOUGH_STEPS = 1_000_000        # that the minutes end the run, and not its steps, unless the command line names them
+ENOUGH_STEPS = (
+    1_000_000  # that the minutes end the run, and not its steps, unless the command line names them
+)
 ASK_EVERY_S = 1.0
-DRAIN_S = 120.0                 # for a drained run to end, beside the deadline of a group
-REDIS_S = 60.0                  # for Redis to be back when all others have ended
+DRAIN_S = 120.0  # for a drained run to end, beside the deadline of a group
+REDIS_S = 60.0  # for Redis to be back when all others have ended
 
 
 class Chaos:
@@ -54,9 +56,10 @@ class Chaos:
         on_back: told (role, seconds) whenever one who was killed is back; may ask for `audit_now`.
     """
 
-    def __init__(self, run: Run, orders: Orders,
-                 on_back: Callable[[str, float], None] = lambda _role, _seconds: None) -> None:
-        self.audit: Audit | None = None         # at the end; None where the run never began
+    def __init__(
+        self, run: Run, orders: Orders, on_back: Callable[[str, float], None] = lambda _role, _seconds: None
+    ) -> None:
+        self.audit: Audit | None = None  # at the end; None where the run never began
         self.seconds = 0.0
         self.monkey: Monkey
         self._run = run
@@ -70,17 +73,28 @@ class Chaos:
         self._drain_until: float | None = None
 
     @contextlib.contextmanager
-    def company(self, supervisor: Supervisor, keeper: RedisKeeper,
-                stop: threading.Event) -> Iterator[Callable[[], None]]:
+    def company(
+        self, supervisor: Supervisor, keeper: RedisKeeper, stop: threading.Event
+    ) -> Iterator[Callable[[], None]]:
         """Disturb the run of `supervisor` while this lasts; audit it after its last process has ended."""
         self._url = keeper.url
-        self._client = redis.Redis.from_url(keeper.url, socket_timeout=2.0, socket_connect_timeout=2.0,
-                                            retry=Retry(NoBackoff(), 0))
+        self._client = redis.Redis.from_url(
+            keeper.url, socket_timeout=2.0, socket_connect_timeout=2.0, retry=Retry(NoBackoff(), 0)
+        )
         targets = Targets(supervisor.pids, self._client, self._run.name)
-        self.monkey = Monkey(self._orders, look=targets.look, forgive=supervisor.forgive, keeper=keeper,
-                             client=self._client, lease_s=self._run.broker.lease_s, on_back=self._on_back)
+        self.monkey = Monkey(
+            self._orders,
+            look=targets.look,
+            forgive=supervisor.forgive,
+            keeper=keeper,
+            client=self._client,
+            lease_s=self._run.broker.lease_s,
+            on_back=self._on_back,
+        )
         if not keeper.is_private:
-            log.warning("chaos redis=external: REDIS_URL names one that may be others' too, so it is left alone")
+            log.warning(
+                "chaos redis=external: REDIS_URL names one that may be others' too, so it is left alone"
+            )
         self._began = time.monotonic()
         try:
             yield lambda: self._tick(supervisor, stop)
@@ -110,15 +124,17 @@ class Chaos:
             self._drain_until = now + self._run.learner.group_deadline_s + DRAIN_S
             log.warning("chaos over after_s=%.0f: draining", now - self._began)
         elif now > self._drain_until:
-            log.error("chaos the run was not drained within %.0f s: stopping it",
-                      self._run.learner.group_deadline_s + DRAIN_S)
+            log.error(
+                "chaos the run was not drained within %.0f s: stopping it",
+                self._run.learner.group_deadline_s + DRAIN_S,
+            )
             stop.set()
         if now - self._asked_at < ASK_EVERY_S:
             return
         self._asked_at = now
         with contextlib.suppress(redis.RedisError):
             status: Any = self._client.hget(self._keys("run"), "status")
-            if status == b"running":            # once it has ended the wish would be the next learner's
+            if status == b"running":  # once it has ended the wish would be the next learner's
                 self._client.hset(self._keys("run"), "wanted", DRAIN)
 
     def _wait_for_redis(self, keeper: RedisKeeper) -> None:
@@ -143,7 +159,7 @@ def chaos(run: Run, words: Sequence[str], orders: Orders, *, as_json: bool) -> i
     """
     if not any(word.startswith("learner.steps=") for word in words):
         words = [*words, f"learner.steps={ENOUGH_STEPS}"]
-    if not any(word.startswith("name=") for word in words):     # a run of one's own is not for tormenting
+    if not any(word.startswith("name=") for word in words):  # a run of one's own is not for tormenting
         words = [*words, f"name={run.name}-chaos"]
         run = load_run(words)
     if (name := free_name(run)) != run.name:
@@ -164,23 +180,43 @@ def chaos(run: Run, words: Sequence[str], orders: Orders, *, as_json: bool) -> i
 def as_object(run: Run, storm: Chaos, orders: Orders, outcome: Outcome) -> dict[str, Any]:
     """What came of it: the audit's keys, and chaos' own; `kills` has every role, `back_s` those that came back."""
     rates, record = pass_rates(run), storm.monkey.record
-    return {**(asdict(storm.audit) if storm.audit else {}), "run": run.name, "seed": orders.seed,
-            "exit_code": outcome.code, "reason": outcome.reason, "steps": max(read_run(run.folder).version, 0),
-            "seconds": round(storm.seconds, 1), "kills": {role: record.kills[role] for role in ROLES},
-            "disturbances": dict(record.disturbances), "back_s": storm.monkey.returns.summary(),
-            "eval_pass_rate": rates[-1][1] if rates else None, "learning_curve": rates}
+    return {
+        **(asdict(storm.audit) if storm.audit else {}),
+        "run": run.name,
+        "seed": orders.seed,
+        "exit_code": outcome.code,
+        "reason": outcome.reason,
+        "steps": max(read_run(run.folder).version, 0),
+        "seconds": round(storm.seconds, 1),
+        "kills": {role: record.kills[role] for role in ROLES},
+        "disturbances": dict(record.disturbances),
+        "back_s": storm.monkey.returns.summary(),
+        "eval_pass_rate": rates[-1][1] if rates else None,
+        "learning_curve": rates,
+    }
 
 
 def as_lines(run: Run, storm: Chaos) -> list[str]:
     """The same for people."""
     back = storm.monkey.returns.summary()
-    lines = [f"chaos: {sum(storm.monkey.record.disturbances.values())} disturbances in {storm.seconds:.0f} s",
-             *(f"  {what:<22} {count:4}" for what, count in sorted(storm.monkey.record.disturbances.items()))]
-    lines += ["back after, s (median, largest)",
-              *(f"  {role:<22} {seconds['median']:6.1f} {seconds['largest']:6.1f}" for role, seconds in back.items())]
+    lines = [
+        f"chaos: {sum(storm.monkey.record.disturbances.values())} disturbances in {storm.seconds:.0f} s",
+        *(f"  {what:<22} {count:4}" for what, count in sorted(storm.monkey.record.disturbances.items())),
+    ]
+    lines += [
+        "back after, s (median, largest)",
+        *(
+            f"  {role:<22} {seconds['median']:6.1f} {seconds['largest']:6.1f}"
+            for role, seconds in back.items()
+        ),
+    ]
     if rates := pass_rates(run):
-        lines.append("held-out pass rate by version: " + ", ".join(f"{version}: {rate:.2f}" for version, rate in rates))
-    lines.append(auditing.as_text(run.name, storm.audit).rstrip() if storm.audit else "no journal: the run never began")
+        lines.append(
+            "held-out pass rate by version: " + ", ".join(f"{version}: {rate:.2f}" for version, rate in rates)
+        )
+    lines.append(
+        auditing.as_text(run.name, storm.audit).rstrip() if storm.audit else "no journal: the run never began"
+    )
     return lines
 
 
@@ -188,4 +224,6 @@ def pass_rates(run: Run) -> list[tuple[int, float]]:
     """(policy version, held-out pass rate) of every round in the journal: a killed learner's metrics may lack some."""
     folder = run.folder / "journal"
     rounds = read_ledger(folder, strict=False).evaluations if folder.is_dir() else {}
-    return sorted((version, found["pass_rate"]) for version, found in rounds.items() if found["pass_rate"] is not None)
+    return sorted(
+        (version, found["pass_rate"]) for version, found in rounds.items() if found["pass_rate"] is not None
+    )

@@ -29,15 +29,18 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 0.25
 KILL, KILL_TREE, STOP, RESTART, CUT = "kill", "kill_tree", "stop", "restart", "cut"
 KILLS = (KILL, KILL_TREE)
-STOP_LEASES = (1.2, 2.0)        # leases that a stopped process stays stopped, from and to
+STOP_LEASES = (1.2, 2.0)  # leases that a stopped process stays stopped, from and to
 
 # How often each disturbance comes, beside the others.
 WEIGHTS: Mapping[tuple[str, str], float] = {
     **{(KILL, role): 2.0 for role in (GENERATOR, DISPATCHER, SCORER, LEARNER)},
     **{(KILL_TREE, role): 1.0 for role in (GENERATOR, SCORER, LEARNER)},
-    (KILL, POOL): 1.0, (KILL_TREE, POOL): 1.0,
+    (KILL, POOL): 1.0,
+    (KILL_TREE, POOL): 1.0,
     **{(STOP, role): 0.5 for role in (GENERATOR, DISPATCHER, SCORER, LEARNER)},
-    (KILL, REDIS): 2.0, (RESTART, REDIS): 1.0, (CUT, REDIS): 1.0,
+    (KILL, REDIS): 2.0,
+    (RESTART, REDIS): 1.0,
+    (CUT, REDIS): 1.0,
 }
 
 
@@ -45,21 +48,23 @@ WEIGHTS: Mapping[tuple[str, str], float] = {
 class Orders:
     """What is to be done."""
 
-    seconds: float                              # then nothing more is disturbed, and the run is drained
-    every_s: float = 10.0                       # between two disturbances
+    seconds: float  # then nothing more is disturbed, and the run is drained
+    every_s: float = 10.0  # between two disturbances
     seed: int = 0
-    quota: Mapping[str, int] | None = None      # so many kills of each of these roles, and nothing else: after the
-                                                # first step, each once all are back, at random up to `every_s` later
-    turns: Sequence[str] = ()                   # these roles are killed in turns, over and over, and nothing else
-    redis_away_s: float = 0.0                   # after each of its kills
+    quota: Mapping[str, int] | None = (
+        None  # so many kills of each of these roles, and nothing else: after the
+    )
+    # first step, each once all are back, at random up to `every_s` later
+    turns: Sequence[str] = ()  # these roles are killed in turns, over and over, and nothing else
+    redis_away_s: float = 0.0  # after each of its kills
 
 
 @dataclass(slots=True)
 class Record:
     """What hit somebody."""
 
-    kills: Counter[str] = field(default_factory=Counter)            # by role, with -9
-    disturbances: Counter[str] = field(default_factory=Counter)     # by what was done and to whom
+    kills: Counter[str] = field(default_factory=Counter)  # by role, with -9
+    disturbances: Counter[str] = field(default_factory=Counter)  # by what was done and to whom
 
 
 class Monkey:
@@ -74,9 +79,17 @@ class Monkey:
         on_back: told (role, seconds) whenever one who was killed is back.
     """
 
-    def __init__(self, orders: Orders, *, look: Callable[[], Sight], forgive: Callable[[str], None],
-                 keeper: RedisKeeper, client: redis.Redis, lease_s: float,
-                 on_back: Callable[[str, float], None] = lambda _role, _seconds: None) -> None:
+    def __init__(
+        self,
+        orders: Orders,
+        *,
+        look: Callable[[], Sight],
+        forgive: Callable[[str], None],
+        keeper: RedisKeeper,
+        client: redis.Redis,
+        lease_s: float,
+        on_back: Callable[[str, float], None] = lambda _role, _seconds: None,
+    ) -> None:
         self.orders = orders
         self.record = Record()
         self.returns = Returns(on_back)
@@ -85,8 +98,8 @@ class Monkey:
         self._keeper = keeper
         self._client = client
         self._lease_s = lease_s
-        self._chance = random.Random(orders.seed)       # noqa: S311 - no secret
-        self._stopped: tuple[Victim, float] | None = None       # and when it goes on, monotonic seconds
+        self._chance = random.Random(orders.seed)  # noqa: S311 - no secret
+        self._stopped: tuple[Victim, float] | None = None  # and when it goes on, monotonic seconds
         self._looked = 0.0
         self._pause_s = self._draw_pause()
         self._next = time.monotonic() + self._pause_s
@@ -95,8 +108,11 @@ class Monkey:
     def is_done(self) -> bool:
         """Whether the quota is fulfilled and everybody is back."""
         quota = self.orders.quota
-        return quota is not None and not any(map(self._is_wanted, quota)) and not any(map(self.returns.is_missing,
-                                                                                          quota))
+        return (
+            quota is not None
+            and not any(map(self._is_wanted, quota))
+            and not any(map(self.returns.is_missing, quota))
+        )
 
     def tick(self, *, may_disturb: bool) -> None:
         """Look; continue who was stopped long enough; disturb somebody if it is time and allowed."""
@@ -121,7 +137,9 @@ class Monkey:
             victim.send(signal.SIGCONT)
 
     def _draw_pause(self) -> float:
-        return self.orders.every_s if self.orders.quota is None else self._chance.uniform(0, self.orders.every_s)
+        return (
+            self.orders.every_s if self.orders.quota is None else self._chance.uniform(0, self.orders.every_s)
+        )
 
     def _may_begin(self, sight: Sight) -> bool:
         """With a quota, one thing is done after the other, and the pause begins when the last victim is back."""
@@ -133,8 +151,9 @@ class Monkey:
 
     def _is_wanted(self, role: str) -> bool:
         quota, turns = self.orders.quota, self.orders.turns
-        return (quota is None or self.record.kills[role] < quota.get(role, 0)) and \
-            (not turns or turns[self.record.kills.total() % len(turns)] == role)
+        return (quota is None or self.record.kills[role] < quota.get(role, 0)) and (
+            not turns or turns[self.record.kills.total() % len(turns)] == role
+        )
 
     def _disturb(self, sight: Sight) -> bool:
         """Do one thing at random, of those that are possible now, what was never done first. False: it hit nobody."""
@@ -154,7 +173,9 @@ class Monkey:
         return hit
 
     def _is_possible(self, kind: str, role: str, sight: Sight) -> bool:
-        if (self.orders.quota is not None or self.orders.turns) and (kind not in KILLS or not self._is_wanted(role)):
+        if (self.orders.quota is not None or self.orders.turns) and (
+            kind not in KILLS or not self._is_wanted(role)
+        ):
             return False
         if role == REDIS:
             return self._keeper.is_private and sight.redis_answers
@@ -170,10 +191,10 @@ class Monkey:
                 return False
             self._stopped = victim, time.monotonic() + seconds
             return True
-        if kind == KILL and victim.role == LEARNER:             # any of its ranks takes the others along
+        if kind == KILL and victim.role == LEARNER:  # any of its ranks takes the others along
             victim = replace(victim, pid=self._chance.choice((victim.pid, *victim.tree)), tree=())
         log.warning("chaos %s role=%s pid=%d below=%d", kind, victim.role, victim.pid, len(victim.tree))
-        if victim.role in (GENERATOR, LEARNER, POOL):           # the others are the pool's to start again
+        if victim.role in (GENERATOR, LEARNER, POOL):  # the others are the pool's to start again
             self._forgive(victim.child)
         if not victim.send(signal.SIGKILL, to_tree=kind == KILL_TREE):
             return False

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 
 from tools.chaos.targets import DISPATCHER, LEARNER, POOL, REDIS, SCORER, Sight
 
-WANTS = {POOL: (DISPATCHER, SCORER)}        # whose heartbeats tell; of other roles their own
+WANTS = {POOL: (DISPATCHER, SCORER)}  # whose heartbeats tell; of other roles their own
 
 
 @dataclass(slots=True)
 class _Missing:
     role: str
-    since: float                    # monotonic seconds
-    killed_ms: int                  # Unix milliseconds
-    before: frozenset[str]          # heartbeats that were starting already: none of them is its return
+    since: float  # monotonic seconds
+    killed_ms: int  # Unix milliseconds
+    before: frozenset[str]  # heartbeats that were starting already: none of them is its return
     wants: set[str]
 
 
@@ -37,7 +37,7 @@ class Returns:
         self.seconds: dict[str, list[float]] = {}
         self._on_back = on_back
         self._missing: list[_Missing] = []
-        self._known: set[str] = set()           # heartbeats that were seen at work
+        self._known: set[str] = set()  # heartbeats that were seen at work
         self._learner_since: int | None = None  # version that the learner's present life began with
 
     def is_missing(self, role: str) -> bool:
@@ -58,8 +58,11 @@ class Returns:
         self.look(sight)
         if role == LEARNER:
             self._learner_since = None
-        self._missing.append(_Missing(role, time.monotonic(), int(time.time() * 1000), sight.starting,
-                                      set(WANTS.get(role, (role,)))))
+        self._missing.append(
+            _Missing(
+                role, time.monotonic(), int(time.time() * 1000), sight.starting, set(WANTS.get(role, (role,)))
+            )
+        )
 
     def look(self, sight: Sight) -> None:
         """Notice who is back."""
@@ -67,7 +70,9 @@ class Returns:
         for role, beat in new:
             self._known.add(beat)
             for missing in self._missing:
-                if role in missing.wants and beat not in missing.before:        # one return, of who is missing longest
+                if (
+                    role in missing.wants and beat not in missing.before
+                ):  # one return, of who is missing longest
                     missing.wants.discard(role)
                     break
         for missing in self._missing:
@@ -83,8 +88,10 @@ class Returns:
 
     def summary(self) -> dict[str, dict[str, float]]:
         """Median and largest of each role's seconds."""
-        return {role: {"median": round(statistics.median(seconds), 2), "largest": round(max(seconds), 2)}
-                for role, seconds in sorted(self.seconds.items())}
+        return {
+            role: {"median": round(statistics.median(seconds), 2), "largest": round(max(seconds), 2)}
+            for role, seconds in sorted(self.seconds.items())
+        }
 
     def _count(self, missing: _Missing, sight: Sight) -> None:
         if missing.role == LEARNER:

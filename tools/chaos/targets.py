@@ -22,8 +22,8 @@ from broker.monitoring.snapshot import Process as Heartbeat
 from broker.monitoring.snapshot import snapshot
 from tools.up.process_tree import Process, below
 
-GENERATOR, DISPATCHER, SCORER, LEARNER = "generator", "dispatcher", "scorer", "learner"      # as heartbeats say
-POOL = "pool"               # the parent of a dispatcher and its scorers
+GENERATOR, DISPATCHER, SCORER, LEARNER = "generator", "dispatcher", "scorer", "learner"  # as heartbeats say
+POOL = "pool"  # the parent of a dispatcher and its scorers
 REDIS = "redis"
 ROLES = (GENERATOR, DISPATCHER, SCORER, POOL, LEARNER, REDIS)
 
@@ -33,9 +33,9 @@ class Victim:
     """One process of a role, and what it has started."""
 
     role: str
-    child: str              # the supervisor's name for it or its parent: generator-0, scorers-0
+    child: str  # the supervisor's name for it or its parent: generator-0, scorers-0
     pid: int
-    tree: tuple[int, ...]   # all below it
+    tree: tuple[int, ...]  # all below it
 
     def send(self, number: signal.Signals, *, to_tree: bool = False) -> bool:
         """Send it a signal. False: it had ended before."""
@@ -50,15 +50,19 @@ class Sight:
     """The run at one moment."""
 
     victims: tuple[Victim, ...]
-    ready: Mapping[str, frozenset[str]] = field(default_factory=dict)   # ids of living heartbeats at work, by role
-    starting: frozenset[str] = frozenset()      # ids of those that are not at work yet
+    ready: Mapping[str, frozenset[str]] = field(
+        default_factory=dict
+    )  # ids of living heartbeats at work, by role
+    starting: frozenset[str] = frozenset()  # ids of those that are not at work yet
     redis_answers: bool = False
-    version: int = -1                   # the newest announced policy
-    announced_ms: int = 0               # Redis's time of that announcement, Unix milliseconds
+    version: int = -1  # the newest announced policy
+    announced_ms: int = 0  # Redis's time of that announcement, Unix milliseconds
 
     def of(self, role: str) -> list[Victim]:
         """The victims of one role, in a lasting order."""
-        return sorted((victim for victim in self.victims if victim.role == role), key=lambda victim: victim.pid)
+        return sorted(
+            (victim for victim in self.victims if victim.role == role), key=lambda victim: victim.pid
+        )
 
 
 class Targets:
@@ -89,11 +93,14 @@ class Targets:
         parts = [victim for name, tree in trees.items() for victim in _parts(name, tree, here)]
         starting = frozenset(beat.id for beat in here if beat.state.startswith("starting"))
         at_work = [beat for beat in here if beat.id not in starting]
-        ready = {role: frozenset(beat.id for beat in at_work if beat.role == role)
-                 for role in (GENERATOR, DISPATCHER, SCORER)}
+        ready = {
+            role: frozenset(beat.id for beat in at_work if beat.role == role)
+            for role in (GENERATOR, DISPATCHER, SCORER)
+        }
         announced = int(newest[0][0].partition(b"-")[0]) if newest else 0
-        return Sight((*own, *parts), ready, starting, redis_answers=True, version=found.version,
-                     announced_ms=announced)
+        return Sight(
+            (*own, *parts), ready, starting, redis_answers=True, version=found.version, announced_ms=announced
+        )
 
 
 def _root(name: str, pid: int, tree: list[Process]) -> Victim:
@@ -105,8 +112,11 @@ def _root(name: str, pid: int, tree: list[Process]) -> Victim:
 def _parts(name: str, tree: list[Process], beats: list[Heartbeat]) -> list[Victim]:
     """The dispatcher and the scorers below a pool."""
     roles = {beat.pid: beat.role for beat in beats if beat.role in (DISPATCHER, SCORER)}
-    return [Victim(roles[process.pid], name, process.pid, tuple(each.pid for each in below(process.pid)))
-            for process in tree if process.pid in roles]
+    return [
+        Victim(roles[process.pid], name, process.pid, tuple(each.pid for each in below(process.pid)))
+        for process in tree
+        if process.pid in roles
+    ]
 
 
 def _send(pid: int, number: signal.Signals) -> bool:

@@ -38,7 +38,7 @@ class Sorted:
     """Letters that something may be done about, and why not about the others."""
 
     good: Sequence[Letter]
-    refused: Mapping[str, str]          # entry -> reason
+    refused: Mapping[str, str]  # entry -> reason
 
 
 def for_retry(letters: Sequence[Letter], records: Records) -> Sorted:
@@ -71,7 +71,9 @@ def wait_until_issued(link: Link, keys: Keys, ids: Sequence[str], *, deadline_s:
         if not late:
             return places
         if time.monotonic() >= deadline:
-            raise NotIssued(f"{deadline_s:g} s: no learner has issued {' '.join(late)}. {who_issues(link, keys)}")
+            raise NotIssued(
+                f"{deadline_s:g} s: no learner has issued {' '.join(late)}. {who_issues(link, keys)}"
+            )
         time.sleep(min(POLL_S, deadline_s))
 
 
@@ -91,9 +93,15 @@ def purge(link: Link, keys: Keys, letters: Sequence[Letter], folder: Path) -> in
     Raises:
         RunFailed: the note can't be written; no letter was deleted.
     """
-    write_note(folder, "purge", count=len(letters),
-               letters=[{"entry": letter.entry, "group": letter.group, "stage": letter.stage, "reason": letter.reason}
-                        for letter in letters])
+    write_note(
+        folder,
+        "purge",
+        count=len(letters),
+        letters=[
+            {"entry": letter.entry, "group": letter.group, "stage": letter.stage, "reason": letter.reason}
+            for letter in letters
+        ],
+    )
     asked = [letter.group for letter in letters if letter.state == "asked again"]
 
     def attempt(client: redis.Redis) -> Any:
@@ -102,13 +110,16 @@ def purge(link: Link, keys: Keys, letters: Sequence[Letter], folder: Path) -> in
             if asked:
                 pipe.hdel(keys("retries"), *asked)
             return pipe.execute()[0]
+
     return int(link(attempt))
 
 
 def _sorted(letters: Sequence[Letter], reasons: Sequence[str]) -> Sorted:
     pairs = list(zip(letters, reasons, strict=True))
-    return Sorted(good=[letter for letter, reason in pairs if not reason],
-                  refused={letter.entry: reason for letter, reason in pairs if reason})
+    return Sorted(
+        good=[letter for letter, reason in pairs if not reason],
+        refused={letter.entry: reason for letter, reason in pairs if reason},
+    )
 
 
 def _why_not_again(letter: Letter, records: Records) -> str:
@@ -118,7 +129,9 @@ def _why_not_again(letter: Letter, records: Records) -> str:
         return "a foreign entry, of no group of this run"
     outcome = records.ledger.outcomes.get(letter.group) if records.ledger else None
     if outcome is None:
-        return f"group {letter.group} has no outcome yet: the learner has not recorded it; one that starts does"
+        return (
+            f"group {letter.group} has no outcome yet: the learner has not recorded it; one that starts does"
+        )
     if outcome.kind != DEAD:
         return f"group {letter.group} is {outcome.kind} in the ledger, not dead"
     return ""
@@ -141,7 +154,11 @@ def _issued(link: Link, keys: Keys, ids: Sequence[str]) -> tuple[set[str], dict[
             pipe.hmget(keys("cursor"), fields)
             pipe.hmget(keys("where"), list(ids))
             return pipe.execute()
+
     counts, places = link(attempt)
-    issued = {group_id for group_id, count in zip(ids, counts, strict=True)
-              if int(count or 0) >= group_ids.retry_of(group_id)}
+    issued = {
+        group_id
+        for group_id, count in zip(ids, counts, strict=True)
+        if int(count or 0) >= group_ids.retry_of(group_id)
+    }
     return issued, {group_id: (place or b"").decode() for group_id, place in zip(ids, places, strict=True)}

@@ -40,7 +40,7 @@ class _Desk:
 
     link: Link
     keys: Keys
-    folder: Path                # the journal
+    folder: Path  # the journal
     records: Records
     choice: Choice
     options: argparse.Namespace
@@ -62,12 +62,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     verb = words.pop(0)
     parser = _parser(verb)
     options = parser.parse_intermixed_args(words)
-    choice = Choice(entries=tuple(options.entries), stage=options.stage, reason=options.reason, group=options.group)
+    choice = Choice(
+        entries=tuple(options.entries), stage=options.stage, reason=options.reason, group=options.group
+    )
     if verb != "list" and choice == Choice() and not options.all:
         parser.error("say which letters: their entries, a filter, or --all")
     try:
-        with server.ensure_readable(options.run, options.runs_dir) as url, \
-                closing(Link(url, outage_s=OUTAGE_S, key="")) as link:
+        with (
+            server.ensure_readable(options.run, options.runs_dir) as url,
+            closing(Link(url, outage_s=OUTAGE_S, key="")) as link,
+        ):
             keys, folder = Keys(options.run), server.folder_of(options.run, options.runs_dir) / "journal"
             records = open_records(link, keys, folder, strict=verb in {"retry", "purge"})
             return VERBS[verb][1](_Desk(link, keys, folder, records, choice, options))
@@ -105,7 +109,9 @@ def _retry(desk: _Desk) -> int:
         if desk.options.wait:
             places = actions.wait_until_issued(desk.link, desk.keys, ids, deadline_s=desk.options.wait)
             for group_id, place in places.items():
-                sys.stdout.write(f"{group_id} is issued{f', now in {place}' if place else ', and has its outcome'}\n")
+                sys.stdout.write(
+                    f"{group_id} is issued{f', now in {place}' if place else ', and has its outcome'}\n"
+                )
         else:
             sys.stdout.write(f"{actions.who_issues(desk.link, desk.keys)}\n")
     return _refuse(found.refused) if found.refused or found.good else _none(desk)
@@ -124,29 +130,43 @@ def _purge(desk: _Desk) -> int:
 
 VERBS: Mapping[str, tuple[str, Callable[[_Desk], int]]] = {
     "list": ("a line for each letter: when, where, how often it was tried, why it died", _list),
-    "show": ("everything that is known of letters: the prompt, its answers, what the worker said at its end", _show),
-    "retry": ("ask for the letters' groups again: each becomes a new group, 17-r1 for 17, that the learner issues",
-              _retry),
+    "show": (
+        "everything that is known of letters: the prompt, its answers, what the worker said at its end",
+        _show,
+    ),
+    "retry": (
+        "ask for the letters' groups again: each becomes a new group, 17-r1 for 17, that the learner issues",
+        _retry,
+    ),
     "purge": ("throw letters away; the journal keeps the groups' outcomes, and a note of this", _purge),
 }
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:
     text = VERBS[verb][0]
-    parser = argparse.ArgumentParser(prog=f"millrace dead {verb}", description=text[0].upper() + text[1:] + ".")
+    parser = argparse.ArgumentParser(
+        prog=f"millrace dead {verb}", description=text[0].upper() + text[1:] + "."
+    )
     parser.add_argument("run", type=run_name, metavar="RUN", help="the run's name")
     parser.add_argument("entries", metavar="ENTRY", nargs="*", help="ids of letters, as `list` shows them")
     parser.add_argument("--stage", choices=(PROMPTS, ROLLOUTS, SCORED), help="only those that died there")
     parser.add_argument("--reason", metavar="TEXT", help="only those whose reason contains it")
     parser.add_argument("--group", metavar="ID", help="only those of this group")
-    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
+    parser.add_argument(
+        "--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
+    )
     if verb == "list":
         parser.add_argument("--json", action="store_true", help="one JSON list")
     else:
         parser.add_argument("--all", action="store_true", help="every letter")
     if verb == "retry":
-        parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS",
-                            help="until a learner has issued them, so long at most (0)")
+        parser.add_argument(
+            "--wait",
+            type=float,
+            default=0.0,
+            metavar="SECONDS",
+            help="until a learner has issued them, so long at most (0)",
+        )
     if verb == "purge":
         parser.add_argument("--yes", action="store_true", help="do not ask")
     return parser
@@ -155,20 +175,24 @@ def _parser(verb: str) -> argparse.ArgumentParser:
 def _no_verb(words: Sequence[str]) -> int:
     verbs = "\n".join(f"  {verb:<6} {text}" for verb, (text, _) in VERBS.items())
     parser = argparse.ArgumentParser(
-        prog="millrace dead", usage="millrace dead list|show|retry|purge RUN [ENTRY ...] [options]",
+        prog="millrace dead",
+        usage="millrace dead list|show|retry|purge RUN [ENTRY ...] [options]",
         description="What could not be processed, and what to do about it.",
         epilog=f"commands:\n{verbs}\n\n`millrace dead COMMAND --help` says more.",
-        formatter_class=argparse.RawDescriptionHelpFormatter)
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("verb", choices=VERBS, metavar="COMMAND", help="one of those below")
     if words:
-        parser.parse_args(words[:1])            # --help, or a typo: both end here
+        parser.parse_args(words[:1])  # --help, or a typo: both end here
     parser.print_help()
     return 2
 
 
 def _with_journal(desk: _Desk) -> Records:
     if desk.records.ledger is None:
-        raise NoRun(f"no journal in {desk.folder}: give --runs-dir, the folder that the run's own folder is in")
+        raise NoRun(
+            f"no journal in {desk.folder}: give --runs-dir, the folder that the run's own folder is in"
+        )
     return desk.records
 
 
@@ -192,6 +216,9 @@ def _refuse(refused: Mapping[str, str]) -> int:
 
 def _none(desk: _Desk) -> int:
     group = "" if desk.choice.group is None else f" of group {desk.choice.group}"
-    sys.stderr.write(printable(f"no such dead letter{group}: `millrace dead list {desk.keys.name}` names those that "
-                               "are there\n"))
+    sys.stderr.write(
+        printable(
+            f"no such dead letter{group}: `millrace dead list {desk.keys.name}` names those that are there\n"
+        )
+    )
     return 1

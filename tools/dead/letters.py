@@ -21,7 +21,7 @@ from learner.groups.evaluation import version_of
 from learner.journal.ledger import Ledger, read_ledger
 
 _ENTRY = re.compile(r"\d+-\d+")
-PAGE = 50           # letters read at once: each may carry a whole group
+PAGE = 50  # letters read at once: each may carry a whole group
 
 
 class NoRun(Permanent):
@@ -36,16 +36,16 @@ class NoLetter(Permanent):
 class Letter:
     """One dead letter."""
 
-    entry: str                      # its id in the stream
-    group: str                      # "?": it is nobody's
-    stage: str                      # prompts | rollouts | scored: where it was
+    entry: str  # its id in the stream
+    group: str  # "?": it is nobody's
+    stage: str  # prompts | rollouts | scored: where it was
     reason: str
-    attempts: int                   # times that work on it began
+    attempts: int  # times that work on it began
     traceback: str
-    at: float                       # Unix seconds, by the clock of Redis
-    bytes: int                      # of the payload that could not be processed
-    state: str                      # for people; see `Records.state`
-    raw: codec.Raw                  # the entry; without its payload unless that was asked for
+    at: float  # Unix seconds, by the clock of Redis
+    bytes: int  # of the payload that could not be processed
+    state: str  # for people; see `Records.state`
+    raw: codec.Raw  # the entry; without its payload unless that was asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,24 +54,26 @@ class Choice:
 
     entries: tuple[str, ...] = ()
     stage: str | None = None
-    reason: str | None = None       # part of it, in capitals or not
+    reason: str | None = None  # part of it, in capitals or not
     group: str | None = None
 
     def takes(self, letter: Letter) -> bool:
         """Whether a letter is meant."""
-        return ((not self.entries or letter.entry in self.entries)
-                and (self.stage is None or letter.stage == self.stage)
-                and (self.reason is None or self.reason.lower() in letter.reason.lower())
-                and (self.group is None or letter.group == self.group))
+        return (
+            (not self.entries or letter.entry in self.entries)
+            and (self.stage is None or letter.stage == self.stage)
+            and (self.reason is None or self.reason.lower() in letter.reason.lower())
+            and (self.group is None or letter.group == self.group)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
     """What is known of dead groups beside their letters."""
 
-    ledger: Ledger | None               # None: the journal is not on this machine
-    requests: Mapping[str, str]         # group that an operator wants again -> entry of its letter
-    retries: Mapping[int, int]          # ordinal -> times that it was begun anew
+    ledger: Ledger | None  # None: the journal is not on this machine
+    requests: Mapping[str, str]  # group that an operator wants again -> entry of its letter
+    retries: Mapping[int, int]  # ordinal -> times that it was begun anew
 
     def is_recorded(self, group: str) -> bool:
         """Whether the ledger has the group's outcome, so that its letter is needed no more."""
@@ -108,21 +110,33 @@ def open_records(link: Link, keys: Keys, folder: Path, *, strict: bool) -> Recor
     Raises:
         NoRun: neither Redis nor the disk knows the run.
     """
-    found: Any = link(lambda client: (client.exists(keys("cursor"), keys("run"), keys(STREAM)),
-                                      client.hgetall(keys("retries")), client.hgetall(keys("cursor"))))
+    found: Any = link(
+        lambda client: (
+            client.exists(keys("cursor"), keys("run"), keys(STREAM)),
+            client.hgetall(keys("retries")),
+            client.hgetall(keys("cursor")),
+        )
+    )
     is_known, requests, cursor = found
     if not is_known and not folder.is_dir():
-        raise NoRun(f"no run {keys.name} in redis at {link.address}, and no journal in {folder}; `millrace runs` lists "
-                    "what is there, --runs-dir says where else")
+        raise NoRun(
+            f"no run {keys.name} in redis at {link.address}, and no journal in {folder}; `millrace runs` lists "
+            "what is there, --runs-dir says where else"
+        )
     return Records(
         ledger=read_ledger(folder, strict=strict) if folder.is_dir() else None,
         requests={group.decode(): entry.decode() for group, entry in requests.items()},
-        retries={int(field.removeprefix(b"retry:")): int(count) for field, count in cursor.items()
-                 if field.startswith(b"retry:")})
+        retries={
+            int(field.removeprefix(b"retry:")): int(count)
+            for field, count in cursor.items()
+            if field.startswith(b"retry:")
+        },
+    )
 
 
-def read_letters(link: Link, keys: Keys, records: Records, choice: Choice, *,
-                 with_payload: bool = False) -> Iterator[Letter]:
+def read_letters(
+    link: Link, keys: Keys, records: Records, choice: Choice, *, with_payload: bool = False
+) -> Iterator[Letter]:
     """The letters that are meant, the oldest first.
 
     Raises:
@@ -135,14 +149,17 @@ def read_letters(link: Link, keys: Keys, records: Records, choice: Choice, *,
         if choice.takes(letter):
             yield letter
     if missing:
-        raise NoLetter(f"no letter {', '.join(sorted(missing))} in {keys(STREAM)}: `millrace dead list {keys.name}` "
-                       "names those that are there")
+        raise NoLetter(
+            f"no letter {', '.join(sorted(missing))} in {keys(STREAM)}: `millrace dead list {keys.name}` "
+            "names those that are there"
+        )
 
 
 def _entries(link: Link, keys: Keys, wanted: Sequence[str]) -> Iterator[tuple[str, codec.Raw]]:
     def page(first: str, last: str) -> list[tuple[str, codec.Raw]]:
         found: Any = link(lambda client: client.xrange(keys(STREAM), first, last, count=PAGE))
         return [(entry.decode(), raw) for entry, raw in found]
+
     if wanted:
         for entry in dict.fromkeys(wanted):
             if _ENTRY.fullmatch(entry):
@@ -157,6 +174,15 @@ def _entries(link: Link, keys: Keys, wanted: Sequence[str]) -> Iterator[tuple[st
 def _letter(entry: str, raw: codec.Raw, records: Records, *, with_payload: bool) -> Letter:
     letter = codec.decode_dead(raw)
     kept = raw if with_payload else {field: value for field, value in raw.items() if field != b"payload"}
-    return Letter(entry=entry, group=letter.group_id, stage=letter.stage, reason=letter.reason,
-                  attempts=letter.attempts, traceback=letter.traceback, at=int(entry.partition("-")[0]) / 1000,
-                  bytes=len(letter.original), state=records.state(entry, letter.group_id), raw=kept)
+    return Letter(
+        entry=entry,
+        group=letter.group_id,
+        stage=letter.stage,
+        reason=letter.reason,
+        attempts=letter.attempts,
+        traceback=letter.traceback,
+        at=int(entry.partition("-")[0]) / 1000,
+        bytes=len(letter.original),
+        state=records.state(entry, letter.group_id),
+        raw=kept,
+    )

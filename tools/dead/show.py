@@ -18,31 +18,61 @@ from tools.dead.letters import Letter
 
 HEADINGS = ("entry", "group", "age", "stage", "attempts", "state", "reason")
 REASON_WIDTH = 100
-TEXT_CHARS = 2000           # of a completion or a turn
+TEXT_CHARS = 2000  # of a completion or a turn
 OWN_FIELDS = {"v", "group", "stage", "reason", "attempts", "floor", "traceback", "payload"}
 
 
 def as_table(letters: Sequence[Letter], now: float) -> str:
     """A line a letter."""
-    rows = [HEADINGS, *((letter.entry, letter.group, age(now - letter.at), letter.stage, str(letter.attempts),
-                         letter.state, _cut(" ".join(letter.reason.split()), REASON_WIDTH)) for letter in letters)]
+    rows = [
+        HEADINGS,
+        *(
+            (
+                letter.entry,
+                letter.group,
+                age(now - letter.at),
+                letter.stage,
+                str(letter.attempts),
+                letter.state,
+                _cut(" ".join(letter.reason.split()), REASON_WIDTH),
+            )
+            for letter in letters
+        ),
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    return "".join(printable("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
-                   + "\n" for row in rows)
+    return "".join(
+        printable("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+        + "\n"
+        for row in rows
+    )
 
 
 def as_json(letter: Letter) -> dict[str, object]:
     """What `list --json` says of a letter."""
-    return {"entry": letter.entry, "group": letter.group, "stage": letter.stage, "reason": letter.reason,
-            "attempts": letter.attempts, "at": letter.at, "bytes": letter.bytes, "state": letter.state}
+    return {
+        "entry": letter.entry,
+        "group": letter.group,
+        "stage": letter.stage,
+        "reason": letter.reason,
+        "attempts": letter.attempts,
+        "at": letter.at,
+        "bytes": letter.bytes,
+        "state": letter.state,
+    }
 
 
 def as_text(letter: Letter, now: float) -> str:
     """Everything that is known of one letter, which must have its payload."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(letter.at))
-    lines = [f"letter {letter.entry}", f"  group     {letter.group}", f"  at        {when}, {age(now - letter.at)} ago",
-             f"  stage     {letter.stage}", f"  attempts  {letter.attempts}", f"  state     {letter.state}",
-             f"  reason    {letter.reason}"]
+    lines = [
+        f"letter {letter.entry}",
+        f"  group     {letter.group}",
+        f"  at        {when}, {age(now - letter.at)} ago",
+        f"  stage     {letter.stage}",
+        f"  attempts  {letter.attempts}",
+        f"  state     {letter.state}",
+        f"  reason    {letter.reason}",
+    ]
     for field, value in letter.raw.items():
         if (name := field.decode(errors="replace")) not in OWN_FIELDS:
             lines.append(f"  {name:<9} {value.decode(errors='replace')}")
@@ -62,8 +92,10 @@ def age(seconds: float) -> str:
 
 def printable(text: str) -> str:
     """The text with its control characters spelled out, but for line ends and tabs."""
-    return "".join(char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode()
-                   for char in text)
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode()
+        for char in text
+    )
 
 
 def _content(letter: Letter) -> Iterator[str]:
@@ -82,8 +114,10 @@ def _content(letter: Letter) -> Iterator[str]:
 
 
 def _prompt(prompt: Prompt) -> Iterator[str]:
-    yield (f"  prompt    task {prompt.task}, row {prompt.row} of epoch {prompt.epoch}, {len(prompt.token_ids)} tokens, "
-           f"{prompt.n} completions of up to {prompt.max_tokens} wanted, floor {prompt.floor}")
+    yield (
+        f"  prompt    task {prompt.task}, row {prompt.row} of epoch {prompt.epoch}, {len(prompt.token_ids)} tokens, "
+        f"{prompt.n} completions of up to {prompt.max_tokens} wanted, floor {prompt.floor}"
+    )
     for turn in prompt.messages:
         yield from _indented(f"{turn.get('role', '?')}: {_cut(str(turn.get('content', '')), TEXT_CHARS)}")
     yield f"  answer    {_cut(json.dumps(prompt.verification_info, ensure_ascii=False), TEXT_CHARS)}"
@@ -91,8 +125,10 @@ def _prompt(prompt: Prompt) -> Iterator[str]:
 
 def _rollout(rollout: Rollout, verdicts: Iterable[str] = ()) -> Iterator[str]:
     yield from _prompt(rollout.prompt)
-    yield (f"  sampled   by {rollout.generator} in {rollout.seconds:.1f} s, versions {rollout.min_version} to "
-           f"{rollout.max_version}, {rollout.num_tokens} tokens")
+    yield (
+        f"  sampled   by {rollout.generator} in {rollout.seconds:.1f} s, versions {rollout.min_version} to "
+        f"{rollout.max_version}, {rollout.num_tokens} tokens"
+    )
     said = list(verdicts) or [""] * len(rollout.completions)
     for index, (completion, verdict) in enumerate(zip(rollout.completions, said, strict=True)):
         yield f"  completion {index}: {len(completion.token_ids)} tokens, {completion.finish_reason}{verdict}"
@@ -100,8 +136,13 @@ def _rollout(rollout: Rollout, verdicts: Iterable[str] = ()) -> Iterator[str]:
 
 
 def _scored(group: ScoredGroup) -> Iterator[str]:
-    yield from _rollout(group.rollout, [f"; {score.scorer}: {'unscorable' if score.value is None else score.value}, "
-                                        f"{score.reason}" for score in group.scores])
+    yield from _rollout(
+        group.rollout,
+        [
+            f"; {score.scorer}: {'unscorable' if score.value is None else score.value}, {score.reason}"
+            for score in group.scores
+        ],
+    )
 
 
 def _indented(text: str) -> Iterator[str]:

@@ -21,9 +21,9 @@ from typing import Any
 from broker import processes
 
 AT_ONCE = 2
-DEADLINE_S = 180.0          # vLLM's import alone takes half a minute on a slow disk
+DEADLINE_S = 180.0  # vLLM's import alone takes half a minute on a slow disk
 NO_ANSWER = "no answer"
-LAST_WORDS = 300            # characters of what a child said that died
+LAST_WORDS = 300  # characters of what a child said that died
 # Nobody is asked for what is not here: a hub that does not answer would cost minutes.
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
@@ -32,9 +32,9 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFL
 class Question:
     """One child."""
 
-    name: str                               # of the function in `tools.doctor.probe`
-    words: Sequence[str] = ()               # for it
-    command: Sequence[str] = ()             # instead of it, in tests
+    name: str  # of the function in `tools.doctor.probe`
+    words: Sequence[str] = ()  # for it
+    command: Sequence[str] = ()  # instead of it, in tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,12 @@ class Answer:
     """What a child found."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)
-    trouble: str = ""                       # why there are none
+    trouble: str = ""  # why there are none
 
 
-def ask(questions: Sequence[Question], *, deadline_s: float = DEADLINE_S) -> Iterator[tuple[Question, Answer]]:
+def ask(
+    questions: Sequence[Question], *, deadline_s: float = DEADLINE_S
+) -> Iterator[tuple[Question, Answer]]:
     """Ask all of them; the answers come in their order. Call it from the main thread."""
     with tempfile.TemporaryDirectory(prefix="millrace-doctor-") as folder:
         waiting = list(questions)
@@ -69,10 +71,17 @@ class _Child:
         self._deadline_s = deadline_s
         self._until = time.monotonic() + deadline_s
         self._out, self._err = (Path(tempfile.mkstemp(dir=folder)[1]) for _ in range(2))
-        command = question.command or (sys.executable, "-m", "tools.doctor.probe", question.name, *question.words)
+        command = question.command or (
+            sys.executable,
+            "-m",
+            "tools.doctor.probe",
+            question.name,
+            *question.words,
+        )
         with self._out.open("wb") as stdout, self._err.open("wb") as stderr:
-            self._process: Popen[bytes] = processes.spawn(command, stdout=stdout, stderr=stderr,
-                                                          env={**os.environ, **OFFLINE})
+            self._process: Popen[bytes] = processes.spawn(
+                command, stdout=stdout, stderr=stderr, env={**os.environ, **OFFLINE}
+            )
 
     def answer(self) -> Answer:
         """Wait for it."""

@@ -40,10 +40,22 @@ def main(words: Sequence[str]) -> int:
         if not args.json:
             _print(finding, findings)
         findings.append(finding)
-    problems, notes = (sum(finding.level is level for finding in findings) for level in (Level.PROBLEM, Level.NOTE))
+    problems, notes = (
+        sum(finding.level is level for finding in findings) for level in (Level.PROBLEM, Level.NOTE)
+    )
     if args.json:
-        sys.stdout.write(mask(json.dumps({"findings": [asdict(finding) for finding in findings], "problems": problems,
-                                          "notes": notes}) + "\n"))
+        sys.stdout.write(
+            mask(
+                json.dumps(
+                    {
+                        "findings": [asdict(finding) for finding in findings],
+                        "problems": problems,
+                        "notes": notes,
+                    }
+                )
+                + "\n"
+            )
+        )
     else:
         sys.stdout.write(f"{_count(problems, 'problem')}, {_count(notes, 'note')}\n")
     return 1 if problems else 0
@@ -61,8 +73,11 @@ def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
     if run is not None:
         yield from doctor_run.check_paths(run)
         yield from doctor_run.check_endpoints(run)
-    wanted = [*(doctor_run.questions(words) if run is not None else []), *sandbox.questions(run),
-              *doctor_libraries.questions()]
+    wanted = [
+        *(doctor_run.questions(words) if run is not None else []),
+        *sandbox.questions(run),
+        *doctor_libraries.questions(),
+    ]
     libraries: dict[str, Answer] = {}
     for question, answer in ask(wanted):
         match question.name:
@@ -91,11 +106,13 @@ def _count(number: int, what: str) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="millrace doctor", usage="millrace doctor [--json] [CONFIG | --config FILE] [key=value ...]",
+        prog="millrace doctor",
+        usage="millrace doctor [--json] [CONFIG | --config FILE] [key=value ...]",
         description="Look at Redis, this machine, its libraries and its sandbox; with a configuration, against what "
-                    "that run needs.",
+        "that run needs.",
         epilog="Each finding is ok, a note or a problem, with what to do. Exit code: 0 no problem; 1 there is one; 2 a "
-               "configuration that can't be used.")
+        "configuration that can't be used.",
+    )
     parser.add_argument("config", nargs="?", metavar="CONFIG", help="YAML file of a run")
     parser.add_argument("values", nargs="*", metavar="key=value", help="settings over the file's")
     parser.add_argument("--config", dest="file", metavar="FILE", help="the same")

@@ -13,26 +13,26 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 
-WIDTH = 100                 # columns that are enough
+WIDTH = 100  # columns that are enough
 
 
 class Level(StrEnum):
     """How it stands."""
 
     OK = "ok"
-    NOTE = "note"           # nothing is in the way; somebody may want to know, or to change it
-    PROBLEM = "problem"     # something will not work, or will lose work
+    NOTE = "note"  # nothing is in the way; somebody may want to know, or to change it
+    PROBLEM = "problem"  # something will not work, or will lose work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One."""
 
-    area: str               # redis | libraries | sandbox | machine | run
-    name: str               # of what was looked at
+    area: str  # redis | libraries | sandbox | machine | run
+    name: str  # of what was looked at
     level: Level
-    seen: str               # for people
-    do: str = ""            # what to do: a command, or words; "" where all is well
+    seen: str  # for people
+    do: str = ""  # what to do: a command, or words; "" where all is well
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,23 @@ def lines_of(findings: Iterable[Finding], width: int = WIDTH) -> Iterator[str]:
 
 def _lines(finding: Finding, width: int) -> Iterator[str]:
     head = f"  {finding.level:<8} {finding.name:<13} "
-    yield from textwrap.wrap(finding.seen, width, initial_indent=head, subsequent_indent=" " * len(head),
-                             break_long_words=False, break_on_hyphens=False)
-    if finding.do:                  # after an arrow, so that a command can be told from words about it
-        yield from textwrap.wrap(finding.do, width, initial_indent=" " * (len(head) - 3) + "-> ",
-                                 subsequent_indent=" " * len(head), break_long_words=False, break_on_hyphens=False)
+    yield from textwrap.wrap(
+        finding.seen,
+        width,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    if finding.do:  # after an arrow, so that a command can be told from words about it
+        yield from textwrap.wrap(
+            finding.do,
+            width,
+            initial_indent=" " * (len(head) - 3) + "-> ",
+            subsequent_indent=" " * len(head),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
 
 
 def readable(count: float) -> str:

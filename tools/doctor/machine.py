@@ -30,12 +30,14 @@ from tools.doctor.needs import (
 from tools.doctor.run import endpoints_of
 
 AREA = "machine"
-DISK, MEMORY, SHARED, FILES = (Check(AREA, name) for name in ("disk", "memory", "shared memory", "open files"))
+DISK, MEMORY, SHARED, FILES = (
+    Check(AREA, name) for name in ("disk", "memory", "shared memory", "open files")
+)
 MODEL = Check(AREA, "model size")
 
 GIB = 1 << 30
-LITTLE_DISK = 5 * GIB           # of a machine of which nothing else is known
-SHARED_NEEDED = 1 * GIB         # by several processes that hand tensors to each other: NCCL, vLLM's workers
+LITTLE_DISK = 5 * GIB  # of a machine of which nothing else is known
+SHARED_NEEDED = 1 * GIB  # by several processes that hand tensors to each other: NCCL, vLLM's workers
 FEW_FILES = 1024
 CGROUP = Path("/sys/fs/cgroup/memory.max")
 
@@ -46,8 +48,8 @@ class Need:
 
     folder: Path
     what: str
-    count: float                # bytes
-    is_sure: bool               # False: at most
+    count: float  # bytes
+    is_sure: bool  # False: at most
 
 
 def check_machine(run: Run | None) -> Iterator[Finding]:
@@ -64,8 +66,10 @@ def check_machine(run: Run | None) -> Iterator[Finding]:
 def model_size(run: Run, size: Size | None) -> Finding:
     """What the estimates begin with."""
     if size is None:
-        return MODEL.note(f"how large {run.model.path} is can't be told without its files: what it needs is left out "
-                          "below", do=f"hf download {run.model.path}")
+        return MODEL.note(
+            f"how large {run.model.path} is can't be told without its files: what it needs is left out below",
+            do=f"hf download {run.model.path}",
+        )
     return MODEL.ok(f"{size.parameters / 1e6:.1f} million parameters, {size.source}, in {run.model.dtype}")
 
 
@@ -73,18 +77,35 @@ def needs_of(run: Run | None, size: Size | None) -> list[Need]:
     """What a run writes, and where."""
     if run is None:
         return [Need(folder=Path.cwd(), what="a run in this folder", count=LITTLE_DISK, is_sure=False)]
-    needs = [Need(folder=run.folder, what=f"the journal of {run.learner.steps} steps", count=journal_bytes(run),
-                  is_sure=False)]
+    needs = [
+        Need(
+            folder=run.folder,
+            what=f"the journal of {run.learner.steps} steps",
+            count=journal_bytes(run),
+            is_sure=False,
+        )
+    ]
     if size is not None:
-        needs += [Need(folder=published(run), what="the versions of the weights", is_sure=True,
-                       count=weights_bytes(run, size.parameters)),
-                  Need(folder=run.folder, what="checkpoints and the trained model", is_sure=True,
-                       count=checkpoints_bytes(run, size.parameters))]
+        needs += [
+            Need(
+                folder=published(run),
+                what="the versions of the weights",
+                is_sure=True,
+                count=weights_bytes(run, size.parameters),
+            ),
+            Need(
+                folder=run.folder,
+                what="checkpoints and the trained model",
+                is_sure=True,
+                count=checkpoints_bytes(run, size.parameters),
+            ),
+        ]
     return needs
 
 
-def disks(needs: list[Need], *, free_of: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free) \
-        -> Iterator[Finding]:
+def disks(
+    needs: list[Need], *, free_of: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
+) -> Iterator[Finding]:
     """Whether each disk has room for what is written to it."""
     by_disk: dict[int, list[Need]] = defaultdict(list)
     for need in needs:
@@ -92,15 +113,18 @@ def disks(needs: list[Need], *, free_of: Callable[[Path], int] = lambda path: sh
     for some in by_disk.values():
         folder = _existing(some[0].folder)
         if not os.access(folder, os.W_OK):
-            yield DISK.problem(f"{folder} can't be written", do="runs_dir=FOLDER names another place, or: "
-                               f"sudo chown $USER {folder}")
+            yield DISK.problem(
+                f"{folder} can't be written",
+                do=f"runs_dir=FOLDER names another place, or: sudo chown $USER {folder}",
+            )
             continue
         yield _disk(folder, some, free_of(folder))
 
 
 def _disk(folder: Path, needs: list[Need], free: int) -> Finding:
-    parts = ", ".join(f"{need.what} {'about' if need.is_sure else 'at most about'} {readable(need.count)}"
-                      for need in needs)
+    parts = ", ".join(
+        f"{need.what} {'about' if need.is_sure else 'at most about'} {readable(need.count)}" for need in needs
+    )
     seen = f"{readable(free)} free at {folder}; estimate: {parts}"
     do = f"make room (df -h {folder}), or name another place: runs_dir=FOLDER"
     if free < sum(need.count for need in needs if need.is_sure):
@@ -116,10 +140,14 @@ def memory(run: Run | None, size: Size | None, *, available: Callable[[], int] |
     if run is None or size is None:
         return MEMORY.ok(f"{readable(free)} available")
     training, sampling = training_bytes(run, size.parameters), sampling_bytes(run, size.parameters)
-    seen = (f"{readable(free)} available; estimate, without a GPU and activations: training {readable(training)}, "
-            f"{run.generators.count} generator{'s' * (run.generators.count > 1)} {readable(sampling)}")
+    seen = (
+        f"{readable(free)} available; estimate, without a GPU and activations: training {readable(training)}, "
+        f"{run.generators.count} generator{'s' * (run.generators.count > 1)} {readable(sampling)}"
+    )
     if free < training + sampling:
-        return MEMORY.note(f"{seen}: more than there is", do="a GPU, a smaller model, or the roles on several machines")
+        return MEMORY.note(
+            f"{seen}: more than there is", do="a GPU, a smaller model, or the roles on several machines"
+        )
     return MEMORY.ok(seen)
 
 
@@ -130,13 +158,17 @@ def available_memory() -> int:
     try:
         limit = int(CGROUP.read_text(encoding="ascii"))
         used = int(CGROUP.with_name("memory.current").read_text(encoding="ascii"))
-    except (OSError, ValueError):               # none, or "max"
+    except (OSError, ValueError):  # none, or "max"
         return free
     return min(free, max(0, limit - used))
 
 
-def shared_memory(run: Run | None, *, folder: Path = Path("/dev/shm"),      # noqa: S108 - it is what is looked at
-                  total_of: Callable[[Path], int] = lambda path: shutil.disk_usage(path).total) -> Finding:
+def shared_memory(
+    run: Run | None,
+    *,
+    folder: Path = Path("/dev/shm"),  # noqa: S108 - it is what is looked at
+    total_of: Callable[[Path], int] = lambda path: shutil.disk_usage(path).total,
+) -> Finding:
     """A container has 64 MiB unless it is given more."""
     several = run is not None and (run.learner.ranks > 1 or _width(run) > 1)
     total = total_of(folder) if folder.is_dir() else 0
@@ -144,22 +176,32 @@ def shared_memory(run: Run | None, *, folder: Path = Path("/dev/shm"),      # no
     if total < SHARED_NEEDED and several:
         return SHARED.problem(f"{seen}: too little for several ranks, or for tensor_parallel", do=do)
     if total < SHARED_NEEDED:
-        return SHARED.note(f"{seen}: too little for a learner of several ranks, or for tensor_parallel", do=do)
+        return SHARED.note(
+            f"{seen}: too little for a learner of several ranks, or for tensor_parallel", do=do
+        )
     return SHARED.ok(seen)
 
 
-def open_files(run: Run | None, *, limits: Callable[[], tuple[int, int]]
-               = lambda: resource.getrlimit(resource.RLIMIT_NOFILE)) -> Finding:
+def open_files(
+    run: Run | None,
+    *,
+    limits: Callable[[], tuple[int, int]] = lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
+) -> Finding:
     """A worker has one for each call to a served model, and several for each program that it runs."""
     soft, hard = limits()
     if soft == resource.RLIM_INFINITY:
         return FILES.ok("no limit")
-    calls = max((endpoint.concurrency for _, endpoint in endpoints_of(run)), default=0) if run is not None else 0
+    calls = (
+        max((endpoint.concurrency for _, endpoint in endpoints_of(run)), default=0) if run is not None else 0
+    )
     needed = max(FEW_FILES, 256 + 4 * calls)
     if soft < needed:
         raised = f"ulimit -n {max(needed, 4096)}"
-        do = raised if hard == resource.RLIM_INFINITY or hard >= needed else \
-            f"{raised}; the hard limit is {hard}: LimitNOFILE= of the service, or nofile in /etc/security/limits.conf"
+        do = (
+            raised
+            if hard == resource.RLIM_INFINITY or hard >= needed
+            else f"{raised}; the hard limit is {hard}: LimitNOFILE= of the service, or nofile in limits.conf"
+        )
         return FILES.problem(f"{soft} at once, and {needed} are needed", do=do)
     return FILES.ok(f"{soft} at once")
 

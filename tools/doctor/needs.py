@@ -20,13 +20,13 @@ from config.run import ModelConfig, Run
 from learner.weight_sync.filesystem import KEEP
 
 MIB = 1 << 20
-TOKEN_BYTES = 8                 # of the journal and the wire: an id and a log-probability
-TEXT_BYTES = 4                  # of the wire beside it: a token's text
+TOKEN_BYTES = 8  # of the journal and the wire: an id and a log-probability
+TEXT_BYTES = 4  # of the wire beside it: a token's text
 BYTES_OF = {"float32": 4, "bfloat16": 2}
-OPTIMIZER_BYTES = 12            # a parameter, in float32: the master weight and AdamW's two moments
-TRAINING_BYTES = 8              # beside these: gradients, and what they are summed up in
-HEADER = struct.Struct("<Q")    # of a safetensors file: the length of its description
-BILLIONS = re.compile(r"(\d+(?:\.\d+)?)[bB](?![a-zA-Z])")      # in a model's name: Qwen2.5-0.5B
+OPTIMIZER_BYTES = 12  # a parameter, in float32: the master weight and AdamW's two moments
+TRAINING_BYTES = 8  # beside these: gradients, and what they are summed up in
+HEADER = struct.Struct("<Q")  # of a safetensors file: the length of its description
+BILLIONS = re.compile(r"(\d+(?:\.\d+)?)[bB](?![a-zA-Z])")  # in a model's name: Qwen2.5-0.5B
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Size:
     """Parameters of a model."""
 
     parameters: int
-    source: str                 # how that is known
+    source: str  # how that is known
 
 
 def bytes_in_flight(run: Run) -> float:
@@ -48,7 +48,7 @@ def journal_bytes(run: Run) -> float:
     learner = run.learner
     answers = run.sampling.group_size * run.sampling.max_tokens
     step = learner.groups_per_step * (answers + run.data.max_prompt_tokens) * TOKEN_BYTES
-    covering = learner.checkpoint.every * (learner.checkpoint.keep + 1)       # as many steps recovery needs
+    covering = learner.checkpoint.every * (learner.checkpoint.keep + 1)  # as many steps recovery needs
     needed = min(learner.steps, covering or learner.steps)
     steps = needed if learner.journal.keep == "since_checkpoint" else learner.steps
     if learner.journal.keep_mb is not None:

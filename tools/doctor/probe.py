@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Answer one question."""
     name, *words = sys.argv[1:] if argv is None else argv
     answer_to = os.dup(1)
-    os.dup2(2, 1)               # libraries print
+    os.dup2(2, 1)  # libraries print
     try:
         facts = QUESTIONS[name](words)
     except Exception as error:  # noqa: BLE001 - any: that it can't be used, and why, is the answer
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with os.fdopen(answer_to, "w") as stream:
         json.dump(facts, stream)
     sys.stdout.flush()
-    os._exit(0)                 # some libraries' threads do not end by themselves
+    os._exit(0)  # some libraries' threads do not end by themselves
 
 
 def torch(_words: Sequence[str]) -> Facts:
@@ -42,29 +42,49 @@ def torch(_words: Sequence[str]) -> Facts:
     library = importlib.import_module("torch")
     cuda = library.cuda
     is_there = bool(cuda.is_available())
-    gpus = [{"name": cuda.get_device_name(index), "memory": cuda.get_device_properties(index).total_memory,
-             "capability": ".".join(map(str, cuda.get_device_capability(index)))}
-            for index in range(cuda.device_count() if is_there else 0)]
+    gpus = [
+        {
+            "name": cuda.get_device_name(index),
+            "memory": cuda.get_device_properties(index).total_memory,
+            "capability": ".".join(map(str, cuda.get_device_capability(index))),
+        }
+        for index in range(cuda.device_count() if is_there else 0)
+    ]
     device = "cuda" if is_there else "cpu"
     ones = library.ones(256, 256, dtype=library.bfloat16, device=device)
     before = time.perf_counter()
     product = float((ones @ ones)[0, 0])
-    return {"version": library.__version__, "cuda_build": library.version.cuda, "cuda": is_there, "gpus": gpus,
-            "bf16": product == 256.0, "bf16_s": time.perf_counter() - before,
-            "bf16_native": bool(cuda.is_bf16_supported(including_emulation=False)) if is_there else _has_cpu_bf16(),
-            **_driver()}
+    return {
+        "version": library.__version__,
+        "cuda_build": library.version.cuda,
+        "cuda": is_there,
+        "gpus": gpus,
+        "bf16": product == 256.0,
+        "bf16_s": time.perf_counter() - before,
+        "bf16_native": bool(cuda.is_bf16_supported(including_emulation=False))
+        if is_there
+        else _has_cpu_bf16(),
+        **_driver(),
+    }
 
 
 def _has_cpu_bf16() -> bool:
-    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as stream:      # noqa: PTH123 - nothing else is needed
-        return any(line.startswith("flags") and (" avx512_bf16" in line or " amx_bf16" in line) for line in stream)
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as stream:  # noqa: PTH123 - nothing else is needed
+        return any(
+            line.startswith("flags") and (" avx512_bf16" in line or " amx_bf16" in line) for line in stream
+        )
 
 
 def _driver() -> Facts:
     """What the system's own tool says of GPUs, which a CPU build of torch does not see."""
     try:
-        said = subprocess.run(["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"],
-                              capture_output=True, text=True, timeout=SMI_S, check=True).stdout
+        said = subprocess.run(
+            ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=SMI_S,
+            check=True,
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return {"driver": "", "system_gpus": []}
     rows = [line.split(", ", 1) for line in said.splitlines() if ", " in line]
@@ -73,9 +93,11 @@ def _driver() -> Facts:
 
 def plain(name: str) -> Callable[[Sequence[str]], Facts]:
     """Whether a library can be imported, and its version."""
+
     def ask(_words: Sequence[str]) -> Facts:
         library = importlib.import_module(name)
         return {"version": str(getattr(library, "__version__", "unknown"))}
+
     return ask
 
 
@@ -93,13 +115,16 @@ def vllm(_words: Sequence[str]) -> Facts:
         has_libnuma = "libnuma" in _maps()
     platforms = importlib.import_module("vllm.platforms")
     importlib.import_module("vllm.v1.engine.async_llm")
-    return {"version": importlib.import_module("vllm").__version__, "libnuma": has_libnuma,
-            "platform": str(platforms.current_platform.device_type)}
+    return {
+        "version": importlib.import_module("vllm").__version__,
+        "libnuma": has_libnuma,
+        "platform": str(platforms.current_platform.device_type),
+    }
 
 
 def _maps() -> str:
     """Libraries that this process has loaded."""
-    with open("/proc/self/maps", encoding="utf-8") as stream:       # noqa: PTH123
+    with open("/proc/self/maps", encoding="utf-8") as stream:  # noqa: PTH123
         return stream.read()
 
 
@@ -121,7 +146,10 @@ def sandbox(words: Sequence[str]) -> Facts:
         if not reason:
             try:
                 found = tried(walls)
-                facts[walls.value] = {"version": found.version, "languages": sorted(map(str, found.languages))}
+                facts[walls.value] = {
+                    "version": found.version,
+                    "languages": sorted(map(str, found.languages)),
+                }
                 found.close()
                 continue
             except PipelineError as error:
@@ -149,8 +177,14 @@ def tokenizer(words: Sequence[str]) -> Facts:
 
 
 QUESTIONS: Mapping[str, Callable[[Sequence[str]], Facts]] = {
-    "torch": torch, "transformers": plain("transformers"), "deepspeed": plain("deepspeed"),
-    "flash_attn": plain("flash_attn"), "vllm": vllm, "sandbox": sandbox, "data": data, "tokenizer": tokenizer,
+    "torch": torch,
+    "transformers": plain("transformers"),
+    "deepspeed": plain("deepspeed"),
+    "flash_attn": plain("flash_attn"),
+    "vllm": vllm,
+    "sandbox": sandbox,
+    "data": data,
+    "tokenizer": tokenizer,
 }
 
 

@@ -31,13 +31,15 @@ from tools.doctor.findings import Check, Finding, readable
 from tools.doctor.needs import bytes_in_flight
 
 AREA = "redis"
-ADDRESS, VERSION, PERSISTENCE, ROLE = (Check(AREA, name) for name in ("address", "version", "persistence", "role"))
+ADDRESS, VERSION, PERSISTENCE, ROLE = (
+    Check(AREA, name) for name in ("address", "version", "persistence", "role")
+)
 EVICTION, MEMORY, CLOCK, LATENCY = (Check(AREA, name) for name in ("eviction", "memory", "clock", "latency"))
 PROGRAM = Check(AREA, "program")
 
 ANSWER_S = 5.0
 PINGS = 20
-CLOCK_NOTE_S, CLOCK_PROBLEM_S = 1.0, 10.0       # deadlines of groups are minutes
+CLOCK_NOTE_S, CLOCK_PROBLEM_S = 1.0, 10.0  # deadlines of groups are minutes
 SLOW_MS = 20.0
 
 
@@ -47,8 +49,8 @@ class Server:
 
     address: str
     info: Mapping[str, Any]
-    clock_ahead_s: float        # of this machine's
-    latency_ms: float           # of one question and its answer, the median
+    clock_ahead_s: float  # of this machine's
+    latency_ms: float  # of one question and its answer, the median
 
 
 def check_redis(url: str, run: Run | None = None) -> Iterator[Finding]:
@@ -73,8 +75,9 @@ def ask(url: str) -> Server:
     """Raises WrongBroker: no URL; RedisError: no answer, or a refusal."""
     with closing(Link(url, outage_s=0)) as link:
         address = link.address
-    with redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=ANSWER_S,
-                              socket_connect_timeout=ANSWER_S) as client:
+    with redis.Redis.from_url(
+        url, retry=Retry(NoBackoff(), 0), socket_timeout=ANSWER_S, socket_connect_timeout=ANSWER_S
+    ) as client:
         info: Any = client.info()
         took = []
         for _ in range(PINGS):
@@ -94,11 +97,15 @@ def unreachable(url: str, error: Exception) -> Finding:
     with closing(Link(url, outage_s=0)) as link:
         address = link.address
     if isinstance(error, (AuthenticationError, AuthorizationError, NoPermissionError)):
-        return ADDRESS.problem(f"{address} refuses this user or password: {error}",
-                               do="export REDIS_URL=redis://USER:PASSWORD@HOST:PORT/0 with the right ones")
+        return ADDRESS.problem(
+            f"{address} refuses this user or password: {error}",
+            do="export REDIS_URL=redis://USER:PASSWORD@HOST:PORT/0 with the right ones",
+        )
     host, _, port = address.rpartition(":")
     tried = f"redis-cli -h {host} -p {port} ping" if port.isdigit() else f"redis-cli -s {address} ping"
-    return ADDRESS.problem(f"{address} does not answer: {error}", do=f"{tried}; is it running, is REDIS_URL right?")
+    return ADDRESS.problem(
+        f"{address} does not answer: {error}", do=f"{tried}; is it running, is REDIS_URL right?"
+    )
 
 
 def version(info: Mapping[str, Any]) -> Finding:
@@ -106,19 +113,24 @@ def version(info: Mapping[str, Any]) -> Finding:
     found = str(info["redis_version"])
     oldest = ".".join(map(str, OLDEST_REDIS))
     if tuple(int(part) for part in found.split(".")[:2]) < OLDEST_REDIS:
-        return VERSION.problem(f"{found}, and {oldest} is the oldest that will do (XAUTOCLAIM)",
-                               do="install redis-server 6.2 or newer, or unset REDIS_URL for a private one")
+        return VERSION.problem(
+            f"{found}, and {oldest} is the oldest that will do (XAUTOCLAIM)",
+            do="install redis-server 6.2 or newer, or unset REDIS_URL for a private one",
+        )
     return VERSION.ok(found)
 
 
 def role(info: Mapping[str, Any]) -> Finding:
     """One server that takes writes."""
     if info.get("redis_mode") == "cluster":
-        return ROLE.problem("a cluster: RQ's queues lie on another slot than the run's streams",
-                            do="use a single server")
+        return ROLE.problem(
+            "a cluster: RQ's queues lie on another slot than the run's streams", do="use a single server"
+        )
     if info.get("role") not in {None, "master"}:
-        return ROLE.problem(f"a replica of {info.get('master_host')}: it takes no writes",
-                            do=f"set REDIS_URL to its master, {info.get('master_host')}:{info.get('master_port')}")
+        return ROLE.problem(
+            f"a replica of {info.get('master_host')}: it takes no writes",
+            do=f"set REDIS_URL to its master, {info.get('master_host')}:{info.get('master_port')}",
+        )
     return ROLE.ok("a single server that takes writes")
 
 
@@ -127,11 +139,16 @@ def persistence(info: Mapping[str, Any], *, is_wanted: bool = True) -> Finding:
     if not int(info.get("aof_enabled", 0)):
         seen = "no append-only file: what is under way is lost when this server ends"
         do = "redis-cli CONFIG SET appendonly yes"
-        return PERSISTENCE.problem(seen, do=f"{do} (or broker.durability=none, if you mean it)") if is_wanted else \
-            PERSISTENCE.note(f"{seen}, as broker.durability=none allows", do=do)
+        return (
+            PERSISTENCE.problem(seen, do=f"{do} (or broker.durability=none, if you mean it)")
+            if is_wanted
+            else PERSISTENCE.note(f"{seen}, as broker.durability=none allows", do=do)
+        )
     if info.get("aof_last_write_status") == "err" or info.get("aof_last_bgrewrite_status") == "err":
-        return PERSISTENCE.problem("the append-only file could not be written the last time",
-                                   do="make room on the disk that CONFIG GET dir names, and look into its log")
+        return PERSISTENCE.problem(
+            "the append-only file could not be written the last time",
+            do="make room on the disk that CONFIG GET dir names, and look into its log",
+        )
     return PERSISTENCE.ok("append-only file")
 
 
@@ -156,8 +173,10 @@ def memory(info: Mapping[str, Any], *, needed_bytes: float) -> Finding:
     room = there * (MEMORY_SHARE if limit else 1.0) - used
     if there and needed_bytes > room:
         wanted = math.ceil((used + needed_bytes) / MEMORY_SHARE / 2**20)
-        return MEMORY.note(f"{seen}: the learner waits where it is short",
-                           do=f"redis-cli CONFIG SET maxmemory {wanted}mb, or a smaller learner.groups_in_flight")
+        return MEMORY.note(
+            f"{seen}: the learner waits where it is short",
+            do=f"redis-cli CONFIG SET maxmemory {wanted}mb, or a smaller learner.groups_in_flight",
+        )
     return MEMORY.ok(seen)
 
 
@@ -167,15 +186,20 @@ def clock(ahead_s: float) -> Finding:
     do = "timedatectl set-ntp true on both machines"
     if abs(ahead_s) > CLOCK_PROBLEM_S:
         return CLOCK.problem(f"{seen}: groups may die of their deadline too early", do=do)
-    return CLOCK.note(f"{seen}: ages on screens are wrong by as much", do=do) if abs(ahead_s) > CLOCK_NOTE_S else \
-        CLOCK.ok(seen)
+    return (
+        CLOCK.note(f"{seen}: ages on screens are wrong by as much", do=do)
+        if abs(ahead_s) > CLOCK_NOTE_S
+        else CLOCK.ok(seen)
+    )
 
 
 def latency(median_ms: float) -> Finding:
     """Each group costs some dozen questions."""
     seen = f"{median_ms:.2f} ms for a question and its answer"
     if median_ms > SLOW_MS:
-        return LATENCY.note(f"{seen}: slow for short answers", do="put Redis nearer to scorers and generators")
+        return LATENCY.note(
+            f"{seen}: slow for short answers", do="put Redis nearer to scorers and generators"
+        )
     return LATENCY.ok(seen)
 
 
@@ -186,10 +210,16 @@ def check_private(find: Callable[[], Path] = embedded.executable) -> Iterator[Fi
         program = find()
         found = embedded.version_of(program)
     except (WrongBroker, OSError, subprocess.SubprocessError) as error:
-        yield PROGRAM.problem(f"no redis-server: {error}", do="sudo apt-get install redis-server, or make setup")
+        yield PROGRAM.problem(
+            f"no redis-server: {error}", do="sudo apt-get install redis-server, or make setup"
+        )
         return
     if found < embedded.OLDEST:
-        yield PROGRAM.problem(f"{program} says of itself: version {'.'.join(map(str, found)) or 'unknown'}",
-                              do="sudo apt-get install redis-server, or make setup")
+        yield PROGRAM.problem(
+            f"{program} says of itself: version {'.'.join(map(str, found)) or 'unknown'}",
+            do="sudo apt-get install redis-server, or make setup",
+        )
         return
-    yield PROGRAM.ok(f"{program}, version {'.'.join(map(str, found))}, with an append-only file and noeviction")
+    yield PROGRAM.ok(
+        f"{program}, version {'.'.join(map(str, found))}, with an append-only file and noeviction"
+    )

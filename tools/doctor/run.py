@@ -48,10 +48,14 @@ def tokenizer(answer: Answer, run: Run) -> Finding:
     if not answer.trouble:
         return TOKENIZER.ok(f"{path}: {answer.facts['size']} tokens, with a chat template; no network needed")
     if Path(path).is_dir() or is_path(path):
-        return TOKENIZER.problem(f"{path}: {answer.trouble}", do="save the tokenizer to that folder: "
-                                 "tokenizer.save_pretrained(FOLDER), with a chat_template")
-    return TOKENIZER.note(f"{path} is not on this machine: it will be fetched from the hub at the start",
-                          do=f"hf download {path}")
+        return TOKENIZER.problem(
+            f"{path}: {answer.trouble}",
+            do="save the tokenizer to that folder: tokenizer.save_pretrained(FOLDER), with a chat_template",
+        )
+    return TOKENIZER.note(
+        f"{path} is not on this machine: it will be fetched from the hub at the start",
+        do=f"hf download {path}",
+    )
 
 
 def data(answer: Answer, run: Run) -> Finding:
@@ -60,19 +64,27 @@ def data(answer: Answer, run: Run) -> Finding:
     if not answer.trouble:
         counted = ", ".join(f"{name} {count} rows" for name, count in answer.facts.items())
         return DATA.ok(f"{counted}; each was looked at")
-    from_hub = [source.path for source in sources.values() if isinstance(source, DatasetSource)
-                and not (Path(source.path).exists() or is_path(source.path) or Path(source.path).suffix in FILES)]
+    from_hub = [
+        source.path
+        for source in sources.values()
+        if isinstance(source, DatasetSource)
+        and not (Path(source.path).exists() or is_path(source.path) or Path(source.path).suffix in FILES)
+    ]
     if from_hub:
-        return DATA.note(f"{answer.trouble}; what is not on this machine will be fetched from the hub at the start",
-                         do=" && ".join(f"hf download --repo-type dataset {path}" for path in dict.fromkeys(from_hub)))
+        return DATA.note(
+            f"{answer.trouble}; what is not on this machine will be fetched from the hub at the start",
+            do=" && ".join(f"hf download --repo-type dataset {path}" for path in dict.fromkeys(from_hub)),
+        )
     return DATA.problem(answer.trouble, do="mend the row or the keys of data.train and data.held_out")
 
 
 def endpoints_of(run: Run) -> Iterator[tuple[str, EndpointConfig]]:
     """The served models that scorers of `run` ask, each by its key."""
     for name, task in run.scorers.tasks.items():
-        for where, scorer in (("scorer", task.scorer), *((f"also.{part}.scorer", found.scorer)
-                                                         for part, found in task.also.items())):
+        for where, scorer in (
+            ("scorer", task.scorer),
+            *((f"also.{part}.scorer", found.scorer) for part, found in task.also.items()),
+        ):
             endpoint = getattr(scorer, "endpoint", None)
             if isinstance(endpoint, EndpointConfig):
                 yield f"scorers.tasks.{name}.{where}.endpoint", endpoint
@@ -82,7 +94,9 @@ def check_endpoints(run: Run) -> Iterator[Finding]:
     """Whether each of them answers with the model that is named."""
     for key, endpoint in endpoints_of(run):
         if not endpoint.urls:
-            yield Check(AREA, "endpoint").problem(f"{key}.urls names no server", do=f"{key}.urls=[http://HOST:PORT]")
+            yield Check(AREA, "endpoint").problem(
+                f"{key}.urls names no server", do=f"{key}.urls=[http://HOST:PORT]"
+            )
         for url in endpoint.urls:
             yield asyncio.run(check_endpoint(key, url, endpoint))
 
@@ -96,14 +110,19 @@ async def check_endpoint(key: str, url: str, endpoint: EndpointConfig) -> Findin
     except Busy:
         return check.note(f"{url} of {key} is busy, and answers")
     except PipelineError as error:
-        return check.problem(f"{error} ({key})", do=f"curl {base_url(url)}/models; a key comes from "
-                             f"{endpoint.key_variable}")
+        return check.problem(
+            f"{error} ({key})", do=f"curl {base_url(url)}/models; a key comes from {endpoint.key_variable}"
+        )
     finally:
         await wire.close()
     if endpoint.model is not None and endpoint.model not in names:
-        return check.problem(f"{url} does not serve {endpoint.model!r}, but {', '.join(names) or 'nothing'} ({key})",
-                             do=f"{key}.model={names[0] if names else 'NAME'}")
+        return check.problem(
+            f"{url} does not serve {endpoint.model!r}, but {', '.join(names) or 'nothing'} ({key})",
+            do=f"{key}.model={names[0] if names else 'NAME'}",
+        )
     if endpoint.model is None and len(names) != 1:
-        return check.problem(f"{url} serves {', '.join(names) or 'nothing'}, and {key}.model does not say which",
-                             do=f"{key}.model={names[0] if names else 'NAME'}")
+        return check.problem(
+            f"{url} serves {', '.join(names) or 'nothing'}, and {key}.model does not say which",
+            do=f"{key}.model={names[0] if names else 'NAME'}",
+        )
     return check.ok(f"{url} serves {endpoint.model or names[0]} ({key})")

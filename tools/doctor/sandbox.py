@@ -15,14 +15,16 @@ from tools.doctor.children import Answer, Question
 from tools.doctor.findings import Check, Finding
 
 AREA = "sandbox"
-WALLS = ("bubblewrap", "landlock")              # in the order of preference
-NEEDING = frozenset({"code", "swe", "simulation", "gym"})       # scorers that run programs
+WALLS = ("bubblewrap", "landlock")  # in the order of preference
+NEEDING = frozenset({"code", "swe", "simulation", "gym"})  # scorers that run programs
 LANGUAGES = {"python": ("python3", "python3"), "cpp": ("g++", "g++"), "javascript": ("node", "nodejs")}
 
 
 def questions(run: Run | None) -> list[Question]:
     """This machine's walls, or the servers that the run names."""
-    servers = run.scorers.sandbox_urls if run is not None and run.scorers.sandbox in {"auto", "fusion"} else ()
+    servers = (
+        run.scorers.sandbox_urls if run is not None and run.scorers.sandbox in {"auto", "fusion"} else ()
+    )
     return [Question(name="sandbox", words=servers)]
 
 
@@ -31,8 +33,10 @@ def check_sandbox(answer: Answer, run: Run | None) -> Iterator[Finding]:
     is_needed = run is not None and needs_sandbox(run)
     asked = run.scorers.sandbox if run is not None else "auto"
     if asked == "unsafe":
-        yield Check(AREA, "walls").note("scorers.sandbox=unsafe: what a model writes runs here without any protection",
-                                        do="scorers.sandbox=auto")
+        yield Check(AREA, "walls").note(
+            "scorers.sandbox=unsafe: what a model writes runs here without any protection",
+            do="scorers.sandbox=auto",
+        )
     elif asked == "fusion" or (run is not None and asked == "auto" and run.scorers.sandbox_urls):
         yield servers(answer, run.scorers.sandbox_urls if run is not None else ())
     elif answer.trouble:
@@ -43,8 +47,11 @@ def check_sandbox(answer: Answer, run: Run | None) -> Iterator[Finding]:
 
 def needs_sandbox(run: Run) -> bool:
     """Whether any of its scorers runs programs."""
-    return any(scorer.type in NEEDING for task in run.scorers.tasks.values()
-               for scorer in (task.scorer, *(part.scorer for part in task.also.values())))
+    return any(
+        scorer.type in NEEDING
+        for task in run.scorers.tasks.values()
+        for scorer in (task.scorer, *(part.scorer for part in task.also.values()))
+    )
 
 
 def walls(answer: Answer, asked: str, *, is_needed: bool) -> Iterator[Finding]:
@@ -55,8 +62,10 @@ def walls(answer: Answer, asked: str, *, is_needed: bool) -> Iterator[Finding]:
         check, facts = Check(AREA, name), answer.facts[name]
         abi = f", version {answer.facts['landlock_abi']} of the kernel's" if name == "landlock" else ""
         if name in holding:
-            yield check.ok(f"holds{abi}: a program that tries to get out does not"
-                           f"{', and this one is used' if name == used else ''}")
+            yield check.ok(
+                f"holds{abi}: a program that tries to get out does not"
+                f"{', and this one is used' if name == used else ''}"
+            )
         elif not used:
             yield _by_need(check, facts["reason"], is_needed=is_needed, do=REMEDY)
         else:
@@ -75,22 +84,34 @@ def languages(facts: dict[str, object]) -> Iterator[Finding]:
         if isinstance(there, list) and language in there:
             yield check.ok(f"{program} {versions.get(program, '')} runs inside")
         else:
-            yield check.note(f"{program} is not in {toolchain.PATH}, or does not run inside: rows in that language "
-                             "can't be scored here", do=f"sudo apt-get install {package}")
+            yield check.note(
+                f"{program} is not in {toolchain.PATH}, or does not run inside: rows in that language "
+                "can't be scored here",
+                do=f"sudo apt-get install {package}",
+            )
 
 
 def servers(answer: Answer, urls: tuple[str, ...]) -> Finding:
     """Those that speak SandboxFusion's API."""
     check = Check(AREA, "servers")
     if not urls:
-        return check.problem("scorers.sandbox=fusion, and scorers.sandbox_urls names none",
-                             do="scorers.sandbox_urls=[http://HOST:8080]")
+        return check.problem(
+            "scorers.sandbox=fusion, and scorers.sandbox_urls names none",
+            do="scorers.sandbox_urls=[http://HOST:8080]",
+        )
     if answer.trouble:
-        return check.problem(f"{', '.join(urls)}: {answer.trouble}", do=f"curl {urls[0]}/v1/ping; on that machine: "
-                             "python -m scorers sandbox --port 8080")
+        return check.problem(
+            f"{', '.join(urls)}: {answer.trouble}",
+            do=f"curl {urls[0]}/v1/ping; on that machine: python -m scorers sandbox --port 8080",
+        )
     return check.ok(f"{', '.join(urls)} run programs: {answer.facts['version']}")
 
 
 def _by_need(check: Check, seen: str, *, is_needed: bool, do: str) -> Finding:
-    return check.problem(seen, do=do) if is_needed else \
-        check.note(f"{seen} (only scorers that run programs need it: {', '.join(sorted(NEEDING))})", do=do)
+    return (
+        check.problem(seen, do=do)
+        if is_needed
+        else check.note(
+            f"{seen} (only scorers that run programs need it: {', '.join(sorted(NEEDING))})", do=do
+        )
+    )

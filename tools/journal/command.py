@@ -21,20 +21,29 @@ def main(words: Sequence[str]) -> int:
     folder = folder_of(args.run, args.runs_dir)
     if args.verb == "export":
         from tools.journal.export import export
+
         return export(folder, args.out, args.steps)
     from tools.journal import show as journal_show
+
     if args.verb == "ls":
         return journal_show.list_steps(folder)
-    return journal_show.show_step(folder, args.step) if args.group is None else \
-        journal_show.show_group(folder, args.group)
+    return (
+        journal_show.show_step(folder, args.step)
+        if args.group is None
+        else journal_show.show_group(folder, args.group)
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="millrace journal", description="What a run trained on, from its journal.")
+    parser = argparse.ArgumentParser(
+        prog="millrace journal", description="What a run trained on, from its journal."
+    )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="ls|show|export")
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("run", type=run_name, metavar="RUN")
-    common.add_argument("--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
+    common.add_argument(
+        "--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
+    )
     verbs.add_parser("ls", parents=[common], help="a line a step")
     show = verbs.add_parser("show", parents=[common], help="prompt, answers, scores, rewards, advantages")
     which = show.add_mutually_exclusive_group(required=True)

@@ -16,7 +16,7 @@ from typing import Any
 from broker.errors import Permanent
 from tools.journal.rows import NoSuchJournal, Row, Steps, open_journal, ranges, rows_of
 
-ROWS_AT_ONCE = 1024         # of a parquet row group
+ROWS_AT_ONCE = 1024  # of a parquet row group
 
 Write = Callable[[Row], None]
 
@@ -59,8 +59,10 @@ def export(folder: Path, out: Path, steps: range | None) -> int:
 def _complaints(reading: Steps) -> list[str]:
     lines = list(reading.damaged.values())
     if reading.gone:
-        lines.append(f"steps {ranges(list(reading.gone))} are not in it: their payloads are gone "
-                     f"({', '.join(sorted(set(reading.gone.values())))}); learner.journal says how long they stay")
+        lines.append(
+            f"steps {ranges(list(reading.gone))} are not in it: their payloads are gone "
+            f"({', '.join(sorted(set(reading.gone.values())))}); learner.journal says how long they stay"
+        )
     return lines
 
 
@@ -96,11 +98,14 @@ def _parquet(path: Path) -> Iterator[Write]:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError as error:
-        raise CannotExport(f"parquet needs pyarrow, which comes with millrace[model]: {error}. "
-                           "JSON lines need nothing: --out FILE.jsonl") from error
+        raise CannotExport(
+            f"parquet needs pyarrow, which comes with millrace[model]: {error}. "
+            "JSON lines need nothing: --out FILE.jsonl"
+        ) from error
     schema = _schema(pa)
     waiting: list[Row] = []
     with parquet.ParquetWriter(path, schema) as writer:
+
         def flush(least: int) -> None:
             if len(waiting) >= least:
                 writer.write_table(pa.Table.from_pylist(waiting, schema=schema))
@@ -109,6 +114,7 @@ def _parquet(path: Path) -> Iterator[Write]:
         def write(row: Row) -> None:
             waiting.append(row)
             flush(ROWS_AT_ONCE)
+
         yield write
         flush(1)
 
@@ -119,10 +125,33 @@ def _schema(pa: Any) -> Any:
 
     def structs(**fields: Any) -> Any:
         return pa.list_(pa.struct(list(fields.items())))
-    return pa.schema([
-        ("step", whole), ("group", text), ("completion", whole), ("prompt", structs(role=text, content=text)),
-        ("answer", text), ("reward", number), ("advantage", number), ("status", text), ("score", number),
-        ("reason", text), ("components", structs(name=text, value=number)), ("scorer", text), ("scorer_version", text),
-        ("score_seconds", number), ("versions", structs(version=whole, first=whole, count=whole)), ("tokens", whole),
-        ("finish_reason", text), ("generator", text), ("sample_seconds", number), ("worker", text), ("task", text),
-        ("row", whole), ("epoch", whole), ("seed", whole), ("fingerprint", text)])
+
+    return pa.schema(
+        [
+            ("step", whole),
+            ("group", text),
+            ("completion", whole),
+            ("prompt", structs(role=text, content=text)),
+            ("answer", text),
+            ("reward", number),
+            ("advantage", number),
+            ("status", text),
+            ("score", number),
+            ("reason", text),
+            ("components", structs(name=text, value=number)),
+            ("scorer", text),
+            ("scorer_version", text),
+            ("score_seconds", number),
+            ("versions", structs(version=whole, first=whole, count=whole)),
+            ("tokens", whole),
+            ("finish_reason", text),
+            ("generator", text),
+            ("sample_seconds", number),
+            ("worker", text),
+            ("task", text),
+            ("row", whole),
+            ("epoch", whole),
+            ("seed", whole),
+            ("fingerprint", text),
+        ]
+    )

@@ -53,10 +53,12 @@ class Replay:
         self._start: str | None = next((life.get("start") for life in ledger.lives[:1]), None)
         self._checkpoints = Checkpoints(run)
         self._scratch = scratch
-        self._at: int | None = None         # version of the policy; None: at none that could go on
-        self._is_fresh = True               # as the model was loaded
-        self._damaged: set[int] = set()     # steps whose payload is there and can't be read
-        self._ranks_then: dict[int, int] = {}       # step -> ranks that trained it first, where there are others now
+        self._at: int | None = None  # version of the policy; None: at none that could go on
+        self._is_fresh = True  # as the model was loaded
+        self._damaged: set[int] = set()  # steps whose payload is there and can't be read
+        self._ranks_then: dict[
+            int, int
+        ] = {}  # step -> ranks that trained it first, where there are others now
         self.counts = {"ok": 0, "differs": 0, "not compared": 0, "missing": 0}
 
     def run_steps(self, steps: range) -> None:
@@ -81,8 +83,10 @@ class Replay:
         version = min(self._records) if folder is None else version_of(folder)
         gone = [k for k in range(version, step) if not self._has_payload(k)]
         if gone:
-            raise NothingToReplay(f"step {gone[-1]} can't be trained, and no checkpoint of a version from "
-                                  f"{gone[-1] + 1} to {step} is here to go on from")
+            raise NothingToReplay(
+                f"step {gone[-1]} can't be trained, and no checkpoint of a version from "
+                f"{gone[-1] + 1} to {step} is here to go on from"
+            )
         if folder is not None:
             load(self._policy, folder, is_checked=True)
         elif not self._is_fresh:
@@ -96,8 +100,11 @@ class Replay:
         _write(f"version {step}, from {folder or self._start or 'the beginning'}: {verdict}, {detail}")
 
     def _has_payload(self, step: int) -> bool:
-        return (step in self._records and step not in self._damaged
-                and (self._journal / self._records[step]["file"]).exists())
+        return (
+            step in self._records
+            and step not in self._damaged
+            and (self._journal / self._records[step]["file"]).exists()
+        )
 
     def _train(self, step: int) -> None:
         record = self._records.get(step)
@@ -119,10 +126,15 @@ class Replay:
         """Why weights may differ after a life that had another number of ranks: sums are rounded in another order."""
         if not self._ranks_then:
             return
-        then = ", ".join(f"steps {ranges([step for step, had in self._ranks_then.items() if had == ranks])} with "
-                         f"{counted(ranks)}" for ranks in sorted(set(self._ranks_then.values())))
-        _write(f"the run trained {then}, this replay with {counted(self._run.learner.ranks)}: the same bits are "
-               "promised for the same number of ranks only (--ranks N)")
+        then = ", ".join(
+            f"steps {ranges([step for step, had in self._ranks_then.items() if had == ranks])} with "
+            f"{counted(ranks)}"
+            for ranks in sorted(set(self._ranks_then.values()))
+        )
+        _write(
+            f"the run trained {then}, this replay with {counted(self._run.learner.ranks)}: the same bits are "
+            "promised for the same number of ranks only (--ranks N)"
+        )
 
     def _verdict(self, version: int) -> tuple[str, str]:
         """Whether the policy's weights are those that the run had at `version`, and what they are."""
@@ -130,7 +142,11 @@ class Replay:
         now = weights_checksum(self._policy, self._scratch)
         if expected is None:
             return "not compared", f"no checksum of version {version} is kept; it is {now[:12]}"
-        return ("ok", now[:12]) if now == expected else ("differs", f"{now[:12]}, and the run had {expected[:12]}")
+        return (
+            ("ok", now[:12])
+            if now == expected
+            else ("differs", f"{now[:12]}, and the run had {expected[:12]}")
+        )
 
     def _recorded(self, version: int) -> str | None:
         """Checksum of a version: from the step that began with it, or from its file, if that is still there."""
@@ -143,12 +159,22 @@ class Replay:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Replay steps of a run. 0: all as recorded; 1: one is not, or is missing."""
-    parser = argparse.ArgumentParser(prog="millrace replay", description="Train a run's journal again, and compare.")
+    parser = argparse.ArgumentParser(
+        prog="millrace replay", description="Train a run's journal again, and compare."
+    )
     parser.add_argument("run", type=run_name, metavar="RUN", help="the run's name")
-    parser.add_argument("--steps", type=parse_steps, metavar="A-B", help="first and last step (all that there are)")
-    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
-    parser.add_argument("--ranks", type=int, metavar="N",
-                        help="processes that train (as many as the first of these steps had)")
+    parser.add_argument(
+        "--steps", type=parse_steps, metavar="A-B", help="first and last step (all that there are)"
+    )
+    parser.add_argument(
+        "--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
+    )
+    parser.add_argument(
+        "--ranks",
+        type=int,
+        metavar="N",
+        help="processes that train (as many as the first of these steps had)",
+    )
     given = list(sys.argv[1:] if words is None else words)
     args = parser.parse_args(given)
     if args.ranks is not None and args.ranks < 1:
@@ -186,7 +212,9 @@ def _steps(asked: range | None, ledger: Ledger, folder: Path) -> range:
     if asked is None:
         return range(min(known), max(known) + 1)
     if asked[0] > max(known) or asked[-1] < min(known):
-        raise NothingToReplay(f"--steps {asked[0]}-{asked[-1]}: the journal has steps {min(known)} to {max(known)}")
+        raise NothingToReplay(
+            f"--steps {asked[0]}-{asked[-1]}: the journal has steps {min(known)} to {max(known)}"
+        )
     return asked
 
 
@@ -220,7 +248,9 @@ def _replay(run: Run, given: Sequence[str], ledger: Ledger, steps: range) -> int
             replay.run_steps(steps)
         finally:
             policy.close()
-    _write(f"steps {len(steps)}: " + ", ".join(f"{verdict} {count}" for verdict, count in replay.counts.items()))
+    _write(
+        f"steps {len(steps)}: " + ", ".join(f"{verdict} {count}" for verdict, count in replay.counts.items())
+    )
     return 1 if replay.counts["differs"] or replay.counts["missing"] else 0
 
 

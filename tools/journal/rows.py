@@ -29,11 +29,11 @@ class NoSuchJournal(Permanent):
 class Steps:
     """Steps of a journal, read one after the other."""
 
-    folder: Path                                                # the run's
-    records: Sequence[Mapping[str, Any]]                        # of the steps that are wanted
-    read: list[int] = field(default_factory=list)               # those whose payload could be read, so far
-    gone: dict[int, str] = field(default_factory=dict)          # step -> its payload's file, which is not there
-    damaged: dict[int, str] = field(default_factory=dict)       # step -> what is wrong with its payload
+    folder: Path  # the run's
+    records: Sequence[Mapping[str, Any]]  # of the steps that are wanted
+    read: list[int] = field(default_factory=list)  # those whose payload could be read, so far
+    gone: dict[int, str] = field(default_factory=dict)  # step -> its payload's file, which is not there
+    damaged: dict[int, str] = field(default_factory=dict)  # step -> what is wrong with its payload
     _decoder: Decoder | None = None
 
     def groups(self) -> Iterator[tuple[int, ScoredGroup, Sequence[float | None]]]:
@@ -65,7 +65,9 @@ def open_journal(folder: Path) -> Ledger:
         NoSuchJournal: there is none.
     """
     if not (folder / "journal").is_dir():
-        raise NoSuchJournal(f"no journal in {folder}: give --runs-dir, the folder that the run's own folder is in")
+        raise NoSuchJournal(
+            f"no journal in {folder}: give --runs-dir, the folder that the run's own folder is in"
+        )
     return read_ledger(folder / "journal", strict=False)
 
 
@@ -78,8 +80,10 @@ def run_of(folder: Path) -> Run:
     try:
         return from_yaml((folder / "config.yaml").read_bytes(), str(folder / "config.yaml"))
     except OSError as error:
-        raise NoSuchJournal(f"{folder / 'config.yaml'}: {error.strerror}; the text of a completion is decoded with the "
-                            "tokenizer that is named there") from error
+        raise NoSuchJournal(
+            f"{folder / 'config.yaml'}: {error.strerror}; the text of a completion is decoded with the "
+            "tokenizer that is named there"
+        ) from error
 
 
 def rows_of(step: int, group: ScoredGroup, advantages: Sequence[float | None]) -> Iterator[Row]:
@@ -88,18 +92,35 @@ def rows_of(step: int, group: ScoredGroup, advantages: Sequence[float | None]) -
     for index, completion in enumerate(rollout.completions):
         score = group.scores[index]
         yield {
-            "step": step, "group": group.group_id, "completion": index,
+            "step": step,
+            "group": group.group_id,
+            "completion": index,
             "prompt": [{"role": turn["role"], "content": turn["content"]} for turn in prompt.messages],
-            "answer": completion.text, "reward": group.rewards[index], "advantage": advantages[index],
-            "status": str(score.status), "score": score.value, "reason": score.reason,
+            "answer": completion.text,
+            "reward": group.rewards[index],
+            "advantage": advantages[index],
+            "status": str(score.status),
+            "score": score.value,
+            "reason": score.reason,
             "components": [{"name": name, "value": value} for name, value in score.components.items()],
-            "scorer": score.scorer, "scorer_version": score.version, "score_seconds": score.seconds,
-            "versions": [{"version": span.version, "first": span.first, "count": span.count}
-                         for span in completion.policy_spans],
-            "tokens": len(completion.token_ids), "finish_reason": str(completion.finish_reason),
-            "generator": rollout.generator, "sample_seconds": rollout.seconds, "worker": group.worker,
-            "task": prompt.task, "row": prompt.row, "epoch": prompt.epoch, "seed": prompt.seed,
-            "fingerprint": prompt.fingerprint}
+            "scorer": score.scorer,
+            "scorer_version": score.version,
+            "score_seconds": score.seconds,
+            "versions": [
+                {"version": span.version, "first": span.first, "count": span.count}
+                for span in completion.policy_spans
+            ],
+            "tokens": len(completion.token_ids),
+            "finish_reason": str(completion.finish_reason),
+            "generator": rollout.generator,
+            "sample_seconds": rollout.seconds,
+            "worker": group.worker,
+            "task": prompt.task,
+            "row": prompt.row,
+            "epoch": prompt.epoch,
+            "seed": prompt.seed,
+            "fingerprint": prompt.fingerprint,
+        }
 
 
 def ranges(steps: Sequence[int]) -> str:

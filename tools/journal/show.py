@@ -55,30 +55,43 @@ def show_group(folder: Path, group_id: str) -> int:
     ledger = open_journal(folder)
     outcome = ledger.outcomes.get(group_id)
     if outcome is None:
-        raise NoSuchJournal(f"group {group_id} has no outcome in {folder / 'journal'}: it was never issued, or is on "
-                            "its way. Evaluation groups are recorded by their rounds alone")
+        raise NoSuchJournal(
+            f"group {group_id} has no outcome in {folder / 'journal'}: it was never issued, or is on "
+            "its way. Evaluation groups are recorded by their rounds alone"
+        )
     if outcome.kind == TRAINED:
         return _show(folder, _record(ledger, int(outcome.detail)), group_id)
     retries = ledger.retries.get(group_id, 0)
-    again = f"; issued anew as {', '.join(f'{group_id}-r{number + 1}' for number in range(retries))}" if retries else ""
-    sys.stdout.write(f"group {group_id}: {outcome.kind}, {outcome.tokens} tokens thrown away{again}\n"
-                     f"    {_printable(outcome.detail)}\n")
+    again = (
+        f"; issued anew as {', '.join(f'{group_id}-r{number + 1}' for number in range(retries))}"
+        if retries
+        else ""
+    )
+    sys.stdout.write(
+        f"group {group_id}: {outcome.kind}, {outcome.tokens} tokens thrown away{again}\n"
+        f"    {_printable(outcome.detail)}\n"
+    )
     return 0
 
 
 def _step_line(journal: Path, record: Mapping[str, Any]) -> tuple[str, ...]:
     there = "there" if (journal / record["file"]).exists() else "gone"
-    return (str(record["step"]), str(len(record["ids"])), str(record["tokens"]), f"{record['length'] / MIB:.2f}",
-            str(record["fence"]), time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record["at"])),
-            f"{there} in {record['file']}")
+    return (
+        str(record["step"]),
+        str(len(record["ids"])),
+        str(record["tokens"]),
+        f"{record['length'] / MIB:.2f}",
+        str(record["fence"]),
+        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record["at"])),
+        f"{there} in {record['file']}",
+    )
 
 
 def _summary(ledger: Ledger) -> str:
     kinds = Counter(outcome.kind for outcome in ledger.outcomes.values())
     outcomes = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
     lives = f"{len(ledger.lives)} {'life' if len(ledger.lives) == 1 else 'lives'}"
-    return (f"{len(ledger.steps)} steps of {lives}; groups: {outcomes}; "
-            f"{len(ledger.evaluations)} evaluations")
+    return f"{len(ledger.steps)} steps of {lives}; groups: {outcomes}; {len(ledger.evaluations)} evaluations"
 
 
 def _record(ledger: Ledger, step: int) -> Mapping[str, Any]:
@@ -93,15 +106,19 @@ def _show(folder: Path, record: Mapping[str, Any], group_id: str | None) -> int:
     """Print a step's groups, or the one that is asked for."""
     reading = Steps(folder, [record])
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record["at"]))
-    sys.stdout.write(f"step {record['step']}: {len(record['ids'])} groups, {record['tokens']} tokens, written {at} by "
-                     f"life {record['fence']}, from weights {record['weights'][:12]}\n")
+    sys.stdout.write(
+        f"step {record['step']}: {len(record['ids'])} groups, {record['tokens']} tokens, written {at} by "
+        f"life {record['fence']}, from weights {record['weights'][:12]}\n"
+    )
     for step, group, advantages in reading.groups():
         if group_id in {None, group.group_id}:
             for line in _group_lines(step, group, advantages):
                 sys.stdout.write(line + "\n")
     if reading.gone:
-        raise NoSuchJournal(f"the payload of step {record['step']} is gone with {record['file']}: learner.journal says "
-                            "how long payloads stay")
+        raise NoSuchJournal(
+            f"the payload of step {record['step']} is gone with {record['file']}: learner.journal says "
+            "how long payloads stay"
+        )
     if reading.damaged:
         raise NoSuchJournal(reading.damaged[record["step"]])
     return 0
@@ -109,9 +126,11 @@ def _show(folder: Path, record: Mapping[str, Any], group_id: str | None) -> int:
 
 def _group_lines(step: int, group: ScoredGroup, advantages: Sequence[float | None]) -> Iterator[str]:
     prompt = group.rollout.prompt
-    yield (f"\ngroup {group.group_id}: task {prompt.task}, row {prompt.row} of epoch {prompt.epoch}, seed "
-           f"{prompt.seed}; sampled by {group.rollout.generator} in {group.rollout.seconds:.2f} s, scored by "
-           f"{group.worker} in {group.seconds:.2f} s")
+    yield (
+        f"\ngroup {group.group_id}: task {prompt.task}, row {prompt.row} of epoch {prompt.epoch}, seed "
+        f"{prompt.seed}; sampled by {group.rollout.generator} in {group.rollout.seconds:.2f} s, scored by "
+        f"{group.worker} in {group.seconds:.2f} s"
+    )
     for turn in prompt.messages:
         yield _block(turn["role"], turn["content"])
     yield _block("to score against", json.dumps(prompt.verification_info))
@@ -122,10 +141,14 @@ def _group_lines(step: int, group: ScoredGroup, advantages: Sequence[float | Non
 def _completion_lines(row: Row) -> Iterator[str]:
     versions = ", ".join(f"{span['version']} ({span['count']} tokens)" for span in row["versions"])
     parts = ", ".join(f"{part['name']} {part['value']:g}" for part in row["components"])
-    yield (f"  completion {row['completion']}: reward {_number(row['reward'])}, advantage {_number(row['advantage'])}; "
-           f"{row['finish_reason']}; versions {versions}")
-    yield (f"    {row['status']} {_number(row['score'])} by {row['scorer']} {row['scorer_version']} in "
-           f"{row['score_seconds']:.3f} s{f'; {parts}' if parts else ''}: {_printable(row['reason'])}")
+    yield (
+        f"  completion {row['completion']}: reward {_number(row['reward'])}, advantage {_number(row['advantage'])}; "
+        f"{row['finish_reason']}; versions {versions}"
+    )
+    yield (
+        f"    {row['status']} {_number(row['score'])} by {row['scorer']} {row['scorer_version']} in "
+        f"{row['score_seconds']:.3f} s{f'; {parts}' if parts else ''}: {_printable(row['reason'])}"
+    )
     yield _block("answer", row["answer"])
 
 

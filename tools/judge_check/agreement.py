@@ -19,9 +19,9 @@ from scorers.retries import was_given_up
 from tools.judge_check.labelled_rows import Labelled
 
 ALL: Final = "all"
-SHOWN_CHARS: Final = 240        # of a reason
+SHOWN_CHARS: Final = 240  # of a reason
 SHOWN_REASONS: Final = 5
-_Z: Final = 1.959963984540054   # of a normal distribution, 95% lie within so many standard deviations
+_Z: Final = 1.959963984540054  # of a normal distribution, 95% lie within so many standard deviations
 
 
 def was_judged(result: Result) -> bool:
@@ -50,8 +50,13 @@ class Share(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
         low, high = self.interval() or (None, None)
-        return {"count": self.number, "of": self.of, "share": self.number / self.of if self.of else None, "low": low,
-                "high": high}
+        return {
+            "count": self.number,
+            "of": self.of,
+            "share": self.number / self.of if self.of else None,
+            "low": low,
+            "high": high,
+        }
 
     def __str__(self) -> str:
         if (interval := self.interval()) is None:
@@ -64,28 +69,33 @@ class Share(NamedTuple):
 class Counts:
     """Of one source, or of all."""
 
-    rows: int = 0                   # of which the verifier said something
-    unscorable: int = 0             # nothing that can be used
-    right: int = 0                  # scored, and labelled right
-    wrong: int = 0                  # scored, and labelled wrong
-    false_negatives: int = 0        # of the right
-    false_positives: int = 0        # of the wrong
-    distances: list[float] = field(default_factory=list)    # |value - label| of each that is scored
+    rows: int = 0  # of which the verifier said something
+    unscorable: int = 0  # nothing that can be used
+    right: int = 0  # scored, and labelled right
+    wrong: int = 0  # scored, and labelled wrong
+    false_negatives: int = 0  # of the right
+    false_positives: int = 0  # of the wrong
+    distances: list[float] = field(default_factory=list)  # |value - label| of each that is scored
     seconds: list[float] = field(default_factory=list)
 
     def shares(self) -> dict[str, Share]:
         """What is to be known of the verifier."""
         scored, disagreeing = self.right + self.wrong, self.false_negatives + self.false_positives
-        return {"agreement": Share(scored - disagreeing, scored),
-                "false_positives": Share(self.false_positives, self.wrong),
-                "false_negatives": Share(self.false_negatives, self.right),
-                "unscorable": Share(self.unscorable, self.rows)}
+        return {
+            "agreement": Share(scored - disagreeing, scored),
+            "false_positives": Share(self.false_positives, self.wrong),
+            "false_negatives": Share(self.false_negatives, self.right),
+            "unscorable": Share(self.unscorable, self.rows),
+        }
 
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
-        return {"rows": self.rows, **{name: share.as_json() for name, share in self.shares().items()},
-                "mean_absolute_error": statistics.fmean(self.distances) if self.distances else None,
-                "median_seconds": statistics.median(self.seconds) if self.seconds else None}
+        return {
+            "rows": self.rows,
+            **{name: share.as_json() for name, share in self.shares().items()},
+            "mean_absolute_error": statistics.fmean(self.distances) if self.distances else None,
+            "median_seconds": statistics.median(self.seconds) if self.seconds else None,
+        }
 
 
 class Disagreement(NamedTuple):
@@ -117,9 +127,9 @@ class Agreement:
         self.overall = Counts()
         self.sources: dict[str, Counts] = {}
         self.disagreements: list[Disagreement] = []
-        self.versions: Counter[str] = Counter()         # who said something, and of how many rows
-        self.unscorable: Counter[str] = Counter()       # rows by reason
-        self.not_judged: Counter[str] = Counter()       # rows by reason: the machinery failed, or the row is none
+        self.versions: Counter[str] = Counter()  # who said something, and of how many rows
+        self.unscorable: Counter[str] = Counter()  # rows by reason
+        self.not_judged: Counter[str] = Counter()  # rows by reason: the machinery failed, or the row is none
         self._threshold = threshold
         self._samples = samples
         self._is_graded = False
@@ -159,34 +169,51 @@ class Agreement:
 
     def worst(self) -> list[Disagreement]:
         """The disagreements that are shown."""
-        return sorted(self.disagreements, key=lambda found: found.rank)[:self._samples]
+        return sorted(self.disagreements, key=lambda found: found.rank)[: self._samples]
 
     def as_json(self) -> dict[str, Any]:
         """Everything, for programs."""
-        return {"threshold": self._threshold, "verifiers": dict(self.versions), "overall": self.overall.as_json(),
-                "sources": {name: counts.as_json() for name, counts in self.sources.items()},
-                "unscorable_reasons": dict(self.unscorable), "not_judged": dict(self.not_judged),
-                "disagreements": [found.as_json() for found in self.worst()]}
+        return {
+            "threshold": self._threshold,
+            "verifiers": dict(self.versions),
+            "overall": self.overall.as_json(),
+            "sources": {name: counts.as_json() for name, counts in self.sources.items()},
+            "unscorable_reasons": dict(self.unscorable),
+            "not_judged": dict(self.not_judged),
+            "disagreements": [found.as_json() for found in self.worst()],
+        }
 
     def lines(self) -> Iterator[str]:
         """Everything, for people."""
         for version, count in self.versions.most_common():
             yield f"  {count} judged by {version}"
         yield from self._table()
-        yield ("  false positives: of the responses labelled wrong; false negatives: of those labelled right; in "
-               "parentheses 95% intervals")
+        yield (
+            "  false positives: of the responses labelled wrong; false negatives: of those labelled right; in "
+            "parentheses 95% intervals"
+        )
         for what, reasons in (("unscorable", self.unscorable), ("not judged", self.not_judged)):
             for reason, count in reasons.most_common(SHOWN_REASONS):
                 yield f"  {count} {what}: {textwrap.shorten(reason, SHOWN_CHARS)}"
         if self.disagreements:
             yield f"  the worst of {len(self.disagreements)} disagreements:"
         for found in self.worst():
-            yield (f"    {found.row.where} ({found.row.source}): labelled {found.row.label:g}, judged {found.value:g}: "
-                   f"{textwrap.shorten(found.reason, SHOWN_CHARS)}")
+            yield (
+                f"    {found.row.where} ({found.row.source}): labelled {found.row.label:g}, judged {found.value:g}: "
+                f"{textwrap.shorten(found.reason, SHOWN_CHARS)}"
+            )
 
     def _table(self) -> Iterator[str]:
-        titles = ["source", "rows", "agreement", "false positives", "false negatives", "unscorable",
-                  *(["mean error"] if self._is_graded else []), "s each"]
+        titles = [
+            "source",
+            "rows",
+            "agreement",
+            "false positives",
+            "false negatives",
+            "unscorable",
+            *(["mean error"] if self._is_graded else []),
+            "s each",
+        ]
         named = [*sorted(self.sources.items()), (ALL, self.overall)]
         yield from _aligned([titles, *([name, *self._cells(counts)] for name, counts in named)])
 

@@ -33,8 +33,8 @@ from tools.score.rescore import task_of
 
 THRESHOLD: Final = 0.5
 SAMPLES: Final = 10
-AHEAD: Final = 1024         # rows begun before the first one's result is waited for: more than most endpoints take
-ENOUGH: Final = 16          # calls that fail, the first ones of all: the verifier is taken to be away
+AHEAD: Final = 1024  # rows begun before the first one's result is waited for: more than most endpoints take
+ENOUGH: Final = 16  # calls that fail, the first ones of all: the verifier is taken to be away
 
 
 def main(words: Sequence[str]) -> int:
@@ -73,8 +73,10 @@ def _check_endpoints(config: ScorersConfig, tasks: set[str]) -> None:
     for name in sorted(tasks):
         endpoint = getattr(config.tasks[name].scorer, "endpoint", None)
         if endpoint is not None and not endpoint.urls:
-            raise ConfigError(f"nobody to ask for task {name!r}: set LLM_JUDGE_BASE_URL, or "
-                              f"scorers.tasks.{name}.scorer.endpoint.urls of a --config")
+            raise ConfigError(
+                f"nobody to ask for task {name!r}: set LLM_JUDGE_BASE_URL, or "
+                f"scorers.tasks.{name}.scorer.endpoint.urls of a --config"
+            )
 
 
 def _results(rows: Sequence[Labelled], config: ScorersConfig) -> tuple[list[Result | None], bool]:
@@ -102,7 +104,9 @@ def _results(rows: Sequence[Labelled], config: ScorersConfig) -> tuple[list[Resu
     return results, False
 
 
-def _pass(process: RowProcess, rows: Sequence[Labelled], indices: Sequence[int]) -> Iterator[tuple[int, Result]]:
+def _pass(
+    process: RowProcess, rows: Sequence[Labelled], indices: Sequence[int]
+) -> Iterator[tuple[int, Result]]:
     """The results of these rows, in order; later ones are begun while it waits for the first."""
     console = Console(stderr=True)
     ahead = iter(indices)
@@ -121,14 +125,18 @@ def _is_judged(result: Result | None) -> bool:
 
 def _has_failed(result: Result | None) -> bool:
     """Whether another try may help: the machinery is to blame, not the row."""
-    return result is not None and (result.get("fault") == "machine" or (
-        result["value"] is None and was_given_up(result["components"])))
+    return result is not None and (
+        result.get("fault") == "machine" or (result["value"] is None and was_given_up(result["components"]))
+    )
 
 
 def _line(row: Labelled, result: Result, agreement: Agreement) -> dict[str, Any]:
     """A line of --out."""
-    return {**row.as_json(), "agrees": agreement.agrees(row, result),
-            **{key: value for key, value in result.items() if key != "fault"}}
+    return {
+        **row.as_json(),
+        "agrees": agreement.agrees(row, result),
+        **{key: value for key, value in result.items() if key != "fault"},
+    }
 
 
 def _say(args: argparse.Namespace, agreement: Agreement, seconds: float) -> None:
@@ -151,20 +159,40 @@ def _parser() -> argparse.ArgumentParser:
         usage="millrace judge-check [options] FILE [--task NAME] [--config CONFIG [key=value ...]]",
         description="Compare what a judge says with labels that are known.",
         epilog=f"A row has its response in `llm_output` and what it is worth in {' or '.join(LABEL_KEYS)}: true, "
-               f"false, or a number from 0 to 1. A row of HardVerify-Math has {' and '.join(PARTS)} instead. Results "
-               "are told apart by `source`, else by data_source, else by the row's type. Exit code: 0 done, whatever "
-               "came out; 1 nothing could be scored: the judge is away, say; 2 bad usage, or a file that can't be "
-               "used.")
+        f"false, or a number from 0 to 1. A row of HardVerify-Math has {' and '.join(PARTS)} instead. Results "
+        "are told apart by `source`, else by data_source, else by the row's type. Exit code: 0 done, whatever "
+        "came out; 1 nothing could be scored: the judge is away, say; 2 bad usage, or a file that can't be "
+        "used.",
+    )
     parser.add_argument("file", metavar="FILE", help="JSON lines, NAME.json with a list, or NAME.parquet")
-    parser.add_argument("values", nargs="*", metavar="key=value", help="settings over CONFIG's: scorers.retries=0")
-    parser.add_argument("--task", metavar="NAME", help="who judges every row: a task of `scorers.tasks`, or a type of "
-                        "scorer with its defaults: judge, rubric (the one that each row belongs to)")
-    parser.add_argument("--config", metavar="CONFIG",
-                        help="a run's YAML file, with its `scorers` section (the environment's judge: LLM_JUDGE_...)")
-    parser.add_argument("--threshold", type=float, default=THRESHOLD, metavar="X",
-                        help=f"the value, and the label, from which on a response is right ({THRESHOLD})")
-    parser.add_argument("--samples", type=int, default=SAMPLES, metavar="N",
-                        help=f"how many of the worst disagreements to show ({SAMPLES})")
+    parser.add_argument(
+        "values", nargs="*", metavar="key=value", help="settings over CONFIG's: scorers.retries=0"
+    )
+    parser.add_argument(
+        "--task",
+        metavar="NAME",
+        help="who judges every row: a task of `scorers.tasks`, or a type of "
+        "scorer with its defaults: judge, rubric (the one that each row belongs to)",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="CONFIG",
+        help="a run's YAML file, with its `scorers` section (the environment's judge: LLM_JUDGE_...)",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        default=THRESHOLD,
+        metavar="X",
+        help=f"the value, and the label, from which on a response is right ({THRESHOLD})",
+    )
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=SAMPLES,
+        metavar="N",
+        help=f"how many of the worst disagreements to show ({SAMPLES})",
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="each verdict with its label, as JSON lines")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     return parser

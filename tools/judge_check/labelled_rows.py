@@ -26,20 +26,24 @@ LABEL_KEYS: Final = ("label", "human_score")
 # Of HardVerify-Math: what rules call wrong and is right (a false negative), and what is wrong (a true negative).
 PARTS: Final[Mapping[str, float]] = {"fn_output": 1.0, "tn_output": 0.0}
 SHOWN_ERRORS: Final = 5
-_ROW_SHAPES: Final = ("verification_info", "data_source", "reward_model")      # one of these keys says what a row is
-_CHAT: Final = ("messages", "prompt")                                          # where a row's question may be
+_ROW_SHAPES: Final = (
+    "verification_info",
+    "data_source",
+    "reward_model",
+)  # one of these keys says what a row is
+_CHAT: Final = ("messages", "prompt")  # where a row's question may be
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
     """One response."""
 
-    number: int         # of its line, or of its row in a list or in parquet; from 1
-    part: str           # of two in one row, this one's key; else ""
-    source: str         # where it comes from: the results are told apart by it
-    label: float        # what it is worth, in [0, 1]
-    task: str           # that judges it
-    line: bytes         # for a `scorers.child.row_worker`
+    number: int  # of its line, or of its row in a list or in parquet; from 1
+    part: str  # of two in one row, this one's key; else ""
+    source: str  # where it comes from: the results are told apart by it
+    label: float  # what it is worth, in [0, 1]
+    task: str  # that judges it
+    line: bytes  # for a `scorers.child.row_worker`
 
     @property
     def where(self) -> str:
@@ -51,7 +55,9 @@ class Labelled:
         return {"line": self.number, "part": self.part, "source": self.source, "label": self.label}
 
 
-def read_labelled(stream: IO[bytes], name: str, tasks: Mapping[str, TaskConfig], only: str | None) -> list[Labelled]:
+def read_labelled(
+    stream: IO[bytes], name: str, tasks: Mapping[str, TaskConfig], only: str | None
+) -> list[Labelled]:
     """Every response of a file, in order.
 
     Args:
@@ -97,7 +103,9 @@ def _list(stream: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
     try:
         found = json.load(stream)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{name}: not JSON: {error}; JSON lines want a name that ends with .jsonl") from None
+        raise ConfigError(
+            f"{name}: not JSON: {error}; JSON lines want a name that ends with .jsonl"
+        ) from None
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
         raise ConfigError(f"{name}: expected a list of objects; JSON lines want a name that ends with .jsonl")
     yield from found
@@ -108,7 +116,9 @@ def _parquet(stream: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError as error:
-        raise ConfigError(f"{name}: parquet needs pyarrow, which comes with millrace[model]: {error}") from error
+        raise ConfigError(
+            f"{name}: parquet needs pyarrow, which comes with millrace[model]: {error}"
+        ) from error
     try:
         for batch in parquet.ParquetFile(stream).iter_batches():
             yield from batch.to_pylist()
@@ -116,16 +126,23 @@ def _parquet(stream: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
         raise ConfigError(f"{name}: {error}") from None
 
 
-def _labelled(number: int, row: Mapping[str, Any], tasks: Mapping[str, TaskConfig],
-              only: str | None) -> Iterator[Labelled]:
+def _labelled(
+    number: int, row: Mapping[str, Any], tasks: Mapping[str, TaskConfig], only: str | None
+) -> Iterator[Labelled]:
     """A row's one response, or its two. Raises BadMessage."""
-    row = {key: value for key, value in row.items() if value is not None}       # parquet has every key in every row
+    row = {
+        key: value for key, value in row.items() if value is not None
+    }  # parquet has every key in every row
     parts = [] if TEXT_KEY in row else [part for part in PARTS if part in row]
     if parts and not row.keys() & set(_ROW_SHAPES):
         answer = {"value": row.get("ground_truth"), "question": row.get("question")}
-        row["verification_info"] = {"type": "judge" if only is None else _own_type(tasks[only], only), "answer": answer}
+        row["verification_info"] = {
+            "type": "judge" if only is None else _own_type(tasks[only], only),
+            "answer": answer,
+        }
     texts = {part: (_boxed(response_of({TEXT_KEY: row[part]})), PARTS[part]) for part in parts} or {
-        "": (_response(row), _label(row))}
+        "": (_response(row), _label(row))
+    }
     row_type, task, info = _routed(row, tasks, only)
     source = row.get("source", row.get("data_source", row_type))
     for part, (text, label) in texts.items():
@@ -135,7 +152,9 @@ def _labelled(number: int, row: Mapping[str, Any], tasks: Mapping[str, TaskConfi
 
 def _response(row: Mapping[str, Any]) -> str:
     if TEXT_KEY not in row:
-        raise BadMessage(f"no response: {TEXT_KEY!r} beside a label, or HardVerify-Math's {' and '.join(PARTS)}")
+        raise BadMessage(
+            f"no response: {TEXT_KEY!r} beside a label, or HardVerify-Math's {' and '.join(PARTS)}"
+        )
     return response_of(row)
 
 
@@ -150,13 +169,14 @@ def _label(row: Mapping[str, Any]) -> float:
         what = "both of" if given else "no label: none of"
         raise BadMessage(f"{what} {' and '.join(LABEL_KEYS)}; one of them says what the response is worth")
     label = row[given[0]]
-    if not isinstance(label, int | float) or not 0 <= label <= 1:       # true and false are 1 and 0
+    if not isinstance(label, int | float) or not 0 <= label <= 1:  # true and false are 1 and 0
         raise BadMessage(f"{given[0]} must be true, false or a number from 0 to 1, got {shown(label)}")
     return float(label)
 
 
-def _routed(row: Mapping[str, Any], tasks: Mapping[str, TaskConfig],
-            only: str | None) -> tuple[str, str, dict[str, Any]]:
+def _routed(
+    row: Mapping[str, Any], tasks: Mapping[str, TaskConfig], only: str | None
+) -> tuple[str, str, dict[str, Any]]:
     """The row's own type, the task that judges it, and the verification_info for that. Raises BadMessage.
 
     A row of a type that the one task does not take becomes one of the task's own type, with the same answer.

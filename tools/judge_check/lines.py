@@ -22,13 +22,15 @@ from scorers.child.row_worker import Result, parse_line
 from scorers.retries import FAILED_TRIES, LONGEST_WAIT_S
 from tasks.route import route
 
-AHEAD: Final = 256              # lines that are held: more than most endpoints take at once
+AHEAD: Final = 256  # lines that are held: more than most endpoints take at once
 
 
 def asks(task: TaskConfig) -> bool:
     """Whether a task's rows are judged by a served model, whose address is known."""
     sections = (task.scorer, *(part.scorer for part in task.also.values()))
-    return any(endpoint.urls for section in sections if (endpoint := getattr(section, "endpoint", None)) is not None)
+    return any(
+        endpoint.urls for section in sections if (endpoint := getattr(section, "endpoint", None)) is not None
+    )
 
 
 @dataclass(slots=True)
@@ -89,7 +91,7 @@ class JudgedLines:
             try:
                 self._take()
                 self._serve()
-            except Exception as error:      # noqa: BLE001 - a thread's, which nobody but the futures can tell of
+            except Exception as error:  # noqa: BLE001 - a thread's, which nobody but the futures can tell of
                 for line in (*self._begun, *self._failed):
                     line.result.set_exception(error)
                     self._room.release()
@@ -137,8 +139,10 @@ def _said(result: Result, tries: int) -> Result:
     """The result with the tries that it took, where it was given up."""
     if not _has_failed(result):
         return result
-    counts = {name: float(tries) if name.endswith(FAILED_TRIES) else value
-              for name, value in result["components"].items()}
+    counts = {
+        name: float(tries) if name.endswith(FAILED_TRIES) else value
+        for name, value in result["components"].items()
+    }
     said = "1 try" if tries == 1 else f"{tries} tries"
     reason = result["reason"].replace("not scored in 1 try:", f"not scored in {said}:", 1)
     return {**result, "reason": reason, "components": counts}

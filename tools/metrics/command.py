@@ -76,8 +76,10 @@ def main(words: Sequence[str]) -> int:
     try:
         server, thread = start_http_server(args.port, args.host, registry=registry)
     except OSError as error:
-        sys.stderr.write(f"millrace metrics: {args.host}:{args.port} can't be served: {error.strerror or error}; "
-                         "--port and --host choose another\n")
+        sys.stderr.write(
+            f"millrace metrics: {args.host}:{args.port} can't be served: {error.strerror or error}; "
+            "--port and --host choose another\n"
+        )
         return 1
     log.info("serving run=%s url=http://%s:%d/metrics", args.run, args.host, server.server_port)
     try:
@@ -92,12 +94,16 @@ def main(words: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="millrace metrics", description="Serve a run's numbers to Prometheus.",
-        epilog="The names and their units are listed in docs/metrics.md.")
+        prog="millrace metrics",
+        description="Serve a run's numbers to Prometheus.",
+        epilog="The names and their units are listed in docs/metrics.md.",
+    )
     parser.add_argument("run", type=run_name, metavar="RUN")
     parser.add_argument("--port", type=_port, default=PORT, metavar="PORT", help=f"({PORT}); 0: a free one")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1); 0.0.0.0: all")
-    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
+    parser.add_argument(
+        "--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
+    )
     return parser
 
 

@@ -16,7 +16,7 @@ from broker.monitoring.snapshot import Snapshot
 from broker.monitoring.work_meter import WAITS
 from tools.top.flow import AGES
 
-Sample = tuple[tuple[str, ...], float]          # values of the labels, in their order, and the number
+Sample = tuple[tuple[str, ...], float]  # values of the labels, in their order, and the number
 Read = Callable[[Snapshot], Iterator[Sample]]
 
 UP = "millrace_up"
@@ -26,18 +26,20 @@ UP = "millrace_up"
 class Metric:
     """One name."""
 
-    name: str               # as it is served
+    name: str  # as it is served
     kind: Literal["gauge", "counter"]
     labels: tuple[str, ...]
-    says: str               # for people: what it counts
+    says: str  # for people: what it counts
     read: Read
 
 
 def _one(read: Callable[[Snapshot], float | None]) -> Read:
     """A metric without labels; no sample where it is not known."""
+
     def samples(now: Snapshot) -> Iterator[Sample]:
         if (value := read(now)) is not None:
             yield (), float(value)
+
     return samples
 
 
@@ -45,6 +47,7 @@ def _of_streams(field: Literal["depth", "waiting", "leased", "oldest_s"]) -> Rea
     def samples(now: Snapshot) -> Iterator[Sample]:
         for stream, state in now.streams.items():
             yield (stream,), float(getattr(state, field))
+
     return samples
 
 
@@ -53,17 +56,20 @@ def _of_processes(role: str, sum_name: str) -> Read:
         for process in now.processes:
             if process.role == role and process.sums:
                 yield (process.id,), process.sums.get(sum_name, 0.0)
+
     return samples
 
 
 def _split(role: str, prefix: str, parts: tuple[str, ...]) -> Read:
     """A sum of each process in its parts, by what the label says."""
+
     def samples(now: Snapshot) -> Iterator[Sample]:
         for process in now.processes:
             if process.role == role:
                 for part in parts:
                     if (value := process.sums.get(f"{prefix}_{part}_s")) is not None:
                         yield (process.id, part), value
+
     return samples
 
 
@@ -77,6 +83,7 @@ def _of_scorers(read: Callable[[ScorerStats], float]) -> Read:
     def samples(now: Snapshot) -> Iterator[Sample]:
         for stats in now.scorers:
             yield (stats.queue, stats.scorer), float(read(stats))
+
     return samples
 
 
@@ -98,69 +105,213 @@ def _jobs(now: Snapshot) -> Iterator[Sample]:
 def _works(role: str, does: str) -> list[Metric]:
     """What every stage says of its processes."""
     return [
-        Metric(f"millrace_{role}_alive_processes", "gauge", (), f"{role}s whose heart beats",
-               _one(lambda now: now.alive(role))),
-        Metric(f"millrace_{role}_up_seconds_total", "counter", ("process",), "since it was ready to work",
-               _of_processes(role, "up_s")),
-        Metric(f"millrace_{role}_busy_seconds_total", "counter", ("process",),
-               "of these, those that it worked; of a generator, the share of its room that was taken",
-               _of_processes(role, "busy_s")),
-        Metric(f"millrace_{role}_waiting_seconds_total", "counter", ("process", "for"),
-               "and those that it waited, by what for", _split(role, "wait", WAITS)),
-        Metric(f"millrace_{role}_groups_total", "counter", ("process",), f"groups that it has {does}",
-               _of_processes(role, "groups")),
+        Metric(
+            f"millrace_{role}_alive_processes",
+            "gauge",
+            (),
+            f"{role}s whose heart beats",
+            _one(lambda now: now.alive(role)),
+        ),
+        Metric(
+            f"millrace_{role}_up_seconds_total",
+            "counter",
+            ("process",),
+            "since it was ready to work",
+            _of_processes(role, "up_s"),
+        ),
+        Metric(
+            f"millrace_{role}_busy_seconds_total",
+            "counter",
+            ("process",),
+            "of these, those that it worked; of a generator, the share of its room that was taken",
+            _of_processes(role, "busy_s"),
+        ),
+        Metric(
+            f"millrace_{role}_waiting_seconds_total",
+            "counter",
+            ("process", "for"),
+            "and those that it waited, by what for",
+            _split(role, "wait", WAITS),
+        ),
+        Metric(
+            f"millrace_{role}_groups_total",
+            "counter",
+            ("process",),
+            f"groups that it has {does}",
+            _of_processes(role, "groups"),
+        ),
     ]
 
 
 METRICS: tuple[Metric, ...] = (
     Metric(UP, "gauge", (), "1 if Redis answered, else 0 and no other metric", _one(lambda _: 1.0)),
-    Metric("millrace_run_status_info", "gauge", ("status",),
-           "1; the status is running, finished, stopped, failed or not_begun", _status),
-    Metric("millrace_run_version_steps", "gauge", (), "newest policy version: optimizer steps done",
-           _one(lambda now: max(0, now.version))),
-    Metric("millrace_run_planned_steps", "gauge", (), "optimizer steps of the whole run", _one(lambda now: now.steps)),
-    Metric("millrace_run_issued_groups_total", "counter", (), "training groups let in, retries among them",
-           _one(lambda now: now.issued)),
-    Metric("millrace_stream_depth_groups", "gauge", ("stream",), "entries of a work stream", _of_streams("depth")),
-    Metric("millrace_stream_waiting_groups", "gauge", ("stream",), "of these, those that nobody has taken",
-           _of_streams("waiting")),
-    Metric("millrace_stream_leased_groups", "gauge", ("stream",), "and those that somebody has",
-           _of_streams("leased")),
-    Metric("millrace_stream_oldest_seconds", "gauge", ("stream",), "age of its first entry", _of_streams("oldest_s")),
-    Metric("millrace_budget_used_groups", "gauge", (), "slots that are held: training groups without an outcome",
-           _one(lambda now: now.slots)),
-    Metric("millrace_budget_bound_groups", "gauge", (), "slots that there are",
-           _one(lambda now: now.bound if now.run else None)),
-    Metric("millrace_budget_floor_steps", "gauge", (), "lowest floor of a group that is out",
-           _one(lambda now: now.floor if now.floor >= 0 else None)),
+    Metric(
+        "millrace_run_status_info",
+        "gauge",
+        ("status",),
+        "1; the status is running, finished, stopped, failed or not_begun",
+        _status,
+    ),
+    Metric(
+        "millrace_run_version_steps",
+        "gauge",
+        (),
+        "newest policy version: optimizer steps done",
+        _one(lambda now: max(0, now.version)),
+    ),
+    Metric(
+        "millrace_run_planned_steps",
+        "gauge",
+        (),
+        "optimizer steps of the whole run",
+        _one(lambda now: now.steps),
+    ),
+    Metric(
+        "millrace_run_issued_groups_total",
+        "counter",
+        (),
+        "training groups let in, retries among them",
+        _one(lambda now: now.issued),
+    ),
+    Metric(
+        "millrace_stream_depth_groups", "gauge", ("stream",), "entries of a work stream", _of_streams("depth")
+    ),
+    Metric(
+        "millrace_stream_waiting_groups",
+        "gauge",
+        ("stream",),
+        "of these, those that nobody has taken",
+        _of_streams("waiting"),
+    ),
+    Metric(
+        "millrace_stream_leased_groups",
+        "gauge",
+        ("stream",),
+        "and those that somebody has",
+        _of_streams("leased"),
+    ),
+    Metric(
+        "millrace_stream_oldest_seconds",
+        "gauge",
+        ("stream",),
+        "age of its first entry",
+        _of_streams("oldest_s"),
+    ),
+    Metric(
+        "millrace_budget_used_groups",
+        "gauge",
+        (),
+        "slots that are held: training groups without an outcome",
+        _one(lambda now: now.slots),
+    ),
+    Metric(
+        "millrace_budget_bound_groups",
+        "gauge",
+        (),
+        "slots that there are",
+        _one(lambda now: now.bound if now.run else None),
+    ),
+    Metric(
+        "millrace_budget_floor_steps",
+        "gauge",
+        (),
+        "lowest floor of a group that is out",
+        _one(lambda now: now.floor if now.floor >= 0 else None),
+    ),
     *_works("generator", "sampled"),
-    Metric("millrace_generator_tokens_total", "counter", ("process",), "tokens that it has sampled",
-           _of_processes("generator", "tokens")),
-    Metric("millrace_generator_version_steps", "gauge", ("process",), "policy version that it samples with", _policy),
-    Metric("millrace_dispatcher_alive_processes", "gauge", (), "dispatchers whose heart beats",
-           _one(lambda now: now.alive("dispatcher"))),
+    Metric(
+        "millrace_generator_tokens_total",
+        "counter",
+        ("process",),
+        "tokens that it has sampled",
+        _of_processes("generator", "tokens"),
+    ),
+    Metric(
+        "millrace_generator_version_steps",
+        "gauge",
+        ("process",),
+        "policy version that it samples with",
+        _policy,
+    ),
+    Metric(
+        "millrace_dispatcher_alive_processes",
+        "gauge",
+        (),
+        "dispatchers whose heart beats",
+        _one(lambda now: now.alive("dispatcher")),
+    ),
     *_works("scorer", "scored"),
     Metric("millrace_scorer_queued_jobs", "gauge", ("queue",), "RQ jobs that no worker has taken", _jobs),
-    Metric("millrace_scorer_completions_total", "counter", ("queue", "scorer"), "completions of scored groups",
-           _of_scorers(lambda stats: stats.completions)),
-    Metric("millrace_scorer_unscorable_completions_total", "counter", ("queue", "scorer"),
-           "of these, those without a score", _of_scorers(lambda stats: stats.unscorable)),
-    Metric("millrace_scorer_over_limit_completions_total", "counter", ("queue", "scorer"),
-           "and those that are 0 for exceeding their own limits", _of_scorers(lambda stats: stats.over_limit)),
-    Metric("millrace_scorer_work_seconds_total", "counter", ("queue", "scorer"),
-           "work on these groups, waits before retries included", _of_scorers(lambda stats: stats.seconds)),
-    Metric("millrace_scorer_retries_total", "counter", ("queue", "scorer"), "tries after a failure of the machinery",
-           _of_scorers(lambda stats: stats.retries)),
-    Metric("millrace_scorer_failures_total", "counter", ("queue", "scorer", "error"),
-           "failures of the machinery, by the error's name", _failures),
-    Metric("millrace_scorer_cached_questions_total", "counter", ("queue", "scorer"),
-           "questions to a served model that it had answered before", _of_scorers(lambda stats: stats.cache_hits)),
-    Metric("millrace_scorer_asked_questions_total", "counter", ("queue", "scorer"), "and those that it was asked",
-           _of_scorers(lambda stats: stats.cache_misses)),
+    Metric(
+        "millrace_scorer_completions_total",
+        "counter",
+        ("queue", "scorer"),
+        "completions of scored groups",
+        _of_scorers(lambda stats: stats.completions),
+    ),
+    Metric(
+        "millrace_scorer_unscorable_completions_total",
+        "counter",
+        ("queue", "scorer"),
+        "of these, those without a score",
+        _of_scorers(lambda stats: stats.unscorable),
+    ),
+    Metric(
+        "millrace_scorer_over_limit_completions_total",
+        "counter",
+        ("queue", "scorer"),
+        "and those that are 0 for exceeding their own limits",
+        _of_scorers(lambda stats: stats.over_limit),
+    ),
+    Metric(
+        "millrace_scorer_work_seconds_total",
+        "counter",
+        ("queue", "scorer"),
+        "work on these groups, waits before retries included",
+        _of_scorers(lambda stats: stats.seconds),
+    ),
+    Metric(
+        "millrace_scorer_retries_total",
+        "counter",
+        ("queue", "scorer"),
+        "tries after a failure of the machinery",
+        _of_scorers(lambda stats: stats.retries),
+    ),
+    Metric(
+        "millrace_scorer_failures_total",
+        "counter",
+        ("queue", "scorer", "error"),
+        "failures of the machinery, by the error's name",
+        _failures,
+    ),
+    Metric(
+        "millrace_scorer_cached_questions_total",
+        "counter",
+        ("queue", "scorer"),
+        "questions to a served model that it had answered before",
+        _of_scorers(lambda stats: stats.cache_hits),
+    ),
+    Metric(
+        "millrace_scorer_asked_questions_total",
+        "counter",
+        ("queue", "scorer"),
+        "and those that it was asked",
+        _of_scorers(lambda stats: stats.cache_misses),
+    ),
     *_works("learner", "trained on"),
-    Metric("millrace_learner_steps_total", "counter", ("process",), "optimizer steps of this life",
-           _of_processes("learner", "steps")),
-    Metric("millrace_learner_age_seconds_total", "counter", ("process", "part"),
-           "age of the groups that it trained on, by where it went: waiting in prompts, sampling, waiting in rollouts, "
-           "scoring, waiting in scored", _split("learner", "age", AGES)),
+    Metric(
+        "millrace_learner_steps_total",
+        "counter",
+        ("process",),
+        "optimizer steps of this life",
+        _of_processes("learner", "steps"),
+    ),
+    Metric(
+        "millrace_learner_age_seconds_total",
+        "counter",
+        ("process", "part"),
+        "age of the groups that it trained on, by where it went: waiting in prompts, sampling, waiting in rollouts, "
+        "scoring, waiting in scored",
+        _split("learner", "age", AGES),
+    ),
 )

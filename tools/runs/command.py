@@ -13,13 +13,15 @@ from config.run import RESERVED_NAMES
 from tools.runs.folder import RunFolder, holder, read_run
 
 HEADINGS = ("run", "status", "step", "reward", "held-out", "when")
-MARKS = ("status.json", "config.yaml", "up.lock", "redis")      # one of them makes a folder a run's
+MARKS = ("status.json", "config.yaml", "up.lock", "redis")  # one of them makes a folder a run's
 
 
 def list_runs(runs_dir: Path) -> int:
     """Print the table. 0: done; 1: there is no such folder."""
     if not runs_dir.is_dir():
-        sys.stderr.write(f"millrace runs: there is no folder {runs_dir.absolute()}; --runs-dir says where runs are\n")
+        sys.stderr.write(
+            f"millrace runs: there is no folder {runs_dir.absolute()}; --runs-dir says where runs are\n"
+        )
         return 1
     folders = [path for path in runs_dir.glob("*") if is_run(path) and path.name not in RESERVED_NAMES]
     if not folders:
@@ -28,7 +30,9 @@ def list_runs(runs_dir: Path) -> int:
     rows = [HEADINGS, *(_row(found) for found in sorted(map(read_run, folders), key=_when))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     for row in rows:
-        sys.stdout.write("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
+        sys.stdout.write(
+            "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"
+        )
     return 0
 
 
@@ -40,18 +44,21 @@ def is_run(folder: Path) -> bool:
 def _row(found: RunFolder) -> tuple[str, ...]:
     step = found.last_step
     rates = found.pass_rates
-    return (found.path.name, _status(found),
-            f"{max(found.version, int(step.get('step', 0)), 0)}/{found.steps}" if found.steps else "-",
-            f"{step['reward_mean']:.3f}" if step else "-",
-            " -> ".join(f"{rate:.2f}" for _, rate in (rates if len(rates) < 2 else (rates[0], rates[-1]))) or "-",
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(_when(found))))
+    return (
+        found.path.name,
+        _status(found),
+        f"{max(found.version, int(step.get('step', 0)), 0)}/{found.steps}" if found.steps else "-",
+        f"{step['reward_mean']:.3f}" if step else "-",
+        " -> ".join(f"{rate:.2f}" for _, rate in (rates if len(rates) < 2 else (rates[0], rates[-1]))) or "-",
+        time.strftime("%Y-%m-%d %H:%M", time.localtime(_when(found))),
+    )
 
 
 def _status(found: RunFolder) -> str:
     """The learner's word; whether somebody is there to make it true is seen by the lock of `millrace up`."""
     is_held = holder(found.path) is not None
     if found.status == "running":
-        return "running" if is_held else "running?"         # elsewhere, or killed before it could say so
+        return "running" if is_held else "running?"  # elsewhere, or killed before it could say so
     return found.status or ("starting" if is_held else "not begun")
 
 

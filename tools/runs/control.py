@@ -21,9 +21,11 @@ from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, ask, asked
 
 OUTAGE_S = 10.0
 POLL_S = 0.5
-SAID = {DRAIN: "asked to drain: nothing new is let in, what is out is trained, then it ends with a checkpoint",
-        PAUSE: "asked to pause: what is out is sampled and scored, and nothing is trained. To go on: millrace resume",
-        GO_ON: "asked to go on"}
+SAID = {
+    DRAIN: "asked to drain: nothing new is let in, what is out is trained, then it ends with a checkpoint",
+    PAUSE: "asked to pause: what is out is sampled and scored, and nothing is trained. To go on: millrace resume",
+    GO_ON: "asked to go on",
+}
 
 
 class HasEnded(PipelineError):
@@ -40,8 +42,10 @@ def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> i
         link, keys = Link(url, outage_s=OUTAGE_S, key=""), Keys(name)
         state = state_of(link, keys)
         if state.status == FINISHED:
-            raise HasEnded(f"run {name} is finished: no learner is there to ask, and none will come. Its model is in "
-                           f"{server.folder_of(name, runs_dir) / 'model'}; `millrace up` begins the next run")
+            raise HasEnded(
+                f"run {name} is finished: no learner is there to ask, and none will come. Its model is in "
+                f"{server.folder_of(name, runs_dir) / 'model'}; `millrace up` begins the next run"
+            )
         if not state.status and not _is_there(link, keys):
             raise HasEnded(f"there is no run {name} at {link.address}")
         ask(link, keys, wanted)
@@ -53,8 +57,10 @@ def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> i
 
 def _is_there(link: Link, keys: Keys) -> bool:
     """Whether a run has begun, or begins: a learner that loads or replays has taken back what the last one said."""
-    return bool(link(lambda client: client.exists(keys("cursor")) or client.hexists(keys("run"), "fence"))
-                or _has_learner(link, keys))
+    return bool(
+        link(lambda client: client.exists(keys("cursor")) or client.hexists(keys("run"), "fence"))
+        or _has_learner(link, keys)
+    )
 
 
 def _has_learner(link: Link, keys: Keys) -> bool:
@@ -65,10 +71,12 @@ def _wait(link: Link, keys: Keys, wait_s: float, *, had_ended: bool) -> int:
     """Wait for an end that comes after the request; `had_ended` before it is none."""
     deadline = time.monotonic() + wait_s
     while not (state := state_of(link, keys)).has_ended or (had_ended and asked(link, keys) == DRAIN):
-        had_ended &= state.has_ended            # else the next learner has begun meanwhile
+        had_ended &= state.has_ended  # else the next learner has begun meanwhile
         if had_ended and not _has_learner(link, keys):
-            sys.stderr.write(f"run {keys.name} had ended before ({state.status} {state.reason}), and no learner of it "
-                             "runs: nothing is drained until the next one comes\n")
+            sys.stderr.write(
+                f"run {keys.name} had ended before ({state.status} {state.reason}), and no learner of it "
+                "runs: nothing is drained until the next one comes\n"
+            )
             return 1
         if time.monotonic() > deadline:
             sys.stderr.write(f"run {keys.name} has not ended after {wait_s:.0f} s; it goes on draining\n")

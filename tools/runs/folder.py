@@ -30,12 +30,12 @@ class RunFolder:
     """What is known of a run from its folder alone."""
 
     path: Path
-    status: str = ""                # running | finished | stopped | failed, or "" where no learner has come so far
+    status: str = ""  # running | finished | stopped | failed, or "" where no learner has come so far
     reason: str = ""
-    version: int = -1               # of the newest policy
-    steps: int = 0                  # of the whole run
-    has_begun: bool = True          # False: it failed before its first group was issued
-    at: float = 0.0                 # Unix seconds of the last change of status
+    version: int = -1  # of the newest policy
+    steps: int = 0  # of the whole run
+    has_begun: bool = True  # False: it failed before its first group was issued
+    at: float = 0.0  # Unix seconds of the last change of status
     metrics: tuple[dict[str, Any], ...] = field(default=(), repr=False)
 
     @property
@@ -46,8 +46,12 @@ class RunFolder:
     @property
     def pass_rates(self) -> list[tuple[int, float]]:
         """(policy version, held-out pass rate) of every evaluation, in order."""
-        return sorted((int(result["version"]), float(result["pass_rate"])) for line in self.metrics
-                      for result in line.get("evaluations", ()) if result["pass_rate"] is not None)
+        return sorted(
+            (int(result["version"]), float(result["pass_rate"]))
+            for line in self.metrics
+            for result in line.get("evaluations", ())
+            if result["pass_rate"] is not None
+        )
 
 
 def read_run(path: Path) -> RunFolder:
@@ -56,10 +60,16 @@ def read_run(path: Path) -> RunFolder:
         status = json.loads((path / "status.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         status = {}
-    return RunFolder(path=path, status=status.get("status", ""), reason=status.get("reason", ""),
-                     version=int(status.get("version", -1)), steps=int(status.get("steps", 0)),
-                     at=float(status.get("at", 0.0)), has_begun=status.get("begun") != "no",
-                     metrics=tuple(read_metrics(path)))
+    return RunFolder(
+        path=path,
+        status=status.get("status", ""),
+        reason=status.get("reason", ""),
+        version=int(status.get("version", -1)),
+        steps=int(status.get("steps", 0)),
+        at=float(status.get("at", 0.0)),
+        has_begun=status.get("begun") != "no",
+        metrics=tuple(read_metrics(path)),
+    )
 
 
 def free_name(run: Run) -> str:
@@ -93,14 +103,18 @@ def held(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / "up.lock").open("a+", encoding="utf-8")
     except OSError as error:
-        raise RunFailed(f"the run's folder {folder} can't be written: {error.strerror}. It needs a place of its own: "
-                        "runs_dir=...") from error
+        raise RunFailed(
+            f"the run's folder {folder} can't be written: {error.strerror}. It needs a place of its own: "
+            "runs_dir=..."
+        ) from error
     with file as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise RunTaken(f"{folder.name} is run by another `millrace up` ({holder_text(folder)}); stop that one with "
-                           "Ctrl-C, or begin under another name: name=...") from None
+            raise RunTaken(
+                f"{folder.name} is run by another `millrace up` ({holder_text(folder)}); stop that one with "
+                "Ctrl-C, or begin under another name: name=..."
+            ) from None
         lock.truncate(0)
         lock.write(f"{os.getpid()} {socket.gethostname()}")
         lock.flush()
@@ -129,6 +143,8 @@ def holder_text(folder: Path) -> str:
 
 def _how_to_go_on(name: str, found: RunFolder) -> str:
     why = f" ({found.reason})" if found.reason else ""
-    return (f"run {name} in {found.path} is not finished: its status is {found.status}{why}.\n"
-            "learner.resume=never does not go on with it, learner.resume=auto would; or begin anew under another "
-            f"name: name=...; or remove it: millrace rm {name}")
+    return (
+        f"run {name} in {found.path} is not finished: its status is {found.status}{why}.\n"
+        "learner.resume=never does not go on with it, learner.resume=auto would; or begin anew under another "
+        f"name: name=...; or remove it: millrace rm {name}"
+    )

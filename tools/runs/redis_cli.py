@@ -29,10 +29,12 @@ def redis_cli(name: str, runs_dir: Path, args: Sequence[str]) -> int:
     with server.ensure_readable(name, runs_dir) as url:
         check_url(url)
         options, password = options_of(url)
-        before = signal.signal(signal.SIGINT, lambda _number, _frame: None)     # Ctrl-C is for its prompt
+        before = signal.signal(signal.SIGINT, lambda _number, _frame: None)  # Ctrl-C is for its prompt
         try:
-            own = {"REDISCLI_AUTH": password} if password else {}       # an empty one is sent, and refused
-            return subprocess.run([program, *options, *args], check=False, env={**os.environ, **own}).returncode
+            own = {"REDISCLI_AUTH": password} if password else {}  # an empty one is sent, and refused
+            return subprocess.run(
+                [program, *options, *args], check=False, env={**os.environ, **own}
+            ).returncode
         finally:
             signal.signal(signal.SIGINT, before)
 

@@ -29,8 +29,8 @@ from config.run_names import is_run_name
 from tools.runs.command import is_run
 from tools.runs.folder import holder, holder_text
 
-END_S = 20.0            # for the processes of a killed run
-BATCH = 1000            # keys a DEL
+END_S = 20.0  # for the processes of a killed run
+BATCH = 1000  # keys a DEL
 # What RQ keeps of a queue beside its list; each is followed by the queue's name.
 RQ_KINDS = ("queue", "wip", "finished", "failed", "deferred", "scheduled", "canceled", "workers")
 
@@ -79,14 +79,18 @@ def _client(folder: Path) -> redis.Redis | None:
     if url is None:
         return None
     check_url(url)
-    client = redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=10.0, socket_connect_timeout=5.0)
+    client = redis.Redis.from_url(
+        url, retry=Retry(NoBackoff(), 0), socket_timeout=10.0, socket_connect_timeout=5.0
+    )
     try:
         client.ping()
     except redis.RedisError as error:
         if external is None:
             return None
-        raise NotRemoved(f"the Redis that REDIS_URL names does not answer ({error}), and the run's keys are there; "
-                         "unset REDIS_URL if the run had a private one") from None
+        raise NotRemoved(
+            f"the Redis that REDIS_URL names does not answer ({error}), and the run's keys are there; "
+            "unset REDIS_URL if the run had a private one"
+        ) from None
     return client
 
 
@@ -101,7 +105,7 @@ def _keys(client: redis.Redis, name: str) -> list[bytes]:
 
 def _delete(client: redis.Redis, keys: list[bytes]) -> None:
     for first in range(0, len(keys), BATCH):
-        client.unlink(*keys[first:first + BATCH])
+        client.unlink(*keys[first : first + BATCH])
     if queues := [key for key in keys if key.startswith(RQ_QUEUE.encode())]:
         client.srem("rq:queues", *queues)
 

@@ -33,13 +33,13 @@ from scorers.api import RowProcess, all_tasks
 from scorers.child.row_worker import Result, failure
 from tools.judge_check.lines import JudgedLines, asks
 
-MAX_LINE_BYTES: Final = 64 << 20        # a longer line is an error, and is not held
-WAITING_RESULTS: Final = 4096           # that an earlier line holds up, before reading waits too
-LINES_A_WORKER: Final = 3               # read and not scored yet
+MAX_LINE_BYTES: Final = 64 << 20  # a longer line is an error, and is not held
+WAITING_RESULTS: Final = 4096  # that an earlier line holds up, before reading waits too
+LINES_A_WORKER: Final = 3  # read and not scored yet
 DRAW_EVERY_S: Final = 0.1
-SHOWN_CHARS: Final = 240                # of the first error
+SHOWN_CHARS: Final = 240  # of the first error
 INTERRUPTED: Final = 130
-BROKEN_PIPE: Final = 141                # as a shell says it of a program that SIGPIPE ended
+BROKEN_PIPE: Final = 141  # as a shell says it of a program that SIGPIPE ended
 CUSTOM_HINT: Final = ", or a custom task's with --config CONFIG"
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -47,9 +47,9 @@ _BOM: Final = b"\xef\xbb\xbf"
 class Line(NamedTuple):
     """One line of the input."""
 
-    number: int             # from 1, empty lines counted
-    data: bytes | None      # None: too long
-    end: int                # bytes of the input up to its end
+    number: int  # from 1, empty lines counted
+    data: bytes | None  # None: too long
+    end: int  # bytes of the input up to its end
 
 
 class Numbered(NamedTuple):
@@ -92,11 +92,11 @@ class Scoring:
         config = config or all_tasks()
         self._judged = JudgedLines(config) if any(map(asks, config.tasks.values())) else None
         self._processes = [RowProcess(config) for _ in range(workers)]
-        self._idle: queue.LifoQueue[RowProcess] = queue.LifoQueue()         # the warm one first
+        self._idle: queue.LifoQueue[RowProcess] = queue.LifoQueue()  # the warm one first
         for process in self._processes:
             self._idle.put(process)
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="score")
-        self._room = threading.Semaphore(LINES_A_WORKER * workers)          # for lines in memory
+        self._room = threading.Semaphore(LINES_A_WORKER * workers)  # for lines in memory
         self._results: queue.Queue[Numbered | Exception | None] = queue.Queue(WAITING_RESULTS)
 
     def start(self, stream: IO[bytes]) -> None:
@@ -133,7 +133,7 @@ class Scoring:
             for line in read_lines(stream):
                 self._results.put(Numbered(line.number, line.end, self._begun(line.data)))
             self._results.put(None)
-        except (OSError, RuntimeError) as error:        # RuntimeError: the threads are shut down, nobody reads this
+        except (OSError, RuntimeError) as error:  # RuntimeError: the threads are shut down, nobody reads this
             self._results.put(error)
 
     def _begun(self, data: bytes | None) -> Future[Result]:
@@ -163,7 +163,7 @@ class Summary:
     def __init__(self) -> None:
         self._started = time.monotonic()
         self.statuses: Counter[str] = Counter()
-        self._seconds: Counter[str] = Counter()     # by scorer, microseconds
+        self._seconds: Counter[str] = Counter()  # by scorer, microseconds
         self._total = 0.0
         self._first_error = ""
 
@@ -179,11 +179,17 @@ class Summary:
     def __str__(self) -> str:
         lines, scored = sum(self.statuses.values()), self.statuses["scored"]
         mean = f", mean value {self._total / scored:.4f}" if scored else ""
-        said = [(f"{lines} lines in {time.monotonic() - self._started:.1f} s: {scored} scored{mean}, "
-                 f"{self.statuses['unscorable']} unscorable, {self.statuses['error']} errors")]
+        said = [
+            (
+                f"{lines} lines in {time.monotonic() - self._started:.1f} s: {scored} scored{mean}, "
+                f"{self.statuses['unscorable']} unscorable, {self.statuses['error']} errors"
+            )
+        ]
         if self._seconds:
-            said.append("seconds of the scorers: " + ", ".join(
-                f"{name} {micro / 1e6:.1f}" for name, micro in self._seconds.most_common()))
+            said.append(
+                "seconds of the scorers: "
+                + ", ".join(f"{name} {micro / 1e6:.1f}" for name, micro in self._seconds.most_common())
+            )
         if self._first_error:
             said.append(f"first error: {self._first_error}")
         return "\n".join(said)
@@ -203,11 +209,13 @@ def score_file(source: str, out: Path | None, config: ScorersConfig | None, work
         scoring = Scoring(config, workers)
         code = INTERRUPTED
         try:
-            code = _run(scoring, stream, target, summary, shows_bar=stat.S_ISREG(os.fstat(target.fileno()).st_mode))
+            code = _run(
+                scoring, stream, target, summary, shows_bar=stat.S_ISREG(os.fstat(target.fileno()).st_mode)
+            )
         except KeyboardInterrupt:
             for line, result in scoring.finished():
                 _write(target, line, result, summary)
-        except BrokenPipeError:         # `| head` has seen enough
+        except BrokenPipeError:  # `| head` has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             return BROKEN_PIPE
         finally:
@@ -234,11 +242,19 @@ def open_input(source: str, out: Path | None, stack: ExitStack) -> IO[bytes]:
 def _run(scoring: Scoring, stream: IO[bytes], target: IO[bytes], summary: Summary, *, shows_bar: bool) -> int:
     """Write every result. A bar on the terminal says how far it is, unless results may go to the same terminal."""
     console = Console(stderr=True)
-    columns = (TextColumn("scored"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
-               TextColumn("{task.fields[said]}"), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("scored"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("{task.fields[said]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     size = os.fstat(stream.fileno()).st_size or None
     scoring.start(stream)
-    with Progress(*columns, console=console, disable=not (shows_bar and console.is_terminal), transient=True) as bar:
+    with Progress(
+        *columns, console=console, disable=not (shows_bar and console.is_terminal), transient=True
+    ) as bar:
         task = bar.add_task("", total=size, said="")
         drawn = 0.0
         while (found := scoring.next()) is not None:
@@ -252,7 +268,9 @@ def _run(scoring: Scoring, stream: IO[bytes], target: IO[bytes], summary: Summar
 
 def _draw(bar: Progress, task: TaskID, line: Numbered, summary: Summary) -> None:
     troubles = summary.statuses["unscorable"] + summary.statuses["error"]
-    bar.update(task, completed=line.end, said=f"{sum(summary.statuses.values())} lines, {troubles} without a score")
+    bar.update(
+        task, completed=line.end, said=f"{sum(summary.statuses.values())} lines, {troubles} without a score"
+    )
 
 
 def _write(target: IO[bytes], line: Numbered, result: Result, summary: Summary) -> None:

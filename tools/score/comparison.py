@@ -19,9 +19,9 @@ from learner.objective.advantages import SAME_REWARD, group_advantages
 
 RIGHT, WRONG, UNSCORABLE = "right", "wrong", "unscorable"
 CLASSES: Final = (RIGHT, WRONG, UNSCORABLE)
-FULL: Final = 1.0                               # what a right answer scores
-THRESHOLDS: Final = (0.25, 0.5, 0.75, FULL)     # from which value on an answer counts as right
-SHOWN_CHARS: Final = 300                        # of a prompt or an answer, for people
+FULL: Final = 1.0  # what a right answer scores
+THRESHOLDS: Final = (0.25, 0.5, 0.75, FULL)  # from which value on an answer counts as right
+SHOWN_CHARS: Final = 300  # of a prompt or an answer, for people
 INDENT: Final = " " * 6
 
 
@@ -29,19 +29,19 @@ INDENT: Final = " " * 6
 class Rescored:
     """What the other scorer says of one completion."""
 
-    score: Score | None             # None: it could not judge it at all
-    reward: float | None = None     # what training would pay for it; None where unscorable or not judged
-    error: str = ""                 # why there is no score
+    score: Score | None  # None: it could not judge it at all
+    reward: float | None = None  # what training would pay for it; None where unscorable or not judged
+    error: str = ""  # why there is no score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """One completion that the two scorings do not agree on."""
 
-    size: float                     # |new - old|; 1 where one of them is unscorable
+    size: float  # |new - old|; 1 where one of them is unscorable
     step: int
     group_id: str
-    completion: int                 # its place in the group
+    completion: int  # its place in the group
     prompt: str
     answer: str
     old: Score
@@ -57,8 +57,15 @@ class Difference:
 
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
-        return {"step": self.step, "group": self.group_id, "completion": self.completion, "prompt": self.prompt,
-                "answer": self.answer, "old": score_json(self.old), "new": score_json(self.new)}
+        return {
+            "step": self.step,
+            "group": self.group_id,
+            "completion": self.completion,
+            "prompt": self.prompt,
+            "answer": self.answer,
+            "old": score_json(self.old),
+            "new": score_json(self.new),
+        }
 
 
 class Comparison:
@@ -69,23 +76,25 @@ class Comparison:
     """
 
     def __init__(self, samples: int) -> None:
-        self.completions = 0                    # with a new score, unscorable ones included
-        self.groups = 0                         # all of whose completions have one
+        self.completions = 0  # with a new score, unscorable ones included
+        self.groups = 0  # all of whose completions have one
         self.changed = 0
         self.changed_at_same_version = 0
-        self.flipped: list[str] = []            # groups with another sign somewhere, or another variance
+        self.flipped: list[str] = []  # groups with another sign somewhere, or another variance
         self.variance_lost = 0
         self.variance_gained = 0
-        self.not_scored: Counter[str] = Counter()       # completions by reason
-        self.versions: Counter[tuple[str, str]] = Counter()     # (old, new): scorer and version of each
+        self.not_scored: Counter[str] = Counter()  # completions by reason
+        self.versions: Counter[tuple[str, str]] = Counter()  # (old, new): scorer and version of each
         self._samples = samples
-        self._most_different: list[Difference] = []     # a heap: the least different of them is the first
-        self._cells: Counter[tuple[float, str, str]] = Counter()    # (threshold, old class, new class)
-        self._compared = 0                      # with a value both times
-        self._distance = 0.0                    # sum of |new - old| over those
+        self._most_different: list[Difference] = []  # a heap: the least different of them is the first
+        self._cells: Counter[tuple[float, str, str]] = Counter()  # (threshold, old class, new class)
+        self._compared = 0  # with a value both times
+        self._distance = 0.0  # sum of |new - old| over those
         self._has_fractions = False
 
-    def add(self, step: int, group: ScoredGroup, rescored: Sequence[Rescored], scale: Literal["none", "std"]) -> None:
+    def add(
+        self, step: int, group: ScoredGroup, rescored: Sequence[Rescored], scale: Literal["none", "std"]
+    ) -> None:
         """Count one group.
 
         Args:
@@ -107,27 +116,44 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """Everything, for programs."""
-        tables = {threshold: {old: {new: self._cells[threshold, old, new] for new in CLASSES} for old in CLASSES}
-                  for threshold in THRESHOLDS}
-        return {"completions": self.completions, "same": self.completions - self.changed, "changed": self.changed,
-                "changed_at_same_version": self.changed_at_same_version, "not_scored": dict(self.not_scored),
-                "confusion": tables[FULL],
-                "confusion_by_threshold": ({str(threshold): table for threshold, table in tables.items()}
-                                           if self._has_fractions else {}),
-                "mean_absolute_difference": self._mean_distance(), "groups": self.groups,
-                "advantages_flipped": len(self.flipped), "flipped_groups": self.flipped,
-                "variance_lost": self.variance_lost, "variance_gained": self.variance_gained,
-                "versions": [{"old": old, "new": new, "completions": count}
-                             for (old, new), count in self.versions.most_common()],
-                "samples": [sample.as_json() for sample in self.most_different()]}
+        tables = {
+            threshold: {old: {new: self._cells[threshold, old, new] for new in CLASSES} for old in CLASSES}
+            for threshold in THRESHOLDS
+        }
+        return {
+            "completions": self.completions,
+            "same": self.completions - self.changed,
+            "changed": self.changed,
+            "changed_at_same_version": self.changed_at_same_version,
+            "not_scored": dict(self.not_scored),
+            "confusion": tables[FULL],
+            "confusion_by_threshold": (
+                {str(threshold): table for threshold, table in tables.items()} if self._has_fractions else {}
+            ),
+            "mean_absolute_difference": self._mean_distance(),
+            "groups": self.groups,
+            "advantages_flipped": len(self.flipped),
+            "flipped_groups": self.flipped,
+            "variance_lost": self.variance_lost,
+            "variance_gained": self.variance_gained,
+            "versions": [
+                {"old": old, "new": new, "completions": count}
+                for (old, new), count in self.versions.most_common()
+            ],
+            "samples": [sample.as_json() for sample in self.most_different()],
+        }
 
     def lines(self) -> Iterable[str]:
         """Everything, for people."""
-        yield (f"  {self.completions} completions: {self.completions - self.changed} with the same score, "
-               f"{self.changed} with another one")
+        yield (
+            f"  {self.completions} completions: {self.completions - self.changed} with the same score, "
+            f"{self.changed} with another one"
+        )
         if self.changed_at_same_version:
-            yield (f"  {self.changed_at_same_version} of those by the same scorer in the same version: other options, "
-                   "or a scorer that does not say the same twice")
+            yield (
+                f"  {self.changed_at_same_version} of those by the same scorer in the same version: other options, "
+                "or a scorer that does not say the same twice"
+            )
         for reason, count in self.not_scored.most_common(5):
             yield f"  {count} not scored: {textwrap.shorten(reason, SHOWN_CHARS)}"
         for (old, new), count in self.versions.most_common(5):
@@ -136,8 +162,10 @@ class Comparison:
             yield from self._table(threshold)
         if self._compared:
             yield f"  mean absolute difference of the values: {self._mean_distance():.4f}"
-        yield (f"  advantages would flip in {len(self.flipped)} of {self.groups} groups "
-               f"({self.variance_lost} lose their variance, {self.variance_gained} gain one)")
+        yield (
+            f"  advantages would flip in {len(self.flipped)} of {self.groups} groups "
+            f"({self.variance_lost} lose their variance, {self.variance_gained} gain one)"
+        )
         yield from self._samples_for_people()
 
     def _add_completion(self, step: int, group: ScoredGroup, place: int, old: Score, new: Score) -> None:
@@ -156,15 +184,24 @@ class Comparison:
         self.changed += 1
         self.changed_at_same_version += (old.scorer, old.version) == (new.scorer, new.version)
         prompt = group.rollout.prompt
-        found = Difference(size=size, step=step, group_id=group.group_id, completion=place,
-                           prompt=prompt.messages[-1]["content"] if prompt.messages else "",
-                           answer=group.rollout.completions[place].text, old=old, new=new)
+        found = Difference(
+            size=size,
+            step=step,
+            group_id=group.group_id,
+            completion=place,
+            prompt=prompt.messages[-1]["content"] if prompt.messages else "",
+            answer=group.rollout.completions[place].text,
+            old=old,
+            new=new,
+        )
         if len(self._most_different) < self._samples:
             heapq.heappush(self._most_different, found)
         elif self._samples:
             heapq.heappushpop(self._most_different, found)
 
-    def _add_group(self, group: ScoredGroup, rewards: Sequence[float | None], scale: Literal["none", "std"]) -> None:
+    def _add_group(
+        self, group: ScoredGroup, rewards: Sequence[float | None], scale: Literal["none", "std"]
+    ) -> None:
         self.groups += 1
         old, new = (_signs(group_advantages(given, scale)) for given in (group.rewards, rewards))
         if old != new:
@@ -177,25 +214,41 @@ class Comparison:
 
     def _table(self, threshold: float) -> Iterable[str]:
         said = "" if threshold == FULL else f" from {threshold} on"
-        yield f"  {f'(right{said})' if said else '':<18}" + "".join(f"{f'now {name}':>16}" for name in CLASSES)
+        yield f"  {f'(right{said})' if said else '':<18}" + "".join(
+            f"{f'now {name}':>16}" for name in CLASSES
+        )
         for old in CLASSES:
-            yield f"  {f'was {old}':<18}" + "".join(f"{self._cells[threshold, old, new]:>16}" for new in CLASSES)
+            yield f"  {f'was {old}':<18}" + "".join(
+                f"{self._cells[threshold, old, new]:>16}" for new in CLASSES
+            )
 
     def _samples_for_people(self) -> Iterable[str]:
         if self._most_different:
             yield "  the most different:"
         for sample in self.most_different():
-            yield (f"    step {sample.step}, group {sample.group_id}, completion {sample.completion}: "
-                   f"{_said(sample.old)} -> {_said(sample.new)}")
-            for name, text in (("prompt", sample.prompt), ("answer", sample.answer),
-                               ("was", sample.old.reason), ("now", sample.new.reason)):
+            yield (
+                f"    step {sample.step}, group {sample.group_id}, completion {sample.completion}: "
+                f"{_said(sample.old)} -> {_said(sample.new)}"
+            )
+            for name, text in (
+                ("prompt", sample.prompt),
+                ("answer", sample.answer),
+                ("was", sample.old.reason),
+                ("now", sample.new.reason),
+            ):
                 yield f"{INDENT}{name:<7}{textwrap.shorten(text, SHOWN_CHARS)}"
 
 
 def score_json(score: Score) -> dict[str, Any]:
     """A score as JSON."""
-    return {"status": score.status.value, "value": score.value, "reason": score.reason, "scorer": score.scorer,
-            "version": score.version, "components": dict(score.components)}
+    return {
+        "status": score.status.value,
+        "value": score.value,
+        "reason": score.reason,
+        "scorer": score.scorer,
+        "version": score.version,
+        "components": dict(score.components),
+    }
 
 
 def _class_of(score: Score, threshold: float) -> str:
@@ -206,8 +259,10 @@ def _class_of(score: Score, threshold: float) -> str:
 
 def _signs(advantages: Sequence[float | None]) -> list[int]:
     """Which way each completion is pushed: 1, -1, or 0 where it is not, also for want of a score."""
-    return [0 if advantage is None or abs(advantage) < SAME_REWARD else 1 if advantage > 0 else -1
-            for advantage in advantages]
+    return [
+        0 if advantage is None or abs(advantage) < SAME_REWARD else 1 if advantage > 0 else -1
+        for advantage in advantages
+    ]
 
 
 def _said(score: Score) -> str:

@@ -41,7 +41,7 @@ from tools.judge_check.lines import asks
 from tools.score.comparison import Comparison, Rescored, score_json
 
 SAMPLES: Final = 10
-GROUPS_AHEAD: Final = 4         # for each worker: read, and not scored yet
+GROUPS_AHEAD: Final = 4  # for each worker: read, and not scored yet
 
 
 def main(words: Sequence[str]) -> int:
@@ -57,8 +57,9 @@ def main(words: Sequence[str]) -> int:
     folder = folder_of(args.run, args.runs_dir)
     given = folder / "config.yaml"
     if not given.is_file():
-        raise NoSuchJournal(f"no run {args.run!r}: there is no {given}; give --runs-dir, the folder that the run's is "
-                            "in")
+        raise NoSuchJournal(
+            f"no run {args.run!r}: there is no {given}; give --runs-dir, the folder that the run's is in"
+        )
     run = from_yaml(given.read_bytes(), str(given))
     config = load_run(["--config", args.config or str(given), *args.values]).scorers
     pool = Pool(config, args.scorer, task_of(config, args.scorer), args.workers)
@@ -71,8 +72,14 @@ def main(words: Sequence[str]) -> int:
         out = stack.enter_context(args.out.open("w", encoding="utf-8")) if args.out is not None else None
         stack.enter_context(pool)
         found = pool.rescored((step, group) for step, group, _ in reading.groups())
-        for step, group, rescored in track(found, "rescoring", sum(len(record["ids"]) for record in wanted),
-                                           console=console, transient=True, disable=not console.is_terminal):
+        for step, group, rescored in track(
+            found,
+            "rescoring",
+            sum(len(record["ids"]) for record in wanted),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        ):
             comparison.add(step, group, rescored, scales[step])
             if out is not None:
                 _write(out, step, group, rescored)
@@ -84,8 +91,10 @@ def task_of(config: ScorersConfig, name: str, option: str = "--scorer") -> TaskC
     """The task `name` of `config`, or a scorer of that type with its defaults. Raises ConfigError naming `option`."""
     known = all_tasks().tasks | config.tasks
     if name not in known:
-        raise ConfigError(f"{option} {name!r}: the tasks of `scorers` are {', '.join(sorted(config.tasks))}, and the "
-                          f"types of scorers {', '.join(sorted(all_tasks().tasks))}")
+        raise ConfigError(
+            f"{option} {name!r}: the tasks of `scorers` are {', '.join(sorted(config.tasks))}, and the "
+            f"types of scorers {', '.join(sorted(all_tasks().tasks))}"
+        )
     return known[name]
 
 
@@ -101,13 +110,17 @@ class Pool:
     def __init__(self, config: ScorersConfig, name: str, task: TaskConfig, workers: int) -> None:
         self._name = name
         self._task = task
-        self._processes = [RowProcess(config.model_copy(update={"tasks": {name: task}})) for _ in range(workers)]
-        self._idle: queue.LifoQueue[RowProcess] = queue.LifoQueue()         # the warm one first
+        self._processes = [
+            RowProcess(config.model_copy(update={"tasks": {name: task}})) for _ in range(workers)
+        ]
+        self._idle: queue.LifoQueue[RowProcess] = queue.LifoQueue()  # the warm one first
         for process in self._processes:
             self._idle.put(process)
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="rescore")
 
-    def rescored(self, groups: Iterator[tuple[int, ScoredGroup]]) -> Iterator[tuple[int, ScoredGroup, list[Rescored]]]:
+    def rescored(
+        self, groups: Iterator[tuple[int, ScoredGroup]]
+    ) -> Iterator[tuple[int, ScoredGroup, list[Rescored]]]:
         """Each group with its step and what the task's scorer says of it. Raises ScoringFailed."""
         waiting: deque[tuple[int, ScoredGroup, Future[list[Rescored]]]] = deque()
         while True:
@@ -134,13 +147,18 @@ class Pool:
         """Equal texts are judged once, as when the group was scored."""
         process = self._idle.get()
         try:
-            lines = {completion.text: self._line(completion.text, group) for completion in group.rollout.completions}
+            lines = {
+                completion.text: self._line(completion.text, group)
+                for completion in group.rollout.completions
+            }
             for line in lines.values() if asks(self._task) else ():
                 process.begin(line)
             judged = {text: process.result(line) for text, line in lines.items()}
             prompt = group.rollout.prompt
-            return [self._rescored(judged[completion.text], completion, prompt)
-                    for completion in group.rollout.completions]
+            return [
+                self._rescored(judged[completion.text], completion, prompt)
+                for completion in group.rollout.completions
+            ]
         finally:
             self._idle.put(process)
 
@@ -152,9 +170,15 @@ class Pool:
         """The score with what the task's format and penalties make of it."""
         if result["status"] == "error":
             return Rescored(score=None, error=result["reason"])
-        score = Score(status=ScoreStatus(result["status"]), value=result["value"], reason=result["reason"],
-                      scorer=result["scorer"] or self._name, version=result["version"] or "",
-                      seconds=result["seconds"], components=result["components"])
+        score = Score(
+            status=ScoreStatus(result["status"]),
+            value=result["value"],
+            reason=result["reason"],
+            scorer=result["scorer"] or self._name,
+            version=result["version"] or "",
+            seconds=result["seconds"],
+            components=result["components"],
+        )
         score, paid = pay(self._task, score, completion, prompt.verification_info, prompt.max_tokens)
         return Rescored(score=score, reward=paid)
 
@@ -163,23 +187,41 @@ def _write(out: IO[str], step: int, group: ScoredGroup, rescored: Sequence[Resco
     """One line a completion."""
     for place, (old, paid, new) in enumerate(zip(group.scores, group.rewards, rescored, strict=True)):
         said = {"error": new.error} if new.score is None else {**score_json(new.score), "reward": new.reward}
-        out.write(json.dumps({"step": step, "group": group.group_id, "completion": place,
-                              "old": {**score_json(old), "reward": paid}, "new": said}) + "\n")
+        out.write(
+            json.dumps(
+                {
+                    "step": step,
+                    "group": group.group_id,
+                    "completion": place,
+                    "old": {**score_json(old), "reward": paid},
+                    "new": said,
+                }
+            )
+            + "\n"
+        )
 
 
 def _say(args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: Comparison) -> None:
     """The result on standard output; what is missing from it on standard error, unless the JSON says it."""
     if args.json:
-        found = {"run": args.run, "scorer": args.scorer, "steps": reading.read, "gone": list(reading.gone),
-                 "damaged": {str(step): reason for step, reason in reading.damaged.items()},
-                 "journal_problems": ledger.problems, **comparison.as_json()}
+        found = {
+            "run": args.run,
+            "scorer": args.scorer,
+            "steps": reading.read,
+            "gone": list(reading.gone),
+            "damaged": {str(step): reason for step, reason in reading.damaged.items()},
+            "journal_problems": ledger.problems,
+            **comparison.as_json(),
+        }
         sys.stdout.write(json.dumps(found) + "\n")
         return
     if not comparison.completions:
         sys.stderr.write(f"millrace rescore: {_why_nothing(args, ledger, reading, comparison)}\n")
     else:
-        lines = [f"run {args.run}, {len(reading.read)} steps ({ranges(reading.read)}), through {args.scorer}",
-                 *comparison.lines()]
+        lines = [
+            f"run {args.run}, {len(reading.read)} steps ({ranges(reading.read)}), through {args.scorer}",
+            *comparison.lines(),
+        ]
         sys.stdout.write("\n".join(lines) + "\n")
     if reading.gone:
         sys.stderr.write(f"steps {ranges(list(reading.gone))}: retention has removed what they trained on\n")
@@ -201,22 +243,50 @@ def _why_nothing(args: argparse.Namespace, ledger: Ledger, reading: Steps, compa
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="millrace rescore", usage="millrace rescore [options] RUN --scorer X [key=value ...]",
+        prog="millrace rescore",
+        usage="millrace rescore [options] RUN --scorer X [key=value ...]",
         description="Put what a run trained on through another scorer, and compare.",
         epilog="Groups that never trained, variance-free ones above all, have no payload and are not among them. Exit "
-               "code: 0 done, whatever came out; 1 nothing could be rescored; 2 bad usage.")
+        "code: 0 done, whatever came out; 1 nothing could be rescored; 2 bad usage.",
+    )
     parser.add_argument("run", type=run_name, metavar="RUN", help="the run's name")
-    parser.add_argument("values", nargs="*", metavar="key=value",
-                        help="settings over the configuration's: scorers.tasks.math.scorer.require_box=false")
-    parser.add_argument("--scorer", required=True, metavar="X",
-                        help="a task of `scorers.tasks`, or a type of scorer with its defaults: math, code, swe")
-    parser.add_argument("--config", metavar="CONFIG", help="the YAML file whose `scorers` section has X (the run's)")
-    parser.add_argument("--steps", type=parse_steps, metavar="A-B", help="first and last step (all that there are)")
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), metavar="N",
-                        help="processes that score (as many as CPUs)")
-    parser.add_argument("--samples", type=int, default=SAMPLES, metavar="N",
-                        help=f"how many of the most different completions to show ({SAMPLES})")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="both scores of every completion, as JSON lines")
+    parser.add_argument(
+        "values",
+        nargs="*",
+        metavar="key=value",
+        help="settings over the configuration's: scorers.tasks.math.scorer.require_box=false",
+    )
+    parser.add_argument(
+        "--scorer",
+        required=True,
+        metavar="X",
+        help="a task of `scorers.tasks`, or a type of scorer with its defaults: math, code, swe",
+    )
+    parser.add_argument(
+        "--config", metavar="CONFIG", help="the YAML file whose `scorers` section has X (the run's)"
+    )
+    parser.add_argument(
+        "--steps", type=parse_steps, metavar="A-B", help="first and last step (all that there are)"
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        metavar="N",
+        help="processes that score (as many as CPUs)",
+    )
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=SAMPLES,
+        metavar="N",
+        help=f"how many of the most different completions to show ({SAMPLES})",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="both scores of every completion, as JSON lines"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
+    parser.add_argument(
+        "--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
+    )
     return parser

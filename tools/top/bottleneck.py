@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 BUDGET = "budget"
-LEAST = 0.5             # utilisation below which nothing is near its limit
+LEAST = 0.5  # utilisation below which nothing is near its limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,29 +33,29 @@ class Stage:
     """Generators, the scorers of some queues, or the learner."""
 
     name: str
-    workers: int            # that could work side by side; of the learner, its ranks
-    utilisation: float      # share of the time that they work, from 0 to 1; the mean over them
-    in_hand: float          # groups that they work on, on average
-    is_shared: bool = False     # they work on the same groups together, as ranks do
+    workers: int  # that could work side by side; of the learner, its ranks
+    utilisation: float  # share of the time that they work, from 0 to 1; the mean over them
+    in_hand: float  # groups that they work on, on average
+    is_shared: bool = False  # they work on the same groups together, as ranks do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """The slots."""
 
-    bound: int              # groups that may be out, at least 1
-    raised: int             # and with the next larger setting; the same where none would change it
-    kept: float = 0.0       # groups that wait with the learner for others to be there too, on average
+    bound: int  # groups that may be out, at least 1
+    raised: int  # and with the next larger setting; the same where none would change it
+    kept: float = 0.0  # groups that wait with the learner for others to be there too, on average
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bottleneck:
     """What the others wait for."""
 
-    name: str               # a stage's, or BUDGET
+    name: str  # a stage's, or BUDGET
     utilisation: float
-    gain: float             # of one more: 0.5 is half as many groups a second again
-    then: str               # what limits after that: another stage, BUDGET, or itself
+    gain: float  # of one more: 0.5 is half as many groups a second again
+    then: str  # what limits after that: another stage, BUDGET, or itself
 
 
 def find_bottleneck(stages: Sequence[Stage], budget: Budget | None) -> Bottleneck | None:
@@ -66,7 +66,7 @@ def find_bottleneck(stages: Sequence[Stage], budget: Budget | None) -> Bottlenec
         shares[BUDGET] = utilisation_of(budget, in_hand)
     if not shares:
         return None
-    name = max(shares, key=lambda place: shares[place])         # of equals the first
+    name = max(shares, key=lambda place: shares[place])  # of equals the first
     if shares[name] < LEAST:
         return None
     narrow = next((stage for stage in stages if stage.name == name), None)
@@ -76,8 +76,12 @@ def find_bottleneck(stages: Sequence[Stage], budget: Budget | None) -> Bottlenec
     others = {place: 1 / share for place, share in shares.items() if place != name and share > 0}
     then = min(others, key=lambda place: others[place], default=name)
     limit = others.get(then, own)
-    return Bottleneck(name=name, utilisation=shares[name], gain=max(0.0, min(own, limit) - 1),
-                      then=name if own <= limit else then)
+    return Bottleneck(
+        name=name,
+        utilisation=shares[name],
+        gain=max(0.0, min(own, limit) - 1),
+        then=name if own <= limit else then,
+    )
 
 
 def utilisation_of(budget: Budget, in_hand: float) -> float:

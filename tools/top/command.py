@@ -48,11 +48,13 @@ def main(words: Sequence[str]) -> int:
 
 def _once(watch: Watch, every_s: float, *, as_json: bool) -> int:
     if not watch.look():
-        raise BrokerUnavailable(f"no answer from the redis of run {watch.name}: {mask(watch.trouble)}{_ending(watch)}")
+        raise BrokerUnavailable(
+            f"no answer from the redis of run {watch.name}: {mask(watch.trouble)}{_ending(watch)}"
+        )
     now = watch.newest
     if now is not None and not now.status and not now.processes:
         raise NoRun(f"there is no run {watch.name} at this redis: no learner has begun it")
-    if not watch.how_it_ended():                # of a run that has ended, one look says all
+    if not watch.how_it_ended():  # of a run that has ended, one look says all
         time.sleep(every_s)
         watch.look()
     if as_json:
@@ -82,7 +84,9 @@ def _on_screen(watch: Watch) -> Iterator[Callable[[], None]]:
     """A screen of its own, as a pager has; what it saw last is printed when it ends."""
     console = Console(highlight=False)
     try:
-        with Live(console=console, auto_refresh=False, screen=console.is_terminal, vertical_overflow="crop") as live:
+        with Live(
+            console=console, auto_refresh=False, screen=console.is_terminal, vertical_overflow="crop"
+        ) as live:
             yield lambda: live.update(screen(watch, console, is_cut=True), refresh=True)
     finally:
         if console.is_terminal:
@@ -95,6 +99,7 @@ def _as_lines(watch: Watch) -> Iterator[Callable[[], None]]:
         if watch.newest is not None:
             sys.stdout.write(json.dumps(report(watch)) + "\n")
             sys.stdout.flush()
+
     yield write
 
 
@@ -105,15 +110,25 @@ def _ending(watch: Watch) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="millrace top", description="Who works, who waits for whom, and what one more of it would give.",
-        epilog="The keys of --json are listed in docs/top.md.")
+        prog="millrace top",
+        description="Who works, who waits for whom, and what one more of it would give.",
+        epilog="The keys of --json are listed in docs/top.md.",
+    )
     parser.add_argument("run", type=run_name, metavar="RUN")
-    parser.add_argument("--once", action="store_true", help="look twice, some seconds apart, say it, and stop")
+    parser.add_argument(
+        "--once", action="store_true", help="look twice, some seconds apart, say it, and stop"
+    )
     parser.add_argument("--json", action="store_true", help="an object a line instead of a screen")
-    parser.add_argument("--every", type=_seconds, metavar="S",
-                        help=f"seconds between two looks ({LIVE_EVERY_S:g}; with --once {ONCE_S:g}); what is said is "
-                             f"of the last {WINDOW_S:g}")
-    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
+    parser.add_argument(
+        "--every",
+        type=_seconds,
+        metavar="S",
+        help=f"seconds between two looks ({LIVE_EVERY_S:g}; with --once {ONCE_S:g}); what is said is "
+        f"of the last {WINDOW_S:g}",
+    )
+    parser.add_argument(
+        "--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
+    )
     return parser
 
 

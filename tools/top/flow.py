@@ -16,27 +16,27 @@ from config.run import Run
 from tools.top.bottleneck import Budget, Stage
 
 GENERATORS, SCORERS, LEARNER = "generators", "scorers", "learner"
-STAGES = {"generator": GENERATORS, "scorer": SCORERS, "learner": LEARNER}      # role -> stage, in a group's order
-AGES = ("prompts", "sampling", "rollouts", "scoring", "scored")     # where a group's time goes, in order
-FEW = 3                 # steps between two looks, with less than which a learner's rate comes from its mean step
+STAGES = {"generator": GENERATORS, "scorer": SCORERS, "learner": LEARNER}  # role -> stage, in a group's order
+AGES = ("prompts", "sampling", "rollouts", "scoring", "scored")  # where a group's time goes, in order
+FEW = 3  # steps between two looks, with less than which a learner's rate comes from its mean step
 
-Sums = Mapping[str, float]          # of a `WorkMeter`, or their change
+Sums = Mapping[str, float]  # of a `WorkMeter`, or their change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Works:
     """The processes of one stage, together."""
 
-    stage: str                          # GENERATORS | SCORERS | LEARNER
-    queues: tuple[str, ...] = ()        # that these scorers serve, where others serve others
-    workers: int                        # processes; of the learner its ranks
-    utilisation: float                  # share of their time, the mean over them
-    in_hand: float                      # groups that they work on, on average
-    kept: float = 0.0                   # groups that wait with them until others are there too, on average
+    stage: str  # GENERATORS | SCORERS | LEARNER
+    queues: tuple[str, ...] = ()  # that these scorers serve, where others serve others
+    workers: int  # processes; of the learner its ranks
+    utilisation: float  # share of their time, the mean over them
+    in_hand: float  # groups that they work on, on average
+    kept: float = 0.0  # groups that wait with them until others are there too, on average
     groups_a_second: float
-    seconds_each: float                 # of one for a group, of the learner for a step; 0 before the first
+    seconds_each: float  # of one for a group, of the learner for a step; 0 before the first
     tokens_a_second: float = 0.0
-    waits: Mapping[str, float] = field(default_factory=dict)       # share of their time, by what they waited for
+    waits: Mapping[str, float] = field(default_factory=dict)  # share of their time, by what they waited for
 
     @property
     def name(self) -> str:
@@ -50,8 +50,8 @@ class Flow:
 
     seconds: float
     works: tuple[Works, ...]
-    ages: Mapping[str, float]           # mean seconds of a trained group, by AGES; empty before the first one
-    shares: Mapping[str, float]         # of its time that a process worked, by ROLE:ID
+    ages: Mapping[str, float]  # mean seconds of a trained group, by AGES; empty before the first one
+    shares: Mapping[str, float]  # of its time that a process worked, by ROLE:ID
 
     def of(self, stage: str) -> Works | None:
         """The first of that stage."""
@@ -79,28 +79,49 @@ class _Member:
 def flow(before: Snapshot, now: Snapshot) -> Flow:
     """What happened between two looks."""
     known = {(process.role, process.id): process.sums for process in before.processes}
-    members = [_Member(process, _change(known.get((process.role, process.id), {}), process.sums))
-               for process in now.processes if process.role in STAGES and process.sums]
-    works = [_works(stage, pool, now, queues)
-             for role, stage in STAGES.items()
-             for queues, pool in _pools([member for member in members if member.process.role == role])]
-    return Flow(seconds=max(0.0, now.at - before.at), works=tuple(works),
-                ages=_ages([member for member in members if member.process.role == "learner"]),
-                shares={f"{member.process.role}:{member.process.id}": member.share for member in members})
+    members = [
+        _Member(process, _change(known.get((process.role, process.id), {}), process.sums))
+        for process in now.processes
+        if process.role in STAGES and process.sums
+    ]
+    works = [
+        _works(stage, pool, now, queues)
+        for role, stage in STAGES.items()
+        for queues, pool in _pools([member for member in members if member.process.role == role])
+    ]
+    return Flow(
+        seconds=max(0.0, now.at - before.at),
+        works=tuple(works),
+        ages=_ages([member for member in members if member.process.role == "learner"]),
+        shares={f"{member.process.role}:{member.process.id}": member.share for member in members},
+    )
 
 
 def stages_of(found: Flow) -> list[Stage]:
     """What `find_bottleneck` takes."""
-    return [Stage(name=works.name, workers=works.workers, utilisation=works.utilisation, in_hand=works.in_hand,
-                  is_shared=works.stage == LEARNER) for works in found.works]
+    return [
+        Stage(
+            name=works.name,
+            workers=works.workers,
+            utilisation=works.utilisation,
+            in_hand=works.in_hand,
+            is_shared=works.stage == LEARNER,
+        )
+        for works in found.works
+    ]
 
 
 def budget_of(found: Flow, now: Snapshot) -> Budget | None:
     """What `find_bottleneck` takes of the slots; None where they are not known, or the last steps need no more."""
     if now.run is None or not 0 < now.bound == now.run.budget:
         return None
-    raised = now.run.model_copy(update={"learner": now.run.learner.model_copy(
-        update={key.removeprefix("learner."): value for key, value in next_budget(now.run).items()})})
+    raised = now.run.model_copy(
+        update={
+            "learner": now.run.learner.model_copy(
+                update={key.removeprefix("learner."): value for key, value in next_budget(now.run).items()}
+            )
+        }
+    )
     return Budget(bound=now.bound, raised=raised.budget, kept=sum(works.kept for works in found.works))
 
 
@@ -110,16 +131,19 @@ def next_budget(run: Run) -> dict[str, int]:
     most = (learner.max_lag + 1) * learner.groups_per_step
     more = {"learner.max_lag": learner.max_lag + 1} if run.budget == most else {}
     if learner.groups_in_flight is not None and learner.groups_in_flight <= most:
-        more["learner.groups_in_flight"] = run.budget + learner.groups_per_step if more else \
-            min(most, run.budget + learner.groups_per_step)
+        more["learner.groups_in_flight"] = (
+            run.budget + learner.groups_per_step if more else min(most, run.budget + learner.groups_per_step)
+        )
     return more
 
 
 def _pools(members: Sequence[_Member]) -> list[tuple[tuple[str, ...], list[_Member]]]:
     """Processes by the queues that they serve; without a name where all serve the same."""
     kinds = sorted({member.process.queues for member in members})
-    return [(queues if len(kinds) > 1 else (), [member for member in members if member.process.queues == queues])
-            for queues in kinds]
+    return [
+        (queues if len(kinds) > 1 else (), [member for member in members if member.process.queues == queues])
+        for queues in kinds
+    ]
 
 
 def _change(before: Sums, now: Sums) -> Sums:
@@ -137,14 +161,25 @@ def _works(stage: str, pool: Sequence[_Member], now: Snapshot, queues: tuple[str
     in_hand = share * workers * room
     if stage == LEARNER and now.run is not None:
         workers, in_hand = now.run.learner.ranks, share * now.run.learner.groups_per_step
-        if sum(member.change.get("steps", 0.0) for member in pool) < FEW:       # one more or less would be much
+        if sum(member.change.get("steps", 0.0) for member in pool) < FEW:  # one more or less would be much
             rate = share / each if (each := _each(pool, "groups")) else rate
-    waits = {what: waited for what in WAITS
-             if (waited := sum(member.per_second(f"wait_{what}_s") for member in pool) / len(pool)) > 0}
-    return Works(stage=stage, queues=queues, workers=workers, utilisation=share, in_hand=in_hand, groups_a_second=rate,
-                 kept=sum(member.per_second("kept_s") for member in pool),
-                 seconds_each=room * _each(pool, "steps" if stage == LEARNER else "groups"),
-                 tokens_a_second=sum(member.per_second("tokens") for member in pool), waits=waits)
+    waits = {
+        what: waited
+        for what in WAITS
+        if (waited := sum(member.per_second(f"wait_{what}_s") for member in pool) / len(pool)) > 0
+    }
+    return Works(
+        stage=stage,
+        queues=queues,
+        workers=workers,
+        utilisation=share,
+        in_hand=in_hand,
+        groups_a_second=rate,
+        kept=sum(member.per_second("kept_s") for member in pool),
+        seconds_each=room * _each(pool, "steps" if stage == LEARNER else "groups"),
+        tokens_a_second=sum(member.per_second("tokens") for member in pool),
+        waits=waits,
+    )
 
 
 def _each(pool: Sequence[_Member], unit: str) -> float:

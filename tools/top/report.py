@@ -25,20 +25,42 @@ def report(watch: Watch) -> dict[str, Any]:
     if now is None:
         raise ValueError("nothing has been seen of the run")
     verdict, flow = watch.verdict()
-    return {"run": watch.name, "status": now.status, "reason": now.reason, "wanted": now.wanted, "advice": now.advice,
-            "at": _round(now.at), "seconds": _round(flow.seconds),
-            "silent_s": _round(watch.silent_s) if watch.trouble else 0.0,
-            "step": max(0, now.version), "steps": now.steps, "verdict": _verdict(verdict),
-            "roles": [_role(works) for works in flow.works],
-            "processes": [_process(process, now, flow) for process in now.processes],
-            "streams": {name: {"depth": state.depth, "leased": state.leased, "waiting": state.waiting,
-                               "oldest_s": _round(state.oldest_s), "oldest_group": state.oldest_group or None}
-                        for name, state in now.streams.items()},
-            "budget": {"slots": now.slots, "bound": now.bound or None, "issued": now.issued,
-                       "floor": None if now.floor < 0 else now.floor, "version": now.version,
-                       "max_lag": now.run.learner.max_lag if now.run else None},
-            "staleness": staleness(flow.ages), "queued_jobs": dict(now.queued_jobs),
-            "scorers": [_scorer(stats) for stats in now.scorers]}
+    return {
+        "run": watch.name,
+        "status": now.status,
+        "reason": now.reason,
+        "wanted": now.wanted,
+        "advice": now.advice,
+        "at": _round(now.at),
+        "seconds": _round(flow.seconds),
+        "silent_s": _round(watch.silent_s) if watch.trouble else 0.0,
+        "step": max(0, now.version),
+        "steps": now.steps,
+        "verdict": _verdict(verdict),
+        "roles": [_role(works) for works in flow.works],
+        "processes": [_process(process, now, flow) for process in now.processes],
+        "streams": {
+            name: {
+                "depth": state.depth,
+                "leased": state.leased,
+                "waiting": state.waiting,
+                "oldest_s": _round(state.oldest_s),
+                "oldest_group": state.oldest_group or None,
+            }
+            for name, state in now.streams.items()
+        },
+        "budget": {
+            "slots": now.slots,
+            "bound": now.bound or None,
+            "issued": now.issued,
+            "floor": None if now.floor < 0 else now.floor,
+            "version": now.version,
+            "max_lag": now.run.learner.max_lag if now.run else None,
+        },
+        "staleness": staleness(flow.ages),
+        "queued_jobs": dict(now.queued_jobs),
+        "scorers": [_scorer(stats) for stats in now.scorers],
+    }
 
 
 def staleness(ages: Mapping[str, float]) -> dict[str, float] | None:
@@ -46,9 +68,15 @@ def staleness(ages: Mapping[str, float]) -> dict[str, float] | None:
     if not ages:
         return None
     queue = ages["prompts"] + ages["rollouts"] + ages["scored"]
-    return {"total_s": _round(sum(ages.values())), "sampling_s": _round(ages["sampling"]), "queue_s": _round(queue),
-            "scoring_s": _round(ages["scoring"]), "queue_prompts_s": _round(ages["prompts"]),
-            "queue_rollouts_s": _round(ages["rollouts"]), "queue_scored_s": _round(ages["scored"])}
+    return {
+        "total_s": _round(sum(ages.values())),
+        "sampling_s": _round(ages["sampling"]),
+        "queue_s": _round(queue),
+        "scoring_s": _round(ages["scoring"]),
+        "queue_prompts_s": _round(ages["prompts"]),
+        "queue_rollouts_s": _round(ages["rollouts"]),
+        "queue_scored_s": _round(ages["scored"]),
+    }
 
 
 def since_s(process: Process, now: Snapshot) -> float:
@@ -57,25 +85,47 @@ def since_s(process: Process, now: Snapshot) -> float:
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return {"text": verdict.text, "bottleneck": verdict.bottleneck or None, "queues": list(verdict.queues),
-            "utilisation": _round(verdict.utilisation), "groups_a_second": _round(verdict.groups_a_second),
-            "gain": _round(verdict.gain), "then": verdict.then or None, "knob": dict(verdict.knob)}
+    return {
+        "text": verdict.text,
+        "bottleneck": verdict.bottleneck or None,
+        "queues": list(verdict.queues),
+        "utilisation": _round(verdict.utilisation),
+        "groups_a_second": _round(verdict.groups_a_second),
+        "gain": _round(verdict.gain),
+        "then": verdict.then or None,
+        "knob": dict(verdict.knob),
+    }
 
 
 def _role(works: Works) -> dict[str, Any]:
-    return {"role": works.stage, "queues": list(works.queues), "workers": works.workers,
-            "utilisation": _round(works.utilisation), "in_hand": _round(works.in_hand), "kept": _round(works.kept),
-            "groups_a_second": _round(works.groups_a_second), "tokens_a_second": _round(works.tokens_a_second),
-            "seconds_each": _round(works.seconds_each),
-            "waits": {what: _round(share) for what, share in works.waits.items()}}
+    return {
+        "role": works.stage,
+        "queues": list(works.queues),
+        "workers": works.workers,
+        "utilisation": _round(works.utilisation),
+        "in_hand": _round(works.in_hand),
+        "kept": _round(works.kept),
+        "groups_a_second": _round(works.groups_a_second),
+        "tokens_a_second": _round(works.tokens_a_second),
+        "seconds_each": _round(works.seconds_each),
+        "waits": {what: _round(share) for what, share in works.waits.items()},
+    }
 
 
 def _process(process: Process, now: Snapshot, flow: Flow) -> dict[str, Any]:
     share = flow.shares.get(f"{process.role}:{process.id}")
-    return {"role": process.role, "id": process.id, "pid": process.pid, "host": process.host, "state": process.state,
-            "since_s": _round(since_s(process, now)), "utilisation": None if share is None else _round(share),
-            "version": int(process.version) if process.version.lstrip("-").isdecimal() else None,
-            "queues": list(process.queues), "groups": int(process.sums.get("groups", 0))}
+    return {
+        "role": process.role,
+        "id": process.id,
+        "pid": process.pid,
+        "host": process.host,
+        "state": process.state,
+        "since_s": _round(since_s(process, now)),
+        "utilisation": None if share is None else _round(share),
+        "version": int(process.version) if process.version.lstrip("-").isdecimal() else None,
+        "queues": list(process.queues),
+        "groups": int(process.sums.get("groups", 0)),
+    }
 
 
 def _scorer(stats: ScorerStats) -> dict[str, Any]:

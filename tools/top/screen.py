@@ -23,12 +23,12 @@ from tools.top.watch import Watch
 from tools.up.console import COLOURS
 
 BAR_WIDTH = 16
-FRAME = 2                   # lines of the panel's border, and columns of its padding on each side
-FEWEST = 3                  # processes that are shown, however low the terminal
+FRAME = 2  # lines of the panel's border, and columns of its padding on each side
+FEWEST = 3  # processes that are shown, however low the terminal
 STREAMS = {"prompts": "magenta", "rollouts": "green", "scored": "cyan", "dead": "red"}
 STAGES = {"generators": "magenta", "scorers": "green", "learner": "cyan"}
 ORDER = ("learner", "generator", "dispatcher", "scorer")
-NEARLY_ALL = 0.85           # utilisation from which a role is shown as busy
+NEARLY_ALL = 0.85  # utilisation from which a role is shown as busy
 
 
 def screen(watch: Watch, console: Console, *, is_cut: bool) -> RenderableType:
@@ -36,29 +36,47 @@ def screen(watch: Watch, console: Console, *, is_cut: bool) -> RenderableType:
     now = watch.newest
     title = Text.assemble(("millrace top ", "dim"), (watch.name, "bold"))
     if now is None:
-        return Panel(Text(f"redis has not answered for {watch.silent_s:.0f} s: {mask(watch.trouble)}", "bold red"),
-                     title=title, border_style="dim")
+        return Panel(
+            Text(f"redis has not answered for {watch.silent_s:.0f} s: {mask(watch.trouble)}", "bold red"),
+            title=title,
+            border_style="dim",
+        )
     verdict, flow = watch.verdict()
     parts: list[RenderableType] = []
     if watch.trouble:
-        parts.append(Text(f"redis has not answered for {watch.silent_s:.0f} s ({mask(watch.trouble)}); this is what "
-                          "was seen last", "bold red"))
-    parts += [Text(verdict.text, "bold yellow"), Text(), _roles(flow), Text(), _streams(now), Text(),
-              *_facts(now, flow), Text()]
+        parts.append(
+            Text(
+                f"redis has not answered for {watch.silent_s:.0f} s ({mask(watch.trouble)}); this is what "
+                "was seen last",
+                "bold red",
+            )
+        )
+    parts += [
+        Text(verdict.text, "bold yellow"),
+        Text(),
+        _roles(flow),
+        Text(),
+        _streams(now),
+        Text(),
+        *_facts(now, flow),
+        Text(),
+    ]
     if is_cut:
         if _room(parts, console) < FEWEST:
             parts = [part for part in parts if not isinstance(part, Text) or part.plain]
         parts.append(_processes(now, flow, max(FEWEST, _room(parts, console))))
     else:
         parts.append(_processes(now, flow, len(now.processes)))
-    return Panel(Group(*parts), title=title, subtitle=_subtitle(now, flow), border_style="dim", padding=(0, 1))
+    return Panel(
+        Group(*parts), title=title, subtitle=_subtitle(now, flow), border_style="dim", padding=(0, 1)
+    )
 
 
 def _room(parts: Sequence[RenderableType], console: Console) -> int:
     """Processes that there are lines for below `parts`."""
     inside = console.options.update(width=max(1, console.width - 2 * FRAME), height=None)
     used = sum(len(console.render_lines(part, inside)) for part in parts)
-    return console.height - FRAME - used - 2            # the table's heading, and how many are left out
+    return console.height - FRAME - used - 2  # the table's heading, and how many are left out
 
 
 def _subtitle(now: Snapshot, flow: Flow) -> str:
@@ -74,8 +92,13 @@ def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     """The last column has what the others leave, and is cut where that is too little."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False, expand=True)
     for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", no_wrap=True, overflow="ellipsis",
-                         ratio=1 if column == columns[-1] else None)
+        table.add_column(
+            column,
+            justify="right" if column in right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            ratio=1 if column == columns[-1] else None,
+        )
     return table
 
 
@@ -84,9 +107,15 @@ def _roles(flow: Flow) -> RenderableType:
     numbers = ("n", "busy", "groups/s", "s each", "tokens/s")
     table = _table("role", *numbers, "waits", right=numbers)
     for works in flow.works:
-        table.add_row(Text(works.name, STAGES[works.stage]), str(works.workers), _busy(works.utilisation),
-                      _short(works.groups_a_second) or "0", _short(works.seconds_each) or "-",
-                      _short(works.tokens_a_second) or "-", _waits(works))
+        table.add_row(
+            Text(works.name, STAGES[works.stage]),
+            str(works.workers),
+            _busy(works.utilisation),
+            _short(works.groups_a_second) or "0",
+            _short(works.seconds_each) or "-",
+            _short(works.tokens_a_second) or "-",
+            _waits(works),
+        )
     if not flow.works:
         table.add_row(Text("no role has begun to work", "dim"))
     return table
@@ -94,8 +123,14 @@ def _roles(flow: Flow) -> RenderableType:
 
 def _waits(works: Works) -> str:
     """What for, most of its time first."""
-    return ", ".join(f"{share:.0%} {what}" for what, share in
-                     sorted(works.waits.items(), key=lambda item: -item[1]) if share >= 0.005) or "-"
+    return (
+        ", ".join(
+            f"{share:.0%} {what}"
+            for what, share in sorted(works.waits.items(), key=lambda item: -item[1])
+            if share >= 0.005
+        )
+        or "-"
+    )
 
 
 def _streams(now: Snapshot) -> RenderableType:
@@ -105,22 +140,37 @@ def _streams(now: Snapshot) -> RenderableType:
     for name, state in now.streams.items():
         has_leases = name in {"prompts", "rollouts"}
         width = -(-BAR_WIDTH * state.depth // largest)
-        table.add_row(name, Text(str(state.depth), "bold red" if name == DEAD and state.depth else "bold"),
-                      str(state.waiting) if has_leases else "-", str(state.leased) if has_leases else "-",
-                      _age(state.oldest_s) if state.depth else "-", Text("■" * width, STREAMS[name]))
+        table.add_row(
+            name,
+            Text(str(state.depth), "bold red" if name == DEAD and state.depth else "bold"),
+            str(state.waiting) if has_leases else "-",
+            str(state.leased) if has_leases else "-",
+            _age(state.oldest_s) if state.depth else "-",
+            Text("■" * width, STREAMS[name]),
+        )
     return table
 
 
 def _facts(now: Snapshot, flow: Flow) -> list[RenderableType]:
     lag = f" (max_lag {now.run.learner.max_lag})" if now.run else ""
     floor = f", oldest floor {now.floor}" if now.floor >= 0 else ""
-    facts = [_fact("budget", f"{now.slots} of {now.bound or '?'} slots{floor}, version {now.version}{lag}, "
-                             f"{now.issued} groups issued")]
+    facts = [
+        _fact(
+            "budget",
+            f"{now.slots} of {now.bound or '?'} slots{floor}, version {now.version}{lag}, "
+            f"{now.issued} groups issued",
+        )
+    ]
     if (found := staleness(flow.ages)) is not None:
         age = {name.removesuffix("_s"): _age(seconds) for name, seconds in found.items()}
-        facts.append(_fact("age", f"{age['total']}: sampling {age['sampling']}, scoring {age['scoring']}, queue "
-                                  f"{age['queue']} (prompts {age['queue_prompts']}, rollouts {age['queue_rollouts']}, "
-                                  f"scored {age['queue_scored']})"))
+        facts.append(
+            _fact(
+                "age",
+                f"{age['total']}: sampling {age['sampling']}, scoring {age['scoring']}, queue "
+                f"{age['queue']} (prompts {age['queue_prompts']}, rollouts {age['queue_rollouts']}, "
+                f"scored {age['queue_scored']})",
+            )
+        )
     if now.advice:
         facts.append(_fact("advice", now.advice))
     return facts
@@ -137,12 +187,21 @@ def _fact(name: str, text: str) -> RenderableType:
 def _processes(now: Snapshot, flow: Flow, room: int) -> RenderableType:
     found = sorted(now.processes, key=lambda process: (_place(process.role), process.id))
     shown = found if len(found) <= room else _some(found, room)
-    table = _table("process", "host", "pid", "policy", "busy", "for", "does", right=("pid", "policy", "busy", "for"))
+    table = _table(
+        "process", "host", "pid", "policy", "busy", "for", "does", right=("pid", "policy", "busy", "for")
+    )
     for process in shown:
         share = flow.shares.get(f"{process.role}:{process.id}")
         version = str(max(0, now.version)) if process.role == "learner" else process.version or "-"
-        table.add_row(Text(process.role, COLOURS.get(process.role, "white")), Text(process.host), str(process.pid),
-                      version, "-" if share is None else _busy(share), _age(since_s(process, now)), Text(process.state))
+        table.add_row(
+            Text(process.role, COLOURS.get(process.role, "white")),
+            Text(process.host),
+            str(process.pid),
+            version,
+            "-" if share is None else _busy(share),
+            _age(since_s(process, now)),
+            Text(process.state),
+        )
     if len(shown) < len(found):
         table.add_row(Text(f"... and {len(found) - len(shown)} more", "dim"))
     return table

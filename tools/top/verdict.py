@@ -24,13 +24,13 @@ class Verdict:
     """The one line, and the numbers in it."""
 
     text: str
-    bottleneck: str = NOTHING           # generators | scorers | learner | budget, or NOTHING
-    queues: tuple[str, ...] = ()        # of the scorers that are meant, where not all serve the same
-    utilisation: float = 0.0            # of it
-    groups_a_second: float = 0.0        # now
-    gain: float = 0.0                   # of one more, as a share of that: 0.5 is half as many again
-    then: str = NOTHING                 # what is the bottleneck then
-    knob: Mapping[str, int] = field(default_factory=dict)       # the keys to set, where no process can be added
+    bottleneck: str = NOTHING  # generators | scorers | learner | budget, or NOTHING
+    queues: tuple[str, ...] = ()  # of the scorers that are meant, where not all serve the same
+    utilisation: float = 0.0  # of it
+    groups_a_second: float = 0.0  # now
+    gain: float = 0.0  # of one more, as a share of that: 0.5 is half as many again
+    then: str = NOTHING  # what is the bottleneck then
+    knob: Mapping[str, int] = field(default_factory=dict)  # the keys to set, where no process can be added
 
 
 def verdict(before: Snapshot, now: Snapshot) -> tuple[Verdict, Flow]:
@@ -65,16 +65,27 @@ def _named(narrow: Bottleneck, found: Flow, now: Snapshot) -> Verdict:
     rate = works.groups_a_second if works else _rate(found)
     more = ", ".join(f"{key}={value}" for key, value in knob.items()) or "one more"
     if narrow.gain < 0.005:
-        gives = f"{more} gives nothing, {_then(narrow)} next to it" if narrow.then != narrow.name else f"{more}: +0%"
+        gives = (
+            f"{more} gives nothing, {_then(narrow)} next to it"
+            if narrow.then != narrow.name
+            else f"{more}: +0%"
+        )
     else:
         gives = f"{more}: about +{narrow.gain:.0%}"
         if rate:
             gives += f", {_short(rate)} → {_short(rate * (1 + narrow.gain))} groups/s"
         if narrow.then != narrow.name:
             gives += f", then {narrow.then}"
-    return Verdict(text=f"{_what(narrow, works, found, now)}; {gives}", bottleneck=works.stage if works else BUDGET,
-                   queues=works.queues if works else (), utilisation=narrow.utilisation, groups_a_second=rate,
-                   gain=narrow.gain, then=narrow.then, knob=knob)
+    return Verdict(
+        text=f"{_what(narrow, works, found, now)}; {gives}",
+        bottleneck=works.stage if works else BUDGET,
+        queues=works.queues if works else (),
+        utilisation=narrow.utilisation,
+        groups_a_second=rate,
+        gain=narrow.gain,
+        then=narrow.then,
+        knob=knob,
+    )
 
 
 def _what(narrow: Bottleneck, works: Works | None, found: Flow, now: Snapshot) -> str:
@@ -115,7 +126,9 @@ def _nothing_near(found: Flow, now: Snapshot) -> str:
         what = max(learner.waits, key=lambda name: learner.waits[name])
         said += f"; the learner waits {learner.waits[what]:.0%} of its time for {WAITS_FOR.get(what, what)}"
     if 0 < now.slots < now.bound:
-        said += f"; {now.bound - now.slots} of {now.bound} slots are free: the feeder or Redis' memory is short"
+        said += (
+            f"; {now.bound - now.slots} of {now.bound} slots are free: the feeder or Redis' memory is short"
+        )
     return said
 
 

@@ -22,7 +22,7 @@ from tools.top.flow import Flow
 from tools.top.verdict import Verdict, over
 
 TIMEOUT_S = 2.0
-WINDOW_S = 20.0             # between the first and the last look that a verdict is of
+WINDOW_S = 20.0  # between the first and the last look that a verdict is of
 
 
 class Watch:
@@ -54,7 +54,9 @@ class Watch:
             return False
         self.trouble = ""
         self._heard = time.monotonic()
-        if self._looks and found.at < self._looks[-1].at:       # its clock was set back: nothing before can be compared
+        if (
+            self._looks and found.at < self._looks[-1].at
+        ):  # its clock was set back: nothing before can be compared
             self._looks.clear()
         self._looks.append(found)
         while len(self._looks) > 2 and found.at - self._looks[1].at >= WINDOW_S:
@@ -91,9 +93,10 @@ class Watch:
 def client_of(url: str) -> redis.Redis:
     """A client that answers or fails soon. Raises WrongBroker: `url` is none."""
     try:
-        return redis.Redis.from_url(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S,
-                                    retry=Retry(NoBackoff(), 0))
-    except ValueError as error:             # never the URL itself: it may hold a password
+        return redis.Redis.from_url(
+            url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=Retry(NoBackoff(), 0)
+        )
+    except ValueError as error:  # never the URL itself: it may hold a password
         raise WrongBroker(f"REDIS_URL is no URL of a redis: {error}") from None
 
 

@@ -28,7 +28,7 @@ from tools.trace.narrative import tell
 from tools.trace.redis_view import Sight, look
 from tools.trace.screen import as_json, show
 
-OUTAGE_S = 5.0              # the journal tells much without Redis: no longer than a person waits for a prompt
+OUTAGE_S = 5.0  # the journal tells much without Redis: no longer than a person waits for a prompt
 
 
 def main(words: Sequence[str]) -> int:
@@ -62,20 +62,26 @@ def _sight(name: str, runs_dir: Path, group_id: str) -> Sight:
 
 def _group_id(text: str) -> str:
     if not group_ids.is_training(text) and version_of(text) < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no group: 17 is one, 17-r1 its first retry, and eval-40-7 "
-                                         "prompt 7 of the evaluation of version 40")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no group: 17 is one, 17-r1 its first retry, and eval-40-7 "
+            "prompt 7 of the evaluation of version 40"
+        )
     return text
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="millrace trace", usage="millrace trace [options] RUN GROUP",
+        prog="millrace trace",
+        usage="millrace trace [options] RUN GROUP",
         description="Where a group was at what time: who sampled it and with which policy versions, who scored it and "
         "how, the step that trained on it or why none did.",
         epilog="Exit code: 0 told; 1 there is no such group, or something of it is lost or damaged; 2 wrong words. The "
-        "answers' text: millrace journal show, millrace dead show.")
+        "answers' text: millrace journal show, millrace dead show.",
+    )
     parser.add_argument("run", type=run_name, metavar="RUN", help="the run's name")
     parser.add_argument("group", type=_group_id, metavar="GROUP", help="17, 17-r1 or eval-40-7")
-    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
+    parser.add_argument(
+        "--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     return parser

@@ -25,19 +25,19 @@ Record = Mapping[str, Any]
 class Account:
     """What is on the disk."""
 
-    folder: Path                                # the journal's
-    is_there: bool                              # whether there is one
+    folder: Path  # the journal's
+    is_there: bool  # whether there is one
     outcome: Outcome | None = None
-    record: Record | None = None                # the one that ended it: a step's, an end's or an evaluation's
-    born: Record | None = None                  # of a retry: the note that it would be issued
-    heir: Record | None = None                  # the note that it is issued anew
-    group: ScoredGroup | None = None            # as it was trained on
-    advantages: Sequence[float | None] = ()     # one a completion, of a trained group
-    missing: str = ""                           # why it was trained on and is not here
-    is_damaged: bool = False                    # and that is nobody's intention
-    committed_at: float = 0.0                   # Unix seconds when its step was over; 0: not known
-    purge: Record | None = None                 # the operator's note by which its letter went
-    problems: Sequence[str] = field(default=())     # damage of the ledger
+    record: Record | None = None  # the one that ended it: a step's, an end's or an evaluation's
+    born: Record | None = None  # of a retry: the note that it would be issued
+    heir: Record | None = None  # the note that it is issued anew
+    group: ScoredGroup | None = None  # as it was trained on
+    advantages: Sequence[float | None] = ()  # one a completion, of a trained group
+    missing: str = ""  # why it was trained on and is not here
+    is_damaged: bool = False  # and that is nobody's intention
+    committed_at: float = 0.0  # Unix seconds when its step was over; 0: not known
+    purge: Record | None = None  # the operator's note by which its letter went
+    problems: Sequence[str] = field(default=())  # damage of the ledger
 
 
 def read_account(folder: Path, group_id: str) -> Account:
@@ -48,21 +48,36 @@ def read_account(folder: Path, group_id: str) -> Account:
     ledger = read_ledger(journal, strict=False, follow=group_id)
     record = next((found for found in ledger.followed if found["kind"] != "retry"), None)
     group, advantages, missing, is_damaged = _payload(journal, record, group_id)
-    return Account(folder=journal, is_there=True, outcome=ledger.outcomes.get(group_id), record=record,
-                   group=group, advantages=advantages, missing=missing, is_damaged=is_damaged,
-                   committed_at=_committed_at(folder, record), purge=_purge(journal, group_id),
-                   problems=tuple(ledger.problems), **_family(ledger, group_id))
+    return Account(
+        folder=journal,
+        is_there=True,
+        outcome=ledger.outcomes.get(group_id),
+        record=record,
+        group=group,
+        advantages=advantages,
+        missing=missing,
+        is_damaged=is_damaged,
+        committed_at=_committed_at(folder, record),
+        purge=_purge(journal, group_id),
+        problems=tuple(ledger.problems),
+        **_family(ledger, group_id),
+    )
 
 
-def _payload(journal: Path, record: Record | None,
-             group_id: str) -> tuple[ScoredGroup | None, Sequence[float | None], str, bool]:
+def _payload(
+    journal: Path, record: Record | None, group_id: str
+) -> tuple[ScoredGroup | None, Sequence[float | None], str, bool]:
     if record is None or record["kind"] != "step":
         return None, (), "", False
     try:
         groups, advantages = read_step(journal, record)
     except PayloadGone:
-        return None, (), (f"what it looked like went with {record['file']}: learner.journal says how long payloads "
-                          "stay"), False
+        return (
+            None,
+            (),
+            (f"what it looked like went with {record['file']}: learner.journal says how long payloads stay"),
+            False,
+        )
     except JournalError as error:
         return None, (), str(error), True
     place = record["ids"].index(group_id)
@@ -85,5 +100,12 @@ def _committed_at(folder: Path, record: Record | None) -> float:
 
 
 def _purge(journal: Path, group_id: str) -> Record | None:
-    return next((note for note in reversed(read_notes(journal)) if note.get("note") == "purge"
-                 and any(letter.get("group") == group_id for letter in note.get("letters", ()))), None)
+    return next(
+        (
+            note
+            for note in reversed(read_notes(journal))
+            if note.get("note") == "purge"
+            and any(letter.get("group") == group_id for letter in note.get("letters", ()))
+        ),
+        None,
+    )

@@ -22,7 +22,7 @@ from tools.trace.journal_view import Account
 from tools.trace.redis_view import Sight
 from tools.trace.stages import SAMPLING, SCORING, TRAINING, Stage, done, moment, under_way, wait
 
-NOWHERE, RECORDED, LETTER = "nowhere", "recorded", "letter"     # states beside the streams and the outcomes
+NOWHERE, RECORDED, LETTER = "nowhere", "recorded", "letter"  # states beside the streams and the outcomes
 
 
 class NoStory(Permanent):
@@ -35,18 +35,18 @@ class Story:
 
     run: str
     group: str
-    state: str                              # prompts | rollouts | scored | letter (dead, and not recorded yet)
-                                            # | trained | dropped | dead | recorded (with its evaluation) | nowhere
-    says: str                               # that in a sentence
-    step: int | None                        # that trained on it: from version `step` to the next
-    lag: tuple[int, int] | None             # of its tokens at that step: smallest, largest
-    tokens: int | None                      # sampled
-    facts: Mapping[str, Any]                # task, row, epoch, floor, n, issued_at and what is known of the work on it
+    state: str  # prompts | rollouts | scored | letter (dead, and not recorded yet)
+    # | trained | dropped | dead | recorded (with its evaluation) | nowhere
+    says: str  # that in a sentence
+    step: int | None  # that trained on it: from version `step` to the next
+    lag: tuple[int, int] | None  # of its tokens at that step: smallest, largest
+    tokens: int | None  # sampled
+    facts: Mapping[str, Any]  # task, row, epoch, floor, n, issued_at and what is known of the work on it
     stages: tuple[Stage, ...]
-    completions: tuple[Mapping[str, Any], ...]      # none before it was sampled, and of what the journal lets go
-    notes: tuple[str, ...]                  # what else a person should know
-    redis: str                              # "" where Redis was asked; else why not
-    is_whole: bool                          # False: something of it is damaged, or it is nowhere
+    completions: tuple[Mapping[str, Any], ...]  # none before it was sampled, and of what the journal lets go
+    notes: tuple[str, ...]  # what else a person should know
+    redis: str  # "" where Redis was asked; else why not
+    is_whole: bool  # False: something of it is damaged, or it is nowhere
 
 
 def tell(run: str, group_id: str, sight: Sight | None, no_redis: str, account: Account) -> Story:
@@ -60,8 +60,10 @@ def tell(run: str, group_id: str, sight: Sight | None, no_redis: str, account: A
     if sight is None and not account.is_there:
         raise NoStory(f"nothing is known here of run {run}: no journal in {account.folder}; {no_redis}")
     if sight is None:
-        raise NoStory(f"group {group_id} has no outcome in the journal of run {run}: it was never issued, or is on its "
-                      f"way. That only Redis knows, which can't be asked: {no_redis}")
+        raise NoStory(
+            f"group {group_id} has no outcome in the journal of run {run}: it was never issued, or is on its "
+            f"way. That only Redis knows, which can't be asked: {no_redis}"
+        )
     if sight.entry is not None:
         return _in_flight(run, group_id, sight, account)
     return _nowhere(run, group_id, sight, account)
@@ -69,20 +71,39 @@ def tell(run: str, group_id: str, sight: Sight | None, no_redis: str, account: A
 
 def _in_flight(run: str, group_id: str, sight: Sight, account: Account) -> Story:
     entry = sight.entry
-    assert entry is not None            # noqa: S101 - for mypy
+    assert entry is not None  # noqa: S101 - for mypy
     message, problem = _read(entry)
     facts = {"group_id": group_id, **(facts_of(message) if message else _of_header(entry))}
     if entry.stream == DEAD:
         letter = codec.decode_dead(entry.raw)
-        stages = [*done(facts), moment(DEAD, sight.arrived_at, f"in {letter.stage}, after {letter.attempts} attempts: "
-                                                               f"{letter.reason}")]
-        state, says = LETTER, (f"dead, and the learner has not recorded it yet: {letter.reason}. `millrace dead show "
-                               f"{run} --group {group_id}` has its letter")
+        stages = [
+            *done(facts),
+            moment(
+                DEAD,
+                sight.arrived_at,
+                f"in {letter.stage}, after {letter.attempts} attempts: {letter.reason}",
+            ),
+        ]
+        state, says = (
+            LETTER,
+            (
+                f"dead, and the learner has not recorded it yet: {letter.reason}. `millrace dead show "
+                f"{run} --group {group_id}` has its letter"
+            ),
+        )
     else:
         stages = list(under_way(facts, sight))
         state, says = entry.stream, _where_it_is(sight, stages[-1])
-    return _story(run, group_id, state, says, facts=facts, stages=stages, completions=completions_of(message),
-                  notes=[*problem, *_notes(run, group_id, sight, account)])
+    return _story(
+        run,
+        group_id,
+        state,
+        says,
+        facts=facts,
+        stages=stages,
+        completions=completions_of(message),
+        notes=[*problem, *_notes(run, group_id, sight, account)],
+    )
 
 
 def _read(entry: Entry) -> tuple[Message | None, list[str]]:
@@ -101,17 +122,24 @@ def _read(entry: Entry) -> tuple[Message | None, list[str]]:
 
 
 def _where_it_is(sight: Sight, stage: Stage) -> str:
-    doing = {PROMPTS: "waits in prompts to be sampled", SAMPLING: f"is being sampled by {stage.who}",
-             ROLLOUTS: "is sampled, and waits in rollouts to be scored", SCORING: f"is being scored by {stage.who}",
-             SCORED: "is scored, and waits for a step to train on it"}[stage.stage]
+    doing = {
+        PROMPTS: "waits in prompts to be sampled",
+        SAMPLING: f"is being sampled by {stage.who}",
+        ROLLOUTS: "is sampled, and waits in rollouts to be scored",
+        SCORING: f"is being scored by {stage.who}",
+        SCORED: "is scored, and waits for a step to train on it",
+    }[stage.stage]
     ended = f"; the run is {sight.status}" if sight.status not in {"running", ""} else ""
     return f"{doing}{ended}"
 
 
 def _ended(run: str, group_id: str, sight: Sight | None, no_redis: str, account: Account) -> Story:
     record, group = account.record, account.group
-    assert record is not None           # noqa: S101 - for mypy
-    facts: dict[str, Any] = {"group_id": group_id, **(facts_of(group) if group else record.get("facts") or {})}
+    assert record is not None  # noqa: S101 - for mypy
+    facts: dict[str, Any] = {
+        "group_id": group_id,
+        **(facts_of(group) if group else record.get("facts") or {}),
+    }
     notes = _notes(run, group_id, sight, account)
     step, lag, tokens = None, None, record.get("tokens")
     stages = list(done(facts))
@@ -133,17 +161,38 @@ def _ended(run: str, group_id: str, sight: Sight | None, no_redis: str, account:
         stages += _thrown_away(facts, record, stages)
     if account.missing:
         notes.insert(0, account.missing)
-    return _story(run, group_id, state, says, facts=facts, stages=stages, notes=notes, step=step, lag=lag,
-                  tokens=tokens, completions=completions_of(group, account.advantages), redis=no_redis,
-                  is_whole=not account.is_damaged)
+    return _story(
+        run,
+        group_id,
+        state,
+        says,
+        facts=facts,
+        stages=stages,
+        notes=notes,
+        step=step,
+        lag=lag,
+        tokens=tokens,
+        completions=completions_of(group, account.advantages),
+        redis=no_redis,
+        is_whole=not account.is_damaged,
+    )
 
 
 def _trained(record: Mapping[str, Any], stages: Sequence[Stage], account: Account) -> list[Stage]:
     at, over = float(record["at"]), account.committed_at or None
     before = [wait(SCORED, stages[-1].ended, at, "waited for its step")] if stages else []
     seconds = max(0.0, over - at) if over else None
-    return [*before, Stage(stage=TRAINING, began=at, ended=over, seconds=seconds, who="",
-                           says=f"step {record['step']}, by life {record['fence']} of the learner")]
+    return [
+        *before,
+        Stage(
+            stage=TRAINING,
+            began=at,
+            ended=over,
+            seconds=seconds,
+            who="",
+            says=f"step {record['step']}, by life {record['fence']} of the learner",
+        ),
+    ]
 
 
 def _thrown_away(facts: Mapping[str, Any], record: Mapping[str, Any], stages: Sequence[Stage]) -> list[Stage]:
@@ -159,34 +208,55 @@ def _thrown_away(facts: Mapping[str, Any], record: Mapping[str, Any], stages: Se
 def _of_round(record: Mapping[str, Any]) -> str:
     rate = record.get("pass_rate")
     result = f"pass rate {rate:.3f}" if rate is not None else record.get("reason", "no pass rate")
-    return (f"held out: recorded with the evaluation of version {record['version']} ({result}); the journal keeps no "
-            "answers of such groups")
+    return (
+        f"held out: recorded with the evaluation of version {record['version']} ({result}); the journal keeps no "
+        "answers of such groups"
+    )
 
 
 def _nowhere(run: str, group_id: str, sight: Sight, account: Account) -> Story:
     """What has neither an entry nor an outcome: lost, or never issued."""
     if not sight.is_known:
-        raise NoStory(f"group {group_id} has no outcome in a journal here, and this Redis knows nothing of run {run}; "
-                      "`millrace runs` lists what is there, --runs-dir says where else")
+        raise NoStory(
+            f"group {group_id} has no outcome in a journal here, and this Redis knows nothing of run {run}; "
+            "`millrace runs` lists what is there, --runs-dir says where else"
+        )
     ordinal, number = group_ids.order_of(group_id)
     if sight.floor is not None:
-        says = (f"it has a slot, and no entry in any stream (where: {sight.where or 'nothing'}): the learner issues it "
-                "again when it notices")
+        says = (
+            f"it has a slot, and no entry in any stream (where: {sight.where or 'nothing'}): the learner issues it "
+            "again when it notices"
+        )
     elif version_of(group_id) >= 0:
-        raise NoStory(f"group {group_id} is in no stream and in no evaluation that run {run} has recorded: the round "
-                      "was never asked for, or the learner asks for it again")
+        raise NoStory(
+            f"group {group_id} is in no stream and in no evaluation that run {run} has recorded: the round "
+            "was never asked for, or the learner asks for it again"
+        )
     elif ordinal < sight.position and number <= sight.retries and account.is_there:
         says = f"it was issued, and has no slot, no entry and no outcome: it is lost. `millrace audit {run}` names all"
     elif ordinal < sight.position and number <= sight.retries:
-        raise NoStory(f"group {group_id} was issued and is in flight no more, and the journal of run {run} is not "
-                      "here: give --runs-dir, the folder that the run's own folder is in")
+        raise NoStory(
+            f"group {group_id} was issued and is in flight no more, and the journal of run {run} is not "
+            "here: give --runs-dir, the folder that the run's own folder is in"
+        )
     elif number:
-        raise NoStory(f"group {group_id} has never been issued: {ordinal} was begun anew {sight.retries} times")
+        raise NoStory(
+            f"group {group_id} has never been issued: {ordinal} was begun anew {sight.retries} times"
+        )
     else:
-        raise NoStory(f"group {group_id} has never been issued: run {run} ({sight.status or 'no status'}) has issued "
-                      f"the groups below {sight.position}")
-    return _story(run, group_id, NOWHERE, says, facts={"group_id": group_id}, is_whole=False,
-                  notes=_notes(run, group_id, sight, account))
+        raise NoStory(
+            f"group {group_id} has never been issued: run {run} ({sight.status or 'no status'}) has issued "
+            f"the groups below {sight.position}"
+        )
+    return _story(
+        run,
+        group_id,
+        NOWHERE,
+        says,
+        facts={"group_id": group_id},
+        is_whole=False,
+        notes=_notes(run, group_id, sight, account),
+    )
 
 
 def _notes(run: str, group_id: str, sight: Sight | None, account: Account) -> list[str]:
@@ -197,7 +267,9 @@ def _notes(run: str, group_id: str, sight: Sight | None, account: Account) -> li
         before = group_ids.retried(group_id, number - 1) if number > 1 else str(account.born["id"])
         notes.append(f"begun anew on an operator's word after {before} died")
     if account.heir is not None:
-        notes.append(f"begun anew as {group_ids.retried(group_id, account.heir['number'])}, on an operator's word")
+        notes.append(
+            f"begun anew as {group_ids.retried(group_id, account.heir['number'])}, on an operator's word"
+        )
     elif sight is not None and sight.is_asked_again:
         notes.append("an operator wants it again, and no learner has issued that yet")
     if account.purge is not None:
@@ -205,7 +277,9 @@ def _notes(run: str, group_id: str, sight: Sight | None, account: Account) -> li
     elif account.outcome is not None and account.outcome.kind == DEAD and account.heir is None:
         notes.append(f"its letter: millrace dead show {run} --group {group_id}")
     if not account.is_there:
-        notes.append("the journal is not on this machine: give --runs-dir, the folder that the run's own folder is in")
+        notes.append(
+            "the journal is not on this machine: give --runs-dir, the folder that the run's own folder is in"
+        )
     if account.problems:
         notes.append(f"the ledger is damaged: {account.problems[0]}")
     return notes
@@ -216,7 +290,9 @@ def _of_header(entry: Entry) -> dict[str, Any]:
     return {"task": codec.text(entry.raw, "task", "?"), "floor": entry.floor, "issued_at": entry.issued_at}
 
 
-def completions_of(message: Message | None, advantages: Sequence[float | None] = ()) -> list[Mapping[str, Any]]:
+def completions_of(
+    message: Message | None, advantages: Sequence[float | None] = ()
+) -> list[Mapping[str, Any]]:
     """One object a completion, with its scores where there are some."""
     group = message if isinstance(message, ScoredGroup) else None
     rollout = group.rollout if group else message
@@ -225,24 +301,60 @@ def completions_of(message: Message | None, advantages: Sequence[float | None] =
     rows: list[Mapping[str, Any]] = []
     for index, said in enumerate(rollout.completions):
         row: dict[str, Any] = {
-            "completion": index, "tokens": len(said.token_ids), "finish_reason": str(said.finish_reason),
-            "versions": [{"version": span.version, "first": span.first, "count": span.count}
-                         for span in said.policy_spans]}
+            "completion": index,
+            "tokens": len(said.token_ids),
+            "finish_reason": str(said.finish_reason),
+            "versions": [
+                {"version": span.version, "first": span.first, "count": span.count}
+                for span in said.policy_spans
+            ],
+        }
         if group:
             score = group.scores[index]
-            row |= {"reward": group.rewards[index], "advantage": advantages[index] if advantages else None,
-                    "status": str(score.status), "score": score.value, "components": dict(score.components),
-                    "scorer": score.scorer, "scorer_version": score.version, "seconds": score.seconds,
-                    "reason": score.reason}
+            row |= {
+                "reward": group.rewards[index],
+                "advantage": advantages[index] if advantages else None,
+                "status": str(score.status),
+                "score": score.value,
+                "components": dict(score.components),
+                "scorer": score.scorer,
+                "scorer_version": score.version,
+                "seconds": score.seconds,
+                "reason": score.reason,
+            }
         rows.append(row)
     return rows
 
 
-def _story(run: str, group_id: str, state: str, says: str, *, facts: Mapping[str, Any], stages: Sequence[Stage] = (),
-           completions: Sequence[Mapping[str, Any]] = (), notes: Sequence[str] = (), step: int | None = None,
-           lag: tuple[int, int] | None = None, tokens: int | None = None, redis: str = "",
-           is_whole: bool = True) -> Story:
+def _story(
+    run: str,
+    group_id: str,
+    state: str,
+    says: str,
+    *,
+    facts: Mapping[str, Any],
+    stages: Sequence[Stage] = (),
+    completions: Sequence[Mapping[str, Any]] = (),
+    notes: Sequence[str] = (),
+    step: int | None = None,
+    lag: tuple[int, int] | None = None,
+    tokens: int | None = None,
+    redis: str = "",
+    is_whole: bool = True,
+) -> Story:
     sampled = sum(count for _, count in facts.get("versions", ())) or None
-    return Story(run=run, group=group_id, state=state, says=says, step=step, lag=lag, tokens=tokens or sampled,
-                 facts=facts, stages=tuple(stages), completions=tuple(completions), notes=tuple(notes), redis=redis,
-                 is_whole=is_whole)
+    return Story(
+        run=run,
+        group=group_id,
+        state=state,
+        says=says,
+        step=step,
+        lag=lag,
+        tokens=tokens or sampled,
+        facts=facts,
+        stages=tuple(stages),
+        completions=tuple(completions),
+        notes=tuple(notes),
+        redis=redis,
+        is_whole=is_whole,
+    )

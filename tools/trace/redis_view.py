@@ -21,9 +21,9 @@ from broker.monitoring.crash_reports import deaths_of
 from broker.monitoring.snapshot import RQ_QUEUE, keys_of
 from broker.protocol.streams import Entry, entries_of
 
-LOOKS = 5                   # at a group that moves
-RQ_JOB = "rq:job:"          # RQ's own prefix
-ROLES = {PROMPTS: "generator", ROLLOUTS: "scorer", SCORED: "learner"}       # who works on the entries of a stream
+LOOKS = 5  # at a group that moves
+RQ_JOB = "rq:job:"  # RQ's own prefix
+ROLES = {PROMPTS: "generator", ROLLOUTS: "scorer", SCORED: "learner"}  # who works on the entries of a stream
 
 Fields = Mapping[str, str]
 
@@ -32,8 +32,8 @@ Fields = Mapping[str, str]
 class Lease:
     """What XPENDING says of an entry."""
 
-    consumer: str           # a generator's name; `scorers` for all of `rollouts`; `nobody`: it was handed back
-    idle_s: float           # since the lease was taken or renewed: not since the work began
+    consumer: str  # a generator's name; `scorers` for all of `rollouts`; `nobody`: it was handed back
+    idle_s: float  # since the lease was taken or renewed: not since the work began
     deliveries: int
 
 
@@ -42,33 +42,35 @@ class Job:
     """The RQ job that was last enqueued for an entry of `rollouts`."""
 
     id: str
-    queue: str              # "" where RQ has forgotten the job
-    enqueued_at: float      # Unix seconds
-    started_at: float       # 0: no worker has taken it
-    worker: str             # who took it, or ""
-    ahead: int | None       # jobs before it in its queue's list; None: it is not there
+    queue: str  # "" where RQ has forgotten the job
+    enqueued_at: float  # Unix seconds
+    started_at: float  # 0: no worker has taken it
+    worker: str  # who took it, or ""
+    ahead: int | None  # jobs before it in its queue's list; None: it is not there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
     """One look."""
 
-    now: float                      # Unix seconds, by the clock of Redis
-    is_known: bool                  # False: this Redis knows nothing of the run
-    status: str                     # of the run
-    version: int                    # the newest announced; -1 before the first
-    position: int                   # the next ordinal that is issued
-    retries: int                    # times that the group's ordinal was begun anew
-    is_asked_again: bool            # an operator wants it once more, and no learner has issued that
-    floor: int | None               # of its slot; None: it holds none
-    entry: Entry | None             # where it lies; None: in no stream
-    where: str = ""                 # what the hash `where` says, "" for nothing
+    now: float  # Unix seconds, by the clock of Redis
+    is_known: bool  # False: this Redis knows nothing of the run
+    status: str  # of the run
+    version: int  # the newest announced; -1 before the first
+    position: int  # the next ordinal that is issued
+    retries: int  # times that the group's ordinal was begun anew
+    is_asked_again: bool  # an operator wants it once more, and no learner has issued that
+    floor: int | None  # of its slot; None: it holds none
+    entry: Entry | None  # where it lies; None: in no stream
+    where: str = ""  # what the hash `where` says, "" for nothing
     lease: Lease | None = None
     job: Job | None = None
-    began: tuple[str, ...] = ()     # workers that began its stage, one after the other
-    ends: Fields | None = None      # of those, how the dead ones ended
-    error: str = ""                 # the last thing that went wrong in its stage
-    beats: Mapping[str, Fields] | None = None       # heartbeats of the role that works there, by the process's name
+    began: tuple[str, ...] = ()  # workers that began its stage, one after the other
+    ends: Fields | None = None  # of those, how the dead ones ended
+    error: str = ""  # the last thing that went wrong in its stage
+    beats: Mapping[str, Fields] | None = (
+        None  # heartbeats of the role that works there, by the process's name
+    )
 
     @property
     def stream(self) -> str:
@@ -99,7 +101,7 @@ def _look_once(link: Link, keys: Keys, group_id: str) -> Sight:
     retry = f"retry:{group_ids.ordinal_of(group_id)}"
 
     def attempt(client: redis.Redis) -> list[Any]:
-        with client.pipeline(transaction=True) as pipe:         # of one moment
+        with client.pipeline(transaction=True) as pipe:  # of one moment
             pipe.time()
             pipe.hmget(keys("run"), ["status", "fence", "version"])
             pipe.hmget(keys("cursor"), ["position", retry])
@@ -108,6 +110,7 @@ def _look_once(link: Link, keys: Keys, group_id: str) -> Sight:
             pipe.hget(keys("where"), group_id)
             pipe.hmget(keys("tries"), [group_id, f"error:{group_id}"])
             return list(pipe.execute())
+
     now, (status, fence, version), (position, retries), asked, floor, where, (began, error) = link(attempt)
     stream, _, entry_id = _text(where).partition(" ")
     entry = _entry(link, keys, stream, entry_id) if entry_id else None
@@ -115,13 +118,23 @@ def _look_once(link: Link, keys: Keys, group_id: str) -> Sight:
     names = tuple(_text(began).split())
     role = ROLES.get(stream, "") if entry else ""
     return Sight(
-        now=now[0] + now[1] / 1e6, is_known=position is not None or fence is not None, status=_text(status),
-        version=int(version or -1), position=int(position or 0), retries=int(retries or 0),
-        is_asked_again=asked is not None, floor=None if floor is None else int(floor), entry=entry,
-        where=_text(where), lease=lease,
-        job=_job(link, keys, entry) if entry and stream == ROLLOUTS else None, began=names,
+        now=now[0] + now[1] / 1e6,
+        is_known=position is not None or fence is not None,
+        status=_text(status),
+        version=int(version or -1),
+        position=int(position or 0),
+        retries=int(retries or 0),
+        is_asked_again=asked is not None,
+        floor=None if floor is None else int(floor),
+        entry=entry,
+        where=_text(where),
+        lease=lease,
+        job=_job(link, keys, entry) if entry and stream == ROLLOUTS else None,
+        began=names,
         ends={name: death.how for name, death in deaths_of(link, keys, list(dict.fromkeys(names))).items()},
-        error=(_text(error).rstrip().splitlines() or [""])[-1], beats=_beats(link, keys, role) if role else {})
+        error=(_text(error).rstrip().splitlines() or [""])[-1],
+        beats=_beats(link, keys, role) if role else {},
+    )
 
 
 def _entry(link: Link, keys: Keys, stream: str, entry_id: str) -> Entry | None:
@@ -135,10 +148,17 @@ def _lease(link: Link, keys: Keys, entry: Entry) -> Lease | None:
     key = keys(entry.stream)
     try:
         found: Any = link(lambda client: client.xpending_range(key, GROUP, entry.entry_id, entry.entry_id, 1))
-    except ResponseError:               # no consumer group: nobody has come so far, or Redis lost it
+    except ResponseError:  # no consumer group: nobody has come so far, or Redis lost it
         return None
-    return Lease(consumer=found[0]["consumer"].decode(), idle_s=found[0]["time_since_delivered"] / 1000,
-                 deliveries=found[0]["times_delivered"]) if found else None
+    return (
+        Lease(
+            consumer=found[0]["consumer"].decode(),
+            idle_s=found[0]["time_since_delivered"] / 1000,
+            deliveries=found[0]["times_delivered"],
+        )
+        if found
+        else None
+    )
 
 
 def _job(link: Link, keys: Keys, entry: Entry) -> Job | None:
@@ -146,12 +166,20 @@ def _job(link: Link, keys: Keys, entry: Entry) -> Job | None:
     if found is None:
         return None
     job_id = _text(found)
-    fields: Any = link(lambda client: client.hmget(f"{RQ_JOB}{job_id}", ["origin", "started_at", "worker_name"]))
+    fields: Any = link(
+        lambda client: client.hmget(f"{RQ_JOB}{job_id}", ["origin", "started_at", "worker_name"])
+    )
     queue, started, worker = map(_text, fields)
     ahead: Any = link(lambda client: client.lpos(RQ_QUEUE + queue, job_id)) if queue else None
-    enqueued = job_id.rpartition("_")[2]            # scorers.pool.rq_queues: microseconds end a job's id
-    return Job(id=job_id, queue=queue, enqueued_at=int(enqueued) / 1e6 if enqueued.isdecimal() else 0.0,
-               started_at=_seconds(started), worker=worker, ahead=ahead)
+    enqueued = job_id.rpartition("_")[2]  # scorers.pool.rq_queues: microseconds end a job's id
+    return Job(
+        id=job_id,
+        queue=queue,
+        enqueued_at=int(enqueued) / 1e6 if enqueued.isdecimal() else 0.0,
+        started_at=_seconds(started),
+        worker=worker,
+        ahead=ahead,
+    )
 
 
 def _beats(link: Link, keys: Keys, role: str) -> dict[str, Fields]:
@@ -163,8 +191,12 @@ def _beats(link: Link, keys: Keys, role: str) -> dict[str, Fields]:
             for key in found:
                 pipe.hgetall(key)
             beats = pipe.execute()
-        return {key.decode().removeprefix(prefix): {_text(name): _text(value) for name, value in beat.items()}
-                for key, beat in zip(found, beats, strict=True) if beat}        # gone between the two
+        return {
+            key.decode().removeprefix(prefix): {_text(name): _text(value) for name, value in beat.items()}
+            for key, beat in zip(found, beats, strict=True)
+            if beat
+        }  # gone between the two
+
     return link(attempt)
 
 

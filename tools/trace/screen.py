@@ -23,9 +23,17 @@ from tools.trace.stages import Stage
 
 WIDTH = 100
 REASON_CHARS = 300
-SHORT_S = 0.1               # what takes less is shown in milliseconds
-COLOURS = {"prompts": "magenta", "sampling": "magenta", "rollouts": "green", "scoring": "green", "scored": "cyan",
-           "training": "cyan", "dropped": "yellow", "dead": "red"}         # as in tools.up.console
+SHORT_S = 0.1  # what takes less is shown in milliseconds
+COLOURS = {
+    "prompts": "magenta",
+    "sampling": "magenta",
+    "rollouts": "green",
+    "scoring": "green",
+    "scored": "cyan",
+    "training": "cyan",
+    "dropped": "yellow",
+    "dead": "red",
+}  # as in tools.up.console
 
 
 def as_json(story: Story) -> str:
@@ -37,7 +45,9 @@ def show(story: Story, console: Console | None = None) -> None:
     """Print the story."""
     if console is None:
         console = Console(width=min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns), highlight=False)
-    console.print(Text.assemble((f"group {story.group}", "bold"), f" of run {story.run}: ", _text(story.says)))
+    console.print(
+        Text.assemble((f"group {story.group}", "bold"), f" of run {story.run}: ", _text(story.says))
+    )
     console.print(_text("  " + _what_it_is(story)), style="dim")
     if story.stages:
         console.print()
@@ -54,23 +64,34 @@ def show(story: Story, console: Console | None = None) -> None:
 def _what_it_is(story: Story) -> str:
     facts = story.facts
     issued = facts.get("issued_at")
-    parts = [f"task {facts['task']}" if "task" in facts else "",
-             f"row {facts['row']} of epoch {facts['epoch']}" if "row" in facts else "",
-             f"{facts['n']} completions" if "n" in facts else "",
-             f"{story.tokens} tokens" if story.tokens else "",
-             "" if story.lag is None else f"lag {_range(*story.lag)}",
-             f"issued on {time.strftime('%Y-%m-%d', time.localtime(issued))}" if issued else ""]
+    parts = [
+        f"task {facts['task']}" if "task" in facts else "",
+        f"row {facts['row']} of epoch {facts['epoch']}" if "row" in facts else "",
+        f"{facts['n']} completions" if "n" in facts else "",
+        f"{story.tokens} tokens" if story.tokens else "",
+        "" if story.lag is None else f"lag {_range(*story.lag)}",
+        f"issued on {time.strftime('%Y-%m-%d', time.localtime(issued))}" if issued else "",
+    ]
     return ", ".join(filter(None, parts)) or "nothing is known of its row"
 
 
 def _way(story: Story) -> Table:
     """A line a stage."""
-    table = _table(("at", "left"), ("after", "right"), ("took", "right"), ("stage", "left"), ("who, and what", "left"))
-    issued = story.facts.get("issued_at") or next((stage.began for stage in story.stages if stage.began), None)
+    table = _table(
+        ("at", "left"), ("after", "right"), ("took", "right"), ("stage", "left"), ("who, and what", "left")
+    )
+    issued = story.facts.get("issued_at") or next(
+        (stage.began for stage in story.stages if stage.began), None
+    )
     for stage in story.stages:
         after = "" if stage.began is None or issued is None else f"{stage.began - issued:.2f} s"
-        table.add_row(_clock(stage.began), after, _took(stage), Text(stage.stage, COLOURS.get(stage.stage, "")),
-                      _text(": ".join(filter(None, (stage.who, stage.says)))))
+        table.add_row(
+            _clock(stage.began),
+            after,
+            _took(stage),
+            Text(stage.stage, COLOURS.get(stage.stage, "")),
+            _text(": ".join(filter(None, (stage.who, stage.says)))),
+        )
     return table
 
 
@@ -80,8 +101,10 @@ def _completions(story: Story) -> Table:
         ("#", "right"): lambda row: str(row["completion"]),
         ("tokens", "right"): lambda row: str(row["tokens"]),
         ("end", "left"): lambda row: str(row["finish_reason"]),
-        ("version: tokens", "left"): lambda row: ", ".join(f"{span['version']}: {span['count']}"
-                                                           for span in row["versions"])}
+        ("version: tokens", "left"): lambda row: ", ".join(
+            f"{span['version']}: {span['count']}" for span in row["versions"]
+        ),
+    }
     if "reward" in story.completions[0]:
         cells["reward", "right"] = lambda row: _number(row["reward"])
         if story.step is not None:
@@ -107,7 +130,9 @@ def _table(*columns: tuple[str, str]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     for name, side in columns:
         is_last = name == columns[-1][0]
-        table.add_column(name, justify="right" if side == "right" else "left", no_wrap=not is_last, overflow="fold")
+        table.add_column(
+            name, justify="right" if side == "right" else "left", no_wrap=not is_last, overflow="fold"
+        )
     return table
 
 

@@ -16,8 +16,8 @@ from broker.keys import PROMPTS, ROLLOUTS, SCORED
 from broker.protocol.streams import NOBODY
 from tools.trace.redis_view import Sight
 
-STATES = 2                  # of a role's processes that are named
-SAMPLING, SCORING, TRAINING = "sampling", "scoring", "training"     # between the streams that a group waits in
+STATES = 2  # of a role's processes that are named
+SAMPLING, SCORING, TRAINING = "sampling", "scoring", "training"  # between the streams that a group waits in
 Facts = Mapping[str, Any]
 
 
@@ -25,12 +25,12 @@ Facts = Mapping[str, Any]
 class Stage:
     """One piece of a group's way."""
 
-    stage: str                  # prompts | sampling | rollouts | scoring | scored | training | dropped | dead | …
-    began: float | None         # Unix seconds; None: nobody said
-    ended: float | None         # None: it has not ended, or nobody said
-    seconds: float | None       # until now, where it has not ended
-    who: str                    # who does it, or has the group meanwhile; "" for nobody
-    says: str                   # for people
+    stage: str  # prompts | sampling | rollouts | scoring | scored | training | dropped | dead | …
+    began: float | None  # Unix seconds; None: nobody said
+    ended: float | None  # None: it has not ended, or nobody said
+    seconds: float | None  # until now, where it has not ended
+    who: str  # who does it, or has the group meanwhile; "" for nobody
+    says: str  # for people
 
 
 def done(facts: Facts) -> Iterator[Stage]:
@@ -41,15 +41,27 @@ def done(facts: Facts) -> Iterator[Stage]:
     began, ended = _work(facts, "sampled_at", "sample_seconds")
     yield wait(PROMPTS, issued, began, f"issued with floor {facts['floor']}")
     versions = ", ".join(f"version {version}: {tokens} tokens" for version, tokens in facts["versions"])
-    yield Stage(stage=SAMPLING, began=began, ended=ended, seconds=facts["sample_seconds"], who=facts["generator"],
-                says=versions + _attempt(facts["sample_attempts"]))
+    yield Stage(
+        stage=SAMPLING,
+        began=began,
+        ended=ended,
+        seconds=facts["sample_seconds"],
+        who=facts["generator"],
+        says=versions + _attempt(facts["sample_attempts"]),
+    )
     if "worker" not in facts:
         return
     sampled = ended
     began, ended = _work(facts, "scored_at", "score_seconds")
     yield wait(ROLLOUTS, sampled, began, "waited for a scorer")
-    yield Stage(stage=SCORING, began=began, ended=ended, seconds=facts["score_seconds"], who=facts["worker"],
-                says=rewards_text(facts["rewards"]) + _attempt(facts["score_attempts"]))
+    yield Stage(
+        stage=SCORING,
+        began=began,
+        ended=ended,
+        seconds=facts["score_seconds"],
+        who=facts["worker"],
+        says=rewards_text(facts["rewards"]) + _attempt(facts["score_attempts"]),
+    )
 
 
 def under_way(facts: Facts, sight: Sight) -> Iterator[Stage]:
@@ -63,9 +75,16 @@ def under_way(facts: Facts, sight: Sight) -> Iterator[Stage]:
         case "rollouts":
             yield from _in_rollouts(sight, since)
         case "scored":
-            state = next((f": {beat['state']}" for beat in (sight.beats or {}).values() if beat.get("state")), "")
-            yield _open(SCORED, since, sight, "", f"the learner has it until a step takes it{state}" if sight.beats
-                        else "no learner is alive")
+            state = next(
+                (f": {beat['state']}" for beat in (sight.beats or {}).values() if beat.get("state")), ""
+            )
+            yield _open(
+                SCORED,
+                since,
+                sight,
+                "",
+                f"the learner has it until a step takes it{state}" if sight.beats else "no learner is alive",
+            )
 
 
 def wait(stage: str, began: float | None, ended: float | None, says: str) -> Stage:
@@ -84,7 +103,9 @@ def rewards_text(rewards: list[float | None]) -> str:
     known = [reward for reward in rewards if reward is not None]
     if not known:
         return "no reward: none could be scored"
-    without = f", {len(rewards) - len(known)} of {len(rewards)} unscorable" if len(known) < len(rewards) else ""
+    without = (
+        f", {len(rewards) - len(known)} of {len(rewards)} unscorable" if len(known) < len(rewards) else ""
+    )
     return f"mean reward {sum(known) / len(known):.3f}{without}"
 
 
@@ -92,15 +113,31 @@ def _in_prompts(facts: Facts, sight: Sight, since: float) -> Iterator[Stage]:
     issued, lease = f"issued with floor {facts.get('floor', '?')}", sight.lease
     if lease is None or lease.consumer == NOBODY:
         back = "handed back by a generator that ended" if lease else ""
-        yield _open(PROMPTS, since, sight, "", issued, *_tries(sight), back, "waits for a generator",
-                    _crew(sight, "generator"))
+        yield _open(
+            PROMPTS,
+            since,
+            sight,
+            "",
+            issued,
+            *_tries(sight),
+            back,
+            "waits for a generator",
+            _crew(sight, "generator"),
+        )
         return
     beat = (sight.beats or {}).get(lease.consumer)
     began = _began(beat, str(facts.get("group_id", "")))
     yield wait(PROMPTS, since, began, issued)
     silent = "" if beat else "it has no heartbeat: another takes over when the lease runs out"
-    yield _open(SAMPLING, began, sight, lease.consumer, *_tries(sight), f"its lease is {lease.idle_s:.1f} s old",
-                silent)
+    yield _open(
+        SAMPLING,
+        began,
+        sight,
+        lease.consumer,
+        *_tries(sight),
+        f"its lease is {lease.idle_s:.1f} s old",
+        silent,
+    )
 
 
 def _in_rollouts(sight: Sight, since: float) -> Iterator[Stage]:
@@ -111,11 +148,19 @@ def _in_rollouts(sight: Sight, since: float) -> Iterator[Stage]:
     beat = (sight.beats or {}).get(job.worker)
     group_id = sight.entry.group_id if sight.entry else ""
     if beat is not None and beat.get("state") != f"scoring group {group_id}":
-        yield _open(ROLLOUTS, since, sight, job.worker, *tries, f"its job {job.id} was taken by a worker that says: "
-                                                                f"{beat.get('state', '?')}")
+        yield _open(
+            ROLLOUTS,
+            since,
+            sight,
+            job.worker,
+            *tries,
+            f"its job {job.id} was taken by a worker that says: {beat.get('state', '?')}",
+        )
         return
     began = float(beat["since"]) if beat else job.started_at or None
-    silent = "" if beat else ("it has no heartbeat: a dispatcher delivers the group again when the lease runs out")
+    silent = (
+        "" if beat else ("it has no heartbeat: a dispatcher delivers the group again when the lease runs out")
+    )
     yield wait(ROLLOUTS, since, began, f"delivered as job {job.id}")
     yield _open(SCORING, began, sight, job.worker, *tries, silent)
 
@@ -157,13 +202,16 @@ def _crew(sight: Sight, role: str) -> str:
     states = Counter(beat.get("state", "?") for beat in (sight.beats or {}).values())
     if not states:
         return f"no {role} is alive"
-    return ", ".join(f"{count} {role}{'' if count == 1 else 's'}: {state}"
-                     for state, count in states.most_common(STATES))
+    return ", ".join(
+        f"{count} {role}{'' if count == 1 else 's'}: {state}" for state, count in states.most_common(STATES)
+    )
 
 
 def _open(stage: str, began: float | None, sight: Sight, who: str, *says: str) -> Stage:
     seconds = None if began is None else max(0.0, sight.now - began)
-    return Stage(stage=stage, began=began, ended=None, seconds=seconds, who=who, says="; ".join(filter(None, says)))
+    return Stage(
+        stage=stage, began=began, ended=None, seconds=seconds, who=who, says="; ".join(filter(None, says))
+    )
 
 
 def _filled(facts: Facts, sight: Sight) -> Facts:

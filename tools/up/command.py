@@ -46,15 +46,17 @@ from tools.up.supervisor import Outcome, Supervisor
 log = logging.getLogger(__name__)
 
 LOG_LINES = 15
-REASON_LINES = 3            # of a role that keeps failing, as part of the run's reason
-REASON_CHARS = 200          # of each
-OUTAGE_S = 5.0              # that the run's end waits for Redis
+REASON_LINES = 3  # of a role that keeps failing, as part of the run's reason
+REASON_CHARS = 200  # of each
+OUTAGE_S = 5.0  # that the run's end waits for Redis
 
 Company = Callable[[Supervisor, RedisKeeper, threading.Event], AbstractContextManager[Callable[[], None]]]
 
 
 @contextlib.contextmanager
-def _nobody(_supervisor: Supervisor, _keeper: RedisKeeper, _stop: threading.Event) -> Iterator[Callable[[], None]]:
+def _nobody(
+    _supervisor: Supervisor, _keeper: RedisKeeper, _stop: threading.Event
+) -> Iterator[Callable[[], None]]:
     yield lambda: None
 
 
@@ -70,15 +72,19 @@ def up(run: Run, words: Sequence[str], *, dry_run: bool, plain: bool) -> int:
         words = [*words, f"name={name}"]
         run = load_run(words)
     elif (found := read_run(run.folder)).status and found.has_begun:
-        sys.stdout.write(f"run {run.name} goes on: it was {found.status} after {max(found.version, 0)} of "
-                         f"{found.steps} steps\n")
+        sys.stdout.write(
+            f"run {run.name} goes on: it was {found.status} after {max(found.version, 0)} of "
+            f"{found.steps} steps\n"
+        )
     plan = commands(run, words)
     if dry_run:
         _show(run, plan)
         return 0
     with held(run.folder):
         started = time.monotonic()
-        outcome = perform(run, plan, LiveConsole(run.name) if sys.stdout.isatty() and not plain else PlainConsole())
+        outcome = perform(
+            run, plan, LiveConsole(run.name) if sys.stdout.isatty() and not plain else PlainConsole()
+        )
     report(run, outcome, time.monotonic() - started)
     return outcome.code
 
@@ -101,9 +107,15 @@ def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: 
                 watch()
 
         reason = _Reason(run, keeper.url)
-        supervisor = Supervisor(plan, environment={"REDIS_URL": keeper.url}, logs=run.folder / "logs",
-                                on_line=console.line, on_tick=tick, on_death=_Undertaker(run, keeper.url),
-                                on_giving_up=reason.give)
+        supervisor = Supervisor(
+            plan,
+            environment={"REDIS_URL": keeper.url},
+            logs=run.folder / "logs",
+            on_line=console.line,
+            on_tick=tick,
+            on_death=_Undertaker(run, keeper.url),
+            on_giving_up=reason.give,
+        )
         supervisors.append(supervisor)
         _forget(run, keeper.url, stop)
         with company(supervisor, keeper, stop) as act:
@@ -131,12 +143,19 @@ class _Undertaker:
     def __init__(self, run: Run, url: str) -> None:
         self._keys = Keys(run.name)
         self._logs = run.folder / "logs"
-        self._client = redis.Redis.from_url(url, socket_timeout=2.0, socket_connect_timeout=2.0,
-                                            retry=Retry(NoBackoff(), 0))
+        self._client = redis.Redis.from_url(
+            url, socket_timeout=2.0, socket_connect_timeout=2.0, retry=Retry(NoBackoff(), 0)
+        )
 
     def __call__(self, role: str, pid: int, how: str) -> None:
-        record_death(self._client, self._keys, host=socket.gethostname(), pid=pid, how=how,
-                     last_lines=last_lines(self._logs / f"{role}.log", LAST_LINES))
+        record_death(
+            self._client,
+            self._keys,
+            host=socket.gethostname(),
+            pid=pid,
+            how=how,
+            last_lines=last_lines(self._logs / f"{role}.log", LAST_LINES),
+        )
 
 
 class _Reason:
@@ -150,8 +169,10 @@ class _Reason:
 
     def give(self, role: str, reason: str) -> None:
         """Tell the learner, before it is sent a signal: its last words will say it."""
-        lines = [line.strip()[:REASON_CHARS] for line in last_lines(self._run.folder / "logs" / f"{role}.log",
-                                                                    REASON_LINES)]
+        lines = [
+            line.strip()[:REASON_CHARS]
+            for line in last_lines(self._run.folder / "logs" / f"{role}.log", REASON_LINES)
+        ]
         self._text = mask(f"{reason}; its last lines: {' | '.join(lines)}" if lines else reason)
         with contextlib.closing(Link(self._url, outage_s=OUTAGE_S, key="")) as link:
             try:
@@ -170,7 +191,7 @@ class _Reason:
                     return
                 ledger = read_ledger(self._run.folder / "journal", strict=False)
                 gone = Ownership(link, self._keys)
-                gone.fence = ledger.fence           # a newer learner's run, in another folder, has not failed
+                gone.fence = ledger.fence  # a newer learner's run, in another folder, has not failed
                 status = Status(self._run, link, self._keys, gone)
                 if ledger.lives:
                     status.refuse(self._text)
@@ -184,7 +205,9 @@ class _ToConsole(logging.Handler):
     def __init__(self, console: RunConsole) -> None:
         super().__init__(logging.INFO)
         self._console = console
-        self.setFormatter(logging.Formatter("%(asctime)s up %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S"))
+        self.setFormatter(
+            logging.Formatter("%(asctime)s up %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
+        )
 
     def emit(self, record: logging.LogRecord) -> None:
         self._console.line("up", mask(self.format(record)))
@@ -211,7 +234,11 @@ def _cut(supervisors: Sequence[Supervisor]) -> None:
 
 
 def _show(run: Run, plan: Sequence[Command]) -> None:
-    where = "the one that REDIS_URL names" if run.broker.url else f"a private one, its data in {run.folder / 'redis'}"
+    where = (
+        "the one that REDIS_URL names"
+        if run.broker.url
+        else f"a private one, its data in {run.folder / 'redis'}"
+    )
     sys.stdout.write(f"# Redis: {where}\n")
     for command in plan:
         visible = ",".join(map(str, command.gpus)) or "all"
@@ -223,16 +250,24 @@ def report(run: Run, outcome: Outcome, seconds: float) -> None:
     found = read_run(run.folder)
     how = found.status or ("stopped" if outcome.reason == "stopped" else "failed")
     write = sys.stdout.write
-    write(f"\nrun {run.name}: {how} after {max(found.version, 0)} of {run.learner.steps} steps, "
-          f"{int(seconds) // 60} min {int(seconds) % 60} s\n")
+    write(
+        f"\nrun {run.name}: {how} after {max(found.version, 0)} of {run.learner.steps} steps, "
+        f"{int(seconds) // 60} min {int(seconds) % 60} s\n"
+    )
     rates = found.pass_rates
     if rates:
         ends = rates if len(rates) == 1 else (rates[0], rates[-1])
         write(f"  held-out   {' -> '.join(f'{rate:.3f} (version {version})' for version, rate in ends)}\n")
-    for label, path in (("folder", run.folder), ("curves", run.folder / "curves.png"), ("model", run.folder / "model")):
+    for label, path in (
+        ("folder", run.folder),
+        ("curves", run.folder / "curves.png"),
+        ("model", run.folder / "model"),
+    ):
         if path.exists():
             write(f"  {label:<10} {path}\n")
     if outcome.failed_role:
         write(f"  reason     {found.reason or outcome.reason}\n")
         log_file = Path(run.folder / "logs" / f"{outcome.failed_role}.log")
-        write(f"\nThe end of {log_file}:\n" + "".join(f"  {line}\n" for line in last_lines(log_file, LOG_LINES)))
+        write(
+            f"\nThe end of {log_file}:\n" + "".join(f"  {line}\n" for line in last_lines(log_file, LOG_LINES))
+        )

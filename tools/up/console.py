@@ -35,8 +35,14 @@ SHOW_CURSOR = b"\x1b[?25h\n"
 # The format of config.logs.
 LOG_LINE = re.compile(r"(?P<time>\d\d:\d\d:\d\d) \S+ (?P<level>[A-Z]+) (?P<module>[\w.]+): (?P<text>.*)")
 LEVELS = {"WARNING": "yellow", "ERROR": "bold red", "CRITICAL": "bold red"}
-COLOURS = {"learner": "cyan", "generator": "magenta", "scorers": "green", "scorer": "green", "dispatcher": "green",
-           "up": "yellow"}
+COLOURS = {
+    "learner": "cyan",
+    "generator": "magenta",
+    "scorers": "green",
+    "scorer": "green",
+    "dispatcher": "green",
+    "up": "yellow",
+}
 
 
 class RunConsole(Protocol):
@@ -52,8 +58,9 @@ class RunConsole(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class PlainConsole:
@@ -149,8 +156,13 @@ def _pretty(role: str, text: str) -> Text:
         return Text.assemble(*prefix, text)
     event, _, rest = found["text"].partition(" ")
     level = LEVELS.get(found["level"])
-    return Text.assemble(*prefix, (f"{found['time']} ", "dim"), (f"{found['level']} " if level else "", level or ""),
-                         (f"{event} ", level or "bold"), (rest, level or ""))
+    return Text.assemble(
+        *prefix,
+        (f"{found['time']} ", "dim"),
+        (f"{found['level']} " if level else "", level or ""),
+        (f"{event} ", level or "bold"),
+        (rest, level or ""),
+    )
 
 
 def progress_line(view: View, running: int) -> str:
@@ -160,17 +172,29 @@ def progress_line(view: View, running: int) -> str:
         return f"starting processes={running}"
     parts = [f"step={max(found.version, 0)}/{found.steps}"]
     if view.last_step:
-        parts += [f"reward={view.rewards[-1]:.3f}", f"lag={view.last_step['lag_mean']:.2f}/{view.last_step['lag_max']}"]
+        parts += [
+            f"reward={view.rewards[-1]:.3f}",
+            f"lag={view.last_step['lag_mean']:.2f}/{view.last_step['lag_max']}",
+        ]
     if view.pass_rates:
         parts.append(f"pass_rate={view.pass_rates[-1][1]:.3f}")
-    parts += [f"prompts={found.prompts}", f"rollouts={found.rollouts}", f"scored={found.scored}", f"dead={found.dead}",
-              f"generators={found.alive('generator')}", f"scorers={found.alive('scorer')}",
-              f"verdict={view.verdict!r}"]
+    parts += [
+        f"prompts={found.prompts}",
+        f"rollouts={found.rollouts}",
+        f"scored={found.scored}",
+        f"dead={found.dead}",
+        f"generators={found.alive('generator')}",
+        f"scorers={found.alive('scorer')}",
+        f"verdict={view.verdict!r}",
+    ]
     for counter in ("unscorable", "over_limit", "retries"):
         if number := sum(getattr(stats, counter) for stats in found.scorers):
             parts.append(f"{counter}={number}")
-    parts += [f"{stats.scorer}_cached={stats.cache_hit_rate:.0%}" for stats in found.scorers
-              if stats.cache_hit_rate is not None]
+    parts += [
+        f"{stats.scorer}_cached={stats.cache_hit_rate:.0%}"
+        for stats in found.scorers
+        if stats.cache_hit_rate is not None
+    ]
     if view.age_s > STALE_S:
         parts.append(f"redis_silent_s={view.age_s:.0f}")
     return " ".join(parts)
@@ -182,14 +206,28 @@ def panel(name: str, view: View, running: int, seconds: float) -> RenderableType
     clock = f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
     title = Text.assemble(("millrace ", "dim"), (name, "bold"))
     if found is None or not found.steps:
-        return Panel(Text(f"starting: {running} processes are up, the learner has not begun", "dim"), title=title,
-                     subtitle=clock, border_style="dim")
-    parts: list[RenderableType] = [_headline(view, found), Text(), _streams(found),
-                                   Text(view.verdict, "yellow"), Text(), _processes(found)]
-    if len(found.scorers) > 1 or any(_troubles(stats) or stats.cache_hit_rate is not None for stats in found.scorers):
+        return Panel(
+            Text(f"starting: {running} processes are up, the learner has not begun", "dim"),
+            title=title,
+            subtitle=clock,
+            border_style="dim",
+        )
+    parts: list[RenderableType] = [
+        _headline(view, found),
+        Text(),
+        _streams(found),
+        Text(view.verdict, "yellow"),
+        Text(),
+        _processes(found),
+    ]
+    if len(found.scorers) > 1 or any(
+        _troubles(stats) or stats.cache_hit_rate is not None for stats in found.scorers
+    ):
         parts += [Text(), _scorers(view, found)]
     if view.age_s > STALE_S:
-        parts.append(Text(f"Redis has not answered for {view.age_s:.0f} s; this is what was seen last", "bold red"))
+        parts.append(
+            Text(f"Redis has not answered for {view.age_s:.0f} s; this is what was seen last", "bold red")
+        )
     return Panel(Group(*parts), title=title, subtitle=clock, border_style="dim", padding=(0, 1))
 
 
@@ -197,8 +235,11 @@ def _headline(view: View, found: Snapshot) -> RenderableType:
     done = max(found.version, 0)
     filled = min(BAR_WIDTH, BAR_WIDTH * done // found.steps)
     grid = Table.grid(padding=(0, 3))
-    rewards = Text.assemble("reward ", (f"{view.rewards[-1]:.3f} ", "bold"), (sparkline(view.rewards), "cyan")) \
-        if view.rewards else Text("reward -")
+    rewards = (
+        Text.assemble("reward ", (f"{view.rewards[-1]:.3f} ", "bold"), (sparkline(view.rewards), "cyan"))
+        if view.rewards
+        else Text("reward -")
+    )
     rates = Text("held-out -")
     if view.pass_rates:
         first, last = view.pass_rates[0][1], view.pass_rates[-1][1]
@@ -207,15 +248,28 @@ def _headline(view: View, found: Snapshot) -> RenderableType:
     lag = Text("lag -")
     if step := view.last_step:
         lag = Text.assemble("lag ", (f"{step['lag_mean']:.1f}", "bold"), f" mean, {step['lag_max']} max")
-    grid.add_row(Text.assemble("step ", (f"{done}/{found.steps} ", "bold"), ("━" * filled, "cyan"),
-                               ("━" * (BAR_WIDTH - filled), "dim")), rewards, rates, lag)
+    grid.add_row(
+        Text.assemble(
+            "step ",
+            (f"{done}/{found.steps} ", "bold"),
+            ("━" * filled, "cyan"),
+            ("━" * (BAR_WIDTH - filled), "dim"),
+        ),
+        rewards,
+        rates,
+        lag,
+    )
     return grid
 
 
 def _streams(found: Snapshot) -> RenderableType:
     grid = Table.grid(padding=(0, 1))
-    stages = [("prompts", found.prompts, "magenta"), ("rollouts", found.rollouts, "green"),
-              ("scored", found.scored, "cyan"), ("dead", found.dead, "red")]
+    stages = [
+        ("prompts", found.prompts, "magenta"),
+        ("rollouts", found.rollouts, "green"),
+        ("scored", found.scored, "cyan"),
+        ("dead", found.dead, "red"),
+    ]
     largest = max(1, *(depth for _, depth, _ in stages))
     for stream, depth, colour in stages:
         width = -(-BAR_WIDTH * depth // largest)
@@ -229,8 +283,12 @@ def _processes(found: Snapshot) -> RenderableType:
         table.add_column(column, no_wrap=True, overflow="ellipsis")
     for process in found.processes:
         version = str(found.version) if process.role == "learner" else process.version or "-"
-        table.add_row(Text(process.role, COLOURS.get(process.role, "white")), str(process.pid), version,
-                      Text(process.state))
+        table.add_row(
+            Text(process.role, COLOURS.get(process.role, "white")),
+            str(process.pid),
+            version,
+            Text(process.state),
+        )
     return table
 
 
@@ -245,9 +303,16 @@ def _scorers(view: View, found: Snapshot) -> RenderableType:
     for stats in found.scorers:
         rate = view.rates.get((stats.queue, stats.scorer), 0.0)
         cached = ["-" if stats.cache_hit_rate is None else f"{stats.cache_hit_rate:.0%}"] if is_asking else []
-        table.add_row(Text(stats.scorer, COLOURS["scorer"]), stats.queue, str(found.queued_jobs.get(stats.queue, 0)),
-                      str(stats.scored), f"{rate:.1f}", f"{1000 * stats.seconds_a_completion:.1f}", *cached,
-                      Text(_troubles(stats) or "-", "yellow" if _troubles(stats) else ""))
+        table.add_row(
+            Text(stats.scorer, COLOURS["scorer"]),
+            stats.queue,
+            str(found.queued_jobs.get(stats.queue, 0)),
+            str(stats.scored),
+            f"{rate:.1f}",
+            f"{1000 * stats.seconds_a_completion:.1f}",
+            *cached,
+            Text(_troubles(stats) or "-", "yellow" if _troubles(stats) else ""),
+        )
     return table
 
 
@@ -261,4 +326,6 @@ def sparkline(values: list[float], width: int = 20) -> str:
     """The last values as bars between the lowest and the highest of them."""
     shown = values[-width:]
     low, high = min(shown), max(shown)
-    return "".join("▁▂▃▄▅▆▇█"[round(7 * (value - low) / (high - low)) if high > low else 0] for value in shown)
+    return "".join(
+        "▁▂▃▄▅▆▇█"[round(7 * (value - low) / (high - low)) if high > low else 0] for value in shown
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from pathlib import Path
 
-MOST_BYTES = 1 << 20        # read at once; a role that writes faster is shown a little later
+MOST_BYTES = 1 << 20  # read at once; a role that writes faster is shown a little later
 
 
 class LogTail:

@@ -20,10 +20,15 @@ class Guard:
     """The guard as `up` sees it."""
 
     def __init__(self) -> None:
-        reader, self._writer = os.pipe()        # not inherited by any other child: it must end with this process
+        reader, self._writer = os.pipe()  # not inherited by any other child: it must end with this process
         try:
-            self._process = subprocess.Popen([sys.executable, "-I", __file__], stdin=reader, stdout=subprocess.DEVNULL,
-                                             stderr=subprocess.DEVNULL, start_new_session=True)
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", __file__],
+                stdin=reader,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
         finally:
             os.close(reader)
 
@@ -41,7 +46,7 @@ class Guard:
         self._process.wait(timeout=10)
 
     def _tell(self, line: str) -> None:
-        with contextlib.suppress(BrokenPipeError):          # somebody killed the guard: the kernel's part remains
+        with contextlib.suppress(BrokenPipeError):  # somebody killed the guard: the kernel's part remains
             os.write(self._writer, line.encode())
 
 

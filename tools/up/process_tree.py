@@ -19,11 +19,11 @@ class Process:
 
     pid: int
     parent: int
-    words: tuple[str, ...]      # of its command line; none for a zombie
+    words: tuple[str, ...]  # of its command line; none for a zombie
 
     def has_words(self, *words: str) -> bool:
         """Whether its command line holds these words, in this order, beside each other."""
-        return any(self.words[start:start + len(words)] == words for start in range(len(self.words)))
+        return any(self.words[start : start + len(words)] == words for start in range(len(self.words)))
 
     def kill(self, number: int) -> bool:
         """Send it a signal. False: it has ended."""
@@ -41,7 +41,7 @@ def below(pid: int) -> list[Process]:
         if folder.name.isdecimal() and (process := _read(folder)) is not None:
             children.setdefault(process.parent, []).append(process)
     found: list[Process] = list(children.get(pid, ()))
-    for process in found:       # it grows while it is walked
+    for process in found:  # it grows while it is walked
         found += children.get(process.pid, ())
     return found
 
@@ -49,7 +49,9 @@ def below(pid: int) -> list[Process]:
 def _read(folder: Path) -> Process | None:
     """None where it has ended, or is a zombie."""
     try:
-        state, parent = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")[2].split()[:2]
+        state, parent = (
+            (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")[2].split()[:2]
+        )
         words = (folder / "cmdline").read_bytes().split(b"\0")[:-1]
     except OSError:
         return None

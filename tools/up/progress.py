@@ -26,20 +26,22 @@ from tools.top.verdict import over as verdict_over
 from tools.up.log_tail import LogTail
 
 LOOK_EVERY_S = 1.0
-RATE_LOOKS = 10             # that a rate is a mean of
+RATE_LOOKS = 10  # that a rate is a mean of
 
 
 @dataclass(slots=True, kw_only=True)
 class View:
     """A run as it was seen last."""
 
-    snapshot: Snapshot | None = None        # None before the first answer of Redis
-    verdict: str = ""                       # what holds the run up
-    seen_at: float = 0.0                    # monotonic seconds of it
-    rates: dict[tuple[str, str], float] = field(default_factory=dict)   # completions/s lately, by queue and scorer
+    snapshot: Snapshot | None = None  # None before the first answer of Redis
+    verdict: str = ""  # what holds the run up
+    seen_at: float = 0.0  # monotonic seconds of it
+    rates: dict[tuple[str, str], float] = field(
+        default_factory=dict
+    )  # completions/s lately, by queue and scorer
     last_step: dict[str, Any] = field(default_factory=dict)
-    rewards: list[float] = field(default_factory=list)              # mean of each step
-    pass_rates: list[tuple[int, float]] = field(default_factory=list)   # (version, rate)
+    rewards: list[float] = field(default_factory=list)  # mean of each step
+    pass_rates: list[tuple[int, float]] = field(default_factory=list)  # (version, rate)
 
     @property
     def age_s(self) -> float:
@@ -53,8 +55,9 @@ class Progress:
     def __init__(self, redis_url: str, name: str, folder: Path) -> None:
         self.view = View()
         self._name = name
-        self._client = redis.Redis.from_url(redis_url, socket_timeout=2.0, socket_connect_timeout=2.0,
-                                            retry=Retry(NoBackoff(), 0))
+        self._client = redis.Redis.from_url(
+            redis_url, socket_timeout=2.0, socket_connect_timeout=2.0, retry=Retry(NoBackoff(), 0)
+        )
         self._metrics = LogTail(folder / "metrics.jsonl")
         self._looks: deque[tuple[float, Snapshot]] = deque(maxlen=RATE_LOOKS)
         self._stop = threading.Event()
@@ -83,8 +86,11 @@ class Progress:
         if is_step(line):
             self.view.last_step = line
             self.view.rewards.append(float(line["reward_mean"]))
-        self.view.pass_rates += [(int(result["version"]), float(result["pass_rate"]))
-                                 for result in line.get("evaluations", ()) if result["pass_rate"] is not None]
+        self.view.pass_rates += [
+            (int(result["version"]), float(result["pass_rate"]))
+            for result in line.get("evaluations", ())
+            if result["pass_rate"] is not None
+        ]
 
 
 def rates(looks: Sequence[tuple[float, Snapshot]]) -> dict[tuple[str, str], float]:
@@ -93,5 +99,8 @@ def rates(looks: Sequence[tuple[float, Snapshot]]) -> dict[tuple[str, str], floa
     if ended_at <= began_at:
         return {}
     known = {(stats.queue, stats.scorer): stats.completions for stats in before.scorers}
-    return {place: (stats.completions - known.get(place, 0)) / (ended_at - began_at)
-            for stats in now.scorers for place in [(stats.queue, stats.scorer)]}
+    return {
+        place: (stats.completions - known.get(place, 0)) / (ended_at - began_at)
+        for stats in now.scorers
+        for place in [(stats.queue, stats.scorer)]
+    }

@@ -37,7 +37,7 @@ class RedisKeeper:
         self._restarted_at: list[float] = []
         self._looked = time.monotonic()
         self._is_forgiven = False
-        self._not_before = 0.0              # monotonic seconds of the next start
+        self._not_before = 0.0  # monotonic seconds of the next start
         self._server: Embedded | None = None
         if run.broker.url is None:
             self._server = server.start(run)
@@ -75,7 +75,9 @@ class RedisKeeper:
         self._server.stop()
         self._server = server.start(self._run)
         if self._server.url != self.url:
-            raise RunFailed("redis died, and its port was taken before it could be started again; start the run anew")
+            raise RunFailed(
+                "redis died, and its port was taken before it could be started again; start the run anew"
+            )
 
     def stop(self) -> None:
         """Flush and end a private one."""
@@ -85,8 +87,10 @@ class RedisKeeper:
     def _count_restart(self, now: float) -> None:
         self._restarted_at = [at for at in self._restarted_at if now - at < self._restarts.window_s]
         if len(self._restarted_at) >= self._restarts.most:
-            raise RunFailed(f"redis died {len(self._restarted_at) + 1} times within {self._restarts.window_s:.0f} s; "
-                            f"{self._run.folder}/logs/redis.log says why")
+            raise RunFailed(
+                f"redis died {len(self._restarted_at) + 1} times within {self._restarts.window_s:.0f} s; "
+                f"{self._run.folder}/logs/redis.log says why"
+            )
         self._restarted_at.append(now)
 
 

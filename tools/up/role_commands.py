@@ -20,11 +20,11 @@ from config.run import Run
 class Command:
     """One process of a run."""
 
-    role: str                       # learner, generator-0, scorers-0: the name of its log
+    role: str  # learner, generator-0, scorers-0: the name of its log
     args: tuple[str, ...]
-    gpus: tuple[int, ...] = ()      # that it sees; none named: all of them
-    ends_the_run: bool = False      # its end is the run's; any other is started again when it dies
-    again: tuple[str, ...] = ()     # what is added when it is started again
+    gpus: tuple[int, ...] = ()  # that it sees; none named: all of them
+    ends_the_run: bool = False  # its end is the run's; any other is started again when it dies
+    again: tuple[str, ...] = ()  # what is added when it is started again
 
     @property
     def environment(self) -> dict[str, str]:
@@ -43,12 +43,21 @@ def commands(run: Run, words: Sequence[str]) -> list[Command]:
     Raises:
         ConfigError: an engine needs more GPUs than are handed out.
     """
-    learner = Command(role="learner", args=(sys.executable, "-m", "learner", *words), gpus=run.learner.gpus,
-                      ends_the_run=True,       # started again, the run has begun by its own doing
-                      again=("learner.resume=auto",) if run.learner.resume == "never" else ())
-    generators = [Command(role=f"generator-{index}", args=(sys.executable, "-m", "generators", "--run", run.name),
-                          gpus=_gpus_of_generator(run, index))
-                  for index in range(run.generators.count)]
+    learner = Command(
+        role="learner",
+        args=(sys.executable, "-m", "learner", *words),
+        gpus=run.learner.gpus,
+        ends_the_run=True,  # started again, the run has begun by its own doing
+        again=("learner.resume=auto",) if run.learner.resume == "never" else (),
+    )
+    generators = [
+        Command(
+            role=f"generator-{index}",
+            args=(sys.executable, "-m", "generators", "--run", run.name),
+            gpus=_gpus_of_generator(run, index),
+        )
+        for index in range(run.generators.count)
+    ]
     scorers = Command(role="scorers-0", args=(sys.executable, "-m", "scorers", "--run", run.name))
     return [learner, *generators, scorers]
 
@@ -61,6 +70,8 @@ def _gpus_of_generator(run: Run, index: int) -> tuple[int, ...]:
     engine = run.generators.engine
     width = engine.tensor_parallel if isinstance(engine, VllmEngine) else 1
     if width > len(gpus):
-        raise ConfigError(f"generators.gpus names {len(gpus)} GPUs, and generators.engine.tensor_parallel={width} "
-                          "needs as many for one generator")
+        raise ConfigError(
+            f"generators.gpus names {len(gpus)} GPUs, and generators.engine.tensor_parallel={width} "
+            "needs as many for one generator"
+        )
     return tuple(gpus[(index * width + k) % len(gpus)] for k in range(width))

@@ -30,26 +30,26 @@ log = logging.getLogger(__name__)
 
 TICK_S = 0.1
 SAY_EVERY_S = 10.0
-BAD_CONFIG = 2          # exit code
-GRACE_S = 20.0          # more than a generator or the pool of scorers takes to end or hand back what it has begun
+BAD_CONFIG = 2  # exit code
+GRACE_S = 20.0  # more than a generator or the pool of scorers takes to end or hand back what it has begun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarts:
     """When a process that died is started again."""
 
-    most: int = 5                   # times within `window_s`; the next death ends the run
+    most: int = 5  # times within `window_s`; the next death ends the run
     window_s: float = 60.0
-    first_pause_s: float = 0.5      # doubled with each restart in the window
+    first_pause_s: float = 0.5  # doubled with each restart in the window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """How the run ended."""
 
-    code: int                       # 0 done, 1 failed, 128 + signal where the learner was told to end by one
-    reason: str                     # for people; "" where all went well
-    failed_role: str = ""           # whose log explains it
+    code: int  # 0 done, 1 failed, 128 + signal where the learner was told to end by one
+    reason: str  # for people; "" where all went well
+    failed_role: str = ""  # whose log explains it
 
 
 class Child:
@@ -60,10 +60,10 @@ class Child:
         self.log = LogTail(log_file)
         self.process: subprocess.Popen[bytes] | None = None
         self.restarted_at: list[float] = []
-        self.start_at = 0.0                     # monotonic seconds, while it waits to be started
+        self.start_at = 0.0  # monotonic seconds, while it waits to be started
         self.was_started = False
-        self.is_done = False                    # ended with 0: nobody wants it back
-        self.is_forgiven = False                # its next death was meant: no restart is counted for it
+        self.is_done = False  # ended with 0: nobody wants it back
+        self.is_forgiven = False  # its next death was meant: no restart is counted for it
 
     @property
     def is_running(self) -> bool:
@@ -84,14 +84,22 @@ class Supervisor:
         grace_s: for a process other than the learner to end by itself when the run is over.
     """
 
-    def __init__(self, commands: Sequence[Command], *, environment: Mapping[str, str], logs: Path,
-                 on_line: Callable[[str, str], None], on_tick: Callable[[], None] = lambda: None,
-                 on_death: Callable[[str, int, str], None] = lambda _role, _pid, _how: None,
-                 on_giving_up: Callable[[str, str], None] = lambda _role, _reason: None,
-                 restarts: Restarts | None = None, grace_s: float = GRACE_S) -> None:
+    def __init__(
+        self,
+        commands: Sequence[Command],
+        *,
+        environment: Mapping[str, str],
+        logs: Path,
+        on_line: Callable[[str, str], None],
+        on_tick: Callable[[], None] = lambda: None,
+        on_death: Callable[[str, int, str], None] = lambda _role, _pid, _how: None,
+        on_giving_up: Callable[[str, str], None] = lambda _role, _reason: None,
+        restarts: Restarts | None = None,
+        grace_s: float = GRACE_S,
+    ) -> None:
         logs.mkdir(parents=True, exist_ok=True)
         self.children = [Child(command, logs / f"{command.role}.log") for command in commands]
-        self.is_ending = False              # nothing is started again any more
+        self.is_ending = False  # nothing is started again any more
         self._environment = environment
         self._on_line = on_line
         self._on_tick = on_tick
@@ -107,8 +115,11 @@ class Supervisor:
 
     def pids(self) -> dict[str, int]:
         """The processes that run now, by role."""
-        return {child.command.role: child.process.pid for child in self.children
-                if child.process is not None and child.is_running}
+        return {
+            child.command.role: child.process.pid
+            for child in self.children
+            if child.process is not None and child.is_running
+        }
 
     def forgive(self, role: str) -> None:
         """The next death of this role's process is its killer's doing and counts against no limit."""
@@ -168,7 +179,7 @@ class Supervisor:
 
     def _ended(self, child: Child) -> Outcome | None:
         """Decide what the end of a process means; sweeps what it left in its group."""
-        assert child.process is not None          # noqa: S101 - for mypy
+        assert child.process is not None  # noqa: S101 - for mypy
         role, pid, code = child.command.role, child.process.pid, self._end(child.process)
         child.process = None
         if child.command.ends_the_run and not _was_killed(code):
@@ -193,13 +204,20 @@ class Supervisor:
         child.restarted_at = [at for at in child.restarted_at if now - at < self._restarts.window_s]
         times = len(child.restarted_at)
         if times >= self._restarts.most:
-            return self._give_up(role, f"{role} {_words(code)} {times + 1} times within "
-                                       f"{self._restarts.window_s:.0f} s")
+            return self._give_up(
+                role, f"{role} {_words(code)} {times + 1} times within {self._restarts.window_s:.0f} s"
+            )
         pause_s = self._restarts.first_pause_s * 2**times
         child.restarted_at.append(now)
         child.start_at = now + pause_s
-        log.warning("died role=%s how=%r restart_in_s=%.1f restart=%d/%d", role, _words(code), pause_s, times + 1,
-                    self._restarts.most)
+        log.warning(
+            "died role=%s how=%r restart_in_s=%.1f restart=%d/%d",
+            role,
+            _words(code),
+            pause_s,
+            times + 1,
+            self._restarts.most,
+        )
         return None
 
     def _give_up(self, role: str, reason: str) -> Outcome:
@@ -211,8 +229,14 @@ class Supervisor:
         self.is_ending = True
         for child in self.children:
             if child.command.ends_the_run:
-                code = self._finish_learner(child, child.process) if child.process is not None else -signal.SIGTERM
-                if outcome is None and code == -signal.SIGTERM:      # it was not there, or had nothing left to commit
+                code = (
+                    self._finish_learner(child, child.process)
+                    if child.process is not None
+                    else -signal.SIGTERM
+                )
+                if (
+                    outcome is None and code == -signal.SIGTERM
+                ):  # it was not there, or had nothing left to commit
                     outcome = Outcome(code=128 + signal.SIGTERM, reason="stopped")
                 outcome = outcome or _outcome_of(child.command.role, code)
         others = [child.process for child in self.children if child.process is not None]

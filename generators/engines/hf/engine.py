@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-GATHER_S = 0.005      # groups lease their prompts one after the other: a batch waits so long for the next of them
+GATHER_S = 0.005  # groups lease their prompts one after the other: a batch waits so long for the next of them
 
 Waiting = tuple[Prompt, "asyncio.Future[tuple[Completion, ...]]"]
 
@@ -106,15 +106,17 @@ class HfEngineRunner:
         while True:
             batch = await self._next_batch()
             try:
-                results = await loop.run_in_executor(self._thread, self._sample, [prompt for prompt, _ in batch])
+                results = await loop.run_in_executor(
+                    self._thread, self._sample, [prompt for prompt, _ in batch]
+                )
             except asyncio.CancelledError:
                 self._fail(batch, Retryable("the engine was closed while it sampled this group"))
                 raise
-            except Exception as error:      # noqa: BLE001 - any: whoever waits for the batch has to hear of it
+            except Exception as error:  # noqa: BLE001 - any: whoever waits for the batch has to hear of it
                 self._fail(batch, error)
             else:
                 for (_, future), completions in zip(batch, results, strict=True):
-                    if not future.done():      # its task may have been cancelled
+                    if not future.done():  # its task may have been cancelled
                         future.set_result(completions)
 
     @staticmethod
@@ -156,8 +158,13 @@ class HfEngineRunner:
         with torch.device(device):
             model = build_model(self._run.model)
         self._loaded = model, chat
-        log.info("engine_started engine=hf model=%s parameters=%d device=%s took_s=%.1f", self._run.model.path,
-                 model.num_parameters(), device, time.monotonic() - started)
+        log.info(
+            "engine_started engine=hf model=%s parameters=%d device=%s took_s=%.1f",
+            self._run.model.path,
+            model.num_parameters(),
+            device,
+            time.monotonic() - started,
+        )
 
     def _replace_weights(self, file: Path, version: int) -> None:
         from generators.engines.hf.model import replace_weights
@@ -177,17 +184,27 @@ class HfEngineRunner:
             groups = sample_groups(model, prompts, chat.stop_token_ids, self._closing.is_set)
         except SamplingStopped:
             raise Retryable("the engine was closed while it sampled this group") from None
-        completions = [tuple(self._completion(prompt, row, chat) for row in group)
-                       for prompt, group in zip(prompts, groups, strict=True)]
+        completions = [
+            tuple(self._completion(prompt, row, chat) for row in group)
+            for prompt, group in zip(prompts, groups, strict=True)
+        ]
         tokens = sum(len(row.token_ids) for group in groups for row in group)
         took_s = time.monotonic() - started
-        log.debug("batch_sampled groups=%d tokens=%d took_s=%.3f tokens_per_s=%.0f", len(prompts), tokens, took_s,
-                  tokens / took_s)
+        log.debug(
+            "batch_sampled groups=%d tokens=%d took_s=%.3f tokens_per_s=%.0f",
+            len(prompts),
+            tokens,
+            took_s,
+            tokens / took_s,
+        )
         return completions
 
     def _completion(self, prompt: Prompt, row: SampledRow, chat: Chat) -> Completion:
         reason = FinishReason.STOP if row.stopped else FinishReason.LENGTH
         return Completion(
-            token_ids=row.token_ids, logprobs=row.logprobs,
+            token_ids=row.token_ids,
+            logprobs=row.logprobs,
             policy_spans=(Span(version=self._version, first=0, count=len(row.token_ids)),),
-            finish_reason=reason, text=chat.text(prompt.token_ids.tolist(), row.token_ids.tolist(), reason))
+            finish_reason=reason,
+            text=chat.text(prompt.token_ids.tolist(), row.token_ids.tolist(), reason),
+        )

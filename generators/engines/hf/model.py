@@ -17,7 +17,7 @@ from transformers.initialization import no_init_weights
 from broker.errors import RunFailed
 from config.run import ModelConfig
 
-NAMES_SHOWN = 5      # of a list of wrong names
+NAMES_SHOWN = 5  # of a list of wrong names
 
 
 def build_model(section: ModelConfig) -> PreTrainedModel:
@@ -28,14 +28,16 @@ def build_model(section: ModelConfig) -> PreTrainedModel:
     """
     token = section.hf_token.get_secret_value() if section.hf_token else None
     try:
-        config = AutoConfig.from_pretrained(section.path, revision=section.revision, token=token,
-                                            trust_remote_code=section.trust_remote_code)
+        config = AutoConfig.from_pretrained(
+            section.path, revision=section.revision, token=token, trust_remote_code=section.trust_remote_code
+        )
     except (OSError, ValueError) as error:
         raise RunFailed(f"model.path={section.path}: its config can't be loaded: {error}") from error
     with no_init_weights():
         model: PreTrainedModel = AutoModelForCausalLM.from_config(
-            config, dtype=getattr(torch, section.dtype), trust_remote_code=section.trust_remote_code)
-    model.tie_weights()      # uninitialized models come untied
+            config, dtype=getattr(torch, section.dtype), trust_remote_code=section.trust_remote_code
+        )
+    model.tie_weights()  # uninitialized models come untied
     model.eval().requires_grad_(False)
     return model
 
@@ -60,16 +62,20 @@ def check_weights(model: PreTrainedModel, file: Path) -> dict[str, torch.Tensor]
     tied: set[str] = set(model.all_tied_weights_keys)
     try:
         with safe_open(str(file), framework="pt") as stored:
-            shapes = {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}      # noqa: SIM118
+            shapes = {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise RunFailed(f"weights {file} can't be read: {error}") from error
     missing, unexpected = expected.keys() - tied - shapes.keys(), shapes.keys() - expected.keys()
     if missing or unexpected:
-        raise RunFailed(f"weights {file} are not of this model: missing {_listed(missing)}; unexpected "
-                        f"{_listed(unexpected)}. Does model.path name the learner's model?")
+        raise RunFailed(
+            f"weights {file} are not of this model: missing {_listed(missing)}; unexpected "
+            f"{_listed(unexpected)}. Does model.path name the learner's model?"
+        )
     for name, shape in shapes.items():
         if shape != tuple(expected[name].shape):
-            raise RunFailed(f"weights {file}: {name} has shape {shape}, the model's is {tuple(expected[name].shape)}")
+            raise RunFailed(
+                f"weights {file}: {name} has shape {shape}, the model's is {tuple(expected[name].shape)}"
+            )
     return {name: expected[name] for name in expected.keys() - tied}
 
 

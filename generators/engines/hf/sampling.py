@@ -25,9 +25,9 @@ from broker.messages import Prompt
 class SampledRow:
     """One completion as sampled."""
 
-    token_ids: NDArray[np.int32]       # [T], the stop token included
-    logprobs: NDArray[np.float32]      # [T], nats, of softmax(logits / temperature)
-    stopped: bool                      # by a stop token, not by max_tokens
+    token_ids: NDArray[np.int32]  # [T], the stop token included
+    logprobs: NDArray[np.float32]  # [T], nats, of softmax(logits / temperature)
+    stopped: bool  # by a stop token, not by max_tokens
 
 
 class SamplingStopped(Exception):
@@ -38,23 +38,34 @@ class SamplingStopped(Exception):
 class _Rows:
     """The rows that still sample; finished ones are dropped now and then."""
 
-    index_B: Tensor              # where each belongs in the batch's results
-    mask_BK: Tensor              # [B, P + T], True where a key is real: left padding is not
-    position_B: Tensor           # position of the next token
+    index_B: Tensor  # where each belongs in the batch's results
+    mask_BK: Tensor  # [B, P + T], True where a key is real: left padding is not
+    position_B: Tensor  # position of the next token
     temperature_B1: Tensor
-    limit_B: Tensor              # max_tokens
-    uniform_BT: Tensor           # the randomness of every token, drawn ahead
+    limit_B: Tensor  # max_tokens
+    uniform_BT: Tensor  # the randomness of every token, drawn ahead
     alive_B: Tensor
 
     def select(self, rows: Tensor) -> _Rows:
         """Only these rows."""
-        return _Rows(self.index_B[rows], self.mask_BK[rows], self.position_B[rows], self.temperature_B1[rows],
-                     self.limit_B[rows], self.uniform_BT[rows], self.alive_B[rows])
+        return _Rows(
+            self.index_B[rows],
+            self.mask_BK[rows],
+            self.position_B[rows],
+            self.temperature_B1[rows],
+            self.limit_B[rows],
+            self.uniform_BT[rows],
+            self.alive_B[rows],
+        )
 
 
 @torch.inference_mode()
-def sample_groups(model: PreTrainedModel, prompts: Sequence[Prompt], stop_token_ids: frozenset[int],
-                  should_stop: Callable[[], bool]) -> list[list[SampledRow]]:
+def sample_groups(
+    model: PreTrainedModel,
+    prompts: Sequence[Prompt],
+    stop_token_ids: frozenset[int],
+    should_stop: Callable[[], bool],
+) -> list[list[SampledRow]]:
     """Sample `prompt.n` completions of every prompt.
 
     A row's randomness comes from its prompt's seed alone, so the same weights, prompt and seed give the same
@@ -80,11 +91,19 @@ def sample_groups(model: PreTrainedModel, prompts: Sequence[Prompt], stop_token_
     stopped_B = torch.zeros(len(rows.index_B), dtype=torch.bool, device=device)
 
     cache = DynamicCache(config=model.config)
-    group_B = torch.repeat_interleave(torch.arange(len(prompts), device=device),
-                                      torch.tensor([prompt.n for prompt in prompts], device=device))
-    logits_GV = model(input_ids=input_GP, attention_mask=keys_GP, position_ids=_positions(keys_GP),
-                      past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
-    cache.batch_select_indices(group_B)      # a prompt is read once, whatever the group's size
+    group_B = torch.repeat_interleave(
+        torch.arange(len(prompts), device=device),
+        torch.tensor([prompt.n for prompt in prompts], device=device),
+    )
+    logits_GV = model(
+        input_ids=input_GP,
+        attention_mask=keys_GP,
+        position_ids=_positions(keys_GP),
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    ).logits[:, -1]
+    cache.batch_select_indices(group_B)  # a prompt is read once, whatever the group's size
     logits_BV = logits_GV[group_B]
     for t in range(longest):
         token_B, logprob_B = _draw(logits_BV, rows.temperature_B1, rows.uniform_BT[:, t])
@@ -95,17 +114,22 @@ def sample_groups(model: PreTrainedModel, prompts: Sequence[Prompt], stop_token_
         length_B[rows.index_B[ends_B]] = t + 1
         stopped_B[rows.index_B[ends_B & is_stop_B]] = True
         rows.alive_B = rows.alive_B & ~ends_B
-        alive = int(rows.alive_B.sum())      # the step's one synchronization with the device
+        alive = int(rows.alive_B.sum())  # the step's one synchronization with the device
         if alive == 0:
             break
         if should_stop():
             raise SamplingStopped
-        if 2 * alive <= len(token_B):        # copying the cache pays once half of the rows are done
+        if 2 * alive <= len(token_B):  # copying the cache pays once half of the rows are done
             kept = rows.alive_B.nonzero()[:, 0]
             rows, token_B = rows.select(kept), token_B[kept]
             cache.batch_select_indices(kept)
-        logits_BV = model(input_ids=token_B[:, None], attention_mask=rows.mask_BK[:, :width + t + 1],
-                          position_ids=rows.position_B[:, None], past_key_values=cache, use_cache=True).logits[:, -1]
+        logits_BV = model(
+            input_ids=token_B[:, None],
+            attention_mask=rows.mask_BK[:, : width + t + 1],
+            position_ids=rows.position_B[:, None],
+            past_key_values=cache,
+            use_cache=True,
+        ).logits[:, -1]
         rows.position_B = rows.position_B + 1
     return _by_group(prompts, ids_BT, logprobs_BT, length_B, stopped_B)
 
@@ -124,18 +148,22 @@ def _lay_out(prompts: Sequence[Prompt], device: torch.device) -> tuple[_Rows, Te
         generator = torch.Generator().manual_seed(prompt.seed)
         drawn = torch.rand(prompt.n, prompt.max_tokens, dtype=torch.float64, generator=generator)
         uniform.append(torch.nn.functional.pad(drawn, (0, longest - prompt.max_tokens)))
-    group_B = torch.repeat_interleave(torch.arange(len(prompts)), torch.tensor([prompt.n for prompt in prompts]))
+    group_B = torch.repeat_interleave(
+        torch.arange(len(prompts)), torch.tensor([prompt.n for prompt in prompts])
+    )
     prompt_tokens_G = torch.tensor([len(prompt.token_ids) for prompt in prompts])
     temperature_G = torch.tensor([prompt.temperature for prompt in prompts], dtype=torch.float32)
     limit_G = torch.tensor([prompt.max_tokens for prompt in prompts])
     size = len(group_B)
-    rows = _Rows(index_B=torch.arange(size, device=device),
-                 mask_BK=torch.nn.functional.pad(keys_GP, (0, longest), value=True)[group_B].to(device),
-                 position_B=prompt_tokens_G[group_B].to(device),
-                 temperature_B1=temperature_G[group_B, None].to(device),
-                 limit_B=limit_G[group_B].to(device),
-                 uniform_BT=torch.cat(uniform).to(device),
-                 alive_B=torch.ones(size, dtype=torch.bool, device=device))
+    rows = _Rows(
+        index_B=torch.arange(size, device=device),
+        mask_BK=torch.nn.functional.pad(keys_GP, (0, longest), value=True)[group_B].to(device),
+        position_B=prompt_tokens_G[group_B].to(device),
+        temperature_B1=temperature_G[group_B, None].to(device),
+        limit_B=limit_G[group_B].to(device),
+        uniform_BT=torch.cat(uniform).to(device),
+        alive_B=torch.ones(size, dtype=torch.bool, device=device),
+    )
     return rows, input_GP.to(device), keys_GP.to(device)
 
 
@@ -156,14 +184,19 @@ def _draw(logits_BV: Tensor, temperature_B1: Tensor, uniform_B: Tensor) -> tuple
     return token_B1[:, 0], logprobs_BV.gather(-1, token_B1)[:, 0]
 
 
-def _by_group(prompts: Sequence[Prompt], ids_BT: Tensor, logprobs_BT: Tensor, length_B: Tensor,
-              stopped_B: Tensor) -> list[list[SampledRow]]:
+def _by_group(
+    prompts: Sequence[Prompt], ids_BT: Tensor, logprobs_BT: Tensor, length_B: Tensor, stopped_B: Tensor
+) -> list[list[SampledRow]]:
     """Cut the batch's arrays to each row's length and hand them back prompt by prompt."""
     ids, logprobs = ids_BT.cpu().numpy(), logprobs_BT.cpu().numpy()
     lengths, stopped = length_B.tolist(), stopped_B.tolist()
     groups, row = [], 0
     for prompt in prompts:
-        groups.append([SampledRow(ids[b, :lengths[b]].copy(), logprobs[b, :lengths[b]].copy(), stopped[b])
-                       for b in range(row, row + prompt.n)])
+        groups.append(
+            [
+                SampledRow(ids[b, : lengths[b]].copy(), logprobs[b, : lengths[b]].copy(), stopped[b])
+                for b in range(row, row + prompt.n)
+            ]
+        )
         row += prompt.n
     return groups

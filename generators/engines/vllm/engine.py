@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-UPDATE_S = 300.0        # for each step of a weight update
-STALL_S = 120.0         # for an answer of the engine core, which it gives between two tokens
+UPDATE_S = 300.0  # for each step of a weight update
+STALL_S = 120.0  # for an answer of the engine core, which it gives between two tokens
 PING_EVERY_S = 5.0
-SHUTDOWN_S = 3.0        # for vLLM's processes to end by themselves
-NO_FILE = "No such file"      # what safetensors says; vLLM hands a worker's error on as text alone
-CPU_BLOCK_SIZE = 32     # tokens of a KV block; the smallest that vLLM's CPU kernels are made for
+SHUTDOWN_S = 3.0  # for vLLM's processes to end by themselves
+NO_FILE = "No such file"  # what safetensors says; vLLM hands a worker's error on as text alone
+CPU_BLOCK_SIZE = 32  # tokens of a KV block; the smallest that vLLM's CPU kernels are made for
 
 
 class VllmEngineRunner:
@@ -58,7 +58,7 @@ class VllmEngineRunner:
         self._max_model_len = config.max_model_len or run.data.max_prompt_tokens + run.sampling.max_tokens
         self._version = NO_VERSION
         self._parts: _Parts | None = None
-        self._control = asyncio.Lock()      # a weight update or a ping, not both
+        self._control = asyncio.Lock()  # a weight update or a ping, not both
         self._request = itertools.count()
 
     @property
@@ -78,15 +78,19 @@ class VllmEngineRunner:
         chat = await asyncio.to_thread(load_chat, self._run.model)
         skeleton = await asyncio.to_thread(build_skeleton, self._run.model)
         await asyncio.to_thread(_import_vllm, self._config)
-        keeper = Keeper(lambda: _launch(self._run, self._config, self._max_model_len),
-                        lambda engine: engine.shutdown(timeout=SHUTDOWN_S))
+        keeper = Keeper(
+            lambda: _launch(self._run, self._config, self._max_model_len),
+            lambda engine: engine.shutdown(timeout=SHUTDOWN_S),
+        )
         keeper.start()
         try:
             async with asyncio.timeout(self._config.start_timeout_s):
                 engine = await asyncio.wrap_future(keeper.engine)
         except TimeoutError:
-            raise RunFailed(f"vLLM did not start in {self._config.start_timeout_s:.0f} s; its log is above. "
-                            "Raise generators.engine.start_timeout_s if it only needs longer") from None
+            raise RunFailed(
+                f"vLLM did not start in {self._config.start_timeout_s:.0f} s; its log is above. "
+                "Raise generators.engine.start_timeout_s if it only needs longer"
+            ) from None
         except (RuntimeError, ValueError, OSError) as error:
             raise RunFailed(f"vLLM can't start with model.path={self._run.model.path}: {error}") from error
         from vllm.v1.engine.exceptions import EngineDeadError
@@ -94,7 +98,11 @@ class VllmEngineRunner:
         line = Lifeline(EngineDeadError)
         watch = asyncio.create_task(self._watch(engine, line), name="vllm-watch")
         self._parts = _Parts(engine, line, chat, skeleton, keeper, watch)
-        log.info("engine_started engine=vllm model=%s took_s=%.1f", self._run.model.path, time.monotonic() - started)
+        log.info(
+            "engine_started engine=vllm model=%s took_s=%.1f",
+            self._run.model.path,
+            time.monotonic() - started,
+        )
 
     async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
         """Sample a group; requests that come during a weight update start after it.
@@ -128,11 +136,17 @@ class VllmEngineRunner:
         await asyncio.to_thread(check_weights, parts.skeleton, file)
         started = time.monotonic()
         async with self._control:
-            await parts.line.get(parts.engine.pause_generation(mode="keep", clear_cache=True), limit_s=UPDATE_S,
-                                 what="pausing for new weights")
+            await parts.line.get(
+                parts.engine.pause_generation(mode="keep", clear_cache=True),
+                limit_s=UPDATE_S,
+                what="pausing for new weights",
+            )
             try:
-                await parts.line.get(_replace_weights(parts, file, version, workers=self._config.tensor_parallel),
-                                     limit_s=UPDATE_S, what="loading weights")
+                await parts.line.get(
+                    _replace_weights(parts, file, version, workers=self._config.tensor_parallel),
+                    limit_s=UPDATE_S,
+                    what="loading weights",
+                )
                 self._version = version
             finally:
                 if not parts.line.is_cut:
@@ -150,23 +164,27 @@ class VllmEngineRunner:
         parts.line.cut("it was closed")
         await asyncio.to_thread(parts.keeper.end)
         del parts
-        gc.collect()      # AsyncLLM is part of a cycle
+        gc.collect()  # AsyncLLM is part of a cycle
 
     def _refuse_what_does_not_fit(self, prompt: Prompt, *, vocabulary: int) -> None:
         """Because vLLM would cut the answer short, or read behind the embedding, without a word."""
         tokens = len(prompt.token_ids)
         if tokens + prompt.max_tokens > self._max_model_len:
-            raise BadMessage(f"group {prompt.group_id}: {tokens} tokens of prompt and max_tokens={prompt.max_tokens} "
-                             f"are more than {self._max_model_len}, the limit of generators.engine.max_model_len")
+            raise BadMessage(
+                f"group {prompt.group_id}: {tokens} tokens of prompt and max_tokens={prompt.max_tokens} "
+                f"are more than {self._max_model_len}, the limit of generators.engine.max_model_len"
+            )
         if tokens and not 0 <= prompt.token_ids.min() <= prompt.token_ids.max() < vocabulary:
-            raise BadMessage(f"group {prompt.group_id}: its prompt has token ids outside the model's {vocabulary}")
+            raise BadMessage(
+                f"group {prompt.group_id}: its prompt has token ids outside the model's {vocabulary}"
+            )
 
     async def _watch(self, engine: AsyncLLM, line: Lifeline) -> None:
         """Ask the engine core for a sign of life now and then: an engine that hangs raises nothing by itself."""
         while not line.is_cut:
             await asyncio.sleep(PING_EVERY_S)
             async with self._control:
-                with suppress(EngineDied):      # whoever waits for the engine hears of it by the line
+                with suppress(EngineDied):  # whoever waits for the engine hears of it by the line
                     await line.get(engine.get_weight_version(), limit_s=STALL_S, what="a sign of life")
 
     async def _generate(self, prompt: Prompt, parts: _Parts) -> tuple[Completion, ...]:
@@ -178,19 +196,29 @@ class VllmEngineRunner:
         # No seed of its own: vLLM rewinds a seeded request's generator when it recomputes the request, as after new
         # weights, and a CPU generator can't be rewound (the engine dies); on a GPU seeds slow the sampler down.
         params = SamplingParams(
-            n=prompt.n, temperature=prompt.temperature, max_tokens=prompt.max_tokens,
-            stop_token_ids=sorted(parts.chat.stop_token_ids), logprobs=0, flat_logprobs=True, detokenize=False,
-            output_kind=RequestOutputKind.FINAL_ONLY)      # logprobs=0: of the sampled token and no other
+            n=prompt.n,
+            temperature=prompt.temperature,
+            max_tokens=prompt.max_tokens,
+            stop_token_ids=sorted(parts.chat.stop_token_ids),
+            logprobs=0,
+            flat_logprobs=True,
+            detokenize=False,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )  # logprobs=0: of the sampled token and no other
         request_id = f"{prompt.group_id}-{next(self._request)}"
         final = None
         try:
-            async for output in parts.engine.generate(tokens_input(prompt.token_ids.tolist()), params, request_id):
+            async for output in parts.engine.generate(
+                tokens_input(prompt.token_ids.tolist()), params, request_id
+            ):
                 final = output
         except VLLMClientError as error:
             raise BadMessage(f"group {prompt.group_id}: vLLM refuses its prompt: {error}") from error
         if final is None or len(final.outputs) != prompt.n:
             raise Retryable(f"group {prompt.group_id}: vLLM ended it without {prompt.n} completions")
-        return tuple(_completion(prompt, output, parts.chat) for output in sorted(final.outputs, key=lambda o: o.index))
+        return tuple(
+            _completion(prompt, output, parts.chat) for output in sorted(final.outputs, key=lambda o: o.index)
+        )
 
 
 @dataclass
@@ -200,7 +228,7 @@ class _Parts:
     engine: AsyncLLM
     line: Lifeline
     chat: Chat
-    skeleton: PreTrainedModel      # names and shapes of the model, on the meta device
+    skeleton: PreTrainedModel  # names and shapes of the model, on the meta device
     keeper: Keeper[AsyncLLM]
     watch: asyncio.Task[None]
 
@@ -215,8 +243,10 @@ def _import_vllm(config: VllmEngine) -> None:
 
     on_cpu = not torch.cuda.is_available()
     if on_cpu and config.kv_cache_mb is None:
-        raise RunFailed("generators.engine.kv_cache_mb is needed on a CPU: vLLM would take most of the memory. Set it, "
-                        "or set generators.engine.type=hf, which needs none")
+        raise RunFailed(
+            "generators.engine.kv_cache_mb is needed on a CPU: vLLM would take most of the memory. Set it, "
+            "or set generators.engine.type=hf, which needs none"
+        )
     set_environment(config, on_cpu=on_cpu)
     importlib.import_module("vllm.v1.engine.async_llm")
 
@@ -234,15 +264,22 @@ def _launch(run: Run, config: VllmEngine, max_model_len: int) -> AsyncLLM:
     section = run.model
     token = section.hf_token.get_secret_value() if section.hf_token else None
     vllm_config = AsyncEngineArgs(
-        model=section.path, revision=section.revision, hf_token=token, trust_remote_code=section.trust_remote_code,
-        dtype=section.dtype, skip_tokenizer_init=True,
-        seed=secrets.randbits(31),                  # the default is the same in every generator
-        generation_config="vllm",                   # a model's own top_p or repetition_penalty would bias the samples
-        logprobs_mode="processed_logprobs",         # of the distribution sampled from; the default ignores temperature
-        tensor_parallel_size=config.tensor_parallel, gpu_memory_utilization=config.gpu_memory_utilization,
+        model=section.path,
+        revision=section.revision,
+        hf_token=token,
+        trust_remote_code=section.trust_remote_code,
+        dtype=section.dtype,
+        skip_tokenizer_init=True,
+        seed=secrets.randbits(31),  # the default is the same in every generator
+        generation_config="vllm",  # a model's own top_p or repetition_penalty would bias the samples
+        logprobs_mode="processed_logprobs",  # of the distribution sampled from; the default ignores temperature
+        tensor_parallel_size=config.tensor_parallel,
+        gpu_memory_utilization=config.gpu_memory_utilization,
         kv_cache_memory_bytes=config.kv_cache_mb * 2**20 if config.kv_cache_mb else None,
         block_size=CPU_BLOCK_SIZE if current_platform.is_cpu() else None,
-        max_model_len=max_model_len, max_num_seqs=config.max_num_seqs, enforce_eager=config.enforce_eager,
+        max_model_len=max_model_len,
+        max_num_seqs=config.max_num_seqs,
+        enforce_eager=config.enforce_eager,
         disable_log_stats=True,
         weight_transfer_config=WeightTransferConfig(backend=worker.BACKEND),
         worker_extension_cls=f"{worker.__name__}.{worker.WorkerExtension.__name__}",
@@ -289,6 +326,10 @@ def _completion(prompt: Prompt, output: CompletionOutput, chat: Chat) -> Complet
     return Completion(
         token_ids=np.array(token_ids, dtype=np.int32),
         logprobs=np.array(output.logprobs.logprobs, dtype=np.float32),
-        policy_spans=tuple(Span(version=int(span.version), first=span.start, count=span.end - span.start)
-                           for span in output.weight_versions or ()),
-        finish_reason=reason, text=chat.text(prompt.token_ids.tolist(), token_ids, reason))
+        policy_spans=tuple(
+            Span(version=int(span.version), first=span.start, count=span.end - span.start)
+            for span in output.weight_versions or ()
+        ),
+        finish_reason=reason,
+        text=chat.text(prompt.token_ids.tolist(), token_ids, reason),
+    )

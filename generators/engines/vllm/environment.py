@@ -16,7 +16,11 @@ def set_environment(config: VllmEngine, *, on_cpu: bool) -> None:
     On a CPU each worker would bind its threads to cores of its own choice, the same ones in every generator, and
     torch.compile would build a kernel with g++ at the first token even in eager mode.
     """
-    settings = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING"}
+    settings = {
+        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_LOGGING_LEVEL": "WARNING",
+    }
     if on_cpu:
         settings |= {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
         if config.enforce_eager:
@@ -31,6 +35,6 @@ def _find_libnuma(folder: Path) -> None:
     """Where the system has no libnuma, vLLM's kernels need the one that `make setup` put into the environment."""
     library = folder / "libnuma.so.1"
     if library.exists():
-        ctypes.CDLL(str(library))                                       # this process
+        ctypes.CDLL(str(library))  # this process
         paths = [str(folder), *filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))]
         os.environ["LD_LIBRARY_PATH"] = ":".join(dict.fromkeys(paths))  # the processes that vLLM starts

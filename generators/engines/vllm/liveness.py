@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 log = logging.getLogger(__name__)
 
-END_S = 30.0        # for an engine to shut down; vLLM's own limit is shorter
+END_S = 30.0  # for an engine to shut down; vLLM's own limit is shorter
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -85,7 +85,7 @@ class Keeper(threading.Thread, Generic[E]):
         """Launch, wait for `end`, shut down."""
         try:
             engine = self._launch()
-        except BaseException as error:      # noqa: BLE001 - whatever it is, who waits for the engine has to hear of it
+        except BaseException as error:  # noqa: BLE001 - whatever it is, who waits for the engine has to hear of it
             self.engine.set_exception(error)
             return
         self.engine.set_result(engine)

@@ -30,8 +30,8 @@ from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
 from broker.processes import die_with_parent
 
-BACKEND = "file"                       # our name in vLLM's registry of weight transfer engines
-GENERATOR_PID = "_MILLRACE_GENERATOR_PID"      # environment: the process that starts the engine core
+BACKEND = "file"  # our name in vLLM's registry of weight transfer engines
+GENERATOR_PID = "_MILLRACE_GENERATOR_PID"  # environment: the process that starts the engine core
 
 
 @dataclass
@@ -43,7 +43,7 @@ class FileInit(WeightTransferInitInfo):
 class FileUpdate(WeightTransferUpdateInfo):
     """One new version."""
 
-    path: str = ""      # safetensors with Hugging Face names
+    path: str = ""  # safetensors with Hugging Face names
 
 
 class FileEngine(WeightTransferEngine[FileInit, FileUpdate]):
@@ -68,7 +68,7 @@ class FileEngine(WeightTransferEngine[FileInit, FileUpdate]):
         with safe_open(update_info.path, framework="pt") as stored, torch.no_grad():
             initialize_layerwise_reload(model)
             model.load_weights(_tensors(stored))
-            finalize_layerwise_reload(model, self.model_config)      # type: ignore[no-untyped-call]
+            finalize_layerwise_reload(model, self.model_config)  # type: ignore[no-untyped-call]
         if current_platform.is_cpu():
             _repack_output_layer(model)
 
@@ -81,8 +81,8 @@ class FileEngine(WeightTransferEngine[FileInit, FileUpdate]):
 
 def _tensors(stored: safe_open) -> Iterator[tuple[str, Tensor]]:
     """One at a time, in the order of the file: the whole model need not fit beside itself."""
-    for name in stored.offset_keys():                   # type: ignore[no-untyped-call]
-        yield name, stored.get_tensor(name)             # type: ignore[no-untyped-call]
+    for name in stored.offset_keys():  # type: ignore[no-untyped-call]
+        yield name, stored.get_tensor(name)  # type: ignore[no-untyped-call]
 
 
 def _repack_output_layer(model: torch.nn.Module) -> None:
@@ -129,7 +129,9 @@ def _die_with_parent() -> None:
     """
     parent = multiprocessing.parent_process()
     parent_pid = parent.pid if parent is not None else int(os.environ.get(GENERATOR_PID, os.getpid()))
-    if parent_pid is not None and parent_pid != os.getpid():      # equal: the generator, which only needs the names
+    if (
+        parent_pid is not None and parent_pid != os.getpid()
+    ):  # equal: the generator, which only needs the names
         die_with_parent(parent_pid)
 
 

@@ -22,14 +22,40 @@ if False:
     from typing import Any
 
 OPERATIONS: dict[str, Any] = {
-    "len": len, "iter": iter, "next": next, "str": str, "repr": repr, "int": int, "float": float, "abs": abs,
-    "round": round, "format": format, "dir": dir, "reversed": reversed,
-    "get": operator.getitem, "put": operator.setitem, "drop": operator.delitem,
-    "attr": getattr, "set": setattr, "del": delattr,
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
-    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "matmul": operator.matmul,
-    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift,
-    "rshift": operator.rshift, "neg": operator.neg, "pos": operator.pos, "invert": operator.invert,
+    "len": len,
+    "iter": iter,
+    "next": next,
+    "str": str,
+    "repr": repr,
+    "int": int,
+    "float": float,
+    "abs": abs,
+    "round": round,
+    "format": format,
+    "dir": dir,
+    "reversed": reversed,
+    "get": operator.getitem,
+    "put": operator.setitem,
+    "drop": operator.delitem,
+    "attr": getattr,
+    "set": setattr,
+    "del": delattr,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+    "matmul": operator.matmul,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "lshift": operator.lshift,
+    "rshift": operator.rshift,
+    "neg": operator.neg,
+    "pos": operator.pos,
+    "invert": operator.invert,
 }
 BUILTINS = dict(vars(builtins))
 MODULE = type(sys)
@@ -41,7 +67,7 @@ class Callback:
     def __init__(self, answer: Answer, reference: int) -> None:
         self.__answer, self.__reference = answer, reference
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:       # noqa: D102
+    def __call__(self, *arguments: Any, **named: Any) -> Any:  # noqa: D102
         return self.__answer.link.ask("back", self.__reference, arguments, named)
 
 
@@ -53,10 +79,10 @@ class Answer(Side):
     def __init__(self, pipe: Pipe) -> None:
         self.link = Link(pipe, self)
         self.module: Any = None
-        self._objects: list[Any] = []               # by reference; never given up, so that an id stays an object's
-        self._references: dict[int, int] = {}       # id -> reference
-        self._callbacks: dict[int, Any] = {}        # T's reference -> what stands for it here
-        self._callback_ids: dict[int, int] = {}     # and back
+        self._objects: list[Any] = []  # by reference; never given up, so that an id stays an object's
+        self._references: dict[int, int] = {}  # id -> reference
+        self._callbacks: dict[int, Any] = {}  # T's reference -> what stands for it here
+        self._callback_ids: dict[int, int] = {}  # and back
 
     def run(self) -> None:
         """Serve until T closes the pipe."""
@@ -88,6 +114,7 @@ class Answer(Side):
     def _limit(self, memory_bytes: int) -> None:
         """Memory that this process may take: beyond it the answer sees MemoryError, and T lives."""
         import resource
+
         resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
 
     def _entry(self, name: str) -> Any:
@@ -113,6 +140,7 @@ class Answer(Side):
 
         async def waiting() -> Any:
             return await coroutine
+
         return asyncio.run(waiting())
 
     def class_id(self, kind: type) -> int | None:
@@ -122,7 +150,9 @@ class Answer(Side):
     def exception_class(self, lineage: Any) -> type[BaseException]:
         """The class itself where it is of the answer, else the built-in base."""
         reference = lineage[0][0]
-        return self._objects[reference] if reference is not None else EXCEPTIONS.get(lineage[-1][2], Exception)
+        return (
+            self._objects[reference] if reference is not None else EXCEPTIONS.get(lineage[-1][2], Exception)
+        )
 
     def _reference(self, value: Any) -> int:
         reference = self._references.get(id(value))

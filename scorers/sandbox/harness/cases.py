@@ -30,7 +30,7 @@ from scorers.sandbox.harness.remote import MODULE, Tests, is_standard
 if False:
     from typing import Any
 
-CONSTANTS = {"true": True, "false": False, "null": None}       # JSON's, in tests that were made from it
+CONSTANTS = {"true": True, "false": False, "null": None}  # JSON's, in tests that were made from it
 
 
 class Failed(Exception):
@@ -63,21 +63,21 @@ class Run:
         self.deadline = time.monotonic() + payload["total_s"]
         self.is_timed = self.is_late = False
         self.checks = 0
-        self.missing: list[str] = []            # what the tests import, and this machine does not have
+        self.missing: list[str] = []  # what the tests import, and this machine does not have
         main: Any = MODULE("__main__")
-        sys.modules["__main__"] = main          # tests run as a script does; unittest looks there
+        sys.modules["__main__"] = main  # tests run as a script does; unittest looks there
         sys.argv[:] = ["tests.py"]
         self.namespace: dict[str, Any] = vars(main)
         self.namespace[CHECKED] = self._count
         signal(SIGALRM, self._on_alarm)
-        signal(SIGINT, SIG_DFL)         # from C, where the walls let it through: an end by a signal, no failure of T
+        signal(SIGINT, SIG_DFL)  # from C, where the walls let it through: an end by a signal, no failure of T
 
     def _count(self) -> None:
         self.checks += 1
 
     def _on_alarm(self, *_: Any) -> None:
         if not self.is_timed:
-            return                      # C's doing
+            return  # C's doing
         self.is_late = True
         self.kill()
         raise OutOfTime
@@ -99,12 +99,12 @@ class Run:
         try:
             try:
                 self.is_timed = True
-                setitimer(ITIMER_REAL, limit_s, 0.1)       # again and again, should it be swallowed
+                setitimer(ITIMER_REAL, limit_s, 0.1)  # again and again, should it be swallowed
                 work()
             finally:
                 self.is_timed = False
                 setitimer(ITIMER_REAL, 0)
-        except BaseException as error:      # noqa: BLE001 - tests may raise anything
+        except BaseException as error:  # noqa: BLE001 - tests may raise anything
             self._judge(error)
         if self.is_late:
             self._judge(OutOfTime())
@@ -118,9 +118,11 @@ class Run:
         if isinstance(error, Gone) or isinstance(self.tests.link.broken, Gone):
             raise Stopped(self._end_of_child(), is_limit=False) from None
         if isinstance(error, ProtocolError) or self.tests.link.broken is not None:
-            raise Stopped(f"the program sent no data: {self.tests.link.broken or error}", is_limit=False) from None
+            raise Stopped(
+                f"the program sent no data: {self.tests.link.broken or error}", is_limit=False
+            ) from None
         if isinstance(error, SystemExit) and not error.code:
-            return                          # of the tests themselves: an answer's never gets here
+            return  # of the tests themselves: an answer's never gets here
         if isinstance(error, Failed):
             raise error from None
         if isinstance(error, (ImportError, NameError)):
@@ -145,7 +147,7 @@ class Run:
     def prepare(self) -> None:
         """Load the answer, and give the tests the names that they use. Raises Failed or Stopped."""
         payload, link = self.payload, self.tests.link
-        for name in payload["imports"]:         # before the first line of the answer runs
+        for name in payload["imports"]:  # before the first line of the answer runs
             try:
                 __import__(name)
             except ImportError:
@@ -165,10 +167,14 @@ class Run:
                 if is_standard(name):
                     self.namespace[name] = __import__(name)
             self.execute(payload["prefix"])
-            self.tests.records = {name: kind for name, kind in self.namespace.items()
-                                  if isinstance(kind, type) and kind.__module__ == "__main__"}
+            self.tests.records = {
+                name: kind
+                for name, kind in self.namespace.items()
+                if isinstance(kind, type) and kind.__module__ == "__main__"
+            }
             link.ask("share", list(self.tests.records))
             self.execute(payload["setup"])
+
         self.timed(load)
 
     def execute(self, text: str) -> None:
@@ -216,6 +222,7 @@ def run(payload: dict[str, Any], pipe: Pipe, child: int) -> bytes:
         verdict["loaded"] = True
         if "pytest" in payload:
             from scorers.sandbox.harness.pytest_file import run_file
+
             verdict["cases"] = run_file(state, payload["pytest"])
         for case in payload["cases"]:
             try:
@@ -225,16 +232,16 @@ def run(payload: dict[str, Any], pipe: Pipe, child: int) -> bytes:
                 verdict["cases"].append([False, str(failure)])
                 if payload["stop"]:
                     break
-    except Failed as failure:               # while it was loaded: no case can pass
+    except Failed as failure:  # while it was loaded: no case can pass
         verdict["broken"] = str(failure)
     except Stopped as stopped:
         verdict["stopped"] = [str(stopped), stopped.is_limit]
-    except MemoryError:                     # C has sent all that T may hold
+    except MemoryError:  # C has sent all that T may hold
         state.namespace.clear()
         verdict["stopped"] = ["the tests ran out of memory", True]
     state.kill()
     failures = (case for case in verdict["cases"] if not case[0])
     next(failures, None)
-    for case in failures:                   # one reason is told; that of every case may be more than a sandbox carries
+    for case in failures:  # one reason is told; that of every case may be more than a sandbox carries
         case[1] = ""
     return f"{payload['nonce']} {json_text(verdict)}\n".encode("ascii")

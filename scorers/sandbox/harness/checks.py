@@ -13,11 +13,11 @@ if False:
     from typing import Any
 
 PLAIN = (int, float, bool, bytes, type(None))
-SHOWN = 60              # characters of a value in a reason
-TOLERANCE = 1e-6        # of numbers where the row expects a float: relative, or absolute below 1
+SHOWN = 60  # characters of a value in a reason
+TOLERANCE = 1e-6  # of numbers where the row expects a float: relative, or absolute below 1
 INFINITY = float("inf")
 CHECKED = "__check_ran__"
-_TREE = 0x400           # ast.PyCF_ONLY_AST; importing ast costs 6 ms
+_TREE = 0x400  # ast.PyCF_ONLY_AST; importing ast costs 6 ms
 
 
 def shown(value: Any) -> str:
@@ -26,19 +26,21 @@ def shown(value: Any) -> str:
         return "an object of the program"
     try:
         text = repr(value)
-    except Exception as error:      # noqa: BLE001 - an integer of too many digits
+    except Exception as error:  # noqa: BLE001 - an integer of too many digits
         text = f"a value of type {type(value).__name__} ({error})"
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
 def told(error: BaseException) -> str:
     """What an exception says, for people: only from data. An object of the answer is not asked, here or by `str`."""
-    parts = [part if type(part) is str else shown(part) if type(part) in PLAIN else f"a {type(part).__name__}"
-             for part in error.args[:4]]
+    parts = [
+        part if type(part) is str else shown(part) if type(part) in PLAIN else f"a {type(part).__name__}"
+        for part in error.args[:4]
+    ]
     return ", ".join(parts)
 
 
-def same(got: Any, expected: Any) -> bool:      # noqa: PLR0911 - one a kind of value
+def same(got: Any, expected: Any) -> bool:  # noqa: PLR0911 - one a kind of value
     """Whether a call returned what a row in JSON expects.
 
     Tuples count as lists, since JSON has no tuples, and keys of a dictionary as their text. True is no 1. Where a float
@@ -54,8 +56,11 @@ def same(got: Any, expected: Any) -> bool:      # noqa: PLR0911 - one a kind of 
         room = TOLERANCE * max(1.0, abs(expected))
         return room < INFINITY and abs(got - expected) <= room
     if isinstance(expected, list):
-        return (isinstance(got, (list, tuple)) and len(got) == len(expected)
-                and all(same(mine, theirs) for mine, theirs in zip(got, expected)))     # noqa: B905 - Python 3.9
+        return (
+            isinstance(got, (list, tuple))
+            and len(got) == len(expected)
+            and all(same(mine, theirs) for mine, theirs in zip(got, expected))  # noqa: B905 - Python 3.9
+        )
     if isinstance(expected, dict):
         if not isinstance(got, dict) or len(got) != len(expected):
             return False
@@ -66,7 +71,11 @@ def same(got: Any, expected: Any) -> bool:      # noqa: PLR0911 - one a kind of 
 
 def _json_key(key: Any) -> str:
     """A key as JSON writes it."""
-    return {True: "true", False: "false", None: "null"}[key] if key is None or isinstance(key, bool) else str(key)
+    return (
+        {True: "true", False: "false", None: "null"}[key]
+        if key is None or isinstance(key, bool)
+        else str(key)
+    )
 
 
 def parsed(text: str) -> Any:
@@ -95,7 +104,10 @@ def _with_counts(statements: list[Any]) -> list[Any]:
     counted = []
     for statement in statements:
         if isinstance(statement, _ast.Assert):
-            at = {name: getattr(statement, name) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")}
+            at = {
+                name: getattr(statement, name)
+                for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")
+            }
             call = _ast.Call(_ast.Name(CHECKED, _ast.Load(), **at), [], [], **at)
             counted.append(_ast.Expr(call, **at))
         counted.append(statement)
@@ -109,5 +121,9 @@ def sides(tree: Any) -> Any:
     test = tree.body[0].test
     if not (isinstance(test, _ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], _ast.Eq)):
         return None
-    return tuple([compile(_ast.Expression(side), "tests.py", "eval", dont_inherit=True)
-                  for side in (test.left, test.comparators[0])])
+    return tuple(
+        [
+            compile(_ast.Expression(side), "tests.py", "eval", dont_inherit=True)
+            for side in (test.left, test.comparators[0])
+        ]
+    )

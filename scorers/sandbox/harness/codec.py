@@ -16,16 +16,35 @@ from scorers.sandbox.harness.pipe import ProtocolError
 if False:  # TYPE_CHECKING without importing typing: 5 ms
     from typing import Any
 
-EXACT = 1 << 53                 # integers below it are JSON numbers; larger ones are hexadecimal text
+EXACT = 1 << 53  # integers below it are JSON numbers; larger ones are hexadecimal text
 DATES = ("date", "datetime", "time", "timedelta")
-BUILTIN_TYPES: dict[str, Any] = {kind.__name__: kind for kind in (
-    bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, object, type, slice)}
+BUILTIN_TYPES: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        bool,
+        int,
+        float,
+        complex,
+        str,
+        bytes,
+        bytearray,
+        list,
+        tuple,
+        dict,
+        set,
+        frozenset,
+        range,
+        object,
+        type,
+        slice,
+    )
+}
 
 
 class Extern:
     """What is no data, to be overridden by each side."""
 
-    records: dict[str, type] = {}       # noqa: RUF012 - classes that both sides know: name and attributes travel
+    records: dict[str, type] = {}  # noqa: RUF012 - classes that both sides know: name and attributes travel
 
     def refer(self, value: Any) -> list[Any]:
         """A node for a value that is no data."""
@@ -50,13 +69,13 @@ class Encoder:
         root = self.node(value)
         before = received or []
         table: list[Any] = []
-        while len(table) < len(self.objects):       # an entry may add others
+        while len(table) < len(self.objects):  # an entry may add others
             index = len(table)
             entry = self._contents(self.objects[index])
             table.append(None if index < len(before) and before[index] == entry else entry)
         return [root, table]
 
-    def node(self, value: Any) -> Any:      # noqa: PLR0911 - one line a type
+    def node(self, value: Any) -> Any:  # noqa: PLR0911 - one line a type
         """One value: a scalar, or a list with a tag."""
         if value is None or value is True or value is False:
             return value
@@ -84,7 +103,8 @@ class Encoder:
     def _is_table_entry(self, value: Any) -> bool:
         kind = type(value)
         return (kind.__name__ == "deque" and kind.__module__ == "collections") or (
-            kind.__name__ in self._extern.records and isinstance(getattr(value, "__dict__", None), dict))
+            kind.__name__ in self._extern.records and isinstance(getattr(value, "__dict__", None), dict)
+        )
 
     def _contents(self, value: Any) -> list[Any]:
         node = self.node
@@ -98,10 +118,14 @@ class Encoder:
         if isinstance(value, bytearray):
             return ["y", bytes(value).decode("latin-1")]
         if type(value).__name__ in self._extern.records:
-            return ["o", type(value).__name__, *[node(part) for pair in value.__dict__.items() for part in pair]]
+            return [
+                "o",
+                type(value).__name__,
+                *[node(part) for pair in value.__dict__.items() for part in pair],
+            ]
         return ["q", value.maxlen, *[node(item) for item in value]]
 
-    def _rare(self, value: Any) -> Any:     # noqa: C901, PLR0911 - one line a type
+    def _rare(self, value: Any) -> Any:  # noqa: C901, PLR0911 - one line a type
         kind: Any = type(value)
         name, module = kind.__name__, kind.__module__
         if isinstance(value, bytes):
@@ -133,7 +157,9 @@ def _date_parts(name: str, value: Any) -> list[int]:
     if name == "timedelta":
         return [value.days, value.seconds, value.microseconds]
     parts = [value.year, value.month, value.day] if name.startswith("date") else []
-    return parts + ([value.hour, value.minute, value.second, value.microsecond] if name.endswith("time") else [])
+    return parts + (
+        [value.hour, value.minute, value.second, value.microsecond] if name.endswith("time") else []
+    )
 
 
 class Decoder:
@@ -153,16 +179,24 @@ class Decoder:
                     self.objects.append(self._shell(entry))
                 elif entry is not None and type(self._shell(entry)) is not _family(self.objects[index]):
                     raise ProtocolError("a container came back as another type")
-            for order in ("loyq", "ds"):        # what hashes by its contents comes last
-                for value, entry in zip(self.objects, table):       # noqa: B905 - Python 3.9
+            for order in ("loyq", "ds"):  # what hashes by its contents comes last
+                for value, entry in zip(self.objects, table):  # noqa: B905 - Python 3.9
                     if entry is not None and entry[0] in order:
                         self._fill(value, entry)
             return self.value(root)
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError,
-                ArithmeticError) as error:
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            IndexError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+            ArithmeticError,
+        ) as error:
             raise ProtocolError(f"malformed data: {error!r}") from None
 
-    def value(self, node: Any) -> Any:      # noqa: PLR0911 - one line a tag
+    def value(self, node: Any) -> Any:  # noqa: PLR0911 - one line a tag
         """One node's value."""
         if type(node) is not list:
             return node
@@ -181,7 +215,7 @@ class Decoder:
             return frozenset([self.value(item) for item in node[1:]])
         return self._rare(tag, node)
 
-    def _rare(self, tag: str, node: list[Any]) -> Any:      # noqa: PLR0911 - one line a type
+    def _rare(self, tag: str, node: list[Any]) -> Any:  # noqa: PLR0911 - one line a type
         if tag == "c":
             return complex(self.value(node[1]), self.value(node[2]))
         if tag in ("g", "k"):
@@ -193,12 +227,15 @@ class Decoder:
             return BUILTIN_TYPES[node[1]]
         if tag == "F":
             from fractions import Fraction
+
             return Fraction(self.value(node[1]), self.value(node[2]))
         if tag == "D":
             from decimal import Decimal
+
             return Decimal(node[1])
         if tag == "M" and node[1] in DATES:
             import datetime  # noqa: ICN001
+
             return getattr(datetime, node[1])(*node[2:])
         return self._extern.resolve(node)
 
@@ -206,6 +243,7 @@ class Decoder:
         tag = entry[0]
         if tag == "q":
             from collections import deque
+
             return deque(maxlen=entry[1])
         if tag == "o":
             kind = self._extern.records[entry[1]]
@@ -227,10 +265,12 @@ class Decoder:
         else:
             mapping, items = (value.__dict__, items[1:]) if tag == "o" else (value, items)
             parts = [self.value(item) for item in items]
-            pairs = list(zip(parts[::2], parts[1::2]))          # noqa: B905 - Python 3.9
+            pairs = list(zip(parts[::2], parts[1::2]))  # noqa: B905 - Python 3.9
             mapping.clear()
-            if tag == "o":      # an attribute must not hide a method of the tests' own class
-                pairs = [(name, part) for name, part in pairs if not callable(getattr(type(value), name, None))]
+            if tag == "o":  # an attribute must not hide a method of the tests' own class
+                pairs = [
+                    (name, part) for name, part in pairs if not callable(getattr(type(value), name, None))
+                ]
             mapping.update(pairs)
 
 

@@ -34,17 +34,17 @@ if False:
 LIBRARY = "reasoning_gym"
 # What is imported for generating and drawing alone.
 ABSENT = ("bfi", "cellpylib", "dateutil", "drawsvg", "pycosat", "pytz", "rich", "tabulate", "yaml")
-ENTIRE = ("data", "coaching")           # packages whose __init__ the modules import from
-SLACK_S = 2.0                           # that a child may outlive its time: the walls let nobody kill it
-MAX_SAID = 1 << 16                      # bytes that a child may say
-USED: list[str] = []                    # absent packages that something was asked of
+ENTIRE = ("data", "coaching")  # packages whose __init__ the modules import from
+SLACK_S = 2.0  # that a child may outlive its time: the walls let nobody kill it
+MAX_SAID = 1 << 16  # bytes that a child may say
+USED: list[str] = []  # absent packages that something was asked of
 # Modules that call `eval` on an answer; what they mean is a list.
 READERS = ("string_insertion", "spiral_matrix", "binary_matrix", "number_sorting", "n_queens")
-WHOLE_NUMBERS = {"puzzle24": "int", "countdown": "float"}       # they cut or round what an expression comes to
-TUPLES = ("arc_agi", "rearc")           # their boards are compared with tuples, which JSON does not have
+WHOLE_NUMBERS = {"puzzle24": "int", "countdown": "float"}  # they cut or round what an expression comes to
+TUPLES = ("arc_agi", "rearc")  # their boards are compared with tuples, which JSON does not have
 
 
-class Absent(type(sys)):                # type: ignore[misc]
+class Absent(type(sys)):  # type: ignore[misc]
     """A package that is not here. It may be imported, and asked for names; using one is noted."""
 
     def __getattr__(self, name: str) -> Any:
@@ -76,7 +76,7 @@ class AbsentFinder:
         del path, target
         if name.partition(".")[0] not in ABSENT:
             return None
-        return importlib.util.spec_from_loader(name, Loader, is_package=True)       # type: ignore[arg-type]
+        return importlib.util.spec_from_loader(name, Loader, is_package=True)  # type: ignore[arg-type]
 
 
 class Loader:
@@ -102,9 +102,11 @@ def scorer_of(module: str, dataset: str) -> Any:
     for name, folder in [(LIBRARY, root), *((f"{LIBRARY}.{name}", f"{root}/{name}") for name in folders)]:
         package: Any = type(sys)(name)
         package.__path__ = [folder]
-        sys.modules[name] = package         # in place of one that imports all that is in it
+        sys.modules[name] = package  # in place of one that imports all that is in it
     sys.meta_path.insert(0, AbsentFinder)
-    importlib.import_module(f"{LIBRARY}.coaching")      # it and `factory` import each other: in this order they can
+    importlib.import_module(
+        f"{LIBRARY}.coaching"
+    )  # it and `factory` import each other: in this order they can
     loaded: Any = importlib.import_module(module)
     if module.rpartition(".")[2] in READERS:
         loaded.eval = ast.literal_eval
@@ -133,7 +135,7 @@ def serve(pipe: Pipe) -> None:
         try:
             score = scorer_of(job["module"], job["dataset"])
             entry = _entry(job)
-        except Exception as error:      # noqa: BLE001 - T is told what it is
+        except Exception as error:  # noqa: BLE001 - T is told what it is
             pipe.send({"unfit": f"{type(error).__name__}: {error}"[:300]})
             return
         pipe.send({"ready": True})
@@ -178,6 +180,7 @@ def _apart(score: Any, entry: Any, answer: str, job: Any) -> dict[str, Any]:
 def _limit(seconds: float, memory_bytes: int) -> None:
     """Have the kernel end this process when its time is over."""
     import resource
+
     signal(SIGALRM, SIG_DFL)
     setitimer(ITIMER_REAL, seconds)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
@@ -188,7 +191,7 @@ def _said(score: Any, entry: Any, answer: str) -> dict[str, Any]:
         value = float(score(answer, entry))
     except MemoryError:
         return {"over": "memory"}
-    except Exception as error:      # noqa: BLE001 - the library's own, over a text that it can't read, say
+    except Exception as error:  # noqa: BLE001 - the library's own, over a text that it can't read, say
         return {"absent": USED[0]} if USED else {"raised": f"{type(error).__name__}: {error}"[:200]}
     if USED:
         return {"absent": USED[0]}

@@ -14,7 +14,14 @@ from scorers.sandbox.harness.pipe import Gone, Pipe, ProtocolError, json_text
 if False:
     from typing import Any
 
-WORDS = {"value": (float, int), "raised": (str,), "absent": (str,), "over": (str,), "late": (bool,), "died": (int,)}
+WORDS = {
+    "value": (float, int),
+    "raised": (str,),
+    "absent": (str,),
+    "over": (str,),
+    "late": (bool,),
+    "died": (int,),
+}
 
 
 def run(payload: dict[str, Any], pipe: Pipe, child: int) -> bytes:
@@ -32,7 +39,7 @@ def run(payload: dict[str, Any], pipe: Pipe, child: int) -> bytes:
             unfit = str(started.get("unfit")) if type(started) is dict else "no word of ours"
     except (Gone, ProtocolError) as error:
         unfit = None if said else f"the library's process ended: {error!r}"
-    for number in (SIGKILL, SIGSTOP):       # walls may forbid the first; what is left of it ends with the sandbox
+    for number in (SIGKILL, SIGSTOP):  # walls may forbid the first; what is left of it ends with the sandbox
         try:
             os.killpg(child, number)
             break
@@ -44,7 +51,7 @@ def run(payload: dict[str, Any], pipe: Pipe, child: int) -> bytes:
 def _looked_at(message: Any) -> dict[str, Any]:
     if type(message) is not dict or len(message) != 1:
         raise ProtocolError("no message of ours")
-    (word, what), = message.items()
+    ((word, what),) = message.items()
     if type(what) not in WORDS.get(word, ()):
         raise ProtocolError("no message of ours")
     return {word: what}

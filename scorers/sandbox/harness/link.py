@@ -15,15 +15,18 @@ from scorers.sandbox.harness.pipe import Gone, Pipe, ProtocolError
 if False:
     from typing import Any
 
-MAX_DEPTH = 100     # of questions within questions
-EXCEPTIONS = {name: kind for name, kind in vars(builtins).items()
-              if isinstance(kind, type) and issubclass(kind, BaseException)}
+MAX_DEPTH = 100  # of questions within questions
+EXCEPTIONS = {
+    name: kind
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type) and issubclass(kind, BaseException)
+}
 
 
 class Side(Extern):
     """One of the two processes, as its link sees it."""
 
-    swallowed: Any = Exception      # what of an operation's exceptions is told to the other side
+    swallowed: Any = Exception  # what of an operation's exceptions is told to the other side
 
     def perform(self, operation: str, arguments: Any) -> Any:
         """Do what the other side asks."""
@@ -43,7 +46,7 @@ class Link:
 
     def __init__(self, pipe: Pipe, side: Side) -> None:
         self.pipe, self.side = pipe, side
-        self.broken: BaseException | None = None        # what ended the conversation, should a test swallow it
+        self.broken: BaseException | None = None  # what ended the conversation, should a test swallow it
         self._turn = RLock()
         self._depth = 0
 
@@ -111,7 +114,7 @@ def described(side: Side, error: BaseException) -> tuple[Any, ...]:
     """An exception as data."""
     try:
         text = str(error)
-    except Exception:                   # noqa: BLE001 - the answer's own __str__
+    except Exception:  # noqa: BLE001 - the answer's own __str__
         text = ""
     return lineage_of(side, type(error)), text, tuple(error.args), dict(vars(error))
 
@@ -124,7 +127,7 @@ def restored(side: Side, described_error: Any) -> BaseException:
         try:
             error = kind.__new__(kind, *arguments)
             error.args = arguments
-        except Exception:               # noqa: BLE001 - a class that wants other arguments
+        except Exception:  # noqa: BLE001 - a class that wants other arguments
             error = Exception(text)
         for name, value in attributes.items():
             if isinstance(name, str) and not name.startswith("__"):

@@ -15,7 +15,7 @@ if False:
 ModuleType = type(sys)
 
 
-class StandIn(ModuleType):      # type: ignore[misc,valid-type]
+class StandIn(ModuleType):  # type: ignore[misc,valid-type]
     """A module that lives in C. Its names are looked up there, and what tests put into it goes there."""
 
     def __getattr__(self, name: str) -> Any:
@@ -26,7 +26,7 @@ class StandIn(ModuleType):      # type: ignore[misc,valid-type]
         return getattr(self.__dict__["_remote"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("__") or isinstance(value, ModuleType):     # import's own: a module below this one
+        if name.startswith("__") or isinstance(value, ModuleType):  # import's own: a module below this one
             self.__dict__[name] = value
         else:
             setattr(self.__dict__["_remote"], name, value)
@@ -41,11 +41,12 @@ class Finder:
     def __init__(self, program: list[str], tests: dict[str, str], load_module: Any) -> None:
         self._program, self._tests, self._load = set(program), tests, load_module
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:    # noqa: ARG002
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002
         """See importlib.abc.MetaPathFinder."""
         if name not in self._program and name not in self._tests:
             return None
         from importlib.machinery import ModuleSpec
+
         loader: Any = self
         return ModuleSpec(name, loader, is_package=True)
 
@@ -57,7 +58,7 @@ class Finder:
         """Run a module of the tests' here; have C load one of the package's."""
         name = module.__spec__.name
         if name in self._tests:
-            exec(compile(self._tests[name], f"{name}.py", "exec", dont_inherit=True), module.__dict__)      # noqa: S102 - the row's own tests
+            exec(compile(self._tests[name], f"{name}.py", "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - the row's own tests
         else:
             module.__dict__["_remote"] = self._load(name)
 

@@ -13,7 +13,7 @@ import os
 if False:  # TYPE_CHECKING without importing typing: 5 ms
     from typing import Any
 
-MAX_MESSAGE_BYTES = 64 << 20    # of one message; more is refused, so that an answer can't fill T's memory
+MAX_MESSAGE_BYTES = 64 << 20  # of one message; more is refused, so that an answer can't fill T's memory
 
 
 class ProtocolError(BaseException):
@@ -31,7 +31,7 @@ class _Syntax:
     object_hook = None
     object_pairs_hook = None
     parse_float = float
-    memo: dict[str, str] = {}       # noqa: RUF012 - read by C code
+    memo: dict[str, str] = {}  # noqa: RUF012 - read by C code
 
     @staticmethod
     def parse_int(digits: str) -> int:
@@ -83,7 +83,7 @@ class Pipe:
         view = memoryview(len(body).to_bytes(8, "big") + body)
         try:
             while view:
-                view = view[os.write(self.sink, view):]
+                view = view[os.write(self.sink, view) :]
         except OSError:
             raise Gone from None
 

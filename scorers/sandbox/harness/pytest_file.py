@@ -21,7 +21,7 @@ if False:
     from typing import Any
 
 
-FINISHED = (0, 1, 5)            # pytest's codes: all passed, some failed, none was found
+FINISHED = (0, 1, 5)  # pytest's codes: all passed, some failed, none was found
 
 
 class Answer(MODULE):  # type: ignore[misc,valid-type]
@@ -41,11 +41,16 @@ class Answer(MODULE):  # type: ignore[misc,valid-type]
         except NameError as error:
             raise AttributeError(str(error)) from None
 
-
     def _is_free(self, name: Any) -> bool:
         """Whether `from solution import *` may bring this name: no test, and not what the tests give a meaning."""
-        return (isinstance(name, str) and not name.startswith("test") and not hasattr(builtins, name)
-                and not is_standard(name) and name not in TEST_TOOLS and name not in vars(sys.modules["__main__"]))
+        return (
+            isinstance(name, str)
+            and not name.startswith("test")
+            and not hasattr(builtins, name)
+            and not is_standard(name)
+            and name not in TEST_TOOLS
+            and name not in vars(sys.modules["__main__"])
+        )
 
 
 class Plugin:
@@ -54,7 +59,7 @@ class Plugin:
     def __init__(self, state: Run, text: str) -> None:
         self.state, self.text = state, text
         self.outcomes: dict[str, list[Any]] = {}
-        self.unended: set[str] = set()          # tests that were found, and neither ended nor were skipped
+        self.unended: set[str] = set()  # tests that were found, and neither ended nor were skipped
         self.stopped: Stopped | None = None
 
     def pytest_collect_file(self, file_path: Any, parent: Any) -> Any:
@@ -111,15 +116,33 @@ def run_file(state: Run, text: str) -> list[list[Any]]:
 
     name = state.payload["module"]
     sys.modules[name] = Answer(name, state)
-    sys.path.insert(0, os.devnull)      # some plugins look at it; nothing can be imported from there
+    sys.path.insert(0, os.devnull)  # some plugins look at it; nothing can be imported from there
     parsed(text)
     plugin = Plugin(state, text)
     os.environ.update(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", HOME=os.getcwd())
-    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")       # noqa: PTH123, SIM115
-    folder, file = os.path.split(os.path.abspath(sys.executable))       # something that exists
-    code = pytest.main(["--noconftest", "-c", os.devnull, "--rootdir", "/", "--confcutdir", folder,     # lists no other
-                        "--import-mode=importlib", "--capture=no", "-p", "no:cacheprovider", "-p", "no:terminal", "-p",
-                        "no:faulthandler", f"{folder}/{file}"], plugins=[plugin])
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    folder, file = os.path.split(os.path.abspath(sys.executable))  # something that exists
+    code = pytest.main(
+        [
+            "--noconftest",
+            "-c",
+            os.devnull,
+            "--rootdir",
+            "/",
+            "--confcutdir",
+            folder,  # lists no other
+            "--import-mode=importlib",
+            "--capture=no",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:terminal",
+            "-p",
+            "no:faulthandler",
+            f"{folder}/{file}",
+        ],
+        plugins=[plugin],
+    )
     if plugin.stopped is not None:
         raise plugin.stopped
     if code == pytest.ExitCode.USAGE_ERROR:

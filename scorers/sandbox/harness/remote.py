@@ -28,13 +28,41 @@ if False:
     from typing import Any
 
 MODULE = type(sys)
-TEST_TOOLS = {"unittest", "doctest", "pytest", "_pytest", "antigravity", "this"}     # no modules or exceptions of these
-FORWARDED = {       # special method -> operation in C
-    "next": "next", "iter": "iter", "reversed": "reversed", "getitem": "get", "setitem": "put", "delitem": "drop",
-    "str": "str", "repr": "repr", "format": "format",
+TEST_TOOLS = {
+    "unittest",
+    "doctest",
+    "pytest",
+    "_pytest",
+    "antigravity",
+    "this",
+}  # no modules or exceptions of these
+FORWARDED = {  # special method -> operation in C
+    "next": "next",
+    "iter": "iter",
+    "reversed": "reversed",
+    "getitem": "get",
+    "setitem": "put",
+    "delitem": "drop",
+    "str": "str",
+    "repr": "repr",
+    "format": "format",
 }
 MEASURES = ("len", "int", "float", "abs", "round", "neg", "pos", "invert")
-OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
+OPERATORS = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+)
 
 
 class Remote:
@@ -64,7 +92,7 @@ class Remote:
         raise TypeError("an object of the program is neither true nor false: the check needs a value")
 
     def __contains__(self, wanted: Any) -> bool:
-        return any(item is wanted or item == wanted for item in self)      # type: ignore[attr-defined]
+        return any(item is wanted or item == wanted for item in self)  # type: ignore[attr-defined]
 
     def __enter__(self) -> Any:
         return self.__getattr__("__enter__")()
@@ -81,7 +109,7 @@ class RemoteCallable(Remote):
 
     __slots__ = ()
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:       # noqa: D102
+    def __call__(self, *arguments: Any, **named: Any) -> Any:  # noqa: D102
         self._link.side.calls += 1
         return self._link.ask("call", self, arguments, named)
 
@@ -89,24 +117,28 @@ class RemoteCallable(Remote):
 def _forward(operation: str) -> Any:
     def special(self: Remote, *operands: Any) -> Any:
         return self._link.ask("op", operation, self, *operands)
+
     return special
 
 
 def _measure(operation: str) -> Any:
     def special(self: Remote, *operands: Any) -> Any:
         return self._link.side.weighed(self._link.ask("op", operation, self, *operands), self)
+
     return special
 
 
 def _operator(operation: str) -> Any:
     def special(self: Remote, other: Any) -> Any:
         return self._link.side.weighed(self._link.ask("op", operation, self, other), self, other)
+
     return special
 
 
 def _reflected(operation: str) -> Any:
     def special(self: Remote, other: Any) -> Any:
         return self._link.side.weighed(self._link.ask("op", operation, other, self), other, self)
+
     return special
 
 
@@ -125,12 +157,12 @@ class Tests(Side):
     def __init__(self, pipe: Pipe) -> None:
         self.link = Link(pipe, self)
         self.records: dict[str, type] = {}
-        self.calls = 0                                  # of the answer
-        self._remotes: dict[int, Remote] = {}           # one stand-in an object: `is` works
+        self.calls = 0  # of the answer
+        self._remotes: dict[int, Remote] = {}  # one stand-in an object: `is` works
         self._exceptions: dict[int, type[BaseException]] = {}
         self._callbacks: list[Any] = []
         self._callback_ids: dict[int, int] = {}
-        self._informed: set[int] = set()                # references of objects made from what a test compares with
+        self._informed: set[int] = set()  # references of objects made from what a test compares with
 
     def weighed(self, result: Any, *operands: Any) -> Any:
         """What an operator gave, unless it could be a verdict: `abs(f(2) - 1.5) < 1e-6` shows the answer the 1.5.
@@ -138,7 +170,9 @@ class Tests(Side):
         An operator that joins an object of the answer with data of the tests may give another object, and no length or
         size of that one counts. Raises TypeError.
         """
-        if all(isinstance(operand, Remote) and operand._reference not in self._informed for operand in operands):
+        if all(
+            isinstance(operand, Remote) and operand._reference not in self._informed for operand in operands
+        ):
             return result
         if not isinstance(result, Remote):
             raise TypeError("an operator of the program's own class has seen what the check compares with")
@@ -173,7 +207,7 @@ class Tests(Side):
         if id(value) not in self._callback_ids:
             self._callback_ids[id(value)] = len(self._callbacks)
             self._callbacks.append(function)
-            self._callbacks.append(value)       # kept, so that its id stays its own
+            self._callbacks.append(value)  # kept, so that its id stays its own
         return self._callback_ids[id(value)]
 
     def resolve(self, node: list[Any]) -> Any:
@@ -207,7 +241,7 @@ class Tests(Side):
         """A class of T's that stands for the answer's: built-in, of the standard library, or made here."""
         *own, (_, _, base_name) = lineage
         base = EXCEPTIONS.get(base_name, Exception)
-        if not issubclass(base, Exception):         # SystemExit, KeyboardInterrupt: named, never raised
+        if not issubclass(base, Exception):  # SystemExit, KeyboardInterrupt: named, never raised
             base = self._made(base_name, base_name, Exception)
         for reference, module, name in reversed(own):
             known = standard_exception(module, name)
@@ -216,8 +250,11 @@ class Tests(Side):
 
     def _made(self, reference: Any, name: str, base: type[BaseException]) -> type[BaseException]:
         if reference not in self._exceptions:
-            namespace = {"__str__": _own_text, "__module__": "program",
-                         "_reference": reference if isinstance(reference, int) else None}
+            namespace = {
+                "__str__": _own_text,
+                "__module__": "program",
+                "_reference": reference if isinstance(reference, int) else None,
+            }
             self._exceptions[reference] = type(str(name), (base,), namespace)
         return self._exceptions[reference]
 
@@ -229,17 +266,19 @@ def _own_text(error: BaseException) -> str:
 
 def pulling(iterator: Any) -> Any:
     """The function by which C draws from an iterator of the tests."""
+
     def pull() -> tuple[bool, Any]:
         try:
             return True, next(iterator)
         except StopIteration:
             return False, None
+
     return pull
 
 
 def is_standard(module: Any) -> bool:
     """Whether a module's name is one of the standard library's that a test may use."""
-    names = getattr(sys, "stdlib_module_names", sys.builtin_module_names)       # Python 3.9 knows only the latter
+    names = getattr(sys, "stdlib_module_names", sys.builtin_module_names)  # Python 3.9 knows only the latter
     return isinstance(module, str) and module in names and module not in TEST_TOOLS
 
 
@@ -249,4 +288,3 @@ def standard_exception(module: Any, name: Any) -> type[BaseException] | None:
         return None
     found = getattr(sys.modules.get(module), name, None)
     return found if isinstance(found, type) and issubclass(found, Exception) else None
-

@@ -25,7 +25,7 @@ if False:
 BROKEN = 70
 PACKAGE = "scorers.sandbox.harness"
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
-_SAMPLE = bytes(range(8))       # of T's memory, at the same address in C, its fork: can C read T's?
+_SAMPLE = bytes(range(8))  # of T's memory, at the same address in C, its fork: can C read T's?
 
 
 class Unfit(Exception):
@@ -49,6 +49,7 @@ def _call(name: str, *arguments: Any) -> int:
     """A function of the C library, without ctypes' Python module, which costs 3 ms. Raises Unfit."""
     try:
         import _ctypes
+
         library: Any = _ctypes.dlopen
         result: int = _ctypes.call_function(_ctypes.dlsym(library(None, 0), name), arguments)
     except (ImportError, OSError, AttributeError) as error:
@@ -76,7 +77,7 @@ def hide() -> None:
 def _drop_capabilities() -> None:
     """Without them not even root may look into T; `no_new_privs` keeps what C starts from getting them back."""
     _control(_PR_SET_NO_NEW_PRIVS, 1)
-    header = (0x20080522).to_bytes(4, sys.byteorder) + bytes(4)     # capabilities of version 3, of this process
+    header = (0x20080522).to_bytes(4, sys.byteorder) + bytes(4)  # capabilities of version 3, of this process
     if _call("capset", header, bytes(24)) != 0:
         raise Unfit("capset was refused")
 
@@ -90,9 +91,11 @@ def _can_look_into(pid: int) -> bool:
         pass
     size = len(_SAMPLE)
     mine = bytes(size)
-    first = bytes.__basicsize__ - 1         # where a bytes object has its bytes
-    local, remote = [(id(value) + first).to_bytes(8, sys.byteorder) + size.to_bytes(8, sys.byteorder)
-                     for value in (mine, _SAMPLE)]
+    first = bytes.__basicsize__ - 1  # where a bytes object has its bytes
+    local, remote = [
+        (id(value) + first).to_bytes(8, sys.byteorder) + size.to_bytes(8, sys.byteorder)
+        for value in (mine, _SAMPLE)
+    ]
     return _call("process_vm_readv", pid, local, 1, remote, 1, 0) > 0
 
 
@@ -114,7 +117,7 @@ def _confine(keep: tuple[int, int]) -> None:
     os.closerange(low + 1, high)
     os.closerange(high + 1, 4096)
     try:
-        _control(_PR_SET_DUMPABLE, 1)       # its own /proc/self is its own again
+        _control(_PR_SET_DUMPABLE, 1)  # its own /proc/self is its own again
     except Unfit:
         pass
 
@@ -129,7 +132,7 @@ def _read_all() -> bytes:
         parts.append(part)
     if _is_file_with_content(0) or _is_file_with_content("/dev/stdin"):
         try:
-            os.ftruncate(0, 0)          # a file could be read again
+            os.ftruncate(0, 0)  # a file could be read again
         except OSError as error:
             raise Unfit(f"standard input is a file that can't be emptied: {error}") from None
         if _is_file_with_content("/dev/stdin"):
@@ -181,7 +184,9 @@ def main(sources: dict[str, str]) -> None:
     """Be T, and make C. Never returns."""
     try:
         here = {"", os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0]))}
-        sys.path[:] = [folder for folder in sys.path if folder not in here]     # C may write there what T would import
+        sys.path[:] = [
+            folder for folder in sys.path if folder not in here
+        ]  # C may write there what T would import
         hide()
         down, up = os.pipe(), os.pipe()
         child = os.fork()
@@ -190,11 +195,11 @@ def main(sources: dict[str, str]) -> None:
         os.close(down[0])
         os.close(up[1])
         output = os.dup(1)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)        # what tests print does not belong to the proof
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what tests print does not belong to the proof
         left = memoryview(_run_tests(sources, (up[0], down[1]), child))
         while left:
-            left = left[os.write(output, left):]
+            left = left[os.write(output, left) :]
         os._exit(0)
-    except BaseException as error:      # noqa: BLE001 - whatever it is, it is not the answer's verdict
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is not the answer's verdict
         os.write(2, f"harness: {type(error).__name__}: {error}\n".encode("utf-8", "replace"))
         os._exit(BROKEN)

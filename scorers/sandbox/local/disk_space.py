@@ -13,13 +13,15 @@ from typing import Final
 
 from scorers.sandbox.program import Limits, NoRoom
 
-MOST_BYTES: Final = Limits().scratch_bytes      # that are asked for: compilers may write much, and seldom do
+MOST_BYTES: Final = Limits().scratch_bytes  # that are asked for: compilers may write much, and seldom do
 # Of the linker, the assembler and the compiler themselves. What a program has a compiler say begins with its file, line
 # and column, and then `error: ` or `warning: `.
 NO_ROOM: Final = re.compile(
     rb"^(?:[^\s:]+: (?:final link failed|cannot open output file [^\n]*)"
     rb"|(?:\S+|\{standard input\}): [Ff]atal error: (?:error|can't) [^\n]*"
-    rb"|Cannot create temporary file in [^\n]*): '?No space left on device'?\s*$", re.MULTILINE)
+    rb"|Cannot create temporary file in [^\n]*): '?No space left on device'?\s*$",
+    re.MULTILINE,
+)
 
 
 def compiler_without_room(stderr: bytes) -> bool:
@@ -32,5 +34,7 @@ def require_room(folder: Path, allowed_bytes: int) -> None:
     status = os.statvfs(folder)
     free = status.f_bavail * status.f_frsize
     if free < (needed := min(allowed_bytes, MOST_BYTES)):
-        raise NoRoom(f"{free >> 10} KiB are left on the disk of {folder}, where a program may write {needed >> 20} "
-                     "MiB: make room, or set TMPDIR to a folder with some")
+        raise NoRoom(
+            f"{free >> 10} KiB are left on the disk of {folder}, where a program may write {needed >> 20} "
+            "MiB: make room, or set TMPDIR to a folder with some"
+        )

@@ -26,11 +26,11 @@ from scorers.sandbox.local.preparation import Pipe, Preparation
 from scorers.sandbox.program import Ending, Outcome
 from scorers.sandbox.walls.seccomp import Walls
 
-LOOK_EVERY_S: Final = 0.02      # at memory and scratch
-COUNT_EVERY_S: Final = 0.2     # tasks of the user's, where others have the same
-CROWD: Final = 4                # they took more than this part of what the program was promised
-INNER_S: Final = 1.0            # for a namespace to go, before its processes are looked for one by one
-SETUP_S: Final = 10.0           # for the walls to stand: a busy machine's slowness is not the program's
+LOOK_EVERY_S: Final = 0.02  # at memory and scratch
+COUNT_EVERY_S: Final = 0.2  # tasks of the user's, where others have the same
+CROWD: Final = 4  # they took more than this part of what the program was promised
+INNER_S: Final = 1.0  # for a namespace to go, before its processes are looked for one by one
+SETUP_S: Final = 10.0  # for the walls to stand: a busy machine's slowness is not the program's
 
 
 class ScorerGone(Exception):
@@ -47,18 +47,20 @@ class Execution:
         self._identity = identity
         self._gone_fds = gone_fds
         self._limits = order.limits
-        self._cause: tuple[Ending, str] | None = None       # the limit that ended it
-        self._peak_bytes = 0                                # of memory, seen by us or by the kernel
-        self._cpu_s = 0.0                                   # of all that has ended and was waited for
-        self._inner_fd: int | None = None                   # pidfd of bwrap's inner process
-        self._started: float | None = None                  # when the walls stood
-        self._is_crowded = False                            # others of the user's took what was promised
-        self._next_count = 0.0                              # monotonic
+        self._cause: tuple[Ending, str] | None = None  # the limit that ended it
+        self._peak_bytes = 0  # of memory, seen by us or by the kernel
+        self._cpu_s = 0.0  # of all that has ended and was waited for
+        self._inner_fd: int | None = None  # pidfd of bwrap's inner process
+        self._started: float | None = None  # when the walls stood
+        self._is_crowded = False  # others of the user's took what was promised
+        self._next_count = 0.0  # monotonic
 
     def run(self) -> Report:
         """Do it. Raises ScorerGone, with nothing left running."""
         with ExitStack() as resources:
-            self._made = Preparation(self._order, base=self._base, identity=self._identity, resources=resources)
+            self._made = Preparation(
+                self._order, base=self._base, identity=self._identity, resources=resources
+            )
             launch = self._made.launch()
             forked = time.monotonic()
             self._pid = os.fork()
@@ -95,7 +97,9 @@ class Execution:
                 self._look()
                 next_look = time.monotonic() + LOOK_EVERY_S
             else:
-                ready = {descriptor for descriptor, _ in poll.poll((min(deadline, next_look) - now) * 1000 + 1)}
+                ready = {
+                    descriptor for descriptor, _ in poll.poll((min(deadline, next_look) - now) * 1000 + 1)
+                }
                 for descriptor in ready & pipes.keys():
                     self._hear(pipes[descriptor])
                     if not pipes[descriptor].is_open:
@@ -126,16 +130,16 @@ class Execution:
         if self._started is not None:
             return
         if self._order.walls is not Walls.BUBBLEWRAP:
-            self._started = time.monotonic()        # the pipe was closed by an exec
+            self._started = time.monotonic()  # the pipe was closed by an exec
             return
         line, newline, _ = bytes(self._made.machinery.data).partition(b"\n")
         if not newline:
             return
         inner = int(json.loads(line)["child-pid"])
-        with suppress(ProcessLookupError):          # it has failed; the report says so
+        with suppress(ProcessLookupError):  # it has failed; the report says so
             self._inner_fd = os.pidfd_open(inner)
             if self._made.tasks() is None:
-                tasks = self._limits.processes + 1          # bwrap's own one counts
+                tasks = self._limits.processes + 1  # bwrap's own one counts
                 resource.prlimit(inner, resource.RLIMIT_NPROC, (tasks, tasks))
         self._tree.add_session(inner)
         self._started = time.monotonic()
@@ -156,7 +160,10 @@ class Execution:
         held = self._tree.memory_bytes(self._limits.memory_bytes)
         self._peak_bytes = max(self._peak_bytes, held)
         if held > self._limits.memory_bytes:
-            self._cause = (Ending.MEMORY, f"{held >> 20} MiB of memory, {self._limits.memory_bytes >> 20} allowed")
+            self._cause = (
+                Ending.MEMORY,
+                f"{held >> 20} MiB of memory, {self._limits.memory_bytes >> 20} allowed",
+            )
         elif self._made.scratch is not None:
             allowed = self._limits.scratch_bytes
             if folder_bytes(self._made.scratch, allowed) > allowed:
@@ -165,19 +172,19 @@ class Execution:
     def _end(self) -> int:
         """Kill all of it, and wait until no process of it is left."""
         with suppress(ProcessLookupError):
-            os.killpg(self._pid, signal.SIGKILL)        # its group can't have been left, and no fork gets past this
+            os.killpg(self._pid, signal.SIGKILL)  # its group can't have been left, and no fork gets past this
         if self._inner_fd is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._inner_fd, signal.SIGKILL)
         with suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)          # should it not have become the leader of its group yet
+            os.kill(self._pid, signal.SIGKILL)  # should it not have become the leader of its group yet
         _, status, usage = os.wait4(self._pid, 0)
         self._add(usage)
         self._await_inner()
         rounds = 0
         while True:
             try:
-                pid, _, usage = os.wait4(-1, os.WNOHANG)    # what its parents left behind was given to us
+                pid, _, usage = os.wait4(-1, os.WNOHANG)  # what its parents left behind was given to us
                 if pid:
                     self._add(usage)
                 else:
@@ -216,8 +223,17 @@ class Execution:
             ending, detail, exit_code = Ending.SIGNALLED, f"signal {-code}", code
         else:
             ending, detail, exit_code = Ending.EXITED, f"exit code {code}", code
-        return Report(outcome=Outcome(ending=ending, exit_code=exit_code, stdout=stdout, stderr=stderr,
-                                      seconds=seconds, detail=detail, is_crowded=self._is_crowded))
+        return Report(
+            outcome=Outcome(
+                ending=ending,
+                exit_code=exit_code,
+                stdout=stdout,
+                stderr=stderr,
+                seconds=seconds,
+                detail=detail,
+                is_crowded=self._is_crowded,
+            )
+        )
 
     def _verdict(self, code: int) -> tuple[int, str]:
         """The exit code, negative for a signal, or what broke. Sets `_cause` where the kernel's limit was the end."""
@@ -232,10 +248,10 @@ class Execution:
                 return code, f"bubblewrap could not start the program: {words or said or code}"
             code = codes[0] if codes else -signal.SIGKILL
             if 128 < code <= 128 + signal.SIGRTMAX:
-                code = 128 - code               # bwrap says a signal as shells do
+                code = 128 - code  # bwrap says a signal as shells do
         elif said:
             return code, f"the program could not be started: {said}"
-        if code == -signal.SIGKILL:             # it can't have done that itself
+        if code == -signal.SIGKILL:  # it can't have done that itself
             if self._cpu_s >= self._limits.cpu_s - 0.5:
                 self._cause = (Ending.TIME, f"{self._limits.cpu_s} s of processor time")
             elif self._peak_bytes >= self._limits.memory_bytes:

@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-MOST_DEPTH: Final = 64          # of folders in folders; the bytes below can't be counted, and count as too many
+MOST_DEPTH: Final = 64  # of folders in folders; the bytes below can't be counted, and count as too many
 TOO_MANY_BYTES: Final = 1 << 62
-BLOCK_BYTES: Final = 4096       # at least, of each file: names cost too
+BLOCK_BYTES: Final = 4096  # at least, of each file: names cost too
 OPEN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -41,7 +41,7 @@ def _count(folder: int, enough: int, depth: int) -> int:
     total = 0
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            with suppress(FileNotFoundError, NotADirectoryError):       # no longer there, or no longer a folder
+            with suppress(FileNotFoundError, NotADirectoryError):  # no longer there, or no longer a folder
                 status = entry.stat(follow_symlinks=False)
                 total += max(BLOCK_BYTES, status.st_blocks * 512)
                 if stat.S_ISDIR(status.st_mode):
@@ -95,7 +95,7 @@ def _empty(inner: int, top: int) -> list[str]:
         found = list(entries)
     for entry in found:
         if entry.is_dir(follow_symlinks=False):
-            os.chmod(entry.name, 0o700, dir_fd=inner)       # to be moved and read, whoever made it
+            os.chmod(entry.name, 0o700, dir_fd=inner)  # to be moved and read, whoever made it
             moved.append(f"{os.urandom(16).hex()}")
             os.rename(entry.name, moved[-1], src_dir_fd=inner, dst_dir_fd=top)
         else:

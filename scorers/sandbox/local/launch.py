@@ -19,7 +19,7 @@ from scorers.sandbox.walls.seccomp import Walls, build_filter
 
 PR_SET_PDEATHSIG = 1
 OPEN_FILES = 256
-FIRST_UID = 0x70000000          # above every range that systemd and the container tools hand out
+FIRST_UID = 0x70000000  # above every range that systemd and the container tools hand out
 NOBODY = 65534
 
 
@@ -48,9 +48,11 @@ class Identity:
         """
         if os.getuid() != 0:
             return cls(None, None)
-        with open("/proc/self/uid_map") as table:                                # noqa: PTH123
+        with open("/proc/self/uid_map") as table:  # noqa: PTH123
             ranges = [tuple(map(int, line.split())) for line in table]
-        mapped = any(first <= FIRST_UID and first + count > FIRST_UID + (1 << 22) for first, _, count in ranges)
+        mapped = any(
+            first <= FIRST_UID and first + count > FIRST_UID + (1 << 22) for first, _, count in ranges
+        )
         return cls(FIRST_UID + os.getpid(), FIRST_UID) if mapped else cls(NOBODY, NOBODY)
 
 
@@ -61,16 +63,16 @@ class Launch:
     order: Order
     argv: list[str]
     env: Mapping[str, str]
-    folder: str                     # working folder; bubblewrap has its own
+    folder: str  # working folder; bubblewrap has its own
     stdin_fd: int
     stdout_fd: int
     stderr_fd: int
     error_fd: int
-    inherited: tuple[int, ...]      # descriptors that bwrap is to have
+    inherited: tuple[int, ...]  # descriptors that bwrap is to have
     identity: Identity
-    tasks: int | None               # RLIMIT_NPROC; None: set from outside, once bwrap has its namespace
-    ruleset: int | None             # Landlock's
-    own_signals: bool               # whether the filter has to keep signals inside
+    tasks: int | None  # RLIMIT_NPROC; None: set from outside, once bwrap has its namespace
+    ruleset: int | None  # Landlock's
+    own_signals: bool  # whether the filter has to keep signals inside
 
 
 def become(launch: Launch) -> None:
@@ -81,18 +83,21 @@ def become(launch: Launch) -> None:
             os.dup2(source, target)
         for descriptor in launch.inherited:
             os.set_inheritable(descriptor, True)
-        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):      # Python's own dispositions
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):  # Python's own dispositions
             signal.signal(number, signal.SIG_DFL)
         os.umask(0o077)
         os.chdir(launch.folder)
         set_limits(launch.order, launch.tasks)
         leave_root(launch.identity)
-        landlock.libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)      # after the change of user, which clears it
+        landlock.libc.prctl(
+            PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0
+        )  # after the change of user, which clears it
         if launch.ruleset is not None:
-            landlock.enter(launch.ruleset,
-                           build_filter(Walls.LANDLOCK, os.getpid() if launch.own_signals else None))
-        os.execve(launch.argv[0], launch.argv, dict(launch.env))            # noqa: S606 -- that is the point
-    except BaseException as error:      # noqa: BLE001 -- whatever it is, this process must not go on as a supervisor
+            landlock.enter(
+                launch.ruleset, build_filter(Walls.LANDLOCK, os.getpid() if launch.own_signals else None)
+            )
+        os.execve(launch.argv[0], launch.argv, dict(launch.env))  # noqa: S606 -- that is the point
+    except BaseException as error:  # noqa: BLE001 -- whatever it is, this process must not go on as a supervisor
         with suppress(OSError):
             os.write(launch.error_fd, f"{launch.argv[0]}: {error}".encode()[:4096])
     finally:

@@ -16,7 +16,7 @@ from typing import Any
 from scorers.sandbox.program import Ending, Limits, Outcome
 from scorers.sandbox.walls.seccomp import Walls
 
-FRAME = struct.Struct("<II")        # bytes of the header, bytes that follow it
+FRAME = struct.Struct("<II")  # bytes of the header, bytes that follow it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +25,12 @@ class Order:
 
     walls: Walls
     argv: tuple[str, ...]
-    env: Mapping[str, str]                          # HOME is added: the scratch folder
-    readable: tuple[tuple[str, str], ...]           # (path here, path inside bubblewrap), read-only; may be missing
-    writable: tuple[str, str] | None = None         # the same, of the one folder beside the scratch that is written
+    env: Mapping[str, str]  # HOME is added: the scratch folder
+    readable: tuple[tuple[str, str], ...]  # (path here, path inside bubblewrap), read-only; may be missing
+    writable: tuple[str, str] | None = None  # the same, of the one folder beside the scratch that is written
     limits: Limits
     stack_bytes: int
-    address_space: bool                             # whether memory is also limited by addresses (not for node)
+    address_space: bool  # whether memory is also limited by addresses (not for node)
     stdin: bytes = b""
 
 
@@ -39,8 +39,8 @@ class Report:
     """How it went: an outcome, or why there is none."""
 
     outcome: Outcome | None
-    broken: str = ""                                # what of the machinery failed, where there is no outcome
-    no_room: bool = False                           # whether what failed was the machine's room
+    broken: str = ""  # what of the machinery failed, where there is no outcome
+    no_room: bool = False  # whether what failed was the machine's room
 
 
 def send_order(connection: socket.socket, order: Order) -> None:
@@ -67,9 +67,14 @@ def send_report(connection: socket.socket, report: Report) -> None:
     if outcome is None:
         send_frame(connection, header, b"")
         return
-    header |= {"ending": outcome.ending.value, "exit_code": outcome.exit_code, "seconds": outcome.seconds,
-               "detail": outcome.detail, "split": len(outcome.stdout),
-               "crowded": outcome.is_crowded}
+    header |= {
+        "ending": outcome.ending.value,
+        "exit_code": outcome.exit_code,
+        "seconds": outcome.seconds,
+        "detail": outcome.detail,
+        "split": len(outcome.stdout),
+        "crowded": outcome.is_crowded,
+    }
     send_frame(connection, header, outcome.stdout + outcome.stderr)
 
 
@@ -79,10 +84,17 @@ def receive_report(connection: socket.socket) -> Report:
     if header["broken"]:
         return Report(outcome=None, broken=header["broken"], no_room=header["no_room"])
     split = header["split"]
-    return Report(outcome=Outcome(
-        ending=Ending(header["ending"]), exit_code=header["exit_code"], seconds=header["seconds"],
-        detail=header["detail"], stdout=body[:split], stderr=body[split:],
-        is_crowded=header["crowded"]))
+    return Report(
+        outcome=Outcome(
+            ending=Ending(header["ending"]),
+            exit_code=header["exit_code"],
+            seconds=header["seconds"],
+            detail=header["detail"],
+            stdout=body[:split],
+            stderr=body[split:],
+            is_crowded=header["crowded"],
+        )
+    )
 
 
 def send_frame(connection: socket.socket, header: Mapping[str, Any], body: bytes) -> None:

@@ -21,8 +21,8 @@ from scorers.sandbox.walls import bubblewrap, landlock
 from scorers.sandbox.walls.seccomp import Walls, build_filter
 
 READ_BYTES: Final = 1 << 16
-PIPE_BYTES: Final = 1 << 20     # room in a pipe: fewer turns for much output
-MACHINERY_BYTES: Final = 4096   # of what bwrap or the child says about itself
+PIPE_BYTES: Final = 1 << 20  # room in a pipe: fewer turns for much output
+MACHINERY_BYTES: Final = 4096  # of what bwrap or the child says about itself
 
 
 class Pipe:
@@ -31,7 +31,7 @@ class Pipe:
     def __init__(self, limit: int) -> None:
         self.reader, self.writer = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self.reader, False)
-        with suppress(PermissionError):             # of an unprivileged user who has many
+        with suppress(PermissionError):  # of an unprivileged user who has many
             fcntl.fcntl(self.writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self.data = bytearray()
         self._limit = limit
@@ -69,14 +69,14 @@ class Preparation:
         self._identity = identity
         self._resources = resources
         self.out, self.err = Pipe(order.limits.output_bytes), Pipe(order.limits.output_bytes)
-        self.machinery = Pipe(MACHINERY_BYTES)      # what bwrap, or the child before its exec, says
+        self.machinery = Pipe(MACHINERY_BYTES)  # what bwrap, or the child before its exec, says
         self.pipes = (self.out, self.err, self.machinery)
         for pipe in self.pipes:
             resources.callback(os.close, pipe.reader)
             resources.callback(pipe.close_writer)
-        self.scratch: Path | None = None            # where its size is ours to watch
-        self.block_writer: int | None = None        # lets bwrap go on
-        self.others: int | None = None              # tasks of the user's when the limit was set; None: has none
+        self.scratch: Path | None = None  # where its size is ours to watch
+        self.block_writer: int | None = None  # lets bwrap go on
+        self.others: int | None = None  # tasks of the user's when the limit was set; None: has none
 
     def launch(self) -> Launch:
         """What the child is told. The walls of bubblewrap bring a scratch of their own."""
@@ -92,10 +92,20 @@ class Preparation:
             self._resources.callback(os.close, ruleset)
             own_signals = landlock.abi_version() < landlock.SCOPED_SIGNALS
         return Launch(
-            order=order, argv=list(order.argv), env={**order.env, "HOME": str(scratch)}, folder=str(scratch),
-            stdin_fd=stdin_fd, stdout_fd=self.out.writer, stderr_fd=self.err.writer, error_fd=self.machinery.writer,
-            inherited=(), identity=self._identity, tasks=self.tasks(),
-            ruleset=ruleset, own_signals=own_signals)
+            order=order,
+            argv=list(order.argv),
+            env={**order.env, "HOME": str(scratch)},
+            folder=str(scratch),
+            stdin_fd=stdin_fd,
+            stdout_fd=self.out.writer,
+            stderr_fd=self.err.writer,
+            error_fd=self.machinery.writer,
+            inherited=(),
+            identity=self._identity,
+            tasks=self.tasks(),
+            ruleset=ruleset,
+            own_signals=own_signals,
+        )
 
     def _prepare_bubblewrap(self) -> Launch:
         bwrap = bubblewrap.find_bwrap()
@@ -106,13 +116,29 @@ class Preparation:
             self._resources.callback(os.close, descriptor)
         filter_fd = self._memory_file(build_filter(Walls.BUBBLEWRAP))
         stdin_fd, stdin_file = self._stdin_file()
-        argv = bubblewrap.command_line(bwrap, self._order, filter_fd=filter_fd, status_fd=self.machinery.writer,
-                                       block_fd=block_reader, stdin_file=stdin_file)
+        argv = bubblewrap.command_line(
+            bwrap,
+            self._order,
+            filter_fd=filter_fd,
+            status_fd=self.machinery.writer,
+            block_fd=block_reader,
+            stdin_file=stdin_file,
+        )
         return Launch(
-            order=self._order, argv=argv, env={**self._order.env, "HOME": bubblewrap.SCRATCH}, folder="/",
-            stdin_fd=stdin_fd, stdout_fd=self.out.writer, stderr_fd=self.err.writer, error_fd=self.machinery.writer,
-            inherited=(filter_fd, self.machinery.writer, block_reader), identity=self._identity, tasks=self.tasks(),
-            ruleset=None, own_signals=False)
+            order=self._order,
+            argv=argv,
+            env={**self._order.env, "HOME": bubblewrap.SCRATCH},
+            folder="/",
+            stdin_fd=stdin_fd,
+            stdout_fd=self.out.writer,
+            stderr_fd=self.err.writer,
+            error_fd=self.machinery.writer,
+            inherited=(filter_fd, self.machinery.writer, block_reader),
+            identity=self._identity,
+            tasks=self.tasks(),
+            ruleset=None,
+            own_signals=False,
+        )
 
     def tasks(self) -> int | None:
         """RLIMIT_NPROC, which counts all tasks of the user; None: set in bwrap's namespace, which counts its own."""

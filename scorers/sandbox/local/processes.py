@@ -11,7 +11,7 @@ import re
 import signal
 from contextlib import suppress
 
-HELD = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)     # not files: interpreters are shared
+HELD = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)  # not files: interpreters are shared
 SHARE = re.compile(rb"^Pss_(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 TASKS = re.compile(rb"^Uid:\s+(\d+).*^Threads:\s+(\d+)", re.MULTILINE | re.DOTALL)
 
@@ -19,7 +19,7 @@ TASKS = re.compile(rb"^Uid:\s+(\d+).*^Threads:\s+(\d+)", re.MULTILINE | re.DOTAL
 def read(pid: int | str, name: str) -> bytes:
     """A file of a process; empty where it has ended."""
     try:
-        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:        # noqa: PTH123 -- fifty times a second
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:  # noqa: PTH123 -- fifty times a second
             return file.read(4096)
     except OSError:
         return b""
@@ -32,7 +32,7 @@ def stat_fields(pid: int | str) -> list[bytes]:
 
 def all_pids() -> set[str]:
     """Every process of the machine."""
-    return {name for name in os.listdir("/proc") if name.isdigit()}         # noqa: PTH208 -- as above
+    return {name for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208 -- as above
 
 
 def threads_of_user(uid: int) -> int:
@@ -56,7 +56,7 @@ class Tree:
 
     def __init__(self, main_pid: int) -> None:
         self._sessions = {str(main_pid).encode()}
-        self._others = all_pids() - {str(main_pid)}     # of the machine: looked at once, not at every look
+        self._others = all_pids() - {str(main_pid)}  # of the machine: looked at once, not at every look
 
     def add_session(self, leader: int) -> None:
         """Bubblewrap's inner process leads a session of its own."""

@@ -13,7 +13,12 @@ from typing import Final
 from scorers.sandbox.local.toolchain import MAIN_FILE
 from scorers.sandbox.program import Program
 
-IMPOSSIBLE_NAME: Final = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}    # a file as a folder, ...
+IMPOSSIBLE_NAME: Final = {
+    errno.ENAMETOOLONG,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EEXIST,
+}  # a file as a folder, ...
 
 
 def write_program(folder: Path, program: Program) -> None:

@@ -41,9 +41,20 @@ from scorers.sandbox.program import (
 )
 from scorers.sandbox.walls.seccomp import Walls
 
-ENVIRONMENT = {"PATH": toolchain.PATH, "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
-EXTRA_ENVIRONMENT = {Language.JAVASCRIPT: {"OPENSSL_CONF": "/dev/null"}}      # the system's is hidden: node would stop
-INSIDE = {"program": "/program", "build": "/build", "packages": "/packages"}      # as bubblewrap's programs see them
+ENVIRONMENT = {
+    "PATH": toolchain.PATH,
+    "LANG": "C.UTF-8",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+EXTRA_ENVIRONMENT = {
+    Language.JAVASCRIPT: {"OPENSSL_CONF": "/dev/null"}
+}  # the system's is hidden: node would stop
+INSIDE = {
+    "program": "/program",
+    "build": "/build",
+    "packages": "/packages",
+}  # as bubblewrap's programs see them
 ASK_VERSION = "import platform; print(platform.python_version())"
 PROBE = Limits(wall_s=10.0)
 
@@ -51,7 +62,7 @@ PROBE = Limits(wall_s=10.0)
 class LocalSandbox:
     """Programs in processes of this machine."""
 
-    max_wall_s, max_output_bytes = math.inf, sys.maxsize        # as much as it is asked for
+    max_wall_s, max_output_bytes = math.inf, sys.maxsize  # as much as it is asked for
 
     def __init__(self, walls: Walls) -> None:
         self._walls = walls
@@ -83,7 +94,9 @@ class LocalSandbox:
         tools = self._tools()
         if program.language not in tools:
             tool = toolchain.TOOL.get(program.language, "python3")
-            raise SandboxMissing(f"no {program.language.value} in the sandbox: {tool} is not in {toolchain.PATH}")
+            raise SandboxMissing(
+                f"no {program.language.value} in the sandbox: {tool} is not in {toolchain.PATH}"
+            )
         wanted = (program.packages, program.alone)
         packages = self._package_folder(*wanted) if any(wanted) else None
         base = self._supervisors.base()
@@ -102,6 +115,7 @@ class LocalSandbox:
     def self_test(self) -> None:
         """A program whose answer is known, and one that tries to get out."""
         from scorers.sandbox.local.self_test import self_test
+
         self_test(self, self._walls)
 
     def close(self) -> None:
@@ -109,22 +123,40 @@ class LocalSandbox:
         self._supervisors.close()
         self._packages.clear()
 
-    def execute(self, argv: tuple[str, ...], *, readable: Mapping[Path, str], language: Language, limits: Limits,
-                stdin: bytes = b"", env: Mapping[str, str] | None = None, writable: tuple[Path, str] | None = None,
-                interpreter: Interpreter | None = None) -> Outcome:
+    def execute(
+        self,
+        argv: tuple[str, ...],
+        *,
+        readable: Mapping[Path, str],
+        language: Language,
+        limits: Limits,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        writable: tuple[Path, str] | None = None,
+        interpreter: Interpreter | None = None,
+    ) -> Outcome:
         """One run of one command line. Raises SandboxUnavailable."""
         interpreter = interpreter or self._interpreter
-        if is_disk := self._walls is not Walls.BUBBLEWRAP:          # whose scratch is in memory
+        if is_disk := self._walls is not Walls.BUBBLEWRAP:  # whose scratch is in memory
             require_room(self._supervisors.base(), limits.scratch_bytes)
         shown = [(path, path) for path in toolchain.SYSTEM]
         if language is Language.PYTHON and interpreter is not None and interpreter.prefix is not None:
             shown.append((interpreter.prefix, interpreter.prefix))
         shown += [(str(here), inside) for here, inside in readable.items()]
-        outcome = self._supervisors.run(Order(
-            walls=self._walls, argv=argv, env={**ENVIRONMENT, **(env or {})}, readable=tuple(shown),
-            writable=None if writable is None else (str(writable[0]), writable[1]), limits=limits,
-            stack_bytes=STACK_BYTES[language], address_space=language is not Language.JAVASCRIPT, stdin=stdin))
-        if is_disk:                             # whatever it said: the harness ends well where an answer does not
+        outcome = self._supervisors.run(
+            Order(
+                walls=self._walls,
+                argv=argv,
+                env={**ENVIRONMENT, **(env or {})},
+                readable=tuple(shown),
+                writable=None if writable is None else (str(writable[0]), writable[1]),
+                limits=limits,
+                stack_bytes=STACK_BYTES[language],
+                address_space=language is not Language.JAVASCRIPT,
+                stdin=stdin,
+            )
+        )
+        if is_disk:  # whatever it said: the harness ends well where an answer does not
             require_room(self._supervisors.base(), limits.scratch_bytes)
         return outcome
 
@@ -194,13 +226,18 @@ class LocalSandbox:
 
     def _write_bytecode(self, folder: Path) -> None:
         """For a Python of another version than ours; without it each run would compile the packages again."""
-        folder.chmod(0o777)                     # its parent lets nobody else in
+        folder.chmod(0o777)  # its parent lets nobody else in
         for path in folder.rglob("*"):
             if path.is_dir():
                 path.chmod(0o777)
         inside = self.inside("packages", folder)
-        self.execute((self.interpreter.path, "-m", "compileall", "-q", inside), readable={}, language=Language.PYTHON,
-                     limits=toolchain.COMPILER_LIMITS, writable=(folder, inside))
+        self.execute(
+            (self.interpreter.path, "-m", "compileall", "-q", inside),
+            readable={},
+            language=Language.PYTHON,
+            limits=toolchain.COMPILER_LIMITS,
+            writable=(folder, inside),
+        )
         for path in [folder, *folder.rglob("*")]:
             path.chmod(0o755 if path.is_dir() else 0o644)
 
@@ -208,7 +245,9 @@ class LocalSandbox:
 class PreparedProgram:
     """A program in its folder."""
 
-    def __init__(self, sandbox: LocalSandbox, language: Language, folder: Path, packages: Path | None) -> None:
+    def __init__(
+        self, sandbox: LocalSandbox, language: Language, folder: Path, packages: Path | None
+    ) -> None:
         self._sandbox = sandbox
         self._language = language
         self._folder = folder / "program"
@@ -220,15 +259,19 @@ class PreparedProgram:
     def compile(self, wall_s: float) -> None:
         """Make the build folder's program of the main file; `failure` says what the compiler did instead."""
         self._build.mkdir()
-        self._build.chmod(0o777)                # for the programs' user; the parent folder lets nobody else in
+        self._build.chmod(0o777)  # for the programs' user; the parent folder lets nobody else in
         build = self._sandbox.inside("build", self._build)
         compiler = toolchain.find_tool(self._language)
         if compiler is None:
             raise SandboxUnavailable("the compiler is gone")
         outcome = self._sandbox.execute(
-            (compiler, "-O2", "-std=c++17", "-o", f"{build}/program", self._main()), readable=self._readable(),
-            language=self._language, limits=replace(toolchain.COMPILER_LIMITS, wall_s=wall_s), env={"TMPDIR": build},
-            writable=(self._build, build))
+            (compiler, "-O2", "-std=c++17", "-o", f"{build}/program", self._main()),
+            readable=self._readable(),
+            language=self._language,
+            limits=replace(toolchain.COMPILER_LIMITS, wall_s=wall_s),
+            env={"TMPDIR": build},
+            writable=(self._build, build),
+        )
         self.compiler_s = outcome.seconds
         if outcome.exit_code != 0 and outcome.is_crowded:
             raise NoRoom(CROWDED)
@@ -251,8 +294,14 @@ class PreparedProgram:
         readable, env = self._readable(), dict(EXTRA_ENVIRONMENT.get(self._language, {}))
         if self._packages is not None:
             env["PYTHONPATH"] = readable[self._packages] = self._sandbox.inside("packages", self._packages)
-        return self._sandbox.execute(self._command(limits), readable=readable, language=self._language, limits=limits,
-                                     stdin=stdin, env=env)
+        return self._sandbox.execute(
+            self._command(limits),
+            readable=readable,
+            language=self._language,
+            limits=limits,
+            stdin=stdin,
+            env=env,
+        )
 
     def _main(self) -> str:
         return f"{self._sandbox.inside('program', self._folder)}/{MAIN_FILE[self._language]}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scorers.sandbox.local.sandbox import LocalSandbox
 
 LIMITS = Limits(wall_s=10.0, processes=16)
-PROCESSES_TRIED = 40            # more than LIMITS allows
+PROCESSES_TRIED = 40  # more than LIMITS allows
 SUM = Program(language=Language.PYTHON, source=b"print(sum(map(int, input().split())))")
 # Prints a line for each thing that it could do and should not.
 ESCAPE = b"""
@@ -56,13 +56,17 @@ def self_test(sandbox: LocalSandbox, walls: Walls) -> None:
     with sandbox.prepare(SUM) as prepared:
         outcome = prepared.run(b"19 23\n", LIMITS)
     if outcome.stdout != b"42\n":
-        raise SandboxMissing(f"{sandbox.name}: a program that adds 19 and 23 ended with {outcome.detail} and printed "
-                             f"{outcome.stdout[:80]!r}; standard error: {outcome.stderr[-300:]!r}")
+        raise SandboxMissing(
+            f"{sandbox.name}: a program that adds 19 and 23 ended with {outcome.detail} and printed "
+            f"{outcome.stdout[:80]!r}; standard error: {outcome.stderr[-300:]!r}"
+        )
     if walls is Walls.UNSAFE:
         return
-    with (tempfile.TemporaryDirectory(prefix="millrace-secret-") as folder,
-          socket.create_server(("127.0.0.1", 0)) as server):
-        Path(folder).chmod(0o777)               # nothing but the walls keeps the program out
+    with (
+        tempfile.TemporaryDirectory(prefix="millrace-secret-") as folder,
+        socket.create_server(("127.0.0.1", 0)) as server,
+    ):
+        Path(folder).chmod(0o777)  # nothing but the walls keeps the program out
         secret = Path(folder) / "secret"
         secret.write_text("a secret", encoding="utf-8")
         secret.chmod(0o666)
@@ -71,5 +75,6 @@ def self_test(sandbox: LocalSandbox, walls: Walls) -> None:
             outcome = prepared.run("\0".join(map(str, told)).encode(), LIMITS)
     if outcome.stdout or outcome.exit_code != 0:
         what = ", ".join(outcome.stdout.decode(errors="replace").splitlines()) or outcome.detail
-        raise SandboxMissing(f"{sandbox.name} does not hold here: a program {what}; "
-                             f"standard error: {outcome.stderr[-300:]!r}")
+        raise SandboxMissing(
+            f"{sandbox.name} does not hold here: a program {what}; standard error: {outcome.stderr[-300:]!r}"
+        )

@@ -23,7 +23,7 @@ from scorers.sandbox.local.orders import Order, receive_report, send_order
 from scorers.sandbox.program import NoRoom, Outcome, SandboxUnavailable
 
 PROGRAM = ("-m", "scorers.sandbox.local.supervisor")
-GRACE_S = 10.0          # beyond the run's own deadline and its walls' setup: then the supervisor itself is stuck
+GRACE_S = 10.0  # beyond the run's own deadline and its walls' setup: then the supervisor itself is stuck
 
 
 class Supervisor:
@@ -36,8 +36,12 @@ class Supervisor:
             try:
                 self._process = subprocess.Popen(
                     [sys.executable, *PROGRAM, str(base), str(os.getpid())],
-                    stdin=theirs.fileno(), stdout=subprocess.DEVNULL, start_new_session=True,
-                    cwd=source_root(), env=own_environment())
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    start_new_session=True,
+                    cwd=source_root(),
+                    env=own_environment(),
+                )
             except OSError:
                 self._connection.close()
                 raise
@@ -50,8 +54,10 @@ class Supervisor:
             report = receive_report(self._connection)
         except (EOFError, OSError) as error:
             self.end()
-            raise SandboxUnavailable(f"the sandbox's supervisor {self._process.pid} is gone: {error}") from error
-        except BaseException:           # the scorer's own deadline: this report must not be taken for the next one
+            raise SandboxUnavailable(
+                f"the sandbox's supervisor {self._process.pid} is gone: {error}"
+            ) from error
+        except BaseException:  # the scorer's own deadline: this report must not be taken for the next one
             self.end()
             raise
         if report.outcome is None:
@@ -65,7 +71,7 @@ class Supervisor:
 
     def end(self) -> None:
         """Dismiss it: it ends what it runs and itself. Kills it where it does not."""
-        self._process.terminate()           # only noted: the folder is not its to remove
+        self._process.terminate()  # only noted: the folder is not its to remove
         self._connection.close()
         try:
             self._process.wait(timeout=GRACE_S)
@@ -76,7 +82,7 @@ class Supervisor:
     def forget(self) -> None:
         """In a fork of the scorer: it belongs to the parent."""
         self._connection.close()
-        self._process.returncode = 0    # not our child: nobody to wait for
+        self._process.returncode = 0  # not our child: nobody to wait for
 
 
 class Supervisors:
@@ -111,7 +117,7 @@ class Supervisors:
             if gid is not None:
                 os.chown(base, -1, gid)
                 base.chmod(0o710)
-            self._idle.append(Supervisor(base))         # watches over the folder from now on
+            self._idle.append(Supervisor(base))  # watches over the folder from now on
         except OSError:
             remove_folder(base)
             raise

@@ -32,8 +32,8 @@ def main(argv: list[str]) -> int:
     connection = socket.socket(fileno=os.dup(0))
     nothing = os.open("/dev/null", os.O_RDWR)
     os.dup2(nothing, 0)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)          # orphans of a run become ours, to be waited for
-    signal.signal(signal.SIGINT, signal.SIG_IGN)            # of a terminal: the scorer decides
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans of a run become ours, to be waited for
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the scorer decides
     identity = Identity.choose()
     dismissals: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: dismissals.append(number))
@@ -42,14 +42,18 @@ def main(argv: list[str]) -> int:
         while True:
             order = receive_order(connection)
             try:
-                report = Execution(order, base=base, identity=identity,
-                                   gone_fds=(connection.fileno(), scorer_fd)).run()
-            except OSError as error:                        # no more processes, descriptors or disk: not the program's
-                report = Report(outcome=None, broken=f"the sandbox could not be set up: {error}",
-                                no_room=error.errno in NoRoom.ERRORS)
+                report = Execution(
+                    order, base=base, identity=identity, gone_fds=(connection.fileno(), scorer_fd)
+                ).run()
+            except OSError as error:  # no more processes, descriptors or disk: not the program's
+                report = Report(
+                    outcome=None,
+                    broken=f"the sandbox could not be set up: {error}",
+                    no_room=error.errno in NoRoom.ERRORS,
+                )
             send_report(connection, report)
     except (EOFError, ConnectionError, ProcessLookupError, ScorerGone):
-        if not dismissals:                                  # killed, or forgetful: what it prepared is nobody's
+        if not dismissals:  # killed, or forgetful: what it prepared is nobody's
             remove_folder(base)
     return 0
 

@@ -21,15 +21,33 @@ from scorers.sandbox.program import Language, Limits, SandboxMissing
 PATH = "/usr/local/bin:/usr/bin:/bin"
 # What interpreters and compilers live in. Not all of /usr: containers keep their applications in /usr/src.
 SYSTEM = (
-    "/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/libexec", "/usr/include",
-    "/usr/local/bin", "/usr/local/lib", "/usr/local/include", "/usr/share/nodejs", "/usr/share/node_modules",
-    "/usr/share/zoneinfo", "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/alternatives",
+    "/usr/bin",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libx32",
+    "/usr/libexec",
+    "/usr/include",
+    "/usr/local/bin",
+    "/usr/local/lib",
+    "/usr/local/include",
+    "/usr/share/nodejs",
+    "/usr/share/node_modules",
+    "/usr/share/zoneinfo",
+    "/bin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc/ld.so.cache",
+    "/etc/alternatives",
 )
 MAIN_FILE = {Language.PYTHON: "main.py", Language.CPP: "main.cpp", Language.JAVASCRIPT: "main.js"}
 TOOL = {Language.CPP: "g++", Language.JAVASCRIPT: "node"}
 STACK_BYTES = {Language.PYTHON: 8 << 20, Language.CPP: 64 << 20, Language.JAVASCRIPT: 8 << 20}
-COMPILER_LIMITS = Limits(memory_bytes=2 << 30, processes=64, file_bytes=256 << 20,
-                         scratch_bytes=512 << 20, output_bytes=1 << 20)
+COMPILER_LIMITS = Limits(
+    memory_bytes=2 << 30, processes=64, file_bytes=256 << 20, scratch_bytes=512 << 20, output_bytes=1 << 20
+)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -38,7 +56,7 @@ class Interpreter:
     """A Python that programs could be run with."""
 
     path: str
-    prefix: str | None          # a folder that has to be shown for it; None: SYSTEM has it
+    prefix: str | None  # a folder that has to be shown for it; None: SYSTEM has it
 
 
 def interpreters() -> Iterator[Interpreter]:
@@ -72,7 +90,9 @@ def copy_packages(names: tuple[str, ...], target: Path, alone: tuple[str, ...] =
     for distribution in required(names):
         for file in _content(distribution):
             if file.suffix in (".so", ".pyd"):
-                raise SandboxMissing(f"{distribution.name} is not pure Python and can't be offered to programs")
+                raise SandboxMissing(
+                    f"{distribution.name} is not pure Python and can't be offered to programs"
+                )
             _copy(file, target)
     for name in alone:
         for file in _content(_installed(name)):
@@ -90,7 +110,7 @@ def _content(distribution: metadata.Distribution) -> Iterator[metadata.PackagePa
 def _copy(file: metadata.PackagePath, target: Path) -> None:
     source, copy = Path(str(file.locate())), target.joinpath(*file.parts)
     files = {source: copy}
-    if source.suffix == ".py":          # pip lists bytecode among the files, uv does not
+    if source.suffix == ".py":  # pip lists bytecode among the files, uv does not
         files[Path(cache_from_source(str(source)))] = Path(cache_from_source(str(copy)))
     for mine, theirs in files.items():
         if mine.is_file():
@@ -119,7 +139,7 @@ def required(names: tuple[str, ...]) -> list[metadata.Distribution]:
         except SandboxMissing:
             if is_asked:
                 raise
-            continue                        # for another platform or version of Python
+            continue  # for another platform or version of Python
         for requirement in found[key].requires or ():
             match = NAME.match(requirement)
             if match and "extra ==" not in requirement:

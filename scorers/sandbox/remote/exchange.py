@@ -16,8 +16,8 @@ from scorers.sandbox.remote.servers import ServerTrouble
 from scorers.sandbox.wire import CommandResult, RunReply, RunRequest
 
 REFUSALS: Final = frozenset({400, 413, 422})
-TEXT_BYTES: Final = 300                     # of what a server says about its trouble
-REST_S: Final = (0.05, 5.0)                 # shortest and longest rest that a server may ask for
+TEXT_BYTES: Final = 300  # of what a server says about its trouble
+REST_S: Final = (0.05, 5.0)  # shortest and longest rest that a server may ask for
 
 
 class Busy(Exception):
@@ -33,10 +33,12 @@ class Refused(Exception):
 
     def __init__(self, reason: str, *, is_size: bool) -> None:
         super().__init__(reason)
-        self.is_size = is_size      # it is too large; another program may not be
+        self.is_size = is_size  # it is too large; another program may not be
 
 
-def post_run(client: httpx.Client, url: str, request: RunRequest, *, timeout_s: float, max_bytes: int) -> RunReply:
+def post_run(
+    client: httpx.Client, url: str, request: RunRequest, *, timeout_s: float, max_bytes: int
+) -> RunReply:
     """Have one server run one program.
 
     Args:
@@ -52,7 +54,9 @@ def post_run(client: httpx.Client, url: str, request: RunRequest, *, timeout_s: 
     deadline = time.monotonic() + timeout_s
     body = bytearray()
     try:
-        with client.stream("POST", f"{url}/run_code", json=request.model_dump(), timeout=timeout_s) as response:
+        with client.stream(
+            "POST", f"{url}/run_code", json=request.model_dump(), timeout=timeout_s
+        ) as response:
             for piece in response.iter_bytes():
                 body += piece
                 if len(body) > max_bytes:
@@ -84,8 +88,11 @@ def post_run(client: httpx.Client, url: str, request: RunRequest, *, timeout_s: 
 def compile_failed(reply: RunReply) -> bool:
     """Whether the compiler refused the program, so that it did not run."""
     result = reply.compile_result
-    return reply.run_result is None and result is not None and (
-        result.status == "TimeLimitExceeded" or result.return_code not in (0, None))
+    return (
+        reply.run_result is None
+        and result is not None
+        and (result.status == "TimeLimitExceeded" or result.return_code not in (0, None))
+    )
 
 
 def _check(reply: RunReply) -> None:

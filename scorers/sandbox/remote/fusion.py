@@ -47,11 +47,11 @@ from scorers.sandbox.remote.probe import PROBE_S, Probe, python_version
 from scorers.sandbox.remote.servers import Server, ServerPool, ServerTrouble
 from scorers.sandbox.wire import LANGUAGE_NAMES, MAX_TIMEOUT_S, RunRequest
 
-MARGIN_S: Final = 10.0                      # beyond a program's own limits: the way, the queue, the walls
-PATIENCE_S: Final = 20.0                    # for a server, when none is ready or all are busy
-REPLY_BYTES: Final = 80 << 20               # of JSON: both outputs of the largest run, escaped, and once more in base64
-IDLE_S: Final = 2.0                         # that a connection is kept; uvicorn closes its side after 5
-KILLS: Final = frozenset({-9, -15, 137, 143})       # SIGKILL and SIGTERM, as Python and as a shell report them
+MARGIN_S: Final = 10.0  # beyond a program's own limits: the way, the queue, the walls
+PATIENCE_S: Final = 20.0  # for a server, when none is ready or all are busy
+REPLY_BYTES: Final = 80 << 20  # of JSON: both outputs of the largest run, escaped, and once more in base64
+IDLE_S: Final = 2.0  # that a connection is kept; uvicorn closes its side after 5
+KILLS: Final = frozenset({-9, -15, 137, 143})  # SIGKILL and SIGTERM, as Python and as a shell report them
 NO_THREADS: Final = (b"can't start new thread", b"Resource temporarily unavailable")
 
 
@@ -62,7 +62,9 @@ class FusionSandbox:
     languages = frozenset(Language)
     max_wall_s = MAX_TIMEOUT_S
 
-    def __init__(self, urls: Sequence[str], *, patience_s: float = PATIENCE_S, margin_s: float = MARGIN_S) -> None:
+    def __init__(
+        self, urls: Sequence[str], *, patience_s: float = PATIENCE_S, margin_s: float = MARGIN_S
+    ) -> None:
         """Contact nobody yet.
 
         Args:
@@ -77,9 +79,9 @@ class FusionSandbox:
         self._urls = tuple(urls)
         self._pool = ServerPool(urls, self._probe, patience_s=patience_s)
         self._http: httpx.Client | None = None
-        self._owner = os.getpid()               # whose connections, locks and threads all of this is
+        self._owner = os.getpid()  # whose connections, locks and threads all of this is
         self._is_open = True
-        self._version: str | None = None        # asked once, so that it is the same in every score
+        self._version: str | None = None  # asked once, so that it is the same in every score
         self._lock = threading.Lock()
 
     @property
@@ -165,8 +167,13 @@ class FusionSandbox:
         sent = request if server.is_ours else for_fusion(request)
         compile_s = request.compile_timeout if request.language == "cpp" else 0.0
         began = time.monotonic()
-        reply = post_run(self._client(), server.url, sent, timeout_s=request.run_timeout + compile_s + self._margin_s,
-                         max_bytes=REPLY_BYTES)
+        reply = post_run(
+            self._client(),
+            server.url,
+            sent,
+            timeout_s=request.run_timeout + compile_s + self._margin_s,
+            max_bytes=REPLY_BYTES,
+        )
         took_s = time.monotonic() - began
         is_compiler = compile_failed(reply)
         result = reply.compile_result if is_compiler else reply.run_result
@@ -187,8 +194,13 @@ class FusionSandbox:
         """Ask for what only a run can know. Raises ServerTrouble where the answer is another one."""
         probe = Probe()
         try:
-            reply = post_run(self._client(), server.url, probe.request, max_bytes=1 << 20,
-                             timeout_s=PROBE_S + self._margin_s)
+            reply = post_run(
+                self._client(),
+                server.url,
+                probe.request,
+                max_bytes=1 << 20,
+                timeout_s=PROBE_S + self._margin_s,
+            )
         except (Refused, Busy) as error:
             raise ServerTrouble(f"it does not take its probe: {error}") from None
         if trouble := probe.trouble(reply):
@@ -211,7 +223,7 @@ class FusionSandbox:
 
     def _client(self) -> httpx.Client:
         with self._lock:
-            if not self._is_open:               # a probe that was begun before, or another thread's call
+            if not self._is_open:  # a probe that was begun before, or another thread's call
                 raise ServerTrouble("the sandbox was closed")
             if self._http is None:
                 limits = httpx.Limits(max_connections=None, keepalive_expiry=IDLE_S)
@@ -225,13 +237,14 @@ class Answer:
 
     server: Server
     outcome: Outcome
-    is_compiler: bool           # the program did not run: the compiler's outcome
+    is_compiler: bool  # the program did not run: the compiler's outcome
 
     @property
     def is_doubtful(self) -> bool:
         """Whether somebody else may have ended it."""
-        return not self.server.is_ours and (self.outcome.exit_code in KILLS or (
-            self.is_compiler and b"Killed signal" in self.outcome.stderr))
+        return not self.server.is_ours and (
+            self.outcome.exit_code in KILLS or (self.is_compiler and b"Killed signal" in self.outcome.stderr)
+        )
 
 
 class FusionProgram:
@@ -240,14 +253,16 @@ class FusionProgram:
     def __init__(self, sandbox: FusionSandbox, program: Program) -> None:
         self._sandbox = sandbox
         self._program = program
-        self.failure: Outcome | None = None     # the compiler's refusal, once a run has met it
+        self.failure: Outcome | None = None  # the compiler's refusal, once a run has met it
         self.compiler_s = 0.0
 
     def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
         """Run it once on one of the servers. Raises as `scorers.sandbox.program.Prepared.run`."""
         if self.failure is None:
             answer = self._settle(stdin, limits or Limits())
-            if not answer.is_compiler or answer.outcome.ending is not Ending.EXITED:    # over a limit: again next time
+            if (
+                not answer.is_compiler or answer.outcome.ending is not Ending.EXITED
+            ):  # over a limit: again next time
                 return answer.outcome
             self.failure = answer.outcome
         return self.failure
@@ -260,7 +275,8 @@ class FusionProgram:
         if answer.is_doubtful:
             return self._sandbox.call(request, limits, rather_not=[answer.server])
         if not answer.server.is_ours and any(
-                said in stream for said in NO_THREADS for stream in (answer.outcome.stdout, answer.outcome.stderr)):
+            said in stream for said in NO_THREADS for stream in (answer.outcome.stdout, answer.outcome.stderr)
+        ):
             return self._sandbox.call(request.model_copy(update={"memory_limit_MB": -1}), limits)
         return answer
 
@@ -271,8 +287,11 @@ class FusionProgram:
         except UnicodeDecodeError as error:
             raise SandboxMissing(f"SandboxFusion's API carries inputs as UTF-8 only: {error}") from None
         return RunRequest(
-            code=program.source.decode(errors="replace"),       # an answer's: whatever it holds, it is run
-            stdin=text, language=LANGUAGE_NAMES[program.language],
-            compile_timeout=min(program.compile_s, MAX_TIMEOUT_S), run_timeout=limits.wall_s,
+            code=program.source.decode(errors="replace"),  # an answer's: whatever it holds, it is run
+            stdin=text,
+            language=LANGUAGE_NAMES[program.language],
+            compile_timeout=min(program.compile_s, MAX_TIMEOUT_S),
+            run_timeout=limits.wall_s,
             memory_limit_MB=-(-limits.memory_bytes >> 20),
-            files={path: base64.b64encode(content).decode() for path, content in program.files.items()})
+            files={path: base64.b64encode(content).decode() for path, content in program.files.items()},
+        )

@@ -13,7 +13,7 @@ from typing import Final
 
 from scorers.sandbox.wire import RunReply, RunRequest
 
-PROBE_S: Final = 5.0                # that its program may run
+PROBE_S: Final = 5.0  # that its program may run
 EXIT_CODE: Final = 3
 PROGRAM: Final = f"""\
 import platform, sys
@@ -30,7 +30,9 @@ class Probe:
     def __init__(self) -> None:
         first, second = (secrets.randbelow(1 << 40) + (1 << 40) for _ in range(2))
         self._product = str(first * second)
-        self.request = RunRequest(code=PROGRAM, language="python", stdin=f"{first} {second}\n", run_timeout=PROBE_S)
+        self.request = RunRequest(
+            code=PROGRAM, language="python", stdin=f"{first} {second}\n", run_timeout=PROBE_S
+        )
 
     def trouble(self, reply: RunReply) -> str | None:
         """What is wrong with the reply; None: nothing."""

@@ -24,7 +24,7 @@ from scorers.sandbox.wire import DEFAULT_PORT
 
 log = logging.getLogger(__name__)
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 15.0       # between two probes of a server that fails them
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 15.0  # between two probes of a server that fails them
 NOT_PROBED = "not probed yet"
 
 
@@ -37,15 +37,15 @@ class Server:
     """One server, as the pool sees it. Its fields are the pool's, under its lock."""
 
     url: str
-    outstanding: int = 0                # calls that it is at
-    turn: int = 0                       # when it was last chosen: of equally busy ones, the one longest ago is next
-    trouble: str | None = NOT_PROBED    # None: it has passed its probe, and no call failed since
-    wait_s: float = 0.0                 # before the next probe; doubled until a call succeeds
-    next_probe: float = 0.0             # monotonic
-    is_probed: bool = False             # a probe is under way
-    busy_until: float = 0.0             # monotonic; it asked to be left alone until then
-    is_ours: bool = False               # it speaks our additions to the API; set by the probe
-    version: str = ""                   # what it runs programs with; set by the probe
+    outstanding: int = 0  # calls that it is at
+    turn: int = 0  # when it was last chosen: of equally busy ones, the one longest ago is next
+    trouble: str | None = NOT_PROBED  # None: it has passed its probe, and no call failed since
+    wait_s: float = 0.0  # before the next probe; doubled until a call succeeds
+    next_probe: float = 0.0  # monotonic
+    is_probed: bool = False  # a probe is under way
+    busy_until: float = 0.0  # monotonic; it asked to be left alone until then
+    is_ours: bool = False  # it speaks our additions to the API; set by the probe
+    version: str = ""  # what it runs programs with; set by the probe
 
 
 class ServerPool:
@@ -68,10 +68,12 @@ class ServerPool:
         self._patience_s = patience_s
         self._changed = threading.Condition()
         self._turn = 0
-        self._out_until = 0.0           # monotonic; until then nobody waits for a server if all are in trouble
+        self._out_until = 0.0  # monotonic; until then nobody waits for a server if all are in trouble
 
     @contextmanager
-    def lend(self, *, without: Collection[Server] = (), rather_not: Collection[Server] = ()) -> Iterator[Server]:
+    def lend(
+        self, *, without: Collection[Server] = (), rather_not: Collection[Server] = ()
+    ) -> Iterator[Server]:
         """A ready server for one call: the one with the fewest calls, in turn among equals.
 
         Args:
@@ -133,7 +135,9 @@ class ServerPool:
                 for server in self.servers:
                     if server.trouble is not None and server.next_probe <= now:
                         self._start_probe(server)
-                ready = [server for server in candidates if server.trouble is None and server.busy_until <= now]
+                ready = [
+                    server for server in candidates if server.trouble is None and server.busy_until <= now
+                ]
                 if ready:
                     server = min(ready, key=lambda one: (one in rather_not, one.outstanding, one.turn))
                     self._turn += 1
@@ -145,15 +149,20 @@ class ServerPool:
                     self._out_until = now + self._patience_s
                 if not candidates or now >= deadline or (is_out and now < self._out_until):
                     raise SandboxUnavailable(self._troubles())
-                due = [server.busy_until if server.trouble is None else server.next_probe
-                       for server in candidates if not server.is_probed]
+                due = [
+                    server.busy_until if server.trouble is None else server.next_probe
+                    for server in candidates
+                    if not server.is_probed
+                ]
                 self._changed.wait(max(min([deadline, *due]) - now, 0.001))
 
     def _start_probe(self, server: Server) -> None:
         """Have a thread of its own probe a server. The lock is held."""
         if not server.is_probed:
             server.is_probed = True
-            threading.Thread(target=self._run_probe, args=(server,), name=f"probe {server.url}", daemon=True).start()
+            threading.Thread(
+                target=self._run_probe, args=(server,), name=f"probe {server.url}", daemon=True
+            ).start()
 
     @staticmethod
     def _put_off(server: Server) -> None:
@@ -185,8 +194,13 @@ class ServerPool:
         now = time.monotonic()
 
         def trouble(server: Server) -> str:
-            return server.trouble or ("busy" if server.busy_until > now else "it failed this call, and works again")
-        return "no sandbox server is left: " + "; ".join(f"{server.url}: {trouble(server)}" for server in self.servers)
+            return server.trouble or (
+                "busy" if server.busy_until > now else "it failed this call, and works again"
+            )
+
+        return "no sandbox server is left: " + "; ".join(
+            f"{server.url}: {trouble(server)}" for server in self.servers
+        )
 
 
 def normalised(address: str) -> str:

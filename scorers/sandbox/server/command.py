@@ -21,10 +21,19 @@ def serve(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m scorers sandbox", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on; default: %(default)s")
     parser.add_argument("--port", type=int, default=8080, help="default: %(default)s")
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), metavar="N",
-                        help="programs that may run at once; default: one for each core")
-    parser.add_argument("--sandbox", choices=("auto", "bubblewrap", "landlock", "unsafe"), default="auto",
-                        help="which walls; default: the best that this machine has; unsafe: none")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        metavar="N",
+        help="programs that may run at once; default: one for each core",
+    )
+    parser.add_argument(
+        "--sandbox",
+        choices=("auto", "bubblewrap", "landlock", "unsafe"),
+        default="auto",
+        help="which walls; default: the best that this machine has; unsafe: none",
+    )
     args = parser.parse_args(words)
     if args.workers < 1 or not 0 <= args.port < 1 << 16:
         parser.error("--workers is at least 1, --port at most 65535")
@@ -34,15 +43,24 @@ def serve(words: list[str]) -> int:
     from scorers.http_service import is_loopback, serve_app
     from scorers.sandbox.choice import build_sandbox
     from scorers.sandbox.server.service import Served, Service
+
     try:
-        sandbox = build_sandbox(ScorersConfig(sandbox=args.sandbox))        # it has passed its self test
+        sandbox = build_sandbox(ScorersConfig(sandbox=args.sandbox))  # it has passed its self test
         served = Served.of(sandbox)
         sandbox.close()
     except PipelineError as error:
-        log.error("ended reason=%s", error)     # noqa: TRY400 - the reason is what people need
+        log.error("ended reason=%s", error)  # noqa: TRY400 - the reason is what people need
         return 1
     if not is_loopback(args.host):
-        log.warning("sandbox_open host=%s meaning=whoever reaches port %d may have programs run", args.host, args.port)
-    log.info("sandbox_serving sandbox=%s %s workers=%d host=%s port=%d", served.name, served.version, args.workers,
-             args.host, args.port)
+        log.warning(
+            "sandbox_open host=%s meaning=whoever reaches port %d may have programs run", args.host, args.port
+        )
+    log.info(
+        "sandbox_serving sandbox=%s %s workers=%d host=%s port=%d",
+        served.name,
+        served.version,
+        args.workers,
+        args.host,
+        args.port,
+    )
     return serve_app(Service(served, args.workers).app, args.host, args.port)

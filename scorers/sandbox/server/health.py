@@ -21,8 +21,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("usage: python -m scorers.sandbox.server.health URL\n")
         return 2
     try:
-        answer = httpx.post(f"{words[0]}/run_code", timeout=TIMEOUT_S, trust_env=False,
-                            json={"code": PROGRAM, "language": "python", "run_timeout": 10})
+        answer = httpx.post(
+            f"{words[0]}/run_code",
+            timeout=TIMEOUT_S,
+            trust_env=False,
+            json={"code": PROGRAM, "language": "python", "run_timeout": 10},
+        )
         said = answer.json()
     except (httpx.HTTPError, ValueError) as error:
         sys.stderr.write(f"{words[0]}: {error}\n")

@@ -35,15 +35,21 @@ from scorers.sandbox.program import (
 )
 from scorers.sandbox.wire import LANGUAGES, CommandResult, RunReply, RunRequest, to_result
 
-LENGTH: Final = struct.Struct("!I")     # before each JSON text: its length in bytes
-END: Final = signal.SIGUSR1             # give up the run, and leave
+LENGTH: Final = struct.Struct("!I")  # before each JSON text: its length in bytes
+END: Final = signal.SIGUSR1  # give up the run, and leave
 
 
 def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
     """Run one program. What the machinery does comes back as SandboxError, never as a result."""
-    files = {path: base64.b64decode(content) for path, content in request.files.items() if content is not None}
-    program = Program(language=LANGUAGES[request.language], source=request.code.encode(), files=files,
-                      packages=("pytest",) if request.language == "python" else ())
+    files = {
+        path: base64.b64decode(content) for path, content in request.files.items() if content is not None
+    }
+    program = Program(
+        language=LANGUAGES[request.language],
+        source=request.code.encode(),
+        files=files,
+        packages=("pytest",) if request.language == "python" else (),
+    )
     default = Limits()
     memory_bytes = request.memory_limit_MB << 20 if request.memory_limit_MB > 0 else default.memory_bytes
     limits = Limits(wall_s=request.run_timeout, memory_bytes=memory_bytes)
@@ -56,13 +62,24 @@ def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
                 return RunReply(status="Failed", compile_result=to_result(failure))
             outcome = prepared.run((request.stdin or "").encode(), limits)
     except _TooLong:
-        sandbox.close()             # it was interrupted somewhere: what it holds is not to be trusted
-        late = CommandResult(status="TimeLimitExceeded", execution_time=request.compile_timeout, stdout="", stderr="",
-                             ending=Ending.TIME, detail=f"{request.compile_timeout:g} s of the compiler's time")
+        sandbox.close()  # it was interrupted somewhere: what it holds is not to be trusted
+        late = CommandResult(
+            status="TimeLimitExceeded",
+            execution_time=request.compile_timeout,
+            stdout="",
+            stderr="",
+            ending=Ending.TIME,
+            detail=f"{request.compile_timeout:g} s of the compiler's time",
+        )
         return RunReply(status="Failed", compile_result=late)
-    except (SandboxUnavailable, SandboxMissing, OSError, ValueError) as error:       # one request, not this process
+    except (
+        SandboxUnavailable,
+        SandboxMissing,
+        OSError,
+        ValueError,
+    ) as error:  # one request, not this process
         return RunReply(status="SandboxError", message=f"{type(error).__name__}: {error}")
-    if outcome.is_crowded:              # whether the program suffered from it is not known here: a harness ends well
+    if outcome.is_crowded:  # whether the program suffered from it is not known here: a harness ends well
         return RunReply(status="SandboxError", message=CROWDED)
     return RunReply(status="Success" if _succeeded(outcome) else "Failed", run_result=to_result(outcome))
 
@@ -80,6 +97,7 @@ def _deadline(seconds: float | None) -> Iterator[None]:
 
     def ring(_number: int, _frame: FrameType | None) -> None:
         raise _TooLong
+
     signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
@@ -96,9 +114,9 @@ def main() -> int:
     """Answer requests until standard input ends."""
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)                    # the two pipes belong to the service, whatever a library prints
+    os.dup2(null, 0)  # the two pipes belong to the service, whatever a library prints
     os.dup2(2, 1)
-    set_up_logging("sandbox-runner", level=logging.ERROR)       # the service has said what it has to say
+    set_up_logging("sandbox-runner", level=logging.ERROR)  # the service has said what it has to say
     signal.signal(END, _leave)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
@@ -122,7 +140,7 @@ def _read(source: BinaryIO) -> RunRequest | None:
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
-    signal.signal(END, signal.SIG_IGN)          # once: the way out is not interrupted
+    signal.signal(END, signal.SIG_IGN)  # once: the way out is not interrupted
     sys.exit(128 + END)
 
 

@@ -21,9 +21,9 @@ from scorers.sandbox.server.runner import END, LENGTH
 
 log = logging.getLogger(__name__)
 
-WAITING_PER_RUNNER: Final = 4           # calls that may wait for each process ...
-LONGEST_WAIT_S: Final = 5.0             # ... and how long; less than a client's margin
-GRACE_S: Final = 2.0                    # for a process to end its program before it is killed
+WAITING_PER_RUNNER: Final = 4  # calls that may wait for each process ...
+LONGEST_WAIT_S: Final = 5.0  # ... and how long; less than a client's margin
+GRACE_S: Final = 2.0  # for a process to end its program before it is killed
 
 
 class Full(Exception):
@@ -46,7 +46,7 @@ class RunnerPool:
         """
         self.size = size
         self.waiting = 0
-        self._idle: asyncio.LifoQueue[_Runner] = asyncio.LifoQueue()       # the last one used is the warm one
+        self._idle: asyncio.LifoQueue[_Runner] = asyncio.LifoQueue()  # the last one used is the warm one
         command = [sys.executable, "-m", "scorers.sandbox.server.runner", kind]
         self._runners = [_Runner(command) for _ in range(size)]
         for runner in self._runners:
@@ -90,7 +90,7 @@ class RunnerPool:
         finally:
             if is_whole:
                 self._idle.put_nowait(runner)
-            else:       # its reply, if there ever is one, must not answer another call
+            else:  # its reply, if there ever is one, must not answer another call
                 ending = asyncio.create_task(self._replace(runner))
                 runner.ending = ending
                 await asyncio.shield(ending)
@@ -112,15 +112,19 @@ class _Runner:
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
         self._process: asyncio.subprocess.Process | None = None
-        self.ending: asyncio.Task[None] | None = None       # held, so that it is not collected on its way
+        self.ending: asyncio.Task[None] | None = None  # held, so that it is not collected on its way
 
     async def ask(self, request: bytes) -> bytes:
         if self._process is None:
             parent = os.getpid()
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, process_group=0,
-                preexec_fn=lambda: die_with_parent(parent))
-        assert self._process.stdin is not None and self._process.stdout is not None     # noqa: S101, PT018 - both piped
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                process_group=0,
+                preexec_fn=lambda: die_with_parent(parent),
+            )
+        assert self._process.stdin is not None and self._process.stdout is not None  # noqa: S101, PT018 - both piped
         self._process.stdin.write(LENGTH.pack(len(request)) + request)
         await self._process.stdin.drain()
         (length,) = LENGTH.unpack(await self._process.stdout.readexactly(LENGTH.size))

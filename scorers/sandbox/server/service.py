@@ -39,7 +39,7 @@ from scorers.sandbox.wire import LANGUAGE_NAMES, RunReply, RunRequest
 log = logging.getLogger(__name__)
 
 BODY_BYTES: Final = 32 << 20
-OVERHEAD_S: Final = 4.0                 # of the machinery, beyond the program's own limits
+OVERHEAD_S: Final = 4.0  # of the machinery, beyond the program's own limits
 PROBE_EVERY_S: Final = 30.0
 RETRY_AFTER_S: Final = 1
 NOT_OFFERED: Final = "this sandbox runs programs (POST /run_code, /submit); it does not run notebooks"
@@ -51,7 +51,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 class Served:
     """The sandbox behind the service."""
 
-    name: str                           # as `scorers.sandbox` of the config has it
+    name: str  # as `scorers.sandbox` of the config has it
     version: str
     languages: frozenset[Language]
 
@@ -69,14 +69,17 @@ class Service:
         self._languages = sorted(LANGUAGE_NAMES[language] for language in served.languages)
         self._pool = RunnerPool(served.name, workers)
         self._trouble: str | None = "not probed yet"
-        self._probed = 0.0                      # monotonic
-        self.app = Starlette(lifespan=self._lifespan, routes=[
-            Route("/run_code", self._run_code, methods=["POST"]),
-            Route("/v1/ping", self._ping),
-            Route("/health", self._health),
-            Route("/submit", self._submit, methods=["POST"]),
-            Route("/run_jupyter", self._not_offered, methods=["POST"]),
-        ])
+        self._probed = 0.0  # monotonic
+        self.app = Starlette(
+            lifespan=self._lifespan,
+            routes=[
+                Route("/run_code", self._run_code, methods=["POST"]),
+                Route("/v1/ping", self._ping),
+                Route("/health", self._health),
+                Route("/submit", self._submit, methods=["POST"]),
+                Route("/run_jupyter", self._not_offered, methods=["POST"]),
+            ],
+        )
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -130,7 +133,9 @@ class Service:
 
     async def _run(self, asked: RunRequest) -> bytes:
         compile_s = asked.compile_timeout if asked.language == "cpp" else 0.0
-        return await self._pool.run(asked.model_dump_json().encode(), asked.run_timeout + compile_s + OVERHEAD_S)
+        return await self._pool.run(
+            asked.model_dump_json().encode(), asked.run_timeout + compile_s + OVERHEAD_S
+        )
 
     async def _watch(self) -> None:
         """Try the walls now and then; what they answered last is the service's health."""
@@ -138,7 +143,7 @@ class Service:
             probe = Probe()
             try:
                 self._trouble = probe.trouble(RunReply.model_validate_json(await self._run(probe.request)))
-            except Full:                # its own clients keep it busy: what it said last still holds
+            except Full:  # its own clients keep it busy: what it said last still holds
                 pass
             except RunnerLost as error:
                 self._trouble = str(error)
@@ -151,12 +156,20 @@ class Service:
     async def _health(self, _request: Request) -> Response:
         served = self._served
         ready = self._trouble is None
-        return JSONResponse({
-            "status": "ready" if ready else "not ready", "reason": self._trouble, "sandbox": served.name,
-            "version": served.version, "languages": self._languages, "workers": self._pool.size,
-            "running": self._pool.running, "waiting": self._pool.waiting,
-            "probed_s_ago": round(time.monotonic() - self._probed, 1) if self._probed else None,
-        }, status_code=200 if ready else 503)
+        return JSONResponse(
+            {
+                "status": "ready" if ready else "not ready",
+                "reason": self._trouble,
+                "sandbox": served.name,
+                "version": served.version,
+                "languages": self._languages,
+                "workers": self._pool.size,
+                "running": self._pool.running,
+                "waiting": self._pool.waiting,
+                "probed_s_ago": round(time.monotonic() - self._probed, 1) if self._probed else None,
+            },
+            status_code=200 if ready else 503,
+        )
 
     async def _ping(self, _request: Request) -> Response:
         return JSONResponse("pong")

@@ -20,7 +20,7 @@ from scorers.sandbox.wire import LANGUAGES, RunReply, RunRequest, Seconds
 from scorers.text.extract import last_block, response_part
 
 MAX_CASES = 1000
-DEFAULT_S = {"python": 20.0, "cpp": 10.0, "nodejs": 20.0}        # SandboxFusion's
+DEFAULT_S = {"python": 20.0, "cpp": 10.0, "nodejs": 20.0}  # SandboxFusion's
 
 
 class _Part(BaseModel):
@@ -55,7 +55,7 @@ class _Config(_Part):
     provided_data: _Data
     compile_timeout: Seconds | None = None
     run_timeout: Seconds | None = None
-    custom_extract_logic: None = None           # a program of the caller's; never run here
+    custom_extract_logic: None = None  # a program of the caller's; never run here
     extra: dict[str, Any] = {}
 
 
@@ -74,17 +74,34 @@ async def evaluate(asked: SubmitRequest, run: Callable[[RunRequest], Awaitable[b
     code = last_block(response_part(asked.completion) or "", tags)
     tests: list[dict[str, Any]] = []
     for case in config.provided_data.test if code is not None else []:
-        reply = RunReply.model_validate_json(await run(RunRequest(
-            code=code or "", language=config.language, stdin=case.input.stdin,
-            compile_timeout=config.compile_timeout or 10.0,
-            run_timeout=config.run_timeout or DEFAULT_S[config.language])))
+        reply = RunReply.model_validate_json(
+            await run(
+                RunRequest(
+                    code=code or "",
+                    language=config.language,
+                    stdin=case.input.stdin,
+                    compile_timeout=config.compile_timeout or 10.0,
+                    run_timeout=config.run_timeout or DEFAULT_S[config.language],
+                )
+            )
+        )
         if reply.status == "SandboxError":
             raise RunnerLost(reply.message or "SandboxError")
-        passed = reply.status == "Success" and reply.run_result is not None and difference(
-            reply.run_result.stdout or "", case.output.stdout, compatible=True) is None
+        passed = (
+            reply.status == "Success"
+            and reply.run_result is not None
+            and difference(reply.run_result.stdout or "", case.output.stdout, compatible=True) is None
+        )
         tests.append({"passed": passed, "exec_info": reply.model_dump(), "test_info": case.model_dump()})
         if not passed and config.extra.get("run_all_cases") is not True:
             break
-    return {"id": asked.id, "accepted": bool(tests) and all(test["passed"] for test in tests),
-            "extracted_code": code or "", "full_code": None, "test_code": None, "tests": tests,
-            "extracted_type": "empty" if code is None else "fenced", "extra": {}}
+    return {
+        "id": asked.id,
+        "accepted": bool(tests) and all(test["passed"] for test in tests),
+        "extracted_code": code or "",
+        "full_code": None,
+        "test_code": None,
+        "tests": tests,
+        "extracted_type": "empty" if code is None else "fenced",
+        "extra": {},
+    }

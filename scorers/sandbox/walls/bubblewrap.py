@@ -17,7 +17,7 @@ from pathlib import Path
 
 from scorers.sandbox.local.orders import Order
 
-SCRATCH = "/tmp"                # inside: the only folder that can be written, beside /dev/shm    # noqa: S108
+SCRATCH = "/tmp"  # inside: the only folder that can be written, beside /dev/shm    # noqa: S108
 SHARED_MEMORY_BYTES = 16 << 20  # of /dev/shm: for semaphores
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/full")
 
@@ -28,8 +28,9 @@ def find_bwrap() -> str | None:
     return str(own) if own.exists() else shutil.which("bwrap")
 
 
-def command_line(bwrap: str, order: Order, *, filter_fd: int, status_fd: int, block_fd: int,
-                 stdin_file: str) -> list[str]:
+def command_line(
+    bwrap: str, order: Order, *, filter_fd: int, status_fd: int, block_fd: int, stdin_file: str
+) -> list[str]:
     """The arguments of bwrap.
 
     Args:
@@ -40,12 +41,12 @@ def command_line(bwrap: str, order: Order, *, filter_fd: int, status_fd: int, bl
     args += ["--perms", "0700", "--size", str(order.limits.scratch_bytes), "--tmpfs", SCRATCH]
     for device in DEVICES:
         args += ["--dev-bind", device, device]
-    args += ["--perms", "0700", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]       # noqa: S108
+    args += ["--perms", "0700", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108
     args += ["--dev-bind" if stdin_file == os.devnull else "--ro-bind", stdin_file, "/dev/stdin"]
     for here, inside in order.readable:
-        if os.path.islink(here):                # /lib -> usr/lib                 # noqa: PTH114 -- two dozen a run
-            args += ["--symlink", os.readlink(here), inside]                    # noqa: PTH115
-        elif os.path.exists(here):                                              # noqa: PTH110
+        if os.path.islink(here):  # /lib -> usr/lib                 # noqa: PTH114 -- two dozen a run
+            args += ["--symlink", os.readlink(here), inside]  # noqa: PTH115
+        elif os.path.exists(here):  # noqa: PTH110
             args += ["--ro-bind", here, inside]
     if order.writable:
         args += ["--bind", *order.writable]

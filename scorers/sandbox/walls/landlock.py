@@ -17,14 +17,14 @@ import stat
 import struct
 from collections.abc import Iterable
 
-CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446         # the same on every architecture
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 VERSION_FLAG, PATH_BENEATH = 1, 1
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
 MAKE_CHAR, MAKE_BLOCK, IOCTL_DEV = 1 << 6, 1 << 11, 1 << 15
-ACCESS_BITS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}               # version -> how many rights over files it knows
-TCP = 0b11                                                      # from 4: bind and connect
-SCOPES = 0b11                                                   # from 6: abstract sockets and signals stay inside
-SCOPED_SIGNALS = 6                                              # the version
+ACCESS_BITS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # version -> how many rights over files it knows
+TCP = 0b11  # from 4: bind and connect
+SCOPES = 0b11  # from 6: abstract sockets and signals stay inside
+SCOPED_SIGNALS = 6  # the version
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -60,7 +60,9 @@ def make_ruleset(readable: Iterable[str], writable: Iterable[str]) -> int:
         attributes += struct.pack("<Q", TCP)
     if version >= SCOPED_SIGNALS:
         attributes += struct.pack("<Q", SCOPES)
-    ruleset = int(libc.syscall(CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0)))
+    ruleset = int(
+        libc.syscall(CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0))
+    )
     if ruleset < 0:
         raise fail("landlock_create_ruleset")
     for path in readable:
@@ -75,7 +77,7 @@ def add_rule(ruleset: int, path: str, rights: int) -> None:
     try:
         target = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
-        return                                  # nobody can read it either
+        return  # nobody can read it either
     try:
         if not stat.S_ISDIR(os.fstat(target).st_mode):
             rights &= EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE

@@ -26,10 +26,16 @@ from scorers.sandbox.walls.syscalls import ATTRIBUTES, FOREIGN, HIGHEST, LEAVING
 
 # linux/audit.h: the architecture of a call, so that no other's numbers are taken for this one's
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-X32_BIT = 0x40000000                            # x86_64: calls of the x32 ABI, with numbers of their own
-LOAD, AND, EQUAL, GREATER_OR_EQUAL, RETURN = 0x20, 0x54, 0x15, 0x35, 0x06     # linux/bpf_common.h, absolute words
-ALLOW, ERRNO, KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000                # linux/seccomp.h
-NEW_NAMESPACES = 0x7E020000                     # CLONE_NEW* but CLONE_NEWTIME, which clone can't be given
+X32_BIT = 0x40000000  # x86_64: calls of the x32 ABI, with numbers of their own
+LOAD, AND, EQUAL, GREATER_OR_EQUAL, RETURN = (
+    0x20,
+    0x54,
+    0x15,
+    0x35,
+    0x06,
+)  # linux/bpf_common.h, absolute words
+ALLOW, ERRNO, KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000  # linux/seccomp.h
+NEW_NAMESPACES = 0x7E020000  # CLONE_NEW* but CLONE_NEWTIME, which clone can't be given
 AF_UNIX, SOCK_DGRAM = 1, 2
 O_ACCMODE, O_TRUNC = 0o3, 0o1000
 PR_SET_SECCOMP = 22
@@ -37,16 +43,22 @@ F_SETOWN, F_SETSIG, F_SETOWN_EX = 8, 10, 15
 FIOSETOWN, SIOCSPGRP = 0x8901, 0x8902
 FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
 EXIT_CODE_OF_SIGKILL = 128 + signal.SIGKILL
-SIGNAL_ARGUMENT = {"kill": 1, "tkill": 1, "tgkill": 2, "rt_sigqueueinfo": 1, "rt_tgsigqueueinfo": 2,
-                   "pidfd_send_signal": 1}
+SIGNAL_ARGUMENT = {
+    "kill": 1,
+    "tkill": 1,
+    "tgkill": 2,
+    "rt_sigqueueinfo": 1,
+    "rt_tgsigqueueinfo": 2,
+    "pidfd_send_signal": 1,
+}
 
 
 class Walls(StrEnum):
     """What stands around a program beside the filter."""
 
-    BUBBLEWRAP = "bubblewrap"       # namespaces: nothing else is there to be reached
-    LANDLOCK = "landlock"           # the machine's own names and processes: files alone are hidden
-    UNSAFE = "unsafe"               # nothing, and no filter
+    BUBBLEWRAP = "bubblewrap"  # namespaces: nothing else is there to be reached
+    LANDLOCK = "landlock"  # the machine's own names and processes: files alone are hidden
+    UNSAFE = "unsafe"  # nothing, and no filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +89,7 @@ def denied(call: str, *tests: Where, error: int = errno.EPERM) -> Rule:
 def common_rules() -> Iterator[Rule]:
     """What no walls allow."""
     yield from map(denied, [*FOREIGN, *LEAVING, *UNCOUNTED, "timer_create"])
-    yield denied("clone3", error=errno.ENOSYS)          # its flags lie in memory; the C library falls back to clone
+    yield denied("clone3", error=errno.ENOSYS)  # its flags lie in memory; the C library falls back to clone
     yield denied("clone", Where(0, 0, NEW_NAMESPACES, equal=False))
     yield denied("clone", Where(0, signal.SIGKILL, 0xFF))
     for call, argument in SIGNAL_ARGUMENT.items():
@@ -87,11 +99,11 @@ def common_rules() -> Iterator[Rule]:
     for command in (FIOSETOWN, SIOCSPGRP):
         yield denied("ioctl", Where(1, command))
     yield denied("prctl", Where(0, PR_SET_SECCOMP))
-    yield denied("setrlimit", Where(0, 0))              # RLIMIT_CPU is 0
-    yield denied("prlimit64", Where(0, 0, equal=False))             # another process
-    yield denied("prlimit64", Where(1, 0), Where(2, 0, equal=False))            # a new RLIMIT_CPU: its address is
-    yield denied("prlimit64", Where(1, 0), Where(2, 0, equal=False, high=True))     # not null, in either half
-    yield denied("setpriority", Where(0, 0, equal=False))           # a group, or all of the user's processes
+    yield denied("setrlimit", Where(0, 0))  # RLIMIT_CPU is 0
+    yield denied("prlimit64", Where(0, 0, equal=False))  # another process
+    yield denied("prlimit64", Where(1, 0), Where(2, 0, equal=False))  # a new RLIMIT_CPU: its address is
+    yield denied("prlimit64", Where(1, 0), Where(2, 0, equal=False, high=True))  # not null, in either half
+    yield denied("setpriority", Where(0, 0, equal=False))  # a group, or all of the user's processes
     yield denied("setpriority", Where(1, 0, equal=False))
     for call in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"):
         yield denied(call, Where(0, 0, equal=False))
@@ -101,7 +113,7 @@ def bubblewrap_rules() -> Iterator[Rule]:
     """What bubblewrap's namespaces leave open. It has no network, so AF_UNIX reaches nobody else either."""
     yield denied("socket", Where(0, AF_UNIX, equal=False))
     yield denied("socketpair", Where(0, AF_UNIX, equal=False))
-    for call in ("exit", "exit_group"):         # bubblewrap says 137 for a killed program: nobody else may
+    for call in ("exit", "exit_group"):  # bubblewrap says 137 for a killed program: nobody else may
         yield Rule(call, KILL_PROCESS, (Where(0, EXIT_CODE_OF_SIGKILL, 0xFF),))
 
 
@@ -109,15 +121,17 @@ def landlock_rules(own_pid: int | None) -> Iterator[Rule]:
     """What Landlock leaves open: sockets by name, attributes, and before its sixth version truncation and signals."""
     yield from map(denied, [*ATTRIBUTES, "socket", "connect"])
     yield denied("socketpair", Where(0, AF_UNIX, equal=False))
-    yield denied("socketpair", Where(1, SOCK_DGRAM, 0xF))           # could be connected to a name
-    yield denied("open", Where(1, O_TRUNC, O_ACCMODE | O_TRUNC))    # "read-only", and empties the file all the same
+    yield denied("socketpair", Where(1, SOCK_DGRAM, 0xF))  # could be connected to a name
+    yield denied(
+        "open", Where(1, O_TRUNC, O_ACCMODE | O_TRUNC)
+    )  # "read-only", and empties the file all the same
     yield denied("openat", Where(2, O_TRUNC, O_ACCMODE | O_TRUNC))
     yield denied("openat2", error=errno.ENOSYS)
     for command in (FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR):
         yield denied("ioctl", Where(1, command))
     if own_pid is None:
         return
-    for call in ("kill", "tkill", "tgkill"):            # to its group and itself only
+    for call in ("kill", "tkill", "tgkill"):  # to its group and itself only
         yield denied(call, Where(0, 0, equal=False), Where(0, own_pid, equal=False))
     yield from map(denied, ["rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal"])
 
@@ -148,8 +162,12 @@ def instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> b
 def assemble(rules: Iterable[Rule], machine: str) -> bytes:
     """The rules, one after the other, as BPF over `struct seccomp_data` {nr, arch, instruction pointer, args[6]}."""
     column = list(ARCHITECTURES).index(machine)
-    program = [instruction(LOAD, 4), instruction(EQUAL, ARCHITECTURES[machine], 1, 0),
-               instruction(RETURN, KILL_PROCESS), instruction(LOAD, 0)]
+    program = [
+        instruction(LOAD, 4),
+        instruction(EQUAL, ARCHITECTURES[machine], 1, 0),
+        instruction(RETURN, KILL_PROCESS),
+        instruction(LOAD, 0),
+    ]
     if machine == "x86_64":
         program += [instruction(GREATER_OR_EQUAL, X32_BIT, 0, 1), instruction(RETURN, KILL_PROCESS)]
     program += [instruction(GREATER_OR_EQUAL, HIGHEST + 1, 0, 1), instruction(RETURN, ERRNO | errno.ENOSYS)]
@@ -163,7 +181,7 @@ def assemble(rules: Iterable[Rule], machine: str) -> bytes:
 def assemble_rule(rule: Rule, number: int) -> list[bytes]:
     """One rule: falls through to the next one, with the call's number loaded, where it does not hold."""
     lengths = [2 if test.mask == 0xFFFFFFFF else 3 for test in rule.tests]
-    left = sum(lengths) + 1                     # instructions from here to the reload of the number
+    left = sum(lengths) + 1  # instructions from here to the reload of the number
     block = [instruction(EQUAL, number, 0, left + (1 if rule.tests else 0))]
     for test, length in zip(rule.tests, lengths, strict=True):
         left -= length

@@ -18,21 +18,33 @@ from broker.monitoring.counters import ScorerStats, Tally, read_stats, scorer_st
 def test_several_processes_add_up(link: Link, keys: Keys) -> None:
     for _ in range(2):
         tally = Tally()
-        tally.count("math", "math", {"groups": 1, "completions": 8, "unscorable": 2, "retries": 0}, seconds=0.5)
+        tally.count(
+            "math", "math", {"groups": 1, "completions": 8, "unscorable": 2, "retries": 0}, seconds=0.5
+        )
         tally.count("math", "math", {"groups": 1, "completions": 8, "failed:ChildDied": 3}, seconds=0.25)
         tally.count("light", "my own scorer", {"groups": 1, "cache_hits": 3, "cache_misses": 1})
         tally.write(link.client, keys, is_due=True)
     mine, math = read_stats(link.client, keys)
-    assert mine == ScorerStats(queue="light", scorer="my own scorer", groups=2, cache_hits=6, cache_misses=2,
-                               failures={})
-    assert math == ScorerStats(queue="math", scorer="math", groups=4, completions=32, unscorable=4, seconds=1.5,
-                               failures={"ChildDied": 6})
+    assert mine == ScorerStats(
+        queue="light", scorer="my own scorer", groups=2, cache_hits=6, cache_misses=2, failures={}
+    )
+    assert math == ScorerStats(
+        queue="math",
+        scorer="math",
+        groups=4,
+        completions=32,
+        unscorable=4,
+        seconds=1.5,
+        failures={"ChildDied": 6},
+    )
     assert (math.scored, math.seconds_a_group, math.seconds_a_completion) == (28, 0.375, 1.5 / 32)
     assert (mine.seconds_a_group, mine.seconds_a_completion) == (0.0, 0.0)
     assert (mine.cache_hit_rate, math.cache_hit_rate) == (0.75, None)
 
 
-def test_counts_are_written_now_and_then_and_each_once(link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_are_written_now_and_then_and_each_once(
+    link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tally = Tally()
     tally.count("math", "math", {"groups": 1})
     tally.write(link.client, keys)
@@ -43,8 +55,9 @@ def test_counts_are_written_now_and_then_and_each_once(link: Link, keys: Keys, m
     assert [stats.groups for stats in read_stats(link.client, keys)] == [1]
 
 
-def test_a_redis_that_is_away_costs_no_time_and_no_count(link: Link, keys: Keys,
-                                                         caplog: pytest.LogCaptureFixture) -> None:
+def test_a_redis_that_is_away_costs_no_time_and_no_count(
+    link: Link, keys: Keys, caplog: pytest.LogCaptureFixture
+) -> None:
     tally = Tally()
     tally.count("math", "math", {"groups": 1}, seconds=0.5)
     started = time.monotonic()
@@ -55,15 +68,23 @@ def test_a_redis_that_is_away_costs_no_time_and_no_count(link: Link, keys: Keys,
     assert [(stats.groups, stats.seconds) for stats in read_stats(link.client, keys)] == [(1, 0.5)]
 
 
-@pytest.mark.parametrize(("field", "value"), [
-    (b"math guesses math", b"3"),           # of a newer version
-    (b"math guesses", b"3"),
-    (b"\xff", b"3"),
-    (b"math groups math", b"many"),
-    (b"math seconds math", b"long"),
-])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (b"math guesses math", b"3"),  # of a newer version
+        (b"math guesses", b"3"),
+        (b"\xff", b"3"),
+        (b"math groups math", b"many"),
+        (b"math seconds math", b"long"),
+    ],
+)
 def test_what_is_not_known_is_left_out(field: bytes, value: bytes) -> None:
     known = {b"math groups math": b"2", b"math seconds math": b"0.5"}
-    expected = ScorerStats(queue="math", scorer="math", groups=0 if field == b"math groups math" else 2,
-                           seconds=0.0 if field == b"math seconds math" else 0.5, failures={})
+    expected = ScorerStats(
+        queue="math",
+        scorer="math",
+        groups=0 if field == b"math groups math" else 2,
+        seconds=0.0 if field == b"math seconds math" else 0.5,
+        failures={},
+    )
     assert scorer_stats(known | {field: value}) == (expected,)

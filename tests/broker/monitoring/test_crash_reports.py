@@ -17,34 +17,49 @@ from tests.broker.conftest import Board, result_of
 from tests.support.redis_servers import RedisServer
 
 
-@pytest.mark.parametrize(("code", "words"), [
-    (0, "ended with code 0"),
-    (1, "ended with code 1"),
-    (-9, "was killed by SIGKILL"),
-    (-11, "was killed by SIGSEGV"),
-    (-40, "was killed by signal 40"),
-])
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, "ended with code 0"),
+        (1, "ended with code 1"),
+        (-9, "was killed by SIGKILL"),
+        (-11, "was killed by SIGSEGV"),
+        (-40, "was killed by signal 40"),
+    ],
+)
 def test_an_exit_code_is_said_in_words(code: int, words: str) -> None:
     assert how_it_ended(code) == words
 
 
 def test_a_death_is_known_by_the_workers_name_for_a_day(link: Link, keys: Keys) -> None:
-    record_death(link.client, keys, host="a-b", pid=17, how="was killed by SIGSEGV", last_lines=["one", "two"])
+    record_death(
+        link.client, keys, host="a-b", pid=17, how="was killed by SIGSEGV", last_lines=["one", "two"]
+    )
     assert deaths_of(link, keys, ["a-b-17-0f3c", "a-b-18-0f3c"]) == {
-        "a-b-17-0f3c": Death("was killed by SIGSEGV", "one\ntwo")}
+        "a-b-17-0f3c": Death("was killed by SIGSEGV", "one\ntwo")
+    }
     assert 86_000 < link.client.ttl(keys("died:a-b-17")) <= 86_400
 
 
-def test_only_the_last_lines_are_kept_and_no_secret(link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_last_lines_are_kept_and_no_secret(
+    link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_planted")
-    record_death(link.client, keys, host="h", pid=1, how="ended with code 1",
-                 last_lines=[*map(str, range(60)), "401 for hf_planted"])
+    record_death(
+        link.client,
+        keys,
+        host="h",
+        pid=1,
+        how="ended with code 1",
+        last_lines=[*map(str, range(60)), "401 for hf_planted"],
+    )
     kept = deaths_of(link, keys, ["h-1-aa"])["h-1-aa"].last_lines.splitlines()
     assert (len(kept), kept[0], kept[-1]) == (40, "21", "401 for **********")
 
 
-def test_a_death_that_can_not_be_written_down_is_said_and_no_error(tmp_path: Path, keys: Keys,
-                                                                  caplog: pytest.LogCaptureFixture) -> None:
+def test_a_death_that_can_not_be_written_down_is_said_and_no_error(
+    tmp_path: Path, keys: Keys, caplog: pytest.LogCaptureFixture
+) -> None:
     server = RedisServer(tmp_path)
     server.kill()
     link = Link(server.url, outage_s=1)
@@ -70,21 +85,28 @@ def letter(board: Board) -> DeadLetter:
 def test_the_letter_names_who_began_how_each_ended_and_its_last_lines(board: Board) -> None:
     consumer, entry = begun_by(board, "h-1-aa", "h-2-bb", "h-2-bb", "h-3-cc", "h-9-zz")
     record_death(board.client, board.keys, host="h", pid=1, how="was killed by SIGSEGV", last_lines=["first"])
-    record_death(board.client, board.keys, host="h", pid=3, how="ended with code 1", last_lines=["MemoryError"])
+    record_death(
+        board.client, board.keys, host="h", pid=3, how="ended with code 1", last_lines=["MemoryError"]
+    )
     bury_exhausted(consumer, entry, attempts=4, most=4, what="generators began this prompt")
     assert letter(board).reason == (
         "4 generators began this prompt and none finished it (broker.max_attempts=4): h-1-aa (was killed by SIGSEGV), "
-        "h-2-bb 2 times, h-3-cc (ended with code 1)")
+        "h-2-bb 2 times, h-3-cc (ended with code 1)"
+    )
     assert letter(board).traceback == "The last lines of h-3-cc, which ended with code 1:\nMemoryError"
     assert (letter(board).attempts, letter(board).original) == (4, entry.raw[b"payload"])
     assert board.hash("tries") == {}
 
 
 def test_the_letter_carries_the_last_error_of_a_group_that_fails_each_time(
-        board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_planted")
     consumer, entry = begun_by(board, "h-1-aa", "h-9-zz")
-    for text in ("Traceback: the first\nKeyError: 'x'", "Traceback: the last\nValueError: hf_planted is no token\n"):
+    for text in (
+        "Traceback: the first\nKeyError: 'x'",
+        "Traceback: the last\nValueError: hf_planted is no token\n",
+    ):
         consumer.note_failure(entry, text)
     bury_exhausted(consumer, entry, attempts=1, most=1, what="scorers began this group")
     assert letter(board).reason.endswith(": h-1-aa; the last error: ValueError: ********** is no token")

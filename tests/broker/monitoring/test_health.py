@@ -23,20 +23,32 @@ def _own_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str)
 
 
 def beat(link: Link, keys: Keys, role: str, *, host: str = HERE, **fields: str) -> None:
-    link.client.hset(keys.alive(role, f"{host}-1"), mapping={"host": host, "state": "waiting for prompts", **fields})
+    link.client.hset(
+        keys.alive(role, f"{host}-1"), mapping={"host": host, "state": "waiting for prompts", **fields}
+    )
 
 
-@pytest.mark.parametrize(("role", "there", "code", "says"), [
-    ("generator", ["generator"], 0, "waiting for prompts"),
-    ("generator", [], 1, "no generator of this host"),
-    ("generator", ["learner"], 1, "no generator of this host"),
-    ("scorer", ["dispatcher", "scorer"], 0, "dispatcher"),
-    ("scorer", ["scorer"], 1, "no dispatcher of this host"),
-    ("scorer", ["dispatcher"], 1, "no scorer of this host"),
-])
+@pytest.mark.parametrize(
+    ("role", "there", "code", "says"),
+    [
+        ("generator", ["generator"], 0, "waiting for prompts"),
+        ("generator", [], 1, "no generator of this host"),
+        ("generator", ["learner"], 1, "no generator of this host"),
+        ("scorer", ["dispatcher", "scorer"], 0, "dispatcher"),
+        ("scorer", ["scorer"], 1, "no dispatcher of this host"),
+        ("scorer", ["dispatcher"], 1, "no scorer of this host"),
+    ],
+)
 def test_what_belongs_to_a_role_has_to_be_there(
-        *, role: str, there: list[str], code: int, says: str, link: Link, keys: Keys,
-        capsys: pytest.CaptureFixture[str]) -> None:
+    *,
+    role: str,
+    there: list[str],
+    code: int,
+    says: str,
+    link: Link,
+    keys: Keys,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for part in there:
         beat(link, keys, part)
     assert health.main([role, "test"]) == code
@@ -48,16 +60,20 @@ def test_another_hosts_heartbeat_is_none_of_ours(link: Link, keys: Keys) -> None
     assert health.main(["learner", "test"]) == 1
 
 
-@pytest.mark.parametrize(("state", "later", "code"), [
-    ("sampling", {"groups": "4"}, 1),                                   # nothing counted: stuck
-    ("sampling", {"groups": "4", "busy_s": "99", "up_s": "99", "wait_prompts_s": "3", "kept_s": "9"}, 1),
-    ("sampling", {"groups": "5"}, 0),
-    ("waiting for prompts", {"groups": "4"}, 0),                        # others may be slow
-    ("3 groups wait for a worker", {"groups": "4"}, 0),
-    ("starting the engine", {"groups": "4"}, 0),
-])
+@pytest.mark.parametrize(
+    ("state", "later", "code"),
+    [
+        ("sampling", {"groups": "4"}, 1),  # nothing counted: stuck
+        ("sampling", {"groups": "4", "busy_s": "99", "up_s": "99", "wait_prompts_s": "3", "kept_s": "9"}, 1),
+        ("sampling", {"groups": "5"}, 0),
+        ("waiting for prompts", {"groups": "4"}, 0),  # others may be slow
+        ("3 groups wait for a worker", {"groups": "4"}, 0),
+        ("starting the engine", {"groups": "4"}, 0),
+    ],
+)
 def test_who_says_that_it_works_has_to_count_something(
-        state: str, later: dict[str, str], code: int, link: Link, keys: Keys) -> None:
+    state: str, later: dict[str, str], code: int, link: Link, keys: Keys
+) -> None:
     beat(link, keys, "generator", state=state, groups="4", busy_s="1", up_s="1")
     assert health.main(["generator", "test"], clock=lambda: 1e9) == 0
     beat(link, keys, "generator", state=state, **later)
@@ -66,7 +82,8 @@ def test_who_says_that_it_works_has_to_count_something(
 
 
 def test_a_redis_that_is_away_and_wrong_words_are_said(
-        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert health.main(["cook", "test"]) == 2
     monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1/0")
     assert health.main(["learner", "test"]) == 1

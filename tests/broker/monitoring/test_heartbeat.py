@@ -21,7 +21,10 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = 5.0) -> bool:
 
 
 def states(link: Link) -> list[tuple[str, str, str, str]]:
-    return [(found.role, found.id, found.state, found.version) for found in snapshot(link.client, "test").processes]
+    return [
+        (found.role, found.id, found.state, found.version)
+        for found in snapshot(link.client, "test").processes
+    ]
 
 
 def test_what_a_process_says_is_seen_until_it_stops(link: Link, keys: Keys) -> None:
@@ -38,7 +41,7 @@ def test_a_beat_outlives_its_ttl_only_while_it_is_refreshed(link: Link, keys: Ke
     assert wait_until(lambda: len(states(link)) == 1)
     time.sleep(0.6)
     assert len(states(link)) == 1
-    heart._stop.set()                                   # as a kill would: the key is left to Redis
+    heart._stop.set()  # as a kill would: the key is left to Redis
     assert wait_until(lambda: states(link) == [], timeout_s=2.0)
 
 
@@ -46,10 +49,10 @@ def test_a_heart_goes_on_beating_after_an_outage(link: Link, keys: Keys, redis_u
     heart = Heartbeat(link, keys, "scorer", "s-1", ttl_s=0.3)
     assert wait_until(lambda: len(states(link)) == 1)
     refuse = link.client.connection_pool.connection_kwargs
-    port, refuse["port"] = refuse["port"], 1            # nobody listens there
+    port, refuse["port"] = refuse["port"], 1  # nobody listens there
     link.client.connection_pool.disconnect()
     time.sleep(0.5)
-    heart.say("waiting for redis")                      # does not block
+    heart.say("waiting for redis")  # does not block
     refuse["port"] = port
     assert wait_until(lambda: states(link) == [("scorer", "s-1", "waiting for redis", "")])
     heart.stop()

@@ -26,12 +26,14 @@ def said_of(board: Board) -> str:
 
 
 def test_it_speaks_after_its_time_and_then_at_doubling_intervals(
-        board: Board, caplog: pytest.LogCaptureFixture) -> None:
+    board: Board, caplog: pytest.LogCaptureFixture
+) -> None:
     dog = Watchdog(board.client, board.keys, first_s=60.0)
     for idle_s in (1.0, 59.0, 61.0, 62.0, 119.0, 125.0, 239.0, 600.0, 959.0, 961.0):
         dog.look(idle_s, "waiting for prompts")
     assert [line.split()[1] for line in lines(caplog)] == [
-        f"waited_s={seconds}" for seconds in (61, 125, 600, 961)]
+        f"waited_s={seconds}" for seconds in (61, 125, 600, 961)
+    ]
     dog.look(0.0, "sampling")
     dog.look(61.0, "waiting for prompts")
     assert len(lines(caplog)) == 5, "another wait begins with the first interval"
@@ -49,7 +51,8 @@ def test_who_has_the_work_is_named(board: Board) -> None:
     scorers = Consumer(board.link, board.keys, ROLLOUTS, "scorers", lease_s=30, worker="box-8-cd")
     assert said_of(board) == (
         "2 groups in prompts, the oldest (0), with generator box-7-ab; 1 groups in rollouts, the oldest (1), taken by "
-        "nobody; 1 groups in scored, the oldest (2); no learner is alive")
+        "nobody; 1 groups in scored, the oldest (2); no learner is alive"
+    )
     (entry,) = scorers.lease(1, block_s=0)
     assert "(1), begun by no scorer" in said_of(board)
     scorers.begin(entry)
@@ -58,14 +61,18 @@ def test_who_has_the_work_is_named(board: Board) -> None:
     assert "(0), taken by nobody" in said_of(board)
 
 
-@pytest.mark.parametrize(("long_wait_s", "holds", "speaks"), [
-    (0.2, None, True),              # it starts, and that takes long
-    (0.2, 0.0, True),
-    (0.2, 1.0, False),              # long work is no wait
-    (math.inf, 0.0, False),
-])
-def test_a_heart_watches_its_process(board: Board, caplog: pytest.LogCaptureFixture, long_wait_s: float,
-                                     holds: float | None, speaks: bool) -> None:
+@pytest.mark.parametrize(
+    ("long_wait_s", "holds", "speaks"),
+    [
+        (0.2, None, True),  # it starts, and that takes long
+        (0.2, 0.0, True),
+        (0.2, 1.0, False),  # long work is no wait
+        (math.inf, 0.0, False),
+    ],
+)
+def test_a_heart_watches_its_process(
+    board: Board, caplog: pytest.LogCaptureFixture, long_wait_s: float, holds: float | None, speaks: bool
+) -> None:
     learner = Heartbeat(board.link, board.keys, "learner", "box-9", ttl_s=0.3)
     learner.say("training step 4")
     learner.meter.hold(1.0)

@@ -31,6 +31,7 @@ def start(version: str) -> Iterator[Start]:
     def start(folder: Path) -> RedisServer:
         started.append(RedisServer(folder, "--appendfsync", "always", program=SERVERS[version]()))
         return started[-1]
+
     yield start
     for server in started:
         server.kill()
@@ -72,10 +73,12 @@ def restart_twice(server: RedisServer) -> Board:
 
 
 @pytest.mark.parametrize("version", SERVERS)
-def test_half_a_script_runs_at_the_second_start_of_a_redis_that_nobody_mended(start: Start, tmp_path: Path) -> None:
+def test_half_a_script_runs_at_the_second_start_of_a_redis_that_nobody_mended(
+    start: Start, tmp_path: Path
+) -> None:
     server = start(tmp_path)
     written = kill_in_hand_over(server)
-    cut(tmp_path, len(written) - written.index(b"XADD"))              # after XDEL, which the file has
+    cut(tmp_path, len(written) - written.index(b"XADD"))  # after XDEL, which the file has
     board = restart_twice(server)
     assert board.ids(PROMPTS) == []
     assert board.ids(ROLLOUTS) == ["1"], "group 0 was deleted from prompts and is nowhere"
@@ -84,7 +87,8 @@ def test_half_a_script_runs_at_the_second_start_of_a_redis_that_nobody_mended(st
 
 @pytest.mark.parametrize("version", SERVERS)
 def test_a_mended_redis_knows_the_whole_script_or_nothing_of_it(
-        start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     server = start(tmp_path)
     written = kill_in_hand_over(server)
     torn = len(written) - written.index(b"XADD")
@@ -143,18 +147,21 @@ def test_the_file_of_an_older_redis_is_mended_before_a_newer_one_takes_it_over(t
 def test_an_older_redis_is_not_started_on_what_a_newer_one_wrote(tmp_path: Path) -> None:
     server = RedisServer(tmp_path, program=newer())
     server.kill()
-    with pytest.raises(WrongBroker, match=r"written by Redis 7 or newer, and .* is 6\.2.*install redis-server 7"):
+    with pytest.raises(
+        WrongBroker, match=r"written by Redis 7 or newer, and .* is 6\.2.*install redis-server 7"
+    ):
         mend(carried(), tmp_path)
 
 
 @pytest.mark.parametrize("version", ["6.2"])
 def test_what_no_check_can_mend_is_said_and_left_to_the_server(
-        start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     server = start(tmp_path)
     board_of(server).issue(0)
     server.stop()
     file = append_only_file(tmp_path)
-    file.write_bytes(b"REDIS0009" + file.read_bytes())              # a snapshot at the head that is none
+    file.write_bytes(b"REDIS0009" + file.read_bytes())  # a snapshot at the head that is none
     damaged = file.read_bytes()
     assert mend(server.program, tmp_path) == 0
     assert caplog.records[0].levelno == logging.WARNING
@@ -162,9 +169,22 @@ def test_what_no_check_can_mend_is_said_and_left_to_the_server(
     assert file.read_bytes() == damaged
 
 
-def test_a_private_redis_is_mended_when_it_is_started_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    run = build_run([("a test", {"name": "demo", "runs_dir": str(tmp_path), "model": {"path": "tiny"},
-                                 "data": {"train": {"type": "procedural"}}})])
+def test_a_private_redis_is_mended_when_it_is_started_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = build_run(
+        [
+            (
+                "a test",
+                {
+                    "name": "demo",
+                    "runs_dir": str(tmp_path),
+                    "model": {"path": "tiny"},
+                    "data": {"train": {"type": "procedural"}},
+                },
+            )
+        ]
+    )
     server = embedded.start(run)
     board = Board(Link(server.url, outage_s=10), Keys("demo"))
     board.issue(0)
@@ -176,7 +196,7 @@ def test_a_private_redis_is_mended_when_it_is_started_again(tmp_path: Path, capl
     server.stop()
     file = append_only_file(run.folder / "redis")
     last = file.read_bytes().rindex(b"MULTI") - len(b"*1\r\n$5\r\n")
-    os.truncate(file, last + 60)                                    # inside the second hand-over
+    os.truncate(file, last + 60)  # inside the second hand-over
     again = embedded.start(run)
     try:
         assert f"append_only_file mended file={run.folder}" in caplog.text

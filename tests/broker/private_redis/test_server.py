@@ -35,9 +35,21 @@ def own_state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def make_run(tmp_path: Path) -> MakeRun:
     def make(name: str = "demo", runs_dir: str = "runs", maxmemory_mb: int = 0) -> Run:
-        return build_run([("a test", {"name": name, "runs_dir": str(tmp_path / runs_dir), "model": {"path": "tiny"},
-                                      "data": {"train": {"type": "procedural"}},
-                                      "broker": {"maxmemory_mb": maxmemory_mb}})])
+        return build_run(
+            [
+                (
+                    "a test",
+                    {
+                        "name": name,
+                        "runs_dir": str(tmp_path / runs_dir),
+                        "model": {"path": "tiny"},
+                        "data": {"train": {"type": "procedural"}},
+                        "broker": {"maxmemory_mb": maxmemory_mb},
+                    },
+                )
+            ]
+        )
+
     return make
 
 
@@ -57,8 +69,13 @@ def test_it_keeps_what_a_queue_needs_and_is_seen_on_loopback_only(make_run: Make
     server = embedded.start(make_run(maxmemory_mb=64))
     try:
         with redis.Redis.from_url(server.url, decode_responses=True) as client:
-            wanted = {"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction",
-                      "maxmemory": str(64 * 2**20), "bind": "127.0.0.1"}
+            wanted = {
+                "appendonly": "yes",
+                "appendfsync": "everysec",
+                "maxmemory-policy": "noeviction",
+                "maxmemory": str(64 * 2**20),
+                "bind": "127.0.0.1",
+            }
             assert {key: client.config_get(key)[key] for key in wanted} == wanted
     finally:
         server.stop()
@@ -118,7 +135,7 @@ def test_data_survive_a_kill_of_the_server(make_run: MakeRun) -> None:
     server = embedded.start(make_run())
     with redis.Redis.from_url(server.url) as client:
         client.set("key", "here")
-        time.sleep(1.5)                      # everysec
+        time.sleep(1.5)  # everysec
         pid = client.info("server")["process_id"]
     os.kill(pid, signal.SIGKILL)
     server.stop()
@@ -141,7 +158,9 @@ def test_a_taken_port_is_left_for_another(make_run: MakeRun) -> None:
         second = embedded.start(make_run())
         second.stop()
     assert f":{port}/" not in second.url
-    assert password(first.url) != password(second.url)     # whoever has the port now may have been told the old one
+    assert password(first.url) != password(
+        second.url
+    )  # whoever has the port now may have been told the old one
 
 
 def test_a_second_start_finds_the_first_one_and_does_not_end_it(make_run: MakeRun) -> None:
@@ -170,11 +189,13 @@ time.sleep(60)
 
 def test_a_killed_starter_leaves_no_server_and_loses_nothing(make_run: MakeRun) -> None:
     run = make_run()
-    starter = subprocess.Popen([sys.executable, "-c", STARTER, str(run.runs_dir)], cwd=ROOT, stdout=subprocess.PIPE)
+    starter = subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(run.runs_dir)], cwd=ROOT, stdout=subprocess.PIPE
+    )
     assert starter.stdout is not None
     url = starter.stdout.readline().decode().strip()
     with redis.Redis.from_url(url) as client:
-        client.set("key", "here")            # killed within the second that everysec may forget: SIGTERM flushes
+        client.set("key", "here")  # killed within the second that everysec may forget: SIGTERM flushes
         pid = client.info("server")["process_id"]
     starter.kill()
     starter.wait()
@@ -207,7 +228,9 @@ def test_an_unknown_run_is_named_with_what_to_do(tmp_path: Path) -> None:
         pass
 
 
-def test_a_run_is_found_in_its_folder_then_anywhere_and_never_by_guessing(make_run: MakeRun, tmp_path: Path) -> None:
+def test_a_run_is_found_in_its_folder_then_anywhere_and_never_by_guessing(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
     urls = {}
     for runs_dir, name in (("a", "one"), ("a", "one-2"), ("a", "two"), ("b", "two")):
         server = embedded.start(make_run(name, runs_dir))
@@ -229,9 +252,12 @@ def test_a_server_that_does_not_start_says_what_its_log_says(make_run: MakeRun) 
 
 @pytest.mark.parametrize(("version", "is_taken"), [("7.0.15", True), ("6.2.0", True), ("6.0.16", False)])
 def test_the_systems_own_server_is_taken_if_it_is_recent_enough(
-        version: str, is_taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    version: str, is_taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = tmp_path / "redis-server"
-    program.write_text(f"#!/bin/sh\necho 'Redis server v={version} sha=00000000:0 malloc=jemalloc-5.2.1 bits=64'\n")
+    program.write_text(
+        f"#!/bin/sh\necho 'Redis server v={version} sha=00000000:0 malloc=jemalloc-5.2.1 bits=64'\n"
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert (embedded.executable() == program) is is_taken

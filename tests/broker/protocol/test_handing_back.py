@@ -51,7 +51,9 @@ def test_only_what_this_worker_began_is_taken_off_the_count(board: Board) -> Non
     first, second = a_worker(board, "h-1-aa"), a_worker(board, "h-2-bb")
     (entry,) = first.lease(1, block_s=0)
     assert first.begin(entry) == 1
-    board.client.xclaim(board.keys("prompts"), GROUP, "h-1-aa", 0, [entry.entry_id], idle=3_600_000, justid=True)
+    board.client.xclaim(
+        board.keys("prompts"), GROUP, "h-1-aa", 0, [entry.entry_id], idle=3_600_000, justid=True
+    )
     (entry,) = second.lease(1, block_s=0)
     assert second.begin(entry) == 2
     assert second.hand_back() == 1
@@ -109,7 +111,8 @@ def test_a_name_goes_only_with_nothing_leased_to_it(board: Board) -> None:
 
 
 def test_names_that_have_been_silent_for_long_go_when_somebody_comes(
-        board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
     board.issue(0, 1)
     a_worker(board, "holds").lease(1, block_s=0)
     gone = a_worker(board, "gone")
@@ -125,7 +128,8 @@ def test_names_that_have_been_silent_for_long_go_when_somebody_comes(
 
 
 def test_a_process_that_must_end_waits_for_redis_no_longer_than_it_may(
-        tmp_path: Path, board: Board, caplog: pytest.LogCaptureFixture) -> None:
+    tmp_path: Path, board: Board, caplog: pytest.LogCaptureFixture
+) -> None:
     server = RedisServer(tmp_path)
     link = Link(server.url, outage_s=60)
     worker = Consumer(link, board.keys, "prompts", "h-1-aa", lease_s=LEASE_S)
@@ -134,7 +138,7 @@ def test_a_process_that_must_end_waits_for_redis_no_longer_than_it_may(
     started = time.monotonic()
     hand_back_within([worker.hand_back], 0.2)
     assert time.monotonic() - started < 5
-    link.stop.set()                     # as in a process that was told to end: the wait itself ends
+    link.stop.set()  # as in a process that was told to end: the wait itself ends
     worker.hold(Entry("prompts", "1-1", {}))
     hand_back_within([worker.hand_back], 5.0)
     assert "hand_back_failed" in caplog.text
@@ -143,9 +147,9 @@ def test_a_process_that_must_end_waits_for_redis_no_longer_than_it_may(
 def test_full_memory_keeps_nobody_from_beginning_failing_handing_back_and_leaving(board: Board) -> None:
     board.issue(0, 1, 2)
     first, second, leaving = (a_worker(board, f"h-{number}-aa") for number in range(3))
-    held, = first.lease(1, block_s=0)
-    failed, = second.lease(1, block_s=0)
-    done, = leaving.lease(1, block_s=0)
+    (held,) = first.lease(1, block_s=0)
+    (failed,) = second.lease(1, block_s=0)
+    (done,) = leaving.lease(1, block_s=0)
     assert leaving.hand_over(done, "rollouts", result_of(done))
     board.link.outage_s = 0.1
     board.client.config_set("maxmemory", 1)

@@ -37,7 +37,8 @@ def hold(server: RedisServer) -> Ownership:
 
 
 def test_a_redis_that_came_back_with_everything_is_said_once(
-        server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
     ownership = hold(server)
     with caplog.at_level(logging.WARNING, "broker.protocol.run_owner"):
         ownership.check()
@@ -46,14 +47,17 @@ def test_a_redis_that_came_back_with_everything_is_said_once(
         server.start()
         for _ in range(2):
             ownership.check()
-    assert caplog.messages == [f"redis_restarted at=127.0.0.1:{server.port}; its append-only file is written anew"]
+    assert caplog.messages == [
+        f"redis_restarted at=127.0.0.1:{server.port}; its append-only file is written anew"
+    ]
     persistence = ownership.link.client.info("persistence")
     assert persistence["aof_rewrite_in_progress"] or persistence["aof_last_rewrite_time_sec"] >= 0
     ownership.link.close()
 
 
 def test_a_redis_that_came_back_with_less_is_never_called_whole(
-        server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
     ownership = hold(server)
     ownership.link.client.hincrby(ownership.keys("cursor"), "seq", -1)
     server.stop()
@@ -64,7 +68,9 @@ def test_a_redis_that_came_back_with_less_is_never_called_whole(
 
 
 @pytest.mark.parametrize("forget", [("cursor", "seq"), ("run", "fence")])
-def test_who_rejoins_goes_on_and_no_older_copy_of_redis_passes(link: Link, keys: Keys, forget: tuple[str, str]) -> None:
+def test_who_rejoins_goes_on_and_no_older_copy_of_redis_passes(
+    link: Link, keys: Keys, forget: tuple[str, str]
+) -> None:
     ownership = Ownership(link, keys)
     ownership.claim(4)
     ownership.issue(0, 1, 10, 0, [("0", {"group": "0"})])
@@ -80,7 +86,9 @@ def test_who_rejoins_goes_on_and_no_older_copy_of_redis_passes(link: Link, keys:
     assert link.client.hget(keys("run"), "fence") == b"5"
 
 
-def test_a_redis_that_knows_nothing_of_the_run_is_told_from_one_that_went_back(link: Link, keys: Keys) -> None:
+def test_a_redis_that_knows_nothing_of_the_run_is_told_from_one_that_went_back(
+    link: Link, keys: Keys
+) -> None:
     ownership = Ownership(link, keys)
     ownership.claim(0)
     ownership.issue(0, 1, 10, 0, [("0", {"group": "0"})])
@@ -104,11 +112,12 @@ def test_a_thread_that_waits_for_redis_does_not_keep_the_other_one_waiting(link:
     evaluate, refused = link._evaluate, threading.Event()
 
     def full(client: Any, name: str, *args: Any, **options: Any) -> Any:
-        if name == "reissue" and ownership.seq < 3:         # until two more scripts took effect
+        if name == "reissue" and ownership.seq < 3:  # until two more scripts took effect
             refused.set()
             raise OutOfMemoryError("command not allowed")
         return evaluate(client, name, *args, **options)
-    link._evaluate = full       # type: ignore[method-assign]
+
+    link._evaluate = full  # type: ignore[method-assign]
     feeder = threading.Thread(target=ownership.reissue, args=([],))
     feeder.start()
     assert refused.wait(5)

@@ -22,7 +22,7 @@ def test_issue_lets_groups_in_at_the_newest_announced_version(board: Board) -> N
     assert board.issue(0, 1) == Issued(2, 0)
     board.announce(3)
     assert board.issue(2) == Issued(3, 3)
-    assert board.issue(3, newest=5) == Issued(4, 5)             # Redis forgot two announcements; the learner did not
+    assert board.issue(3, newest=5) == Issued(4, 5)  # Redis forgot two announcements; the learner did not
     assert board.slots() == {"0": 0, "1": 0, "2": 3, "3": 5}
     assert board.ids("prompts") == ["0", "1", "2", "3"]
     assert {group: board.entry(group).floor for group in board.ids("prompts")} == board.slots()
@@ -36,7 +36,7 @@ def test_issue_lets_groups_in_at_the_newest_announced_version(board: Board) -> N
 def test_issue_is_refused_where_the_cursor_stands_elsewhere(board: Board) -> None:
     board.issue(0, 1)
     before = board.state()
-    assert board.issue(0, 1) == Issued(2, None)                 # the same call twice
+    assert board.issue(0, 1) == Issued(2, None)  # the same call twice
     assert board.issue(5) == Issued(2, None)
     assert board.state() == before
 
@@ -56,7 +56,9 @@ def test_issue_never_exceeds_the_budget_and_lets_all_in_or_none(board: Board) ->
 def test_issue_of_an_id_that_is_there_changes_nothing(board: Board, groups: list[str]) -> None:
     board.issue(0)
     before = board.state()
-    with pytest.raises(RunFailed, match=f"group {groups[0]} is in Redis already, though the cursor stands at 1"):
+    with pytest.raises(
+        RunFailed, match=f"group {groups[0]} is in Redis already, though the cursor stands at 1"
+    ):
         board.learner.issue(1, 3, 100, 0, [board.group(group) for group in groups])
     assert board.state() == before
 
@@ -95,7 +97,7 @@ def test_evaluation_is_sent_again_only_where_its_entry_is_gone(board: Board) -> 
     board.client.xdel(board.keys("prompts"), second.entry_id)
     assert board.learner.issue_eval(0, groups) == 1
     assert board.ids("prompts") == ["eval-0-2", "eval-0-1"]
-    assert not board.move(second, "rollouts")               # the older life's result is late
+    assert not board.move(second, "rollouts")  # the older life's result is late
     assert board.move(board.entry("eval-0-1"), "rollouts")
 
 
@@ -149,7 +151,7 @@ def test_a_group_whose_entry_has_a_spoilt_floor_can_end(board: Board, stream: st
     added = board.client.xadd(board.keys(stream), fields | ({} if floor is None else {"floor": floor}))
     board.client.hset(board.keys("where"), "0", f"{stream} {added.decode()}")
     spoilt = board.entry("0")
-    assert not board.move(spoilt, "rollouts")               # no result of it counts
+    assert not board.move(spoilt, "rollouts")  # no result of it counts
     assert bury(board.link, board.keys, spoilt, reason="its header was spoilt")
     letter = board.entry("0")
     assert (letter.stream, letter.floor) == ("dead", 2)
@@ -173,8 +175,12 @@ def test_a_result_with_another_floor_than_its_slot_is_refused(board: Board, floo
     entry = board.entry("0")
     fields = {name: value for name, value in result_of(entry).items() if name != "floor"}
     before = board.state()
-    with pytest.raises(ResponseError, match=f"the result of group 0 has floor {floor or '[?]'}, and its slot has 0"):
-        hand_over(board.link, board.keys, entry, "rollouts", fields | ({} if floor is None else {"floor": floor}))
+    with pytest.raises(
+        ResponseError, match=f"the result of group 0 has floor {floor or '[?]'}, and its slot has 0"
+    ):
+        hand_over(
+            board.link, board.keys, entry, "rollouts", fields | ({} if floor is None else {"floor": floor})
+        )
     assert board.state() == before
 
 
@@ -207,13 +213,18 @@ def test_a_destination_of_a_wrong_type_changes_nothing(board: Board, to: str) ->
     assert board.move(board.entry("0"), "rollouts")
 
 
-@pytest.mark.parametrize(("to", "fields", "said"), [
-    ("elsewhere", ("v", "1"), "elsewhere is no stream but nil"),
-    ("rollouts", ("v",), "fields must be pairs"),
-    ("rollouts", (), "fields must be pairs"),
-    ("rollouts", ("f", "x") * 101, "fields must be pairs"),
-])
-def test_a_malformed_hand_over_changes_nothing(board: Board, to: str, fields: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize(
+    ("to", "fields", "said"),
+    [
+        ("elsewhere", ("v", "1"), "elsewhere is no stream but nil"),
+        ("rollouts", ("v",), "fields must be pairs"),
+        ("rollouts", (), "fields must be pairs"),
+        ("rollouts", ("f", "x") * 101, "fields must be pairs"),
+    ],
+)
+def test_a_malformed_hand_over_changes_nothing(
+    board: Board, to: str, fields: tuple[str, ...], said: str
+) -> None:
     board.issue(0)
     entry = board.entry("0")
     before = board.state()
@@ -248,7 +259,9 @@ def test_the_job_of_an_entry_goes_with_it(board: Board) -> None:
 def test_bury_keeps_what_is_known_of_a_group(board: Board) -> None:
     board.issue(0)
     entry = board.entry("0")
-    assert bury(board.link, board.keys, entry, reason="too hard", attempts=5, traceback="x" * 9000 + "the end")
+    assert bury(
+        board.link, board.keys, entry, reason="too hard", attempts=5, traceback="x" * 9000 + "the end"
+    )
     letter = codec.decode_dead(board.entry("0").raw)
     assert (letter.group_id, letter.stage, letter.reason, letter.attempts) == ("0", "prompts", "too hard", 5)
     assert letter.traceback.endswith("the end")
@@ -267,12 +280,17 @@ FOREIGN: list[dict[str, str | bytes]] = [
 
 
 @pytest.mark.parametrize("stream", ["prompts", "rollouts", "scored"])
-@pytest.mark.parametrize("fields", FOREIGN, ids=["no header", "a copied id", "numbers that are none", "no text"])
+@pytest.mark.parametrize(
+    "fields", FOREIGN, ids=["no header", "a copied id", "numbers that are none", "no text"]
+)
 def test_a_foreign_entry_goes_to_dead_as_nobodys_and_once(
-        board: Board, stream: str, fields: dict[Any, Any]) -> None:
+    board: Board, stream: str, fields: dict[Any, Any]
+) -> None:
     board.issue(0)
     entry_id = board.client.xadd(board.keys(stream), fields).decode()
-    raw = {name.encode(): value if isinstance(value, bytes) else value.encode() for name, value in fields.items()}
+    raw = {
+        name.encode(): value if isinstance(value, bytes) else value.encode() for name, value in fields.items()
+    }
     entry = Entry(stream, entry_id, raw)
     slots, place = board.slots(), board.where("0")
     assert bury(board.link, board.keys, entry, reason="not ours")
@@ -324,11 +342,14 @@ def test_announced_versions_never_fall_and_the_last_16_stay(board: Board) -> Non
         board.announce(version)
     assert board.hash("run")["version"] == "19"
     before = board.state()
-    with pytest.raises(RunFailed, match=f"Redis knows version 19 of run {board.keys.name}, and the journal ends at "
-                                        f"version 18: .*`millrace audit {board.keys.name}`"):
+    with pytest.raises(
+        RunFailed,
+        match=f"Redis knows version 19 of run {board.keys.name}, and the journal ends at "
+        f"version 18: .*`millrace audit {board.keys.name}`",
+    ):
         board.announce(18)
     assert board.state() == before
-    board.announce(19)                      # a recovery says it again
+    board.announce(19)  # a recovery says it again
     entries = board.client.xrange(board.keys("weights"))
     assert [codec.decode_announcement(fields).version for _, fields in entries] == [*range(5, 20), 19]
 
@@ -336,7 +357,7 @@ def test_announced_versions_never_fall_and_the_last_16_stay(board: Board) -> Non
 def test_a_claim_is_above_every_fence_that_redis_or_the_journal_knows(board: Board) -> None:
     assert board.learner.fence == 1
     assert Ownership(board.link, board.keys).claim(0) == 2
-    assert Ownership(board.link, board.keys).claim(7) == 8          # Redis forgot, the journal did not
+    assert Ownership(board.link, board.keys).claim(7) == 8  # Redis forgot, the journal did not
     assert Ownership(board.link, board.keys).claim(3) == 9
 
 
@@ -357,7 +378,9 @@ def test_a_script_of_an_older_learner_changes_nothing(board: Board, name: str) -
     newer = Ownership(board.link, board.keys)
     newer.claim(0)
     before = board.state()
-    with pytest.raises(Fenced, match=r"a newer learner \(fence 2\) has taken run test over from this one \(fence 1\)"):
+    with pytest.raises(
+        Fenced, match=r"a newer learner \(fence 2\) has taken run test over from this one \(fence 1\)"
+    ):
         LEARNER_SCRIPTS[name](board.learner, board)
     assert board.state() == before
     LEARNER_SCRIPTS[name](newer, board)
@@ -369,7 +392,9 @@ def test_a_script_on_a_redis_that_went_back_changes_nothing(board: Board, name: 
     acknowledged = board.learner.seq
     board.client.hset(board.keys("cursor"), "seq", acknowledged - 1)
     before = board.state()
-    with pytest.raises(WentBack, match=f"it stands at seq {acknowledged - 1}, and {acknowledged} was acknowledged"):
+    with pytest.raises(
+        WentBack, match=f"it stands at seq {acknowledged - 1}, and {acknowledged} was acknowledged"
+    ):
         LEARNER_SCRIPTS[name](board.learner, board)
     assert board.state() == before
 
@@ -407,7 +432,7 @@ def test_a_lost_reply_of_any_other_script_leaves_one_effect(board: Board) -> Non
     assert lost(board, lambda: board.learner.issue_eval(0, [board.group("eval-0-0")])) == 0
     assert board.ids("prompts") == ["0", "1", "2", "eval-0-0"]
     entry = board.entry("0")
-    assert not lost(board, lambda: board.move(entry, "rollouts"))       # it counted, and nobody knows
+    assert not lost(board, lambda: board.move(entry, "rollouts"))  # it counted, and nobody knows
     assert board.ids("rollouts") == ["0"]
     assert not lost(board, lambda: bury(board.link, board.keys, board.entry("1"), reason="x"))
     assert board.ids("dead") == ["1"]
@@ -415,7 +440,7 @@ def test_a_lost_reply_of_any_other_script_leaves_one_effect(board: Board) -> Non
     assert board.slots() == {"2": 0}
     lost(board, lambda: board.announce(1))
     assert board.hash("run")["version"] == "1"
-    assert lost(board, lambda: board.learner.claim(0)) == 3             # two claims of one learner
+    assert lost(board, lambda: board.learner.claim(0)) == 3  # two claims of one learner
     board.issue(3)
     board.audit()
 
@@ -432,9 +457,19 @@ def test_a_survey_tells_where_every_group_is_and_what_is_missing(board: Board) -
     def survey(*ids: str) -> dict[str, tuple[str, str]]:
         reply = [word.decode() for word in board.link.script("survey", board.keys.scripts(), *ids)]
         return {reply[i]: (f"{reply[i + 1]} {reply[i + 2]}", reply[i + 3]) for i in range(0, len(reply), 4)}
-    assert survey("0", "1", "2", "3", "gone") == {"0": (" ", ""), "1": (places["1"], "1.000"), "2": (places["2"], "0"),
-                                                  "3": (places["3"], "")}
-    assert survey("2") == {"0": (" ", ""), "1": (places["1"], "?"), "2": (places["2"], "0"), "3": (places["3"], "?")}
+
+    assert survey("0", "1", "2", "3", "gone") == {
+        "0": (" ", ""),
+        "1": (places["1"], "1.000"),
+        "2": (places["2"], "0"),
+        "3": (places["3"], ""),
+    }
+    assert survey("2") == {
+        "0": (" ", ""),
+        "1": (places["1"], "?"),
+        "2": (places["2"], "0"),
+        "3": (places["3"], "?"),
+    }
     assert board.state() == before
 
 
@@ -446,6 +481,7 @@ def full(board: Board) -> Iterator[Callable[[], None]]:
 
     def fill() -> None:
         client.config_set("maxmemory", "1")
+
     yield fill
     client.config_set("maxmemory", "0")
 

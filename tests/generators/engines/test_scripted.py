@@ -33,15 +33,19 @@ def test_a_group_goes_round_the_answers() -> None:
     assert [completion.text for completion in group] == ["a", "b", "a", "b", "a"]
 
 
-@pytest.mark.parametrize(("answer", "max_tokens", "token_ids", "text", "reason"), [
-    ("7", 8, [55, 0], "7", FinishReason.STOP),
-    ("é", 8, [195, 169, 0], "é", FinishReason.STOP),
-    ("", 8, [0], "", FinishReason.STOP),
-    ("77", 2, [55, 55], "77", FinishReason.LENGTH),
-    ("é", 1, [195], "\ufffd", FinishReason.LENGTH),      # cut inside a character
-])
-def test_ids_are_bytes_and_a_stop(answer: str, max_tokens: int, token_ids: list[int], text: str,
-                                  reason: FinishReason) -> None:
+@pytest.mark.parametrize(
+    ("answer", "max_tokens", "token_ids", "text", "reason"),
+    [
+        ("7", 8, [55, 0], "7", FinishReason.STOP),
+        ("é", 8, [195, 169, 0], "é", FinishReason.STOP),
+        ("", 8, [0], "", FinishReason.STOP),
+        ("77", 2, [55, 55], "77", FinishReason.LENGTH),
+        ("é", 1, [195], "\ufffd", FinishReason.LENGTH),  # cut inside a character
+    ],
+)
+def test_ids_are_bytes_and_a_stop(
+    answer: str, max_tokens: int, token_ids: list[int], text: str, reason: FinishReason
+) -> None:
     [completion] = sampled(FakeEngine(answers=(answer,)), make_prompt("1", n=1, max_tokens=max_tokens))
     assert completion.token_ids.tolist() == token_ids
     assert (completion.text, completion.finish_reason) == (text, reason)

@@ -57,8 +57,15 @@ class Publisher:
     def announce(self, version: int, *, checksum: str | None = None) -> None:
         """Tell of a version, whether its file is there or not."""
         right = hashlib.sha256(f"weights {version}".encode()).hexdigest()
-        self.owner.announce(Announcement(version=version, path=str(self.folder / str(version)), size_bytes=9,
-                                         checksum=checksum or right, announced_at=0.0))
+        self.owner.announce(
+            Announcement(
+                version=version,
+                path=str(self.folder / str(version)),
+                size_bytes=9,
+                checksum=checksum or right,
+                announced_at=0.0,
+            )
+        )
 
     def publish(self, version: int) -> None:
         """Write, then tell."""
@@ -84,7 +91,9 @@ async def following(link: Link, keys: Keys, engine: RecordingEngine) -> AsyncIte
             await task
 
 
-def test_one_who_joins_late_loads_the_newest_and_nothing_else(link: Link, keys: Keys, publisher: Publisher) -> None:
+def test_one_who_joins_late_loads_the_newest_and_nothing_else(
+    link: Link, keys: Keys, publisher: Publisher
+) -> None:
     async def body() -> None:
         engine = RecordingEngine()
         for version in (0, 1, 2):
@@ -100,13 +109,14 @@ def test_one_who_joins_late_loads_the_newest_and_nothing_else(link: Link, keys: 
 
 
 def test_who_waits_for_a_version_wakes_with_a_newer_one_and_not_with_an_older(
-        link: Link, keys: Keys, publisher: Publisher) -> None:
+    link: Link, keys: Keys, publisher: Publisher
+) -> None:
     async def body() -> None:
         async with following(link, keys, engine := RecordingEngine()) as follower:
             waiting = [asyncio.create_task(follower.at_least(version)) for version in (0, 2, 5)]
             publisher.publish(0)
             await asyncio.wait_for(waiting[0], 10)
-            publisher.publish(3)                        # 1 and 2 are never loaded
+            publisher.publish(3)  # 1 and 2 are never loaded
             await asyncio.wait_for(waiting[1], 10)
             assert engine.loaded == [0, 3]
             assert not waiting[2].done()
@@ -115,8 +125,9 @@ def test_who_waits_for_a_version_wakes_with_a_newer_one_and_not_with_an_older(
     asyncio.run(body())
 
 
-def test_what_the_engine_holds_is_never_replaced_by_a_lower_version(link: Link, keys: Keys,
-                                                                    publisher: Publisher) -> None:
+def test_what_the_engine_holds_is_never_replaced_by_a_lower_version(
+    link: Link, keys: Keys, publisher: Publisher
+) -> None:
     async def body() -> None:
         engine = RecordingEngine()
         await FakeEngineRunner.load_weights(engine, Path("held"), 5)
@@ -142,7 +153,7 @@ async def looked_again(follower: WeightFollower, times: int = 2) -> None:
         finally:
             loop.call_soon_threadsafe(seen.release)
 
-    follower._announced = counted                       # type: ignore[method-assign]
+    follower._announced = counted  # type: ignore[method-assign]
     for _ in range(times):
         await asyncio.wait_for(seen.acquire(), 10)
 
@@ -156,13 +167,16 @@ def vanished_file(publisher: Publisher) -> None:
     publisher.announce(1)
 
 
-@pytest.mark.parametrize(("damage", "said"), [
-    (wrong_checksum, "announced c0ffee"),
-    (vanished_file, "No such file"),
-])
+@pytest.mark.parametrize(
+    ("damage", "said"), [(wrong_checksum, "announced c0ffee"), (vanished_file, "No such file")]
+)
 def test_what_cant_be_read_is_passed_over_for_the_next_and_said_once(
-        link: Link, publisher: Publisher, damage: Callable[[Publisher], None], said: str,
-        caplog: pytest.LogCaptureFixture) -> None:
+    link: Link,
+    publisher: Publisher,
+    damage: Callable[[Publisher], None],
+    said: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def body() -> None:
         engine = RecordingEngine()
         damage(publisher)
@@ -174,14 +188,20 @@ def test_what_cant_be_read_is_passed_over_for_the_next_and_said_once(
         assert engine.loaded == [2]
 
     asyncio.run(body())
-    (warning,) = [record.getMessage() for record in caplog.records if "weights_unreadable" in record.getMessage()]
+    (warning,) = [
+        record.getMessage() for record in caplog.records if "weights_unreadable" in record.getMessage()
+    ]
     assert said in warning
 
 
 @pytest.mark.parametrize("announced", [0, 2])
 def test_junk_at_the_end_of_the_stream_hides_no_announcement_and_is_said_once(
-        link: Link, publisher: Publisher, announced: int, monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture) -> None:
+    link: Link,
+    publisher: Publisher,
+    announced: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def body() -> None:
         engine = RecordingEngine()
         for version in range(1, announced + 1):
@@ -194,17 +214,18 @@ def test_junk_at_the_end_of_the_stream_hides_no_announcement_and_is_said_once(
             publisher.publish(5)
             await asyncio.wait_for(follower.at_least(5), 10)
 
-    monkeypatch.setattr(weights, "PATIENCE_S", 0.0)     # junk alone never uses it up
+    monkeypatch.setattr(weights, "PATIENCE_S", 0.0)  # junk alone never uses it up
     asyncio.run(body())
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert "invalid literal" in warning                 # what the newest of them lacks
+    assert "invalid literal" in warning  # what the newest of them lacks
 
 
-def test_a_file_that_is_replaced_while_the_engine_opens_it_is_read_again(link: Link, keys: Keys,
-                                                                         publisher: Publisher) -> None:
+def test_a_file_that_is_replaced_while_the_engine_opens_it_is_read_again(
+    link: Link, keys: Keys, publisher: Publisher
+) -> None:
     def remove_the_first(file: Path, version: int) -> None:
         if version == 1:
-            file.unlink()                               # retention was faster
+            file.unlink()  # retention was faster
             publisher.publish(2)
             raise FileNotFoundError(file)
 
@@ -219,7 +240,8 @@ def test_a_file_that_is_replaced_while_the_engine_opens_it_is_read_again(link: L
 
 
 def test_weights_that_stay_unreadable_end_the_following_with_what_to_do(
-        link: Link, keys: Keys, publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    link: Link, keys: Keys, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(weights, "PATIENCE_S", 0.05)
     publisher.announce(1)
     with pytest.raises(RunFailed, match=r"No such file .* must share learner\.weights\.directory"):

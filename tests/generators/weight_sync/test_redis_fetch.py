@@ -36,7 +36,7 @@ from tests.generators.weight_sync.test_follower import RecordingEngine
 from tests.support.chain import FilePolicy, make_run
 
 CHUNK = 1000
-SIZE = 3500                 # of a version: four chunks, the last one short
+SIZE = 3500  # of a version: four chunks, the last one short
 
 
 class LearnersMachine:
@@ -47,7 +47,9 @@ class LearnersMachine:
         self.owner = Ownership(link, keys)
         self.owner.claim(0)
         self.announced: dict[int, Announcement] = {}
-        self.relay = Relay(run, link, keys, fence=lambda: self.owner.fence, mean_bytes=lambda: 0.0, chunk_bytes=CHUNK)
+        self.relay = Relay(
+            run, link, keys, fence=lambda: self.owner.fence, mean_bytes=lambda: 0.0, chunk_bytes=CHUNK
+        )
 
     def publish(self, version: int) -> Announcement:
         """Write, tell the relay, and announce under a path that other machines do not have."""
@@ -55,19 +57,34 @@ class LearnersMachine:
         place = self.folder / f"v{version}"
         place.mkdir()
         (place / FILE).write_bytes(content)
-        here = Announcement(version=version, path=str(place), checksum=hashlib.sha256(content).hexdigest(),
-                            size_bytes=SIZE, announced_at=0.0)
+        here = Announcement(
+            version=version,
+            path=str(place),
+            checksum=hashlib.sha256(content).hexdigest(),
+            size_bytes=SIZE,
+            announced_at=0.0,
+        )
         self.announced[version] = here
-        self.owner.announce(Announcement(version=version, path=f"/the/learners/v{version}", checksum=here.checksum,
-                                         size_bytes=SIZE, announced_at=0.0))
+        self.owner.announce(
+            Announcement(
+                version=version,
+                path=f"/the/learners/v{version}",
+                checksum=here.checksum,
+                size_bytes=SIZE,
+                announced_at=0.0,
+            )
+        )
         self.relay.offer(here)
         return here
 
     def chunks(self) -> set[str]:
         """Keys of chunks that are in Redis, without what they have in common."""
         prefix = self.keys("weights:")
-        return {key.decode().removeprefix(prefix) for key in self.link.client.scan_iter(match=f"{prefix[:3]}*")
-                if key.decode().startswith(prefix)}
+        return {
+            key.decode().removeprefix(prefix)
+            for key in self.link.client.scan_iter(match=f"{prefix[:3]}*")
+            if key.decode().startswith(prefix)
+        }
 
 
 def content_of(version: int) -> bytes:
@@ -117,8 +134,11 @@ class Asking:
     def fetch(self) -> tuple[int, bytes]:
         """Ask once."""
         announced = self.learner.announced
-        version, file = self.weights.fetch(announced[max(announced)], {number: one.checksum for number, one
-                                                                       in announced.items()}, held=self.held)
+        version, file = self.weights.fetch(
+            announced[max(announced)],
+            {number: one.checksum for number, one in announced.items()},
+            held=self.held,
+        )
         return version, file.read_bytes()
 
     def load(self, version: int) -> None:
@@ -135,8 +155,11 @@ def generator(learner: LearnersMachine) -> Iterator[Asking]:
 
 
 def test_a_generator_that_sees_no_folder_follows_through_redis_and_leaves_nothing_behind(
-        learner: LearnersMachine, temporary: Path, monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture) -> None:
+    learner: LearnersMachine,
+    temporary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     loaded: list[tuple[int, bytes]] = []
 
     async def body() -> None:
@@ -163,13 +186,14 @@ def test_a_generator_that_sees_no_folder_follows_through_redis_and_leaves_nothin
     asyncio.run(body())
     assert loaded == [(0, content_of(0)), (1, content_of(1))]
     (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert "waiting for the learner to put them into Redis" in said         # once, and not at each version
+    assert "waiting for the learner to put them into Redis" in said  # once, and not at each version
     learner.weight_sync.relay.stop()
     assert (learner.chunks(), list(temporary.iterdir())) == (set(), [])
 
 
 def test_nothing_is_in_redis_before_somebody_asks_nor_after_the_last_has_left(
-        learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
     learner.publish(7)
     learner.weight_sync.relay.look()
     assert learner.chunks() == set()
@@ -182,17 +206,22 @@ def test_nothing_is_in_redis_before_somebody_asks_nor_after_the_last_has_left(
     assert learner.chunks() == set()
 
 
-def test_a_flipped_byte_is_refused_and_the_version_put_there_again(learner: LearnersMachine, generator: Asking) -> None:
+def test_a_flipped_byte_is_refused_and_the_version_put_there_again(
+    learner: LearnersMachine, generator: Asking
+) -> None:
     learner.publish(7)
     generator.ask()
     learner.link.client.setrange(learner.keys("weights:7:2"), 500, bytes([content_of(7)[2500] ^ 1]))
-    with pytest.raises(NotHere, match=r"version 7 came through Redis with sha256 .* announced .*: it is put ther"):
+    with pytest.raises(
+        NotHere, match=r"version 7 came through Redis with sha256 .* announced .*: it is put ther"
+    ):
         generator.fetch()
     assert generator.ask() == (7, content_of(7))
 
 
 def test_a_version_that_is_replaced_in_the_middle_of_a_read_is_begun_anew_with_the_newer(
-        learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
     learner.publish(7)
     generator.ask()
     asks = itertools.count()
@@ -201,7 +230,7 @@ def test_a_version_that_is_replaced_in_the_middle_of_a_read_is_begun_anew_with_t
     def replace_after_two_chunks(held: int) -> None:
         ask(held)
         if next(asks) == 2:
-            monkeypatch.setattr(relay_module, "SERVE_S", 0.0)       # it takes no more than its time
+            monkeypatch.setattr(relay_module, "SERVE_S", 0.0)  # it takes no more than its time
             learner.publish(8)
             learner.weight_sync.relay.look()
             assert learner.chunks() == all_chunks(8)
@@ -213,7 +242,8 @@ def test_a_version_that_is_replaced_in_the_middle_of_a_read_is_begun_anew_with_t
 
 
 def test_a_version_stays_until_all_who_ask_have_it_and_two_are_never_there(
-        learner: LearnersMachine, generator: Asking) -> None:
+    learner: LearnersMachine, generator: Asking
+) -> None:
     slow = Asking(learner, "slow")
     learner.publish(7)
     for asking in (generator, slow):
@@ -221,7 +251,7 @@ def test_a_version_stays_until_all_who_ask_have_it_and_two_are_never_there(
     generator.load(7)
     for version in (8, 9):
         learner.publish(version)
-        slow.fetch()                # still at it
+        slow.fetch()  # still at it
         learner.weight_sync.relay.look()
         assert learner.chunks() == all_chunks(7), "the slow one has not said that it holds it"
     with pytest.raises(NotHere, match="in the place of version 7"):
@@ -240,9 +270,11 @@ def test_what_is_too_large_is_refused_with_both_numbers_and_never_put_there(lear
     with pytest.raises(TooLarge, match=both):
         asking.fetch()
     assert weight_chunks.refusal(SIZE, SIZE) == ""
-    for count in range(2):          # whoever asks all the same, the learner does not do it
+    for count in range(2):  # whoever asks all the same, the learner does not do it
         weight_chunks.ask(learner.link.client, learner.keys, "g", held=-1, count=count)
-        section = learner.weight_sync.relay._run.learner.weights.model_copy(update={"redis_max_bytes": SIZE - 1})
+        section = learner.weight_sync.relay._run.learner.weights.model_copy(
+            update={"redis_max_bytes": SIZE - 1}
+        )
         learner.weight_sync.relay._run = make_run(learner.folder, learner={"weights": section.model_dump()})
         learner.weight_sync.relay.look()
     manifest = weight_chunks.read_manifest(learner.link.client, learner.keys)
@@ -254,22 +286,27 @@ def test_what_is_too_large_is_refused_with_both_numbers_and_never_put_there(lear
 @pytest.fixture
 def room(link: Link) -> Iterator[Callable[[int], None]]:
     """Sets how many bytes Redis has left."""
+
     def leave(count: int) -> None:
         info: Any = link.client.info("memory")
         link.client.config_set("maxmemory", info["used_memory"] + count)
+
     yield leave
     link.client.config_set("maxmemory", 0)
 
 
 def test_where_redis_has_no_room_the_generator_says_what_it_waits_for_and_gets_them_once_it_has(
-        learner: LearnersMachine, generator: Asking, room: Callable[[int], None]) -> None:
+    learner: LearnersMachine, generator: Asking, room: Callable[[int], None]
+) -> None:
     learner.publish(7)
-    room(100_000)                   # less than a fifth of all that it holds: the groups need that
+    room(100_000)  # less than a fifth of all that it holds: the groups need that
     for _ in range(3):
         with suppress(NotHere):
             generator.fetch()
         learner.weight_sync.relay.look()
-    with pytest.raises(NotHere, match=r"Redis has no room for them: maxmemory is \d+ MiB, .* they need \d+ MiB"):
+    with pytest.raises(
+        NotHere, match=r"Redis has no room for them: maxmemory is \d+ MiB, .* they need \d+ MiB"
+    ):
         generator.fetch()
     assert learner.chunks() == set()
     learner.link.client.config_set("maxmemory", 0)
@@ -277,15 +314,19 @@ def test_where_redis_has_no_room_the_generator_says_what_it_waits_for_and_gets_t
 
 
 def test_a_redis_that_is_full_is_a_warning_of_the_relay_and_a_reason_for_the_generator(
-        learner: LearnersMachine, generator: Asking, room: Callable[[int], None], monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture) -> None:
+    learner: LearnersMachine,
+    generator: Asking,
+    room: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     learner.publish(7)
     with suppress(NotHere):
         generator.fetch()
     learner.weight_sync.relay.look()
     with suppress(NotHere):
         generator.fetch()
-    monkeypatch.setattr(learner.weight_sync.relay, "_lack_of_room", lambda _: "")          # it is full a moment later
+    monkeypatch.setattr(learner.weight_sync.relay, "_lack_of_room", lambda _: "")  # it is full a moment later
     room(-1000)
     learner.weight_sync.relay.start()
     deadline = time.monotonic() + 10
@@ -299,13 +340,16 @@ def test_a_redis_that_is_full_is_a_warning_of_the_relay_and_a_reason_for_the_gen
 
 
 def test_the_learner_waits_neither_for_generators_nor_for_a_redis_that_does_not_answer(
-        run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(relay_module, "END_S", 0.05)
     owner = Ownership(link, keys)
     owner.claim(0)
     publisher = Publisher(run, owner)
-    with socket.create_server(("127.0.0.1", 0)) as silent, \
-            closing(Link(f"redis://127.0.0.1:{silent.getsockname()[1]}", outage_s=1)) as nobody:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        closing(Link(f"redis://127.0.0.1:{silent.getsockname()[1]}", outage_s=1)) as nobody,
+    ):
         relay = Relay(run, nobody, keys, fence=lambda: owner.fence, mean_bytes=lambda: 0.0)
         publisher.offer = relay.offer
         relay.start()
@@ -313,10 +357,12 @@ def test_the_learner_waits_neither_for_generators_nor_for_a_redis_that_does_not_
         for version in range(20):
             publisher.publish(FilePolicy(), version)
         relay.stop()
-        assert time.monotonic() - started < 5.0         # the relay's connection alone has 30
+        assert time.monotonic() - started < 5.0  # the relay's connection alone has 30
 
 
-def test_a_learner_that_has_lost_the_run_puts_nothing_there(learner: LearnersMachine, generator: Asking) -> None:
+def test_a_learner_that_has_lost_the_run_puts_nothing_there(
+    learner: LearnersMachine, generator: Asking
+) -> None:
     learner.publish(7)
     Ownership(learner.link, learner.keys).claim(0)
     for _ in range(3):
@@ -326,7 +372,8 @@ def test_a_learner_that_has_lost_the_run_puts_nothing_there(learner: LearnersMac
 
 
 def test_what_killed_generators_left_on_the_disk_is_removed_and_a_living_ones_is_not(
-        learner: LearnersMachine, generator: Asking, temporary: Path) -> None:
+    learner: LearnersMachine, generator: Asking, temporary: Path
+) -> None:
     learner.publish(7)
     generator.ask()
     (living,) = temporary.iterdir()
@@ -336,26 +383,37 @@ def test_what_killed_generators_left_on_the_disk_is_removed_and_a_living_ones_is
         (folder / file).touch()
     other = Asking(learner, "other")
     other.ask()
-    assert {path.name for path in temporary.iterdir()} - {other.weights._folder.name} == {      # type: ignore[union-attr]
-        living.name, f"{redis_fetch.PREFIX}new"}
+    assert {path.name for path in temporary.iterdir()} - {other.weights._folder.name} == {  # type: ignore[union-attr]
+        living.name,
+        f"{redis_fetch.PREFIX}new",
+    }
     other.weights.close()
 
 
 def test_a_disk_without_room_ends_the_generator_with_what_to_do(
-        learner: LearnersMachine, generator: Asking, temporary: Path) -> None:
+    learner: LearnersMachine, generator: Asking, temporary: Path
+) -> None:
     learner.publish(7)
     generator.ask()
     (folder,) = temporary.iterdir()
     (folder / "v000007.safetensors").unlink()
     (folder / "v000007.safetensors").symlink_to("/dev/full")
-    with pytest.raises(RunFailed, match=rf"No space left on device. Weights of {SIZE} bytes .* TMPDIR names another"):
+    with pytest.raises(
+        RunFailed, match=rf"No space left on device. Weights of {SIZE} bytes .* TMPDIR names another"
+    ):
         generator.fetch()
 
 
-@pytest.mark.parametrize(("engine", "needs"), [
-    (HfEngine(), "its config and tokenizer there"), (VllmEngine(), "its config, tokenizer and weights there")])
+@pytest.mark.parametrize(
+    ("engine", "needs"),
+    [
+        (HfEngine(), "its config and tokenizer there"),
+        (VllmEngine(), "its config, tokenizer and weights there"),
+    ],
+)
 def test_a_model_that_is_a_folder_of_the_learners_machine_is_named_with_what_to_copy(
-        engine: HfEngine | VllmEngine, needs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine: HfEngine | VllmEngine, needs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     run = make_engine_run(Path("my/own/model"), engine)
     with pytest.raises(RunFailed) as caught:

@@ -31,10 +31,15 @@ from tests.learner.data.test_prompts import OneTokenACharacter
 from tests.support.chain import make_run
 
 CHAT = [{"role": "user", "content": "2 + 3?"}]
-TASKS = {"math": TaskConfig(), "hard": TaskConfig(scorer=MathConfig(deadline_s=60.0)),
-         "code": TaskConfig(scorer=CodeConfig()), "swe": TaskConfig(scorer=SweConfig()),
-         "judge": TaskConfig(scorer=JudgeConfig()), "rubric": TaskConfig(scorer=RubricConfig()),
-         "parity": TaskConfig(scorer=CustomConfig(import_path="parity:Parity"))}
+TASKS = {
+    "math": TaskConfig(),
+    "hard": TaskConfig(scorer=MathConfig(deadline_s=60.0)),
+    "code": TaskConfig(scorer=CodeConfig()),
+    "swe": TaskConfig(scorer=SweConfig()),
+    "judge": TaskConfig(scorer=JudgeConfig()),
+    "rubric": TaskConfig(scorer=RubricConfig()),
+    "parity": TaskConfig(scorer=CustomConfig(import_path="parity:Parity")),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -55,21 +60,35 @@ def read(run: Run, folder: Path, *records: Mapping[str, Any], **options: Any) ->
 
 
 def verl(source: str, truth: Any, **extra: Any) -> dict[str, Any]:
-    return {"data_source": source, "prompt": CHAT, "ability": "math",
-            "reward_model": {"style": "rule", "ground_truth": truth}, "extra_info": {"index": 7, **extra}}
+    return {
+        "data_source": source,
+        "prompt": CHAT,
+        "ability": "math",
+        "reward_model": {"style": "rule", "ground_truth": truth},
+        "extra_info": {"index": 7, **extra},
+    }
 
 
 def test_verls_rows_train_as_they_are(run: Run, tmp_path: Path) -> None:
     code = {"inputs": ["1\n"], "outputs": ["2\n"]}
-    rows = read(run, tmp_path, verl("openai/gsm8k", "72"), verl("AIME", "204"), verl("apps", json.dumps(code)),
-                verl("codegen__leetcode2k", json.dumps({"functional": "check(f)"}), prefix="import math"),
-                verl("parity", "odd"))
+    rows = read(
+        run,
+        tmp_path,
+        verl("openai/gsm8k", "72"),
+        verl("AIME", "204"),
+        verl("apps", json.dumps(code)),
+        verl("codegen__leetcode2k", json.dumps({"functional": "check(f)"}), prefix="import math"),
+        verl("parity", "odd"),
+    )
     assert [(row.task, row.verification_info) for row in rows] == [
         ("math", {"type": "gsm8k", "answer": {"value": "72"}}),
         ("math", {"type": "prime_math", "answer": {"value": "204"}}),
         ("code", {"type": "code", "answer": code}),
         ("code", {"type": "code", "answer": {"functional": "check(f)", "prefix": "import math"}}),
-        ("parity", {"type": "parity", "answer": {"value": "odd"}, "extra_info": {"index": 7, "prefix": None}}),
+        (
+            "parity",
+            {"type": "parity", "answer": {"value": "odd"}, "extra_info": {"index": 7, "prefix": None}},
+        ),
     ]
     assert {tuple(turn["content"] for turn in row.messages) for row in rows} == {("2 + 3?",)}
 
@@ -77,13 +96,20 @@ def test_verls_rows_train_as_they_are(run: Run, tmp_path: Path) -> None:
 def test_nested_columns_reach_the_wire_and_come_back(run: Run, tmp_path: Path) -> None:
     """Structs and lists of parquet, through the prompt's bytes."""
     cases = [{"input": "1\n", "output": "2\n"}, {"input": "2\n", "output": "3\n"}]
-    record = {"messages": CHAT, "verification_info": {"type": "code_verifiable", "answer": {"test_cases": cases}}}
+    record = {
+        "messages": CHAT,
+        "verification_info": {"type": "code_verifiable", "answer": {"test_cases": cases}},
+    }
     pq.write_table(pa.Table.from_pylist([record]), tmp_path / "rows.parquet")
     tokenizer: Any = OneTokenACharacter()
     source = open_source(run, DatasetSource(path=str(tmp_path / "rows.parquet")), tokenizer, shuffle=False)
     fields = encode_prompt(source.training_prompt("0", first_row=0)) | {"floor": "0"}
-    sent = decode_prompt({name.encode(): value if isinstance(value, bytes) else value.encode()
-                          for name, value in fields.items()})
+    sent = decode_prompt(
+        {
+            name.encode(): value if isinstance(value, bytes) else value.encode()
+            for name, value in fields.items()
+        }
+    )
     assert sent.task == "code"
     assert sent.verification_info == {"type": "code_verifiable", "answer": {"test_cases": cases}}
 
@@ -95,51 +121,90 @@ def test_a_ground_truth_that_is_a_list_of_one_is_that_one(run: Run, tmp_path: Pa
 
 def test_a_row_for_a_judge_takes_its_question_along(run: Run, tmp_path: Path) -> None:
     info = {"type": "llm_judge", "answer": {"value": "five"}}
-    (mapped,) = read(run, tmp_path, {"q": "2 + 3?", "a": "five"}, prompt_column="q", answer_column="a", task="judge")
+    (mapped,) = read(
+        run, tmp_path, {"q": "2 + 3?", "a": "five"}, prompt_column="q", answer_column="a", task="judge"
+    )
     (given,) = read(run, tmp_path, {"messages": CHAT, "verification_info": json.dumps(info)})
     (verls,) = read(run, tmp_path, verl("stem_web", "five"))
     answers = [row.verification_info["answer"] for row in (mapped, given, verls)]
     assert answers == [{"value": "five", "question": "2 + 3?"}] * 3
 
 
-def test_a_row_for_a_rubric_model_brings_its_criteria_beside_it_or_in_extra_info(run: Run, tmp_path: Path) -> None:
-    rows = read(run, tmp_path, verl("polaris_tinyv", "5") | {"criteria": "States 5"},
-                verl("polaris_tinyv", "5", criteria="States 5"))
+def test_a_row_for_a_rubric_model_brings_its_criteria_beside_it_or_in_extra_info(
+    run: Run, tmp_path: Path
+) -> None:
+    rows = read(
+        run,
+        tmp_path,
+        verl("polaris_tinyv", "5") | {"criteria": "States 5"},
+        verl("polaris_tinyv", "5", criteria="States 5"),
+    )
     assert [(row.task, row.verification_info["answer"]) for row in rows] == [
-        ("rubric", {"value": "5", "question": "2 + 3?", "criteria": "States 5"})] * 2
+        ("rubric", {"value": "5", "question": "2 + 3?", "criteria": "States 5"})
+    ] * 2
 
 
 def test_a_row_with_both_shapes_is_read_by_its_verification_info(run: Run, tmp_path: Path) -> None:
     info = {"type": "math", "answer": {"value": "5"}}
-    rows = read(run, tmp_path, verl("AIME", "6") | {"verification_info": json.dumps(info)},
-                verl("AIME", "6") | {"verification_info": None})
+    rows = read(
+        run,
+        tmp_path,
+        verl("AIME", "6") | {"verification_info": json.dumps(info)},
+        verl("AIME", "6") | {"verification_info": None},
+    )
     assert [row.verification_info["answer"]["value"] for row in rows] == ["5", "6"]
 
 
 def test_edits_of_several_files_lose_what_parquet_adds(run: Run, tmp_path: Path) -> None:
     """In a column of objects each row has the paths of all rows."""
+
     def row(path: str) -> dict[str, Any]:
-        return {"messages": CHAT, "verification_info": {
-            "type": "swe", "answer": {"code_context": {path: "a"}, "oracle_new_content": {path: "b"}}}}
+        return {
+            "messages": CHAT,
+            "verification_info": {
+                "type": "swe",
+                "answer": {"code_context": {path: "a"}, "oracle_new_content": {path: "b"}},
+            },
+        }
+
     rows = read(run, tmp_path, row("one.py"), row("two.py"))
-    assert [row.verification_info["answer"]["code_context"] for row in rows] == [{"one.py": "a"}, {"two.py": "a"}]
+    assert [row.verification_info["answer"]["code_context"] for row in rows] == [
+        {"one.py": "a"},
+        {"two.py": "a"},
+    ]
 
 
-@pytest.mark.parametrize(("task", "expected"), [
-    ("math", ("math", "math")), ("gsm8k", ("math", "gsm8k")), ("hard", ("hard", "math")),
-    ("parity", ("parity", "parity")),
-])
-def test_a_column_map_names_a_task_or_a_type(run: Run, tmp_path: Path, task: str, expected: tuple[str, str]) -> None:
-    (row,) = read(run, tmp_path, {"q": "2 + 3?", "a": "5"}, prompt_template="{q}", answer_column="a", task=task)
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("math", ("math", "math")),
+        ("gsm8k", ("math", "gsm8k")),
+        ("hard", ("hard", "math")),
+        ("parity", ("parity", "parity")),
+    ],
+)
+def test_a_column_map_names_a_task_or_a_type(
+    run: Run, tmp_path: Path, task: str, expected: tuple[str, str]
+) -> None:
+    (row,) = read(
+        run, tmp_path, {"q": "2 + 3?", "a": "5"}, prompt_template="{q}", answer_column="a", task=task
+    )
     assert (row.task, row.verification_info["type"]) == expected
     assert row.verification_info["answer"] == {"value": "5"}
 
 
 @pytest.mark.parametrize(("options", "column"), [({}, "task"), ({"task_column": "which"}, "which")])
-def test_a_column_may_name_the_task(run: Run, tmp_path: Path, options: Mapping[str, Any], column: str) -> None:
+def test_a_column_may_name_the_task(
+    run: Run, tmp_path: Path, options: Mapping[str, Any], column: str
+) -> None:
     info = json.dumps({"type": "math", "answer": "5"})
-    rows = read(run, tmp_path, {"messages": CHAT, "verification_info": info, column: "hard"},
-                {"messages": CHAT, "verification_info": info, column: None}, **options)
+    rows = read(
+        run,
+        tmp_path,
+        {"messages": CHAT, "verification_info": info, column: "hard"},
+        {"messages": CHAT, "verification_info": info, column: None},
+        **options,
+    )
     assert [row.task for row in rows] == ["hard", "math"]
 
 
@@ -150,16 +215,31 @@ def test_a_column_that_means_something_else_is_left_alone(run: Run, tmp_path: Pa
     assert [row.task for row in read(run, tmp_path, record, task_column=None)] == ["math"]
 
 
-@pytest.mark.parametrize(("record", "options", "message"), [
-    (verl("openai/gsm8", "5"), {}, r"rows.parquet row 0: unknown data_source 'openai/gsm8'; did you mean openai/gsm8k"),
-    (verl("logic__new", "5"), {}, "row 0: rows of data_source 'logic__new' are not scored by this version"),
-    (verl("AIME", ["1", "2"]), {}, "row 0: no answer: a reference must be one value"),
-    ({"messages": CHAT, "info": '{"type": "code", "answer": {}}'}, {"verification_column": "info"},
-     "row 0, column info: no answer: a row of type 'code' needs test_cases, or"),
-    (verl("AIME", "1") | {"prompt": []}, {}, "row 0: the prompt must be a text or a list"),
-])
+@pytest.mark.parametrize(
+    ("record", "options", "message"),
+    [
+        (
+            verl("openai/gsm8", "5"),
+            {},
+            r"rows.parquet row 0: unknown data_source 'openai/gsm8'; did you mean openai/gsm8k",
+        ),
+        (
+            verl("logic__new", "5"),
+            {},
+            "row 0: rows of data_source 'logic__new' are not scored by this version",
+        ),
+        (verl("AIME", ["1", "2"]), {}, "row 0: no answer: a reference must be one value"),
+        (
+            {"messages": CHAT, "info": '{"type": "code", "answer": {}}'},
+            {"verification_column": "info"},
+            "row 0, column info: no answer: a row of type 'code' needs test_cases, or",
+        ),
+        (verl("AIME", "1") | {"prompt": []}, {}, "row 0: the prompt must be a text or a list"),
+    ],
+)
 def test_what_no_scorer_could_use_is_refused_when_it_is_read(
-        run: Run, tmp_path: Path, record: Mapping[str, Any], options: Mapping[str, Any], message: str) -> None:
+    run: Run, tmp_path: Path, record: Mapping[str, Any], options: Mapping[str, Any], message: str
+) -> None:
     with pytest.raises(RowError, match=message):
         read(run, tmp_path, record, **options)
 

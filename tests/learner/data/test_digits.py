@@ -10,7 +10,7 @@ import pytest
 
 from learner.data.digits import PHRASINGS, Problem, Split, digit_problems, fingerprint, problems
 
-ALL_TRAIN, ALL_EVAL = 27_732, 9_564     # 37,296 together: (9*8*7 + 9*8*7*6 + 9*8*7*6*5) numbers, two operations
+ALL_TRAIN, ALL_EVAL = 27_732, 9_564  # 37,296 together: (9*8*7 + 9*8*7*6 + 9*8*7*6*5) numbers, two operations
 
 
 @pytest.fixture(scope="module")
@@ -18,12 +18,15 @@ def every_problem() -> dict[Split, list[Problem]]:
     return {"train": problems("train", ALL_TRAIN), "eval": problems("eval", ALL_EVAL)}
 
 
-@pytest.mark.parametrize(("operation", "digits", "answer"), [
-    ("reverse", "123", "321"),
-    ("reverse", "95814", "41859"),
-    ("rotate", "123", "231"),
-    ("rotate", "9581", "5819"),
-])
+@pytest.mark.parametrize(
+    ("operation", "digits", "answer"),
+    [
+        ("reverse", "123", "321"),
+        ("reverse", "95814", "41859"),
+        ("rotate", "123", "231"),
+        ("rotate", "9581", "5819"),
+    ],
+)
 def test_the_answer_is_what_the_operation_says(operation: str, digits: str, answer: str) -> None:
     assert Problem(operation, digits).answer == answer
 
@@ -31,10 +34,16 @@ def test_the_answer_is_what_the_operation_says(operation: str, digits: str, answ
 def test_the_first_held_out_rows_are_these() -> None:
     rows = digit_problems("eval", 2)
     assert rows == [
-        {"messages": [{"role": "user", "content": "Write 9463 from right to left. Answer in \\boxed{}."}],
-         "verification_info": {"type": "math", "answer": {"value": "3649"}}},
-        {"messages": [{"role": "user", "content": "Move the first digit of 18543 to the end. Answer in \\boxed{}."}],
-         "verification_info": {"type": "math", "answer": {"value": "85431"}}},
+        {
+            "messages": [{"role": "user", "content": "Write 9463 from right to left. Answer in \\boxed{}."}],
+            "verification_info": {"type": "math", "answer": {"value": "3649"}},
+        },
+        {
+            "messages": [
+                {"role": "user", "content": "Move the first digit of 18543 to the end. Answer in \\boxed{}."}
+            ],
+            "verification_info": {"type": "math", "answer": {"value": "85431"}},
+        },
     ]
 
 
@@ -45,24 +54,29 @@ def test_copying_the_number_is_never_right(every_problem: dict[Split, list[Probl
 
 @pytest.mark.parametrize("split", ["train", "eval"])
 def test_no_answer_has_a_zero_and_each_question_shows_its_number_and_nothing_else_numeric(
-        every_problem: dict[Split, list[Problem]], split: Split) -> None:
+    every_problem: dict[Split, list[Problem]], split: Split
+) -> None:
     for problem in every_problem[split]:
         assert "0" not in problem.answer
         assert re.findall(r"\d+", problem.question) == [problem.digits]
 
 
 def test_the_splits_share_no_set_of_digits_and_together_are_everything(
-        every_problem: dict[Split, list[Problem]]) -> None:
+    every_problem: dict[Split, list[Problem]],
+) -> None:
     train = {frozenset(problem.digits) for problem in every_problem["train"]}
     held_out = {frozenset(problem.digits) for problem in every_problem["eval"]}
     assert not train & held_out
-    assert len(train | held_out) == 84 + 126 + 126          # 9 choose 3, 4 and 5
+    assert len(train | held_out) == 84 + 126 + 126  # 9 choose 3, 4 and 5
     assert len({*every_problem["train"], *every_problem["eval"]}) == 2 * (504 + 3_024 + 15_120)
 
 
 def test_every_way_to_ask_occurs_in_both_splits() -> None:
     for split in ("train", "eval"):
-        asked = {re.sub(r"\d+", "{digits}", problem.question).split(" Answer")[0] for problem in problems(split, 200)}
+        asked = {
+            re.sub(r"\d+", "{digits}", problem.question).split(" Answer")[0]
+            for problem in problems(split, 200)
+        }
         assert asked == {way for ways in PHRASINGS.values() for way in ways}
 
 

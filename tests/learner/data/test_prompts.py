@@ -49,7 +49,9 @@ def run(tmp_path: Path) -> Run:
 
 
 def source(path: Path | str, **options: Any) -> SourceConfig:
-    config: SourceConfig = TypeAdapter(SourceConfig).validate_python({"type": "dataset", "path": str(path)} | options)
+    config: SourceConfig = TypeAdapter(SourceConfig).validate_python(
+        {"type": "dataset", "path": str(path)} | options
+    )
     return config
 
 
@@ -59,17 +61,25 @@ def jsonl(folder: Path, *rows: Mapping[str, Any]) -> Path:
     return path
 
 
-def open_rows(run: Run, rows: Sequence[Mapping[str, Any]], folder: Path, *, shuffle: bool = True) -> PromptSource:
+def open_rows(
+    run: Run, rows: Sequence[Mapping[str, Any]], folder: Path, *, shuffle: bool = True
+) -> PromptSource:
     tokenizer: Any = OneTokenACharacter()
     return open_source(run, source(jsonl(folder, *rows)), tokenizer, shuffle=shuffle)
 
 
 def numbered(count: int) -> list[dict[str, Any]]:
-    return [{"messages": [{"role": "user", "content": f"question {i}"}],
-             "verification_info": {"type": "math", "answer": {"value": str(i)}}} for i in range(count)]
+    return [
+        {
+            "messages": [{"role": "user", "content": f"question {i}"}],
+            "verification_info": {"type": "math", "answer": {"value": str(i)}},
+        }
+        for i in range(count)
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------- the rows
+
 
 def write_jsonl(folder: Path, row: Mapping[str, Any]) -> str:
     return str(jsonl(folder, row))
@@ -92,10 +102,14 @@ def write_saved_splits(folder: Path, row: Mapping[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("write", [write_jsonl, write_parquet, write_saved_folder, write_saved_splits])
-@pytest.mark.parametrize("info", [INFO, json.dumps(INFO), json.dumps({"type": "math_verifiable", "answer": "5"})],
-                         ids=["object", "text", "an older name and a bare answer"])
+@pytest.mark.parametrize(
+    "info",
+    [INFO, json.dumps(INFO), json.dumps({"type": "math_verifiable", "answer": "5"})],
+    ids=["object", "text", "an older name and a bare answer"],
+)
 def test_rows_of_the_ii_thought_shape_are_read_as_they_are(
-        run: Run, tmp_path: Path, write: Any, info: Mapping[str, Any] | str) -> None:
+    run: Run, tmp_path: Path, write: Any, info: Mapping[str, Any] | str
+) -> None:
     (row,), _ = load_rows(run, source(write(tmp_path, {"messages": CHAT, "verification_info": info})))
     assert (row.messages, row.task, row.verification_info["answer"]) == (ROW.messages, "math", {"value": "5"})
 
@@ -110,17 +124,55 @@ def test_keys_that_only_other_rows_have_do_no_harm(run: Run, tmp_path: Path) -> 
     assert [row.verification_info["answer"]["value"] for row in rows] == ["5", "6"]
 
 
-@pytest.mark.parametrize(("options", "row", "content", "answer"), [
-    ({"prompt_column": "question", "answer_column": "answer"}, {"question": "2 + 3?", "answer": "5"}, ["2 + 3?"], "5"),
-    ({"prompt_column": "question", "answer_column": "answer"}, {"question": "2 + 3?", "answer": 5}, ["2 + 3?"], "5"),
-    ({"prompt_template": "{a} + {b}? \\boxed{}", "answer_column": "sum", "answer_pattern": "#### (.+)"},
-     {"a": 2, "b": 3, "sum": "easy\n#### 5 "}, ["2 + 3? \\boxed{}"], "5"),
-    ({"prompt_template": "{q}", "answer_column": "a", "system_prompt": "Think."}, {"q": "{a}?", "a": "5"},
-     ["Think.", "{a}?"], "5"),                              # what a row says is never a template
-    ({"system_prompt": "Think."}, {"messages": CHAT, "verification_info": INFO}, ["Think.", "2 + 3?"], "5"),
-], ids=["columns", "a number", "template and pattern", "braces in a row", "system turn"])
-def test_other_rows_are_read_by_a_column_map(run: Run, tmp_path: Path, *, options: Mapping[str, Any],
-                                             row: Mapping[str, Any], content: list[str], answer: str) -> None:
+@pytest.mark.parametrize(
+    ("options", "row", "content", "answer"),
+    [
+        (
+            {"prompt_column": "question", "answer_column": "answer"},
+            {"question": "2 + 3?", "answer": "5"},
+            ["2 + 3?"],
+            "5",
+        ),
+        (
+            {"prompt_column": "question", "answer_column": "answer"},
+            {"question": "2 + 3?", "answer": 5},
+            ["2 + 3?"],
+            "5",
+        ),
+        (
+            {
+                "prompt_template": "{a} + {b}? \\boxed{}",
+                "answer_column": "sum",
+                "answer_pattern": "#### (.+)",
+            },
+            {"a": 2, "b": 3, "sum": "easy\n#### 5 "},
+            ["2 + 3? \\boxed{}"],
+            "5",
+        ),
+        (
+            {"prompt_template": "{q}", "answer_column": "a", "system_prompt": "Think."},
+            {"q": "{a}?", "a": "5"},
+            ["Think.", "{a}?"],
+            "5",
+        ),  # what a row says is never a template
+        (
+            {"system_prompt": "Think."},
+            {"messages": CHAT, "verification_info": INFO},
+            ["Think.", "2 + 3?"],
+            "5",
+        ),
+    ],
+    ids=["columns", "a number", "template and pattern", "braces in a row", "system turn"],
+)
+def test_other_rows_are_read_by_a_column_map(
+    run: Run,
+    tmp_path: Path,
+    *,
+    options: Mapping[str, Any],
+    row: Mapping[str, Any],
+    content: list[str],
+    answer: str,
+) -> None:
     (found,), _ = load_rows(run, source(jsonl(tmp_path, row), **options))
     assert [turn["content"] for turn in found.messages] == content
     assert found.verification_info == {"type": "math", "answer": {"value": answer}}
@@ -130,39 +182,75 @@ GOOD = {"messages": CHAT, "verification_info": INFO}
 COLUMNS = {"prompt_template": "{question}", "answer_column": "answer"}
 
 
-@pytest.mark.parametrize(("bad", "options", "message"), [
-    ({"messages": CHAT, "verification_info": {"type": "math", "answer": {"value": None}}}, {},
-     r"rows\.jsonl row 1: no answer .* in verification_info"),
-    ({"messages": CHAT, "verification_info": {"type": "math", "answer": {"value": " "}}}, {}, r"row 1: no answer"),
-    ({"messages": CHAT, "verification_info": None}, {}, r"row 1: verification_info must be an object, got NoneType"),
-    ({"messages": CHAT, "verification_info": {"type": "mathh", "answer": {"value": "5"}}}, {},
-     r"row 1: no scorer for rows of type 'mathh'; did you mean math\?"),
-    ({"messages": [], "verification_info": INFO}, {}, r"row 1: the prompt must be"),
-    ({"messages": [{"role": "user", "content": None}], "verification_info": INFO}, {}, r"row 1: the prompt must be"),
-    ({"question": "2 + 3?", "answer": ""}, COLUMNS, r"rows\.jsonl row 1: no answer in column answer"),
-    ({"question": "2 + 3?", "answer": None}, COLUMNS, r"row 1: no answer in column answer"),
-    ({"question": None, "answer": "5"}, COLUMNS, r"row 1: prompt_template needs question, and it is empty"),
-    ({"question": " ", "answer": "5"}, COLUMNS, r"row 1: the prompt must be"),
-    ({"question": "2 + 3?", "answer": "it is 5"}, COLUMNS | {"answer_pattern": "#### (.+)"},
-     r"row 1: answer does not match answer_pattern '#### \(\.\+\)': 'it is 5'"),
-])
+@pytest.mark.parametrize(
+    ("bad", "options", "message"),
+    [
+        (
+            {"messages": CHAT, "verification_info": {"type": "math", "answer": {"value": None}}},
+            {},
+            r"rows\.jsonl row 1: no answer .* in verification_info",
+        ),
+        (
+            {"messages": CHAT, "verification_info": {"type": "math", "answer": {"value": " "}}},
+            {},
+            r"row 1: no answer",
+        ),
+        (
+            {"messages": CHAT, "verification_info": None},
+            {},
+            r"row 1: verification_info must be an object, got NoneType",
+        ),
+        (
+            {"messages": CHAT, "verification_info": {"type": "mathh", "answer": {"value": "5"}}},
+            {},
+            r"row 1: no scorer for rows of type 'mathh'; did you mean math\?",
+        ),
+        ({"messages": [], "verification_info": INFO}, {}, r"row 1: the prompt must be"),
+        (
+            {"messages": [{"role": "user", "content": None}], "verification_info": INFO},
+            {},
+            r"row 1: the prompt must be",
+        ),
+        ({"question": "2 + 3?", "answer": ""}, COLUMNS, r"rows\.jsonl row 1: no answer in column answer"),
+        ({"question": "2 + 3?", "answer": None}, COLUMNS, r"row 1: no answer in column answer"),
+        (
+            {"question": None, "answer": "5"},
+            COLUMNS,
+            r"row 1: prompt_template needs question, and it is empty",
+        ),
+        ({"question": " ", "answer": "5"}, COLUMNS, r"row 1: the prompt must be"),
+        (
+            {"question": "2 + 3?", "answer": "it is 5"},
+            COLUMNS | {"answer_pattern": "#### (.+)"},
+            r"row 1: answer does not match answer_pattern '#### \(\.\+\)': 'it is 5'",
+        ),
+    ],
+)
 def test_a_row_that_can_not_be_used_is_named_with_its_file_number_and_column(
-        run: Run, tmp_path: Path, bad: Mapping[str, Any], options: Mapping[str, Any], message: str) -> None:
+    run: Run, tmp_path: Path, bad: Mapping[str, Any], options: Mapping[str, Any], message: str
+) -> None:
     good: Mapping[str, Any] = {"question": "2 + 3?", "answer": "#### 5"} if options else GOOD
     with pytest.raises(RowError, match=message):
         load_rows(run, source(jsonl(tmp_path, good, bad), **options))
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"verification_column": "verificaton_info"}, r"no column 'verificaton_info'.*did you mean verification_info\?"),
-    ({"prompt_template": "{message}"}, r"no column 'message' among .*did you mean messages\?"),
-    ({"split": "test", "path": "saved"}, r"split test\) can't be read"),
-    ({"path": "nowhere.jsonl"}, r"nowhere\.jsonl \(split train\) can't be read"),
-    ({"answer_column": "a", "answer_pattern": "#### .+"}, "has no group"),
-    ({"answer_column": "a", "answer_pattern": "#### ("}, "is no regular expression"),
-])
-def test_a_source_that_can_not_be_read_says_why(run: Run, tmp_path: Path, options: dict[str, Any], message: str,
-                                                monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"verification_column": "verificaton_info"},
+            r"no column 'verificaton_info'.*did you mean verification_info\?",
+        ),
+        ({"prompt_template": "{message}"}, r"no column 'message' among .*did you mean messages\?"),
+        ({"split": "test", "path": "saved"}, r"split test\) can't be read"),
+        ({"path": "nowhere.jsonl"}, r"nowhere\.jsonl \(split train\) can't be read"),
+        ({"answer_column": "a", "answer_pattern": "#### .+"}, "has no group"),
+        ({"answer_column": "a", "answer_pattern": "#### ("}, "is no regular expression"),
+    ],
+)
+def test_a_source_that_can_not_be_read_says_why(
+    run: Run, tmp_path: Path, options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     datasets.DatasetDict({"train": datasets.Dataset.from_list([GOOD])}).save_to_disk(tmp_path / "saved")
     path = tmp_path / options.pop("path") if "path" in options else jsonl(tmp_path, GOOD)
@@ -179,6 +267,7 @@ def test_a_procedural_source_has_rows_and_a_fingerprint_that_changes_with_them(r
     def procedural(**options: Any) -> tuple[list[Row], str]:
         config: SourceConfig = TypeAdapter(SourceConfig).validate_python({"type": "procedural"} | options)
         return load_rows(run, config)
+
     rows, fingerprint = procedural(size=8)
     assert [row.task for row in rows] == ["math"] * 8
     assert procedural(size=8)[1] == fingerprint != procedural(size=9)[1]
@@ -190,14 +279,16 @@ def test_gsm8k_is_read_as_published(run: Run) -> None:
     path = SHARED / "data" / "gsm8k_test.jsonl"
     if not path.exists():
         pytest.skip(f"{path} is absent")
-    rows, _ = load_rows(run, source(path, prompt_template="{question}", answer_column="answer",
-                                    answer_pattern="#### (.+)"))
+    rows, _ = load_rows(
+        run, source(path, prompt_template="{question}", answer_column="answer", answer_pattern="#### (.+)")
+    )
     assert len(rows) == 1319
     assert rows[0].messages[0]["content"].endswith("every day at the farmers' market?")
     assert rows[0].verification_info == {"type": "math", "answer": {"value": "18"}}
 
 
 # ------------------------------------------------------------------------------------------------------------ the order
+
 
 def draws(prompts: PromptSource, first: int, count: int) -> list[int]:
     return [prompts.place(draw)[0].row for draw in range(first, first + count)]
@@ -225,8 +316,9 @@ def test_without_shuffling_the_order_is_the_datas(run: Run, tmp_path: Path) -> N
 
 
 def test_a_prompt_over_the_limit_is_counted_and_left_out_and_never_cut(
-        run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rows = numbered(12)                                             # `question 9` has 10 characters, `question 10` 11
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = numbered(12)  # `question 9` has 10 characters, `question 10` 11
     short = run.model_copy(update={"data": run.data.model_copy(update={"max_prompt_tokens": 10})})
     with caplog.at_level(logging.WARNING):
         prompts = open_rows(short, rows, tmp_path)
@@ -234,12 +326,14 @@ def test_a_prompt_over_the_limit_is_counted_and_left_out_and_never_cut(
     assert sorted(draws(prompts, 0, 10)) == list(range(10))
     lengths = {len(prompts.training_prompt(str(i), first_row=0).token_ids) for i in range(10)}
     assert lengths == {10}
-    assert prompts.fingerprint != open_rows(run, rows, tmp_path).fingerprint         # ordinals mean other rows now
+    assert prompts.fingerprint != open_rows(run, rows, tmp_path).fingerprint  # ordinals mean other rows now
 
 
 def test_a_source_of_nothing_but_long_prompts_is_refused(run: Run, tmp_path: Path) -> None:
     short = run.model_copy(update={"data": run.data.model_copy(update={"max_prompt_tokens": 3})})
-    with pytest.raises(RowError, match=r"no prompt of 2 is within data\.max_prompt_tokens=3; the longest has 10"):
+    with pytest.raises(
+        RowError, match=r"no prompt of 2 is within data\.max_prompt_tokens=3; the longest has 10"
+    ):
         open_rows(short, numbered(2), tmp_path)
 
 
@@ -247,12 +341,25 @@ def test_the_same_ordinal_makes_the_same_prompt_and_survives_the_wire(run: Run, 
     prompts = open_rows(run, numbered(20), tmp_path)
     prompt, again = (prompts.training_prompt("23", first_row=0) for _ in range(2))
     assert (prompt.seed, prompt.row, list(prompt.token_ids)) == (again.seed, again.row, list(again.token_ids))
-    assert prompt.seed != prompts.training_prompt("3", first_row=20).seed   # another group samples something else
-    assert (prompt.group_id, prompt.split, prompt.epoch, prompt.n) == ("23", Split.TRAIN, 1, run.sampling.group_size)
-    fields = {name.encode(): value if isinstance(value, bytes) else value.encode()
-              for name, value in encode_prompt(prompt).items()} | {b"floor": b"4"}
+    assert (
+        prompt.seed != prompts.training_prompt("3", first_row=20).seed
+    )  # another group samples something else
+    assert (prompt.group_id, prompt.split, prompt.epoch, prompt.n) == (
+        "23",
+        Split.TRAIN,
+        1,
+        run.sampling.group_size,
+    )
+    fields = {
+        name.encode(): value if isinstance(value, bytes) else value.encode()
+        for name, value in encode_prompt(prompt).items()
+    } | {b"floor": b"4"}
     read = decode_prompt(fields)
-    assert (read.floor, read.messages, read.verification_info) == (4, prompt.messages, prompt.verification_info)
+    assert (read.floor, read.messages, read.verification_info) == (
+        4,
+        prompt.messages,
+        prompt.verification_info,
+    )
 
 
 def test_an_evaluation_prompt_is_named_by_version_and_index(run: Run, tmp_path: Path) -> None:

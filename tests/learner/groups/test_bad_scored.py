@@ -14,7 +14,8 @@ from tests.support.chain import Chain, make_prompt, make_scored
 
 @pytest.mark.parametrize("group_id", ["0", "eval-0-0"])
 def test_a_group_sampled_by_a_version_that_is_not_there_yet_dies_with_both_numbers(
-        chain: Chain, group_id: str) -> None:
+    chain: Chain, group_id: str
+) -> None:
     """Packed into a step it would end the run: its lag is negative."""
     if group_id == "0":
         chain.issue()
@@ -30,7 +31,9 @@ def test_a_group_sampled_by_a_version_that_is_not_there_yet_dies_with_both_numbe
     ((_, letter),) = chain.client.xrange(chain.keys(DEAD))
     assert letter[b"reason"].startswith(b"sampled by version 3, and the learner is at 0: ")
     if group_id == "0":
-        assert chain.journal.ledger.outcomes["0"].detail.startswith("sampled by version 3, and the learner is at 0: ")
+        assert chain.journal.ledger.outcomes["0"].detail.startswith(
+            "sampled by version 3, and the learner is at 0: "
+        )
         assert chain.slots == {good}
 
 
@@ -47,10 +50,13 @@ def test_tokens_that_the_policy_does_not_have_never_reach_a_step(chain: Chain, p
     assert chain.journal.ledger.outcomes[bad].detail.startswith("token id 100, and the policy has 100 tokens")
 
 
-@pytest.mark.parametrize("floor", [{}, {b"floor": b"7"}, {b"floor": b"x"}], ids=["none", "another", "no number"])
+@pytest.mark.parametrize(
+    "floor", [{}, {b"floor": b"7"}, {b"floor": b"x"}], ids=["none", "another", "no number"]
+)
 @pytest.mark.parametrize("stream", [ROLLOUTS, SCORED])
 def test_a_group_whose_header_has_not_the_floor_of_its_slot_dies_at_its_deadline_at_the_latest(
-        chain: Chain, stream: str, floor: dict[bytes, bytes]) -> None:
+    chain: Chain, stream: str, floor: dict[bytes, bytes]
+) -> None:
     """Where it stayed, rule 3 would end all training."""
     (group_id,) = chain.issue()
     (chain.sample if stream == ROLLOUTS else chain.score)(group_id)

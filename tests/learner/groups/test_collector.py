@@ -27,27 +27,31 @@ from tests.support.chain import Chain, make_prompt, make_scored
 # leaves, none may have the floor v - L, at most S a floor <= v - L + 1, at most 2 S one <= v - L + 2, and so on.
 
 
-@pytest.mark.parametrize(("version", "slots", "chosen", "size", "lag", "may_go"), [
-    (0, [0, 0], [0, 0], 2, 0, True),                        # synchronous: a step's groups and no others
-    (3, [3, 3, 3], [3, 3], 2, 0, False),                    # the third could only train at 3
-    (5, [4, 4, 5, 5], [4, 4], 2, 1, True),                  # leaves 5, 5 for version 6
-    (5, [4, 5, 5, 5], [5, 5], 2, 1, False),                 # leaves a 4, and this is its last version
-    (5, [5, 5, 5, 5], [5, 5], 2, 1, True),
-    (5, [5, 5, 5, 5, 5], [5, 5], 2, 1, False),              # leaves three, and version 6 takes two
-    (7, [5, 6, 7], [5], 1, 2, True),                        # 6 trains at 8 at the latest, 7 at 9
-    (7, [5, 6, 7], [6], 1, 2, False),                       # 5 can't wait
-    (7, [6, 6, 7], [6], 1, 2, True),
-    (7, [6, 6, 6], [6], 1, 2, False),                       # two of 6 for version 8 alone
-    (0, [0, 0, 0, 0], [0, 0], 2, 4, True),                  # the first steps: no floor below 0
-    (0, [], [], 2, 4, True),
-])
+@pytest.mark.parametrize(
+    ("version", "slots", "chosen", "size", "lag", "may_go"),
+    [
+        (0, [0, 0], [0, 0], 2, 0, True),  # synchronous: a step's groups and no others
+        (3, [3, 3, 3], [3, 3], 2, 0, False),  # the third could only train at 3
+        (5, [4, 4, 5, 5], [4, 4], 2, 1, True),  # leaves 5, 5 for version 6
+        (5, [4, 5, 5, 5], [5, 5], 2, 1, False),  # leaves a 4, and this is its last version
+        (5, [5, 5, 5, 5], [5, 5], 2, 1, True),
+        (5, [5, 5, 5, 5, 5], [5, 5], 2, 1, False),  # leaves three, and version 6 takes two
+        (7, [5, 6, 7], [5], 1, 2, True),  # 6 trains at 8 at the latest, 7 at 9
+        (7, [5, 6, 7], [6], 1, 2, False),  # 5 can't wait
+        (7, [6, 6, 7], [6], 1, 2, True),
+        (7, [6, 6, 6], [6], 1, 2, False),  # two of 6 for version 8 alone
+        (0, [0, 0, 0, 0], [0, 0], 2, 4, True),  # the first steps: no floor below 0
+        (0, [], [], 2, 4, True),
+    ],
+)
 def test_a_step_goes_only_if_the_rest_can_still_make_it(
-        *, version: int, slots: list[int], chosen: list[int], size: int, lag: int, may_go: bool) -> None:
+    *, version: int, slots: list[int], chosen: list[int], size: int, lag: int, may_go: bool
+) -> None:
     assert rest_can_make_it(version, slots, chosen, groups_per_step=size, max_lag=lag) is may_go
 
 
 Rule = Callable[[int, list[int], list[int]], bool]
-State = tuple[tuple[int, bool], ...]        # of each group in flight: its age, version less floor; is it scored?
+State = tuple[tuple[int, bool], ...]  # of each group in flight: its age, version less floor; is it scored?
 
 
 def oldest(state: State, size: int) -> State:
@@ -63,7 +67,9 @@ def without(state: State, gone: State) -> State:
 
 def may_take(state: State, rule: Rule, size: int, lag: int) -> bool:
     chosen = oldest(state, size)
-    return len(chosen) == size and rule(lag, [lag - age for age, _ in state], [lag - age for age, _ in chosen])
+    return len(chosen) == size and rule(
+        lag, [lag - age for age, _ in state], [lag - age for age, _ in chosen]
+    )
 
 
 def successors(state: State, rule: Rule, size: int, lag: int) -> Iterator[State]:
@@ -71,7 +77,7 @@ def successors(state: State, rule: Rule, size: int, lag: int) -> Iterator[State]
     if len(state) < (lag + 1) * size:
         yield (*state, (0, False))
     for group in set(state):
-        yield without(state, (group,))                      # dropped, or dead
+        yield without(state, (group,))  # dropped, or dead
         if not group[1]:
             yield (*without(state, (group,)), (group[0], True))
     if may_take(state, rule, size, lag):
@@ -95,6 +101,7 @@ def reachable(rule: Rule, size: int, lag: int, *, oldest_age: int) -> set[State]
 def test_whatever_happens_no_group_gets_too_old_and_none_waits_for_ever(size: int, lag: int) -> None:
     def rule(version: int, slots: list[int], chosen: list[int]) -> bool:
         return rest_can_make_it(version, slots, chosen, groups_per_step=size, max_lag=lag)
+
     states = reachable(rule, size, lag, oldest_age=lag + 1)
     assert len(states) >= 3
     for state in states:
@@ -111,11 +118,14 @@ def test_the_budget_alone_does_not_bound_the_lag(size: int, lag: int) -> None:
 
 # ------------------------------------------------------------------------------------------------------ on a real Redis
 
+
 def stop_at_the_first_wait(chain: Chain) -> list[str]:
     """Returns where it will say what it waits for."""
+
     def say(what: str) -> None:
         chain.said.append(what)
         chain.stop.set()
+
     chain.collector._say = say
     return chain.said
 
@@ -134,18 +144,18 @@ def commit(chain: Chain, version: int, ids: list[str]) -> None:
 
 
 def test_a_step_takes_the_oldest_floors_first_and_frees_their_slots_when_committed(chain: Chain) -> None:
-    for group_id in chain.issue(3):                                     # floor 0
+    for group_id in chain.issue(3):  # floor 0
         if group_id != "0":
             chain.score(group_id)
-    assert take(chain, 0) == ["1", "2"]                                 # 0 may still train at version 1
+    assert take(chain, 0) == ["1", "2"]  # 0 may still train at version 1
     assert chain.slots == {"0", "1", "2"}
     commit(chain, 0, ["1", "2"])
     assert (chain.slots, chain.depth(SCORED), chain.depth(PROMPTS)) == ({"0"}, 0, 1)
-    for group_id in chain.issue(2):                                     # floor 1
+    for group_id in chain.issue(2):  # floor 1
         chain.score(group_id)
     chain.read()
     said = stop_at_the_first_wait(chain)
-    assert take(chain, 1) is None                                       # 0 must train now, or never
+    assert take(chain, 1) is None  # 0 must train now, or never
     assert "2 of 2 groups (older groups must come first, for max_lag)" in said[-1]
     assert chain.collector.late_wait_s > 0
     sums = chain.collector.meter.read()
@@ -170,9 +180,9 @@ def test_late_groups_may_be_trained_all_the_same_or_dropped(make_chain: MakeChai
     for version in (1, 2):
         for group_id in chain.issue(2):
             chain.score(group_id)
-        commit(chain, version, take(chain, version) or [])              # nobody waits for the late one
+        commit(chain, version, take(chain, version) or [])  # nobody waits for the late one
     assert chain.collector.late_wait_s == 0
-    chain.score(late)                                                   # sampled by version 0, for version 3
+    chain.score(late)  # sampled by version 0, for version 3
     for group_id in chain.issue(2):
         chain.score(group_id)
     if what == "train":
@@ -188,7 +198,7 @@ def test_late_groups_may_be_trained_all_the_same_or_dropped(make_chain: MakeChai
 def test_a_step_no_longer_waits_for_a_group_that_died(chain: Chain) -> None:
     chain.issue(1)
     chain.intake.look_around()
-    chain.elapsed += 301                                                # past its deadline
+    chain.elapsed += 301  # past its deadline
     for group_id in chain.issue(2):
         chain.score(group_id)
     commit_later = take(chain, 0)
@@ -196,7 +206,7 @@ def test_a_step_no_longer_waits_for_a_group_that_died(chain: Chain) -> None:
     commit(chain, 0, commit_later)
     for group_id in chain.issue(2):
         chain.score(group_id)
-    assert take(chain, 1) == ["3", "4"]                                 # look_after buried group 0
+    assert take(chain, 1) == ["3", "4"]  # look_after buried group 0
     assert chain.journal.ledger.outcomes["0"].kind == "dead"
 
 
@@ -217,22 +227,28 @@ def test_a_wait_names_the_streams_that_the_missing_groups_are_in_and_their_age(m
     chain.sample(sampled)
     said = stop_at_the_first_wait(chain)
     assert take(chain, 0) is None
-    assert re.match(r"\d s: 1 of 3 groups; out: 1 in prompts, 1 in rollouts, 1 in scored; oldest 9[5-9] s", said[-1])
+    assert re.match(
+        r"\d s: 1 of 3 groups; out: 1 in prompts, 1 in rollouts, 1 in scored; oldest 9[5-9] s", said[-1]
+    )
 
 
 NO_GENERATOR = "; no generator is alive: python -m generators --run test"
 NO_SCORER = "; no scorer is alive: python -m scorers --run test"
 
 
-@pytest.mark.parametrize(("sampled", "alive", "says"), [
-    (False, [], NO_GENERATOR),
-    (False, ["generator"], ""),
-    (True, ["generator"], NO_SCORER),
-    (True, ["scorer", "generator"], ""),
-])
+@pytest.mark.parametrize(
+    ("sampled", "alive", "says"),
+    [
+        (False, [], NO_GENERATOR),
+        (False, ["generator"], ""),
+        (True, ["generator"], NO_SCORER),
+        (True, ["scorer", "generator"], ""),
+    ],
+)
 @pytest.mark.parametrize("waits_for", ["a step", "a round"])
 def test_a_wait_names_the_role_that_has_work_and_nobody_alive(
-        chain: Chain, *, waits_for: str, sampled: bool, alive: list[str], says: str) -> None:
+    chain: Chain, *, waits_for: str, sampled: bool, alive: list[str], says: str
+) -> None:
     (group_id,) = chain.issue() if waits_for == "a step" else chain.issue_eval(0, 1)
     if sampled:
         chain.sample(group_id)
@@ -277,8 +293,9 @@ def test_who_is_alive_is_asked_now_and_then(chain: Chain, monkeypatch: pytest.Mo
     assert chain.collector._who_is_missing() == ""
 
 
-def test_a_long_wait_is_said_in_the_log(chain: Chain, caplog: pytest.LogCaptureFixture,
-                                        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_wait_is_said_in_the_log(
+    chain: Chain, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("learner.groups.collector.SAY_EVERY_S", 0.0)
     stop_at_the_first_wait(chain)
     with caplog.at_level(logging.INFO, "learner.groups.collector"):
@@ -307,6 +324,7 @@ def test_a_breach_of_the_lag_is_logged_and_counted(chain: Chain, caplog: pytest.
 
 
 # ---------------------------------------------------------------------------------------------------- evaluation rounds
+
 
 def test_a_round_that_is_whole_has_ended(chain: Chain) -> None:
     for group_id in chain.issue_eval(0, 3):

@@ -18,23 +18,39 @@ from learner.journal.ledger import DEAD, Outcome, read_ledger
 from tests.support.chain import Chain, make_prompt, make_scored
 
 OF_PROMPT = {"task": "math", "row": 0, "epoch": 0, "floor": 0, "n": 2, "issued_at": 1000.0}
-OF_ROLLOUT = {**OF_PROMPT, "generator": "g", "sampled_at": 1002.5, "sample_seconds": 0.1, "sample_attempts": 2,
-              "versions": [[0, 4]]}
-OF_SCORED = {**OF_ROLLOUT, "worker": "w", "scored_at": 1003.5, "score_seconds": 0.1, "score_attempts": 1,
-             "rewards": [1.0, 1.0]}
+OF_ROLLOUT = {
+    **OF_PROMPT,
+    "generator": "g",
+    "sampled_at": 1002.5,
+    "sample_seconds": 0.1,
+    "sample_attempts": 2,
+    "versions": [[0, 4]],
+}
+OF_SCORED = {
+    **OF_ROLLOUT,
+    "worker": "w",
+    "scored_at": 1003.5,
+    "score_seconds": 0.1,
+    "score_attempts": 1,
+    "rewards": [1.0, 1.0],
+}
 
 
 def returned(n: int = 2) -> ScoredGroup:
     """Group 0 with nothing to learn from, as it came back."""
     group = make_scored(make_prompt("0", n=n, issued_at=1000.0), [1.0] * n)
-    return replace(group, rollout=replace(group.rollout, sampled_at=1002.5, attempts=2), scored_at=1003.5, attempts=1)
+    return replace(
+        group, rollout=replace(group.rollout, sampled_at=1002.5, attempts=2), scored_at=1003.5, attempts=1
+    )
 
 
 def bring_to(chain: Chain, stage: str) -> None:
     """Issue group 0 in second 1000 and let it come as far as `stage`."""
     chain.issue(issued_at=1000.0)
     if stage != PROMPTS:
-        assert hand_over(chain.link, chain.keys, chain.entry("0"), ROLLOUTS, codec.encode_rollout(returned().rollout))
+        assert hand_over(
+            chain.link, chain.keys, chain.entry("0"), ROLLOUTS, codec.encode_rollout(returned().rollout)
+        )
     if stage == SCORED:
         assert hand_over(chain.link, chain.keys, chain.entry("0"), SCORED, codec.encode_scored(returned()))
 
@@ -52,10 +68,12 @@ def test_a_dropped_group_leaves_who_worked_on_it_and_when_on_the_disk_and_not_in
     assert facts_on_disk(chain) == OF_SCORED
 
 
-@pytest.mark.parametrize(("stage", "facts", "tokens"), [
-    (PROMPTS, OF_PROMPT, 0), (ROLLOUTS, OF_ROLLOUT, 4), (SCORED, OF_SCORED, 4)])
+@pytest.mark.parametrize(
+    ("stage", "facts", "tokens"), [(PROMPTS, OF_PROMPT, 0), (ROLLOUTS, OF_ROLLOUT, 4), (SCORED, OF_SCORED, 4)]
+)
 def test_a_dead_group_leaves_what_was_known_where_it_died(
-        chain: Chain, stage: str, facts: dict[str, Any], tokens: int) -> None:
+    chain: Chain, stage: str, facts: dict[str, Any], tokens: int
+) -> None:
     bring_to(chain, stage)
     letter = chain.entry("0")
     bury(chain.link, chain.keys, letter, reason="it failed", attempts=5)

@@ -16,7 +16,7 @@ def make_round(version: int, *rewards: list[float | None], dead: int = 0, missin
     for group_id, some in zip(ids, rewards, strict=False):
         prompt = make_prompt(group_id, floor=version, n=len(some))
         assert rounds.add(group_id, make_scored(prompt, some, version=version + 1))
-    for group_id in ids[len(rewards):len(rewards) + dead]:
+    for group_id in ids[len(rewards) : len(rewards) + dead]:
         assert rounds.add(group_id, None)
     return rounds.open[version]
 
@@ -28,11 +28,14 @@ def test_the_pass_rate_is_the_share_of_full_scores_among_those_that_could_be_sco
     assert (result["prompts"], result["samples"], result["unscorable"]) == (2, 6, 1)
     assert (result["dead"], result["missing"]) == (1, 2)
     assert result["ids"] == [f"eval-3-{i}" for i in range(5)]
-    assert (result["min_version"], result["max_version"]) == (4, 4)          # sampled with newer weights, and says so
+    assert (result["min_version"], result["max_version"]) == (4, 4)  # sampled with newer weights, and says so
 
 
-@pytest.mark.parametrize("current", [make_round(3, [None, None]), make_round(3, missing=2)],
-                         ids=["unscorable", "nothing came back"])
+@pytest.mark.parametrize(
+    "current",
+    [make_round(3, [None, None]), make_round(3, missing=2)],
+    ids=["unscorable", "nothing came back"],
+)
 def test_a_round_without_a_score_has_no_pass_rate(current: Round) -> None:
     result = result_of(current)
     assert result["pass_rate"] is None
@@ -42,7 +45,7 @@ def test_a_round_without_a_score_has_no_pass_rate(current: Round) -> None:
 def test_a_group_counts_once_and_only_in_an_open_round() -> None:
     rounds = Rounds()
     rounds.begin(3, ["eval-3-0", "eval-3-1"])
-    rounds.begin(4, [])                                     # no prompts: no round
+    rounds.begin(4, [])  # no prompts: no round
     group = make_scored(make_prompt("eval-3-0"), [1.0])
     assert rounds.add("eval-3-0", group)
     assert not rounds.add("eval-3-0", group)
@@ -52,7 +55,7 @@ def test_a_group_counts_once_and_only_in_an_open_round() -> None:
     assert [current.version for current in rounds.ended()] == [3]
     rounds.close(3)
     assert rounds.open == {}
-    rounds.close(3)                                         # harmless when repeated
+    rounds.close(3)  # harmless when repeated
 
 
 def test_a_round_begins_again_with_all_of_its_groups() -> None:
@@ -65,10 +68,23 @@ def test_a_round_begins_again_with_all_of_its_groups() -> None:
     assert not rounds.open[3].asked_again
     assert not rounds.open[3].has_ended
     assert (rounds.open[3].missing, rounds.open[3].groups, rounds.open[3].dead) == (
-        {"eval-3-0", "eval-3-1", "eval-3-2"}, {}, [])
+        {"eval-3-0", "eval-3-1", "eval-3-2"},
+        {},
+        [],
+    )
 
 
-@pytest.mark.parametrize(("group_id", "version"), [
-    ("eval-40-7", 40), ("17", -1), ("17-r1", -1), ("eval-x-7", -1), ("eval-4", -1), ("eval-\u00b2-1", -1), ("?", -1)])
+@pytest.mark.parametrize(
+    ("group_id", "version"),
+    [
+        ("eval-40-7", 40),
+        ("17", -1),
+        ("17-r1", -1),
+        ("eval-x-7", -1),
+        ("eval-4", -1),
+        ("eval-\u00b2-1", -1),
+        ("?", -1),
+    ],
+)
 def test_an_evaluation_group_is_known_by_its_id(group_id: str, version: int) -> None:
     assert version_of(group_id) == version

@@ -20,7 +20,7 @@ from learner.groups.feeder import Feeder
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, OneToken
 
-STILL_S = 0.35               # three looks of the feeder
+STILL_S = 0.35  # three looks of the feeder
 
 
 StartFeeder = Callable[..., Feeder]
@@ -31,18 +31,44 @@ def start_feeder() -> Iterator[StartFeeder]:
     """A feeder of ten rows, started at version 0 unless told otherwise."""
     made: list[Feeder] = []
 
-    def start(chain: Chain, *, known: Callable[[str], bool] = lambda group_id: False, version: int = 0,
-              first_row: int = 0, mean_bytes: Callable[[], float] = lambda: 0.0,
-              wants_round: Callable[[int], bool] = lambda _: True) -> Feeder:
-        rows = [(i, Row(messages=({"role": "user", "content": f"{i}"},), task="math",
-                        verification_info={"type": "math", "answer": {"value": "5"}})) for i in range(10)]
+    def start(
+        chain: Chain,
+        *,
+        known: Callable[[str], bool] = lambda group_id: False,
+        version: int = 0,
+        first_row: int = 0,
+        mean_bytes: Callable[[], float] = lambda: 0.0,
+        wants_round: Callable[[int], bool] = lambda _: True,
+    ) -> Feeder:
+        rows = [
+            (
+                i,
+                Row(
+                    messages=({"role": "user", "content": f"{i}"},),
+                    task="math",
+                    verification_info={"type": "math", "answer": {"value": "5"}},
+                ),
+            )
+            for i in range(10)
+        ]
         tokenizer: Any = OneToken()
         train, held_out = (PromptSource(chain.run, rows, "f", tokenizer, shuffle=False) for _ in range(2))
-        made.append(Feeder(chain.run, chain.ownership, train, held_out, first_row=first_row, known=known,
-                           mean_bytes=mean_bytes, wants_round=wants_round))
+        made.append(
+            Feeder(
+                chain.run,
+                chain.ownership,
+                train,
+                held_out,
+                first_row=first_row,
+                known=known,
+                mean_bytes=mean_bytes,
+                wants_round=wants_round,
+            )
+        )
         made[-1].rebase(0, version)
         made[-1].start()
         return made[-1]
+
     yield start
     for feeder in made:
         feeder.stop()
@@ -60,7 +86,7 @@ def ids_in_prompts(chain: Chain) -> list[str]:
 
 
 def test_the_budget_is_filled_and_never_exceeded(chain: Chain, start_feeder: StartFeeder) -> None:
-    start_feeder(chain)                                          # (1 + 1) x 2 groups
+    start_feeder(chain)  # (1 + 1) x 2 groups
     wait_until(lambda: len(chain.slots) == 4)
     time.sleep(STILL_S)
     assert ids_in_prompts(chain) == ["0", "1", "2", "3"]
@@ -76,12 +102,14 @@ def test_a_smaller_budget_may_be_set(make_chain: MakeChain, start_feeder: StartF
     assert len(chain.slots) == 3
 
 
-def test_no_more_is_issued_than_the_remaining_steps_can_train(make_chain: MakeChain, start_feeder: StartFeeder) -> None:
+def test_no_more_is_issued_than_the_remaining_steps_can_train(
+    make_chain: MakeChain, start_feeder: StartFeeder
+) -> None:
     chain = make_chain(learner={"steps": 6})
     feeder = start_feeder(chain)
     for version in range(6):
         out = min(4, 2 * (6 - version))
-        wait_until(lambda out=out: len(chain.slots) == out)      # type: ignore[misc]
+        wait_until(lambda out=out: len(chain.slots) == out)  # type: ignore[misc]
         oldest = sorted(chain.slots, key=int)[:2]
         chain.announce(version + 1)
         feeder.advance(version + 1)
@@ -91,7 +119,9 @@ def test_no_more_is_issued_than_the_remaining_steps_can_train(make_chain: MakeCh
     assert (feeder.position, chain.slots, chain.depth(PROMPTS)) == (12, set(), 0)
 
 
-def test_a_dropped_group_is_replaced_even_in_the_last_step(make_chain: MakeChain, start_feeder: StartFeeder) -> None:
+def test_a_dropped_group_is_replaced_even_in_the_last_step(
+    make_chain: MakeChain, start_feeder: StartFeeder
+) -> None:
     chain = make_chain(learner={"steps": 1})
     start_feeder(chain)
     wait_until(lambda: chain.slots == {"0", "1"})
@@ -107,14 +137,17 @@ def test_new_groups_start_from_the_newest_version(chain: Chain, start_feeder: St
     feeder.advance(1)
     chain.ownership.retire(["0", "1"])
     wait_until(lambda: len(chain.slots) == 4)
-    floors = {group_id.decode(): floor for group_id, floor in chain.client.zrange(chain.keys("slots"), 0, -1,
-                                                                                 withscores=True)}
+    floors = {
+        group_id.decode(): floor
+        for group_id, floor in chain.client.zrange(chain.keys("slots"), 0, -1, withscores=True)
+    }
     assert floors == {"2": 0, "3": 0, "4": 1, "5": 1}
     assert chain.entry("5").floor == 1
 
 
-def test_a_lost_reply_makes_no_gap_and_no_double(chain: Chain, start_feeder: StartFeeder,
-                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_reply_makes_no_gap_and_no_double(
+    chain: Chain, start_feeder: StartFeeder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The link repeats a script whose reply was lost: the first run has had its effect."""
     script = chain.link.script
 
@@ -122,6 +155,7 @@ def test_a_lost_reply_makes_no_gap_and_no_double(chain: Chain, start_feeder: Sta
         if name == "issue":
             script(name, keys, *args, **options)
         return script(name, keys, *args, **options)
+
     monkeypatch.setattr(chain.link, "script", run_twice)
     feeder = start_feeder(chain)
     wait_until(lambda: len(chain.slots) == 4)
@@ -132,22 +166,25 @@ def test_a_lost_reply_makes_no_gap_and_no_double(chain: Chain, start_feeder: Sta
     assert (feeder.position, int(chain.client.hget(chain.keys("cursor"), "issued"))) == (5, 5)
 
 
-def test_ordinals_go_on_where_redis_stands_and_rows_with_them(chain: Chain, start_feeder: StartFeeder) -> None:
+def test_ordinals_go_on_where_redis_stands_and_rows_with_them(
+    chain: Chain, start_feeder: StartFeeder
+) -> None:
     chain.ownership.retire(chain.issue(7))
     start_feeder(chain, first_row=20)
     wait_until(lambda: chain.slots == {"7", "8", "9", "10"})
     prompt = decode_prompt(chain.entry("7").raw)
-    assert (prompt.epoch, prompt.row) == (2, 7)                  # draw 27 of ten rows
+    assert (prompt.epoch, prompt.row) == (2, 7)  # draw 27 of ten rows
 
 
 def test_ordinals_that_the_ledger_has_are_passed_over(chain: Chain, start_feeder: StartFeeder) -> None:
     start_feeder(chain, known=lambda group_id: group_id in {"0", "2", "3"})
     wait_until(lambda: chain.slots == {"1", "4", "5", "6"})
-    assert int(chain.client.hget(chain.keys("cursor"), "issued")) == 7            # counted, and not sent
+    assert int(chain.client.hget(chain.keys("cursor"), "issued")) == 7  # counted, and not sent
 
 
-def test_nothing_new_comes_in_while_redis_is_nearly_full(chain: Chain, start_feeder: StartFeeder,
-                                                         caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_new_comes_in_while_redis_is_nearly_full(
+    chain: Chain, start_feeder: StartFeeder, caplog: pytest.LogCaptureFixture
+) -> None:
     used = chain.client.info("memory")["used_memory"]
     chain.client.config_set("maxmemory", int(used * 1.15))
     try:
@@ -156,7 +193,7 @@ def test_nothing_new_comes_in_while_redis_is_nearly_full(chain: Chain, start_fee
             feeder.evaluate(0)
             wait_until(lambda: bool(caplog.messages))
             time.sleep(STILL_S)
-        assert len(caplog.messages) == 1                         # said once, not at every look
+        assert len(caplog.messages) == 1  # said once, not at every look
         assert "nothing new is issued beyond 80%" in caplog.messages[0]
         assert chain.depth(PROMPTS) == 0
     finally:
@@ -164,15 +201,16 @@ def test_nothing_new_comes_in_while_redis_is_nearly_full(chain: Chain, start_fee
     wait_until(lambda: chain.depth(PROMPTS) == 4 + 10)
 
 
-def test_what_is_to_be_sampled_yet_counts_as_used_memory(chain: Chain, start_feeder: StartFeeder,
-                                                         caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_to_be_sampled_yet_counts_as_used_memory(
+    chain: Chain, start_feeder: StartFeeder, caplog: pytest.LogCaptureFixture
+) -> None:
     used = chain.client.info("memory")["used_memory"]
-    sizes = [float(used)]                                        # of a group
-    chain.client.config_set("maxmemory", 2 * used)               # half of it is used, so one more group is too much
+    sizes = [float(used)]  # of a group
+    chain.client.config_set("maxmemory", 2 * used)  # half of it is used, so one more group is too much
     try:
         with caplog.at_level(logging.WARNING, "learner.groups.feeder"):
             start_feeder(chain, mean_bytes=lambda: sizes[0])
-            wait_until(lambda: bool(caplog.messages))            # the four of the budget are out
+            wait_until(lambda: bool(caplog.messages))  # the four of the budget are out
         chain.ownership.retire(["0"])
         time.sleep(STILL_S)
         assert chain.slots == {"1", "2", "3"}
@@ -187,9 +225,10 @@ def test_what_is_to_be_sampled_yet_counts_as_used_memory(chain: Chain, start_fee
 
 
 def test_an_evaluation_round_is_issued_once_and_again_only_what_is_missing(
-        make_chain: MakeChain, start_feeder: StartFeeder) -> None:
+    make_chain: MakeChain, start_feeder: StartFeeder
+) -> None:
     chain = make_chain(learner={"steps": 1, "groups_per_step": 1}, evaluation={"prompts": 3})
-    feeder = start_feeder(chain, version=1)                      # nothing is left to train
+    feeder = start_feeder(chain, version=1)  # nothing is left to train
     assert feeder.evaluation_ids(1) == ["eval-1-0", "eval-1-1", "eval-1-2"]
     feeder.evaluate(1)
     wait_until(lambda: chain.depth(PROMPTS) == 3)
@@ -204,12 +243,16 @@ def test_an_evaluation_round_is_issued_once_and_again_only_what_is_missing(
     assert (chain.depth(SCORED), chain.slots) == (1, set())
 
 
-def test_a_round_has_no_more_prompts_than_there_are_held_out(make_chain: MakeChain, start_feeder: StartFeeder) -> None:
+def test_a_round_has_no_more_prompts_than_there_are_held_out(
+    make_chain: MakeChain, start_feeder: StartFeeder
+) -> None:
     chain = make_chain(evaluation={"prompts": 64})
     assert len(start_feeder(chain).evaluation_ids(0)) == 10
 
 
-def test_a_feeder_of_a_learner_that_was_replaced_ends_with_the_reason(chain: Chain, start_feeder: StartFeeder) -> None:
+def test_a_feeder_of_a_learner_that_was_replaced_ends_with_the_reason(
+    chain: Chain, start_feeder: StartFeeder
+) -> None:
     Ownership(chain.link, chain.keys).claim(0)
     feeder = start_feeder(chain)
     wait_until(lambda: feeder.failure is not None)
@@ -226,8 +269,9 @@ def test_a_slot_made_by_hand_ends_the_feeder_with_the_reason(chain: Chain, start
 
 
 def test_a_failure_of_the_feeder_outlives_a_recovery_and_one_over_a_forgetful_redis_does_not(
-        chain: Chain, start_feeder: StartFeeder) -> None:
-    chain.ownership.seq += 1                                    # Redis knows of one less
+    chain: Chain, start_feeder: StartFeeder
+) -> None:
+    chain.ownership.seq += 1  # Redis knows of one less
     feeder = start_feeder(chain)
     wait_until(lambda: isinstance(feeder.failure, WentBack))
     chain.ownership.rejoin()
@@ -243,8 +287,10 @@ def test_a_failure_of_the_feeder_outlives_a_recovery_and_one_over_a_forgetful_re
     wait_until(lambda: feeder.has_died)
 
 
-def test_a_retry_near_the_end_waits_like_any_other_group(make_chain: MakeChain, start_feeder: StartFeeder) -> None:
-    chain = make_chain(learner={"steps": 1})                    # one step of two groups is left
+def test_a_retry_near_the_end_waits_like_any_other_group(
+    make_chain: MakeChain, start_feeder: StartFeeder
+) -> None:
+    chain = make_chain(learner={"steps": 1})  # one step of two groups is left
     feeder = start_feeder(chain)
     wait_until(lambda: len(chain.slots) == 2)
     feeder.insert(["0-r1"])
@@ -255,7 +301,8 @@ def test_a_retry_near_the_end_waits_like_any_other_group(make_chain: MakeChain, 
 
 
 def test_a_round_that_ended_while_memory_was_short_is_not_asked_for_again(
-        chain: Chain, start_feeder: StartFeeder) -> None:
+    chain: Chain, start_feeder: StartFeeder
+) -> None:
     feeder = start_feeder(chain, wants_round=lambda version: version == 4)
     feeder.evaluate(2)
     feeder.evaluate(4)

@@ -34,13 +34,15 @@ def test_a_group_without_variance_is_dropped_and_its_slot_is_free_for_another(ch
     assert set(chain.intake.held) == chain.slots == {good}
     assert chain.depth(SCORED) == 1
     assert read_ledger(chain.journal.folder).outcomes == {
-        flat: Outcome("dropped", "zero_variance: every reward is 1", 4)}
-    assert chain.intake.take_arrivals() == (0.75, {"zero_variance": 1})         # the mean of 1, 1, 1 and 0
+        flat: Outcome("dropped", "zero_variance: every reward is 1", 4)
+    }
+    assert chain.intake.take_arrivals() == (0.75, {"zero_variance": 1})  # the mean of 1, 1, 1 and 0
     assert chain.intake.take_arrivals() == (None, {})
 
 
 def test_a_slot_is_not_freed_while_the_ledger_does_not_have_its_outcome(
-        chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (group_id,) = chain.issue()
     chain.score(group_id, [1.0, 1.0])
     with Path("/dev/full").open("wb", buffering=0) as full:
@@ -61,13 +63,14 @@ def test_a_group_without_variance_is_held_where_the_run_keeps_such(make_chain: M
 
 @pytest.mark.parametrize("rewards", [[0.0, 0.0], [None, None]], ids=["no variance", "unscorable"])
 def test_nothing_but_empty_groups_ends_the_run_with_the_reason(
-        make_chain: MakeChain, rewards: list[float | None]) -> None:
+    make_chain: MakeChain, rewards: list[float | None]
+) -> None:
     chain = make_chain(learner={"filters": {"max_empty_groups": 3}})
     for group_id in chain.issue(3):
         chain.score(group_id, rewards)
     with pytest.raises(RunFailed, match=r"3 groups in a row had nothing to learn from.*max_empty_groups=3"):
         chain.read()
-    assert chain.slots == set()                          # their outcomes are written down all the same
+    assert chain.slots == set()  # their outcomes are written down all the same
     assert len(chain.journal.ledger.outcomes) == 3
 
 
@@ -84,7 +87,8 @@ def test_a_group_without_any_score_is_dropped_with_the_scorers_reason(chain: Cha
     chain.score(group_id, [None, None])
     chain.read()
     assert chain.journal.ledger.outcomes[group_id] == Outcome(
-        "dropped", "unscorable: none of 2 scored; the sandbox is away", 4)
+        "dropped", "unscorable: none of 2 scored; the sandbox is away", 4
+    )
     assert chain.slots == set()
 
 
@@ -92,7 +96,9 @@ def test_how_few_scores_are_enough_is_the_scorers_decision(chain: Chain) -> None
     (group_id,) = chain.issue(n=4)
     chain.score(group_id, [None, 1.0, None, None])
     chain.read()
-    assert chain.journal.ledger.outcomes == {group_id: Outcome("dropped", "zero_variance: every reward is 1", 8)}
+    assert chain.journal.ledger.outcomes == {
+        group_id: Outcome("dropped", "zero_variance: every reward is 1", 8)
+    }
     (group_id,) = chain.issue(n=5)
     chain.score(group_id, [None, 1.0, None, None, 0.0])
     chain.read()
@@ -120,7 +126,7 @@ def test_a_held_group_that_dies_is_not_trained(chain: Chain) -> None:
 
 
 def test_nothing_but_deaths_end_the_run(chain: Chain) -> None:
-    with pytest.raises(RunFailed, match=r"to `dead` and none was scored .the last one: it failed"):      # noqa: PT012
+    with pytest.raises(RunFailed, match=r"to `dead` and none was scored .the last one: it failed"):  # noqa: PT012
         for _ in range(2 * chain.run.budget + 1):
             bury(chain.link, chain.keys, chain.entry(chain.issue()[0]), reason="it failed")
             chain.read()
@@ -128,7 +134,9 @@ def test_nothing_but_deaths_end_the_run(chain: Chain) -> None:
 
 
 @pytest.mark.parametrize("stream", [PROMPTS, ROLLOUTS])
-def test_a_group_past_its_deadline_goes_to_dead_and_its_late_result_counts_no_more(chain: Chain, stream: str) -> None:
+def test_a_group_past_its_deadline_goes_to_dead_and_its_late_result_counts_no_more(
+    chain: Chain, stream: str
+) -> None:
     (late,) = chain.issue(issued_at=time.time() - 200)
     chain.intake.look_around()
     chain.elapsed += 101
@@ -143,7 +151,10 @@ def test_a_group_past_its_deadline_goes_to_dead_and_its_late_result_counts_no_mo
     chain.read()
     assert chain.slots == {young}
     assert chain.intake.held == {}
-    assert f"it was still in {stream} (learner.group_deadline_s=300)" in chain.journal.ledger.outcomes[late].detail
+    assert (
+        f"it was still in {stream} (learner.group_deadline_s=300)"
+        in chain.journal.ledger.outcomes[late].detail
+    )
 
 
 def test_a_scored_group_has_no_deadline(chain: Chain) -> None:
@@ -157,7 +168,8 @@ def test_a_scored_group_has_no_deadline(chain: Chain) -> None:
 
 @pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
 def test_a_clock_that_jumps_ages_nobody_and_makes_nobody_young(
-        chain: Chain, monkeypatch: pytest.MonkeyPatch, jump_s: float) -> None:
+    chain: Chain, monkeypatch: pytest.MonkeyPatch, jump_s: float
+) -> None:
     seen = chain.issue()
     chain.intake.look_around()
     new = chain.issue()
@@ -195,7 +207,9 @@ def test_what_somebody_deleted_by_hand_is_noticed_at_the_second_look(chain: Chai
     else:
         chain.client.hdel(chain.keys("where"), gone)
     chain.intake.look_around()
-    with pytest.raises(WentBack, match=r"group 0 \(at least 1 in all\) has a slot, and no entry in any stream"):
+    with pytest.raises(
+        WentBack, match=r"group 0 \(at least 1 in all\) has a slot, and no entry in any stream"
+    ):
         chain.intake.look_around()
 
 
@@ -213,18 +227,21 @@ def test_a_survey_looks_at_few_entries_since_each_is_copied(chain: Chain) -> Non
 
 @pytest.mark.parametrize("looks", [0, 4], ids=["from the first look on", "after it was seen"])
 def test_a_deleted_entry_among_many_is_noticed_after_a_few_looks(
-        chain: Chain, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
+    chain: Chain, monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
     monkeypatch.setattr("learner.groups.intake.LOOK_COUNT", 2)
     gone = chain.issue(6)[-1]
     for _ in range(looks):
         chain.intake.look_around()
     chain.client.xdel(chain.keys(PROMPTS), chain.entry(gone).entry_id)
-    with pytest.raises(WentBack, match=f"group {gone}"):       # noqa: PT012
-        for _ in range(3 + 1):                                  # three to have looked at all, one more to be sure
+    with pytest.raises(WentBack, match=f"group {gone}"):  # noqa: PT012
+        for _ in range(3 + 1):  # three to have looked at all, one more to be sure
             chain.intake.look_around()
 
 
-def test_a_hole_is_looked_at_again_before_new_groups_are(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hole_is_looked_at_again_before_new_groups_are(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("learner.groups.intake.LOOK_COUNT", 1)
     (gone,) = chain.issue()
     chain.intake.look_around()
@@ -236,7 +253,8 @@ def test_a_hole_is_looked_at_again_before_new_groups_are(chain: Chain, monkeypat
 
 
 def test_late_groups_among_many_are_buried_after_a_few_looks(
-        chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("learner.groups.intake.LOOK_COUNT", 2)
     late = chain.issue(2)
     chain.intake.look_around()
@@ -249,7 +267,9 @@ def test_late_groups_among_many_are_buried_after_a_few_looks(
     assert set(chain.journal.ledger.outcomes) == set(late)
 
 
-def test_a_group_gets_late_without_being_looked_at_again(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_gets_late_without_being_looked_at_again(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("learner.groups.intake.LOOK_COUNT", 1)
     first, second = chain.issue(2)
     for _ in range(2):
@@ -319,14 +339,21 @@ def test_a_group_that_the_ledger_has_is_retired_and_never_held(chain: Chain) -> 
     assert chain.journal.ledger.twice == []
 
 
-@pytest.mark.parametrize(("changes", "reason"), [
-    ({"payload": b"\xc1 no msgpack"}, "payload: "),
-    ({"payload": codec.encode_scored_payload(make_scored(make_prompt("77"), [1.0, 0.0]))},
-     "the header says group '0', the payload '77'"),
-    ({"v": b"9"}, "schema version 9, this program reads 1"),
-], ids=["no message", "another group's", "another schema"])
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"payload": b"\xc1 no msgpack"}, "payload: "),
+        (
+            {"payload": codec.encode_scored_payload(make_scored(make_prompt("77"), [1.0, 0.0]))},
+            "the header says group '0', the payload '77'",
+        ),
+        ({"v": b"9"}, "schema version 9, this program reads 1"),
+    ],
+    ids=["no message", "another group's", "another schema"],
+)
 def test_an_entry_of_ours_that_can_not_be_read_dies_under_its_own_id_and_the_next_one_is_read(
-        chain: Chain, changes: dict[str, bytes], reason: str) -> None:
+    chain: Chain, changes: dict[str, bytes], reason: str
+) -> None:
     bad, good = chain.issue(2)
     chain.score(bad, **changes)
     chain.score(good)
@@ -338,8 +365,11 @@ def test_an_entry_of_ours_that_can_not_be_read_dies_under_its_own_id_and_the_nex
     assert (letter[b"group"], letter[b"stage"]) == (bad.encode(), b"scored")
 
 
-@pytest.mark.parametrize("fields", [{"hello": "world"}, {"v": "1", "group": "0", "payload": b"x"}, {"group": "999"}],
-                         ids=["nobody's", "of a group that is elsewhere", "of a group that never was"])
+@pytest.mark.parametrize(
+    "fields",
+    [{"hello": "world"}, {"v": "1", "group": "0", "payload": b"x"}, {"group": "999"}],
+    ids=["nobody's", "of a group that is elsewhere", "of a group that never was"],
+)
 def test_a_foreign_entry_goes_to_the_dead_and_has_no_outcome(chain: Chain, fields: dict[str, str]) -> None:
     chain.client.xadd(chain.keys(SCORED), fields)
     (group_id,) = chain.issue()
@@ -355,13 +385,13 @@ def test_a_foreign_entry_goes_to_the_dead_and_has_no_outcome(chain: Chain, field
 def test_evaluation_groups_go_to_their_round_and_late_ones_are_retired(chain: Chain) -> None:
     ids = chain.issue_eval(3, 2)
     (late,) = chain.issue_eval(2, 1)
-    del chain.intake.rounds.open[2]                              # given up
+    del chain.intake.rounds.open[2]  # given up
     chain.score(ids[0])
     bury(chain.link, chain.keys, chain.entry(ids[1]), reason="it failed")
     chain.score(late)
     chain.read()
     (done,) = chain.intake.rounds.ended()
     assert (list(done.groups), done.dead, done.missing) == ([ids[0]], [ids[1]], set())
-    assert chain.journal.ledger.outcomes == {}                   # the round's record will be their outcome
+    assert chain.journal.ledger.outcomes == {}  # the round's record will be their outcome
     assert {name.decode() for name in chain.client.hkeys(chain.keys("where"))} == set(ids)
     assert chain.intake.held == {}

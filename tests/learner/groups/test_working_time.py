@@ -16,7 +16,7 @@ from tests.conftest import RedisServer
 from tests.learner.groups.test_collector import stop_at_the_first_wait, take
 from tests.support.chain import Chain, make_run
 
-FULL = 1                # bytes of maxmemory
+FULL = 1  # bytes of maxmemory
 
 
 def deaths(chain: Chain) -> set[str]:
@@ -60,7 +60,9 @@ def test_full_memory_ages_nobody_and_a_wait_says_how_many_groups_are_stuck(chain
         said = stop_at_the_first_wait(chain)
         assert take(chain, 0) is None
         mib = -(-chain.client.info("memory")["used_memory"] // 2**20)
-        assert f"; redis is full: 2 groups in rollouts wait for {mib} MiB of memory; no generator is" in said[-1]
+        assert (
+            f"; redis is full: 2 groups in rollouts wait for {mib} MiB of memory; no generator is" in said[-1]
+        )
     finally:
         chain.client.config_set("maxmemory", 0)
     look(chain)
@@ -81,7 +83,7 @@ def test_an_outage_of_redis_ages_nobody_and_the_deadline_passes_after_it(tmp_pat
         server.kill()
         starter = threading.Timer(1.0, server.start)
         starter.start()
-        chain.read()                                                # or whatever else asks Redis for something
+        chain.read()  # or whatever else asks Redis for something
         starter.join()
         look(chain)
         assert deaths(chain) == set()
@@ -94,15 +96,19 @@ def test_an_outage_of_redis_ages_nobody_and_the_deadline_passes_after_it(tmp_pat
         server.kill()
 
 
-@pytest.mark.parametrize(("before", "after", "is_excused"), [
-    ("", "", False),                # a long step, in which the others work; or a generator that stands still
-    ("", PAUSE, False),             # the pause was asked for at its end
-    (PAUSE, "", False),             # it began right after the pause
-    (PAUSE, PAUSE, True),
-    (DRAIN, DRAIN, False),
-])
+@pytest.mark.parametrize(
+    ("before", "after", "is_excused"),
+    [
+        ("", "", False),  # a long step, in which the others work; or a generator that stands still
+        ("", PAUSE, False),  # the pause was asked for at its end
+        (PAUSE, "", False),  # it began right after the pause
+        (PAUSE, PAUSE, True),
+        (DRAIN, DRAIN, False),
+    ],
+)
 def test_what_lies_between_two_looks_is_an_excuse_only_if_both_saw_it(
-        chain: Chain, *, before: str, after: str, is_excused: bool) -> None:
+    chain: Chain, *, before: str, after: str, is_excused: bool
+) -> None:
     (group_id,) = chain.issue()
     chain.collector.wanted = before
     look(chain)
@@ -115,7 +121,7 @@ def test_what_lies_between_two_looks_is_an_excuse_only_if_both_saw_it(
 def test_what_was_lost_before_a_groups_first_look_counts_for_it_too(chain: Chain) -> None:
     """Issued just before a pause, or looked at anew after a Redis that went back."""
     look(chain)
-    chain.issue(1, issued_at=time.time() - 250)                     # of which 240 passed in a pause
+    chain.issue(1, issued_at=time.time() - 250)  # of which 240 passed in a pause
     chain.intake.time.look(is_paused=True, group_bytes=0.0)
     chain.elapsed += 240
     chain.intake.time.look(is_paused=True, group_bytes=0.0)

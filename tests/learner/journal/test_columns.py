@@ -22,8 +22,10 @@ Columns = dict[str, Any]
 def taken_apart(group: ScoredGroup) -> tuple[Columns, dict[str, list[bytes]]]:
     """Its columns by way of msgpack, and its arrays in one list a type."""
     logprobs = [completion.logprobs for completion in group.rollout.completions]
-    arrays = {dtype: [array.astype(dtype).tobytes() for array in own]
-              for dtype, own in ((IDS, token_ids_of(group)), (LOGPROBS, logprobs))}
+    arrays = {
+        dtype: [array.astype(dtype).tobytes() for array in own]
+        for dtype, own in ((IDS, token_ids_of(group)), (LOGPROBS, logprobs))
+    }
     columns: Columns = msgpack.unpackb(pack_columns(group))
     return columns, arrays
 
@@ -33,13 +35,16 @@ def put_together(columns: Any, arrays: dict[str, list[bytes]]) -> ScoredGroup:
         array = arrays[dtype].pop(0)
         assert len(array) == 4 * count
         return array
+
     return group_of(msgpack.packb(columns), get)
 
 
 @given(group=scored_groups())
 def test_any_group_is_the_same_again_but_for_its_text(group: ScoredGroup) -> None:
     silent = [dataclasses.replace(said, text="") for said in group.rollout.completions]
-    expected = dataclasses.replace(group, rollout=dataclasses.replace(group.rollout, completions=tuple(silent)))
+    expected = dataclasses.replace(
+        group, rollout=dataclasses.replace(group.rollout, completions=tuple(silent))
+    )
     assert plain(put_together(*taken_apart(group))) == plain(expected)
 
 
@@ -63,16 +68,20 @@ def without_a_prompt(columns: Columns) -> None:
     del columns["prompt"]
 
 
-@pytest.mark.parametrize(("harm", "message"), [
-    (without_a_score, "ValueError: zip"),
-    (without_a_reason, "ValueError: zip"),
-    (without_a_count, "ValueError: zip"),
-    (with_too_long_a_span, "ValueError: spans cover"),
-    (without_a_prompt, "KeyError: 'prompt'"),
-])
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (without_a_score, "ValueError: zip"),
+        (without_a_reason, "ValueError: zip"),
+        (without_a_count, "ValueError: zip"),
+        (with_too_long_a_span, "ValueError: spans cover"),
+        (without_a_prompt, "KeyError: 'prompt'"),
+    ],
+)
 @given(group=scored_groups())
-def test_columns_that_mean_nothing_are_a_bad_message(harm: Callable[[Columns], None], message: str,
-                                                     group: ScoredGroup) -> None:
+def test_columns_that_mean_nothing_are_a_bad_message(
+    harm: Callable[[Columns], None], message: str, group: ScoredGroup
+) -> None:
     columns, arrays = taken_apart(group)
     harm(columns)
     with pytest.raises(BadMessage, match=f"payload: {message}"):

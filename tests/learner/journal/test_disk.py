@@ -21,18 +21,22 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     def note(descriptor: int) -> None:
         fsync(descriptor)
         found.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+
     monkeypatch.setattr(os, "fsync", note)
     return found
 
 
-@pytest.mark.parametrize("made_before", [False, True], ids=["all are new", "somebody has just made the run's"])
+@pytest.mark.parametrize(
+    "made_before", [False, True], ids=["all are new", "somebody has just made the run's"]
+)
 def test_the_names_of_a_new_journals_folders_are_on_the_disk_before_its_first_record(
-        tmp_path: Path, synced: list[Path], *, made_before: bool) -> None:
+    tmp_path: Path, synced: list[Path], *, made_before: bool
+) -> None:
     folder = tmp_path.resolve() / "runs" / "demo" / "journal"
     if made_before:
         folder.parent.mkdir(parents=True)
     Journal(folder, 1, run="demo").close()
-    names = [folder.parent, folder.parent.parent, tmp_path.resolve()]          # what holds journal, demo and runs
+    names = [folder.parent, folder.parent.parent, tmp_path.resolve()]  # what holds journal, demo and runs
     assert synced[:3] == names
     assert synced[-2:] == [folder, folder / "ledger-000001.log"]
     synced.clear()
@@ -41,16 +45,18 @@ def test_the_names_of_a_new_journals_folders_are_on_the_disk_before_its_first_re
 
 
 def test_the_name_of_the_checkpoints_folder_is_on_the_disk_when_one_is_saved(
-        tmp_path: Path, synced: list[Path]) -> None:
+    tmp_path: Path, synced: list[Path]
+) -> None:
     checkpoints = Checkpoints(make_run(tmp_path))
-    checkpoints.save(FilePolicy(), Progress(version=2, first_row=4, fingerprint="f"))    # type: ignore[arg-type]
+    checkpoints.save(FilePolicy(), Progress(version=2, first_row=4, fingerprint="f"))  # type: ignore[arg-type]
     folder = checkpoints.folder.resolve()
     assert {folder, folder.parent, folder.parent.parent} <= set(synced)
     assert synced[-1] == folder, "the checkpoint's own name comes last"
 
 
 def test_what_may_not_be_listed_is_nobodys_to_put_on_the_disk(
-        tmp_path: Path, synced: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, synced: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As the folder that holds all users' homes often is; root may list any, hence the pretence."""
     home = tmp_path.resolve()
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != home)

@@ -27,10 +27,21 @@ def test_a_journal_that_was_never_written_is_empty(tmp_path: Path) -> None:
     assert (ledger.fence, ledger.outcomes, ledger.lives, ledger.problems) == (0, {}, [], [])
 
 
-@pytest.mark.parametrize(("group_id", "kinds"), [
-    ("0", ["step"]), ("17", ["end", "retry"]), ("17-r1", ["retry", "end", "retry"]), ("17-r2", ["retry"]),
-    ("eval-0-1", ["evaluation"]), ("9", []), ("", [])])
-def test_all_records_of_one_group_are_kept_where_it_is_followed(lives: Lives, group_id: str, kinds: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("group_id", "kinds"),
+    [
+        ("0", ["step"]),
+        ("17", ["end", "retry"]),
+        ("17-r1", ["retry", "end", "retry"]),
+        ("17-r2", ["retry"]),
+        ("eval-0-1", ["evaluation"]),
+        ("9", []),
+        ("", []),
+    ],
+)
+def test_all_records_of_one_group_are_kept_where_it_is_followed(
+    lives: Lives, group_id: str, kinds: list[str]
+) -> None:
     before = time.time()
     journal = lives.write()
     journal.end({"17": Outcome(DEAD, "deadline")})
@@ -47,22 +58,30 @@ def test_everything_that_was_written_is_read(lives: Lives) -> None:
     lives.open(facts={"config": "name: test", "first_row": 7, "start": None}).retry("0-dead", 1)
     lives.write(2)
     ledger = read_ledger(lives.folder)
-    assert ledger.outcomes == {"0": Outcome("trained", "0"), "1": Outcome("trained", "0"),
-                               "0-dropped": Outcome(DROPPED, "zero_variance", 4), "0-dead": Outcome(DEAD, "deadline")}
-    assert [(step["step"], step["ids"], step["tokens"], step["weights"], step["fence"]) for step in ledger.steps] == [
-        (0, ["0", "1"], 8, "checksum", 2)]
+    assert ledger.outcomes == {
+        "0": Outcome("trained", "0"),
+        "1": Outcome("trained", "0"),
+        "0-dropped": Outcome(DROPPED, "zero_variance", 4),
+        "0-dead": Outcome(DEAD, "deadline"),
+    }
+    assert [
+        (step["step"], step["ids"], step["tokens"], step["weights"], step["fence"]) for step in ledger.steps
+    ] == [(0, ["0", "1"], 8, "checksum", 2)]
     assert ledger.evaluations[0]["pass_rate"] == 0.25
     assert ledger.retries == {"0-dead": 1}
-    assert [(life["fence"], life["run"], life["previous"], life["previous_end"]) for life in ledger.lives] == [
-        (1, "test", None, None), (2, "test", "ledger-000001.log", records(lives.ledger_file(1))[-1].end)]
+    assert [
+        (life["fence"], life["run"], life["previous"], life["previous_end"]) for life in ledger.lives
+    ] == [(1, "test", None, None), (2, "test", "ledger-000001.log", records(lives.ledger_file(1))[-1].end)]
     assert (ledger.lives[0]["config"], ledger.lives[0]["first_row"]) == ("name: test", 7)
     assert (ledger.fence, ledger.twice, ledger.problems) == (2, [], [])
 
 
 # ------------------------------------------------------------------------------------------------------- a torn tail
 
+
 def test_a_torn_tail_is_void_at_whichever_byte_it_tears_and_stays_where_it_is(
-        lives: Lives, caplog: pytest.LogCaptureFixture) -> None:
+    lives: Lives, caplog: pytest.LogCaptureFixture
+) -> None:
     lives.write()
     path = lives.ledger_file()
     ends = [found.end for found in records(path)]
@@ -73,14 +92,20 @@ def test_a_torn_tail_is_void_at_whichever_byte_it_tears_and_stays_where_it_is(
         ledger = read_ledger(lives.folder)
         assert ledger.end == max((end for end in ends if end <= cut), default=0), cut
         assert len(ledger.lives) + len(ledger.steps) + len(ledger.evaluations) + sum(
-            outcome.kind != "trained" for outcome in ledger.outcomes.values()) == sum(end <= cut for end in ends), cut
-        assert [entry.levelno for entry in caplog.records] == ([] if cut in {0, *ends} else [logging.WARNING]), cut
+            outcome.kind != "trained" for outcome in ledger.outcomes.values()
+        ) == sum(end <= cut for end in ends), cut
+        assert [entry.levelno for entry in caplog.records] == (
+            [] if cut in {0, *ends} else [logging.WARNING]
+        ), cut
         assert path.read_bytes() == whole[:cut]
     assert "torn_record" not in caplog.text
 
 
-@pytest.mark.parametrize("tail", [b"\0" * 64, b"\xff" * 64, b"\x05\0\0\0\0\0\0\0hello", b"\x90\0\0\0"],
-                         ids=["zeros", "ones", "wrong checksum", "half a frame"])
+@pytest.mark.parametrize(
+    "tail",
+    [b"\0" * 64, b"\xff" * 64, b"\x05\0\0\0\0\0\0\0hello", b"\x90\0\0\0"],
+    ids=["zeros", "ones", "wrong checksum", "half a frame"],
+)
 def test_a_tail_of_rubbish_is_no_record(lives: Lives, tail: bytes, caplog: pytest.LogCaptureFixture) -> None:
     lives.write()
     before = read_ledger(lives.folder)
@@ -106,12 +131,13 @@ def test_a_life_that_was_killed_before_its_first_record_hides_nothing(lives: Liv
     lives.open(2).close()
     path = lives.ledger_file(2)
     path.write_bytes(path.read_bytes()[:left])
-    assert read_ledger(lives.folder).fence == 2                       # the next fence is 3: that file is there
+    assert read_ledger(lives.folder).fence == 2  # the next fence is 3: that file is there
     assert lives.open(3).has("0")
     assert set(read_ledger(lives.folder).outcomes) == {"0", "1", "0-dropped", "0-dead"}
 
 
 # ------------------------------------------------------------------------------------------------------------ damage
+
 
 def test_a_flipped_byte_in_the_middle_names_the_file_and_the_record(lives: Lives) -> None:
     """Whichever byte it is: of the length, of the checksum, of the body."""
@@ -133,11 +159,13 @@ def test_a_flipped_byte_in_front_of_a_torn_record_is_no_torn_tail(lives: Lives, 
     lives.write()
     path = lives.ledger_file()
     whole, flipped = path.read_bytes(), records(path)[number]
-    behind = whole[flipped.start:flipped.start + 20] if number else whole[flipped.end:flipped.end + 20]
-    for position in range(flipped.start + 4, flipped.end):              # behind the length
-        path.write_bytes(whole[:flipped.end] + behind)
+    behind = whole[flipped.start : flipped.start + 20] if number else whole[flipped.end : flipped.end + 20]
+    for position in range(flipped.start + 4, flipped.end):  # behind the length
+        path.write_bytes(whole[: flipped.end] + behind)
         flip(path, position)
-        with pytest.raises(JournalError, match=rf"record {number % 5} .*is damaged, and others follow it: restore"):
+        with pytest.raises(
+            JournalError, match=rf"record {number % 5} .*is damaged, and others follow it: restore"
+        ):
             read_ledger(lives.folder)
         assert len(read_ledger(lives.folder, strict=False).problems) == 1, position
 
@@ -148,7 +176,7 @@ def test_a_last_record_with_blocks_that_were_never_written_is_void(lives: Lives,
     lives.write()
     path = lives.ledger_file()
     whole, last = path.read_bytes(), records(path)[-1]
-    path.write_bytes(whole[:last.start + 20] + bytes(last.end - last.start - 20 + behind))
+    path.write_bytes(whole[: last.start + 20] + bytes(last.end - last.start - 20 + behind))
     ledger = read_ledger(lives.folder)
     assert (ledger.end, ledger.evaluations) == (last.start, {})
 
@@ -157,7 +185,7 @@ def test_what_stands_beside_the_damage_is_read_where_problems_are_listed(lives: 
     lives.write()
     flip(lives.ledger_file(), records(lives.ledger_file())[2].start + 20)
     ledger = read_ledger(lives.folder, strict=False)
-    assert set(ledger.outcomes) == {"0", "1", "0-dead"}               # all but the dropped one
+    assert set(ledger.outcomes) == {"0", "1", "0-dead"}  # all but the dropped one
     assert ledger.evaluations.keys() == {0}
 
 
@@ -172,14 +200,19 @@ def test_damage_to_a_life_that_a_later_one_has_read_is_no_torn_tail(lives: Lives
     assert len(read_ledger(lives.folder, strict=False).problems) == 1
 
 
-@pytest.mark.parametrize(("left", "missing"), [([0, 2, 3, 4], "record 1 is missing"),
-                                               ([0, 1, 4], "records 2 to 3 are missing"),
-                                               ([1, 2, 3, 4], "record 0 is missing")])
+@pytest.mark.parametrize(
+    ("left", "missing"),
+    [
+        ([0, 2, 3, 4], "record 1 is missing"),
+        ([0, 1, 4], "records 2 to 3 are missing"),
+        ([1, 2, 3, 4], "record 0 is missing"),
+    ],
+)
 def test_a_record_that_was_taken_out_is_missed(lives: Lives, left: list[int], missing: str) -> None:
     lives.write()
     path = lives.ledger_file()
     data, found = path.read_bytes(), records(path)
-    path.write_bytes(b"".join(data[found[number].start:found[number].end] for number in left))
+    path.write_bytes(b"".join(data[found[number].start : found[number].end] for number in left))
     with pytest.raises(JournalError, match=rf"ledger-000001\.log: {missing}"):
         read_ledger(lives.folder)
 
@@ -189,27 +222,33 @@ def test_a_record_that_was_taken_out_of_an_older_life_is_missed_too(lives: Lives
     lives.write(2, step=1, ids=("2", "3"))
     path = lives.ledger_file()
     data, found = path.read_bytes(), records(path)
-    path.write_bytes(data[:found[2].start] + data[found[2].end:])
+    path.write_bytes(data[: found[2].start] + data[found[2].end :])
     assert [problem.split(": ")[1] for problem in read_ledger(lives.folder, strict=False).problems] == [
-        f"record 2 is missing before byte {found[2].start}"]
+        f"record 2 is missing before byte {found[2].start}"
+    ]
 
 
 @pytest.mark.parametrize(("number", "twice"), [(1, ["0", "1"]), (2, ["0-dropped"]), (4, [])])
-def test_a_copied_record_is_told_and_its_groups_are_there_twice(lives: Lives, number: int, twice: list[str]) -> None:
+def test_a_copied_record_is_told_and_its_groups_are_there_twice(
+    lives: Lives, number: int, twice: list[str]
+) -> None:
     lives.write()
     path = lives.ledger_file()
     data, found = path.read_bytes(), records(path)[number]
-    path.write_bytes(data + data[found.start:found.end])
+    path.write_bytes(data + data[found.start : found.end])
     with pytest.raises(JournalError, match=rf"record {number} is there twice, again at byte {len(data)}"):
         read_ledger(lives.folder)
     assert read_ledger(lives.folder, strict=False).twice == twice
 
 
-@pytest.mark.parametrize(("fence", "message"), [
-    (1, r"ledger-000001\.log is gone, and a later life"),
-    (2, r"ledger-000002\.log is gone, and a later life"),
-    (3, r"payload-000003-000\.bin is there, and the ledger of the life that wrote it is gone"),
-])
+@pytest.mark.parametrize(
+    ("fence", "message"),
+    [
+        (1, r"ledger-000001\.log is gone, and a later life"),
+        (2, r"ledger-000002\.log is gone, and a later life"),
+        (3, r"payload-000003-000\.bin is there, and the ledger of the life that wrote it is gone"),
+    ],
+)
 def test_a_whole_life_that_is_gone_is_missed(lives: Lives, fence: int, message: str) -> None:
     for number in (1, 2, 3):
         lives.write(number, step=number - 1, ids=(str(2 * number), str(2 * number + 1))).close()
@@ -228,19 +267,24 @@ def test_a_copy_of_a_life_under_another_name_is_told_and_hides_nothing(lives: Li
     if copy == 5:
         with pytest.raises(JournalError, match=r"ledger-000005\.log: record 0 is the beginning of life 3"):
             read_ledger(lives.folder)
-    ledger = read_ledger(lives.folder, strict=False)            # below the first life nobody looks for any
+    ledger = read_ledger(lives.folder, strict=False)  # below the first life nobody looks for any
     assert [step["step"] for step in ledger.steps][:3] == [0, 1, 2]
     assert set(ledger.twice) == ({"6", "7", "2-dropped", "2-dead"} if copy else set())
 
 
-@pytest.mark.parametrize(("start", "steps", "problem"), [
-    (None, [1], "step 1 stands where step 0 was expected"),
-    (None, [0, 2], "step 2 stands where step 1 was expected"),
-    (None, [0, 0], "step 0 stands where step 1 was expected"),
-    ("checkpoints/step-000040", [40, 42], "step 42 stands where step 41 was expected"),
-    ("checkpoints/step-000040", [40, 41], None),
-])
-def test_steps_follow_each_other(lives: Lives, start: str | None, steps: list[int], problem: str | None) -> None:
+@pytest.mark.parametrize(
+    ("start", "steps", "problem"),
+    [
+        (None, [1], "step 1 stands where step 0 was expected"),
+        (None, [0, 2], "step 2 stands where step 1 was expected"),
+        (None, [0, 0], "step 0 stands where step 1 was expected"),
+        ("checkpoints/step-000040", [40, 42], "step 42 stands where step 41 was expected"),
+        ("checkpoints/step-000040", [40, 41], None),
+    ],
+)
+def test_steps_follow_each_other(
+    lives: Lives, start: str | None, steps: list[int], problem: str | None
+) -> None:
     lives.open(facts={"start": start})
     with lives.ledger_file().open("ab") as stream:
         for number, step in enumerate(steps, start=1):
@@ -263,22 +307,36 @@ def test_a_record_of_a_kind_that_nobody_knows_is_a_problem(lives: Lives) -> None
 
 def test_a_ledger_of_an_older_program_is_refused_by_name(lives: Lives) -> None:
     lives.folder.mkdir()
-    lives.ledger_file().write_bytes(framed({"kind": "life", "fence": 1, "previous": None, "previous_end": None}))
-    with pytest.raises(JournalError, match=r"ledger-000001\.log: the record at byte 0 has no number: an older version"):
+    lives.ledger_file().write_bytes(
+        framed({"kind": "life", "fence": 1, "previous": None, "previous_end": None})
+    )
+    with pytest.raises(
+        JournalError, match=r"ledger-000001\.log: the record at byte 0 has no number: an older version"
+    ):
         read_ledger(lives.folder, strict=False)
 
 
 # ---------------------------------------------------------------------------------------------------------- payloads
 
-@pytest.mark.parametrize(("harm", "error", "message"), [
-    (lambda path: path.write_bytes(path.read_bytes()[:-1]), JournalError, "payload of step 0 is damaged"),
-    (lambda path: flip(path, 0), JournalError, "payload of step 0 is damaged"),
-    (lambda path: flip(path, -1), JournalError, "payload of step 0 is damaged"),
-    (lambda path: path.unlink(), PayloadGone, "payload of step 0 is gone"),
-    (lambda path: (path.unlink(), path.mkdir()), JournalError, "payload of step 0 can't be read: Is a directory"),
-], ids=["cut", "first byte", "last byte", "gone", "unreadable"])
+
+@pytest.mark.parametrize(
+    ("harm", "error", "message"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), JournalError, "payload of step 0 is damaged"),
+        (lambda path: flip(path, 0), JournalError, "payload of step 0 is damaged"),
+        (lambda path: flip(path, -1), JournalError, "payload of step 0 is damaged"),
+        (lambda path: path.unlink(), PayloadGone, "payload of step 0 is gone"),
+        (
+            lambda path: (path.unlink(), path.mkdir()),
+            JournalError,
+            "payload of step 0 can't be read: Is a directory",
+        ),
+    ],
+    ids=["cut", "first byte", "last byte", "gone", "unreadable"],
+)
 def test_a_payload_that_is_not_what_was_written_is_never_handed_out(
-        lives: Lives, harm: Harm, error: type[JournalError], message: str) -> None:
+    lives: Lives, harm: Harm, error: type[JournalError], message: str
+) -> None:
     lives.write()
     harm(lives.payload_file())
     with pytest.raises(JournalError, match=rf"payload-000001-000\.bin: the {message}") as caught:

@@ -53,13 +53,14 @@ def test_a_step_reads_back_as_it_was_given_without_its_text(lives: Lives) -> Non
     journal = lives.open()
     given = [make_scored(make_prompt(group_id), [1.0, None]) for group_id in "12"]
     advantages: list[list[float | None]] = [[0.5, None], [-0.25, None]]
-    append(journal, 0)                                                  # so that the second payload begins further on
+    append(journal, 0)  # so that the second payload begins further on
     journal.append(1, given, advantages, weights="w")
     read, read_advantages = read_step(lives.folder, read_ledger(lives.folder).steps[1])
     assert list(map(encode_scored_payload, read)) == [encode_scored_payload(silent(group)) for group in given]
     assert read_advantages == advantages
-    assert [{said.text for group in some for said in group.rollout.completions} for some in (given, read)] == [
-        {"5"}, {""}]
+    assert [
+        {said.text for group in some for said in group.rollout.completions} for some in (given, read)
+    ] == [{"5"}, {""}]
 
 
 def test_a_payload_is_a_map_and_two_arrays(lives: Lives) -> None:
@@ -70,9 +71,9 @@ def test_a_payload_is_a_map_and_two_arrays(lives: Lives) -> None:
     tree = msgpack.unpackb(payload[4:end])
     assert (tree["schema"], tree["step"], tree["advantages"]) == (2, 0, [[0.5, -0.5], [0.5, -0.5]])
     assert [msgpack.unpackb(group)["tokens"] for group in tree["groups"]] == [[2, 2], [2, 2]]
-    assert tree["ids_bytes"] == 4 * 2 * (2 + 2 + 2)                     # of two groups, two completions and a prompt
-    assert np.frombuffer(payload[end:end + tree["ids_bytes"]], "<i4").tolist() == [7, 9, 7, 9, 1, 2] * 2
-    assert np.frombuffer(payload[end + tree["ids_bytes"]:], "<f4").tolist() == [-0.5, -0.25] * 4
+    assert tree["ids_bytes"] == 4 * 2 * (2 + 2 + 2)  # of two groups, two completions and a prompt
+    assert np.frombuffer(payload[end : end + tree["ids_bytes"]], "<i4").tolist() == [7, 9, 7, 9, 1, 2] * 2
+    assert np.frombuffer(payload[end + tree["ids_bytes"] :], "<f4").tolist() == [-0.5, -0.25] * 4
 
 
 def test_the_ledger_in_memory_is_the_one_on_disk(lives: Lives) -> None:
@@ -83,11 +84,13 @@ def test_the_ledger_in_memory_is_the_one_on_disk(lives: Lives) -> None:
         assert getattr(journal.ledger, name) == getattr(on_disk, name), name
 
 
-def test_a_second_life_goes_on_from_the_end_of_the_first_and_later_records_of_the_first_are_void(lives: Lives) -> None:
+def test_a_second_life_goes_on_from_the_end_of_the_first_and_later_records_of_the_first_are_void(
+    lives: Lives,
+) -> None:
     first = lives.write()
     second = lives.write(2, step=1, ids=("2", "3"))
-    assert second.has("0")                                              # what the first life wrote is known
-    first._write([{"kind": "end", "id": "4", "outcome": DEAD, "reason": "too late", "tokens": 0}])   # it slept
+    assert second.has("0")  # what the first life wrote is known
+    first._write([{"kind": "end", "id": "4", "outcome": DEAD, "reason": "too late", "tokens": 0}])  # it slept
     ledger = read_ledger(lives.folder)
     assert [step["step"] for step in ledger.steps] == [0, 1]
     assert set(ledger.outcomes) == {"0", "1", "2", "3", "0-dropped", "0-dead", "1-dropped", "1-dead"}
@@ -116,12 +119,20 @@ def test_a_damaged_ledger_stops_the_next_life(lives: Lives) -> None:
         lives.open(2)
 
 
-@pytest.mark.parametrize("write", [
-    lambda journal: append(journal, 1), lambda journal: journal.end({"9": Outcome(DROPPED, "r")}),
-    lambda journal: journal.evaluation(1, {}), lambda journal: journal.retry("0-dead", 1),
-    lambda journal: journal.retain(1),
-], ids=["append", "end", "evaluation", "retry", "retain"])
-def test_a_newer_life_is_noticed_before_anything_is_written(lives: Lives, write: Callable[[Journal], None]) -> None:
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda journal: append(journal, 1),
+        lambda journal: journal.end({"9": Outcome(DROPPED, "r")}),
+        lambda journal: journal.evaluation(1, {}),
+        lambda journal: journal.retry("0-dead", 1),
+        lambda journal: journal.retain(1),
+    ],
+    ids=["append", "end", "evaluation", "retry", "retain"],
+)
+def test_a_newer_life_is_noticed_before_anything_is_written(
+    lives: Lives, write: Callable[[Journal], None]
+) -> None:
     older = lives.write()
     lives.open(2)
     before = contents(lives.folder)
@@ -130,11 +141,14 @@ def test_a_newer_life_is_noticed_before_anything_is_written(lives: Lives, write:
     assert contents(lives.folder) == before
 
 
-@pytest.mark.parametrize("write", [
-    lambda journal: journal.end({"9": Outcome(DROPPED, "r")}), lambda journal: journal.evaluation(1, {})],
-    ids=["end", "evaluation"])
+@pytest.mark.parametrize(
+    "write",
+    [lambda journal: journal.end({"9": Outcome(DROPPED, "r")}), lambda journal: journal.evaluation(1, {})],
+    ids=["end", "evaluation"],
+)
 def test_nothing_follows_from_what_was_written_while_a_newer_life_began(
-        lives: Lives, write: Callable[[Journal], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    lives: Lives, write: Callable[[Journal], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It stands behind the end that the newer one has read, and is void: to retire its groups would lose them."""
     older = lives.write()
     real = os.fsync
@@ -143,6 +157,7 @@ def test_nothing_follows_from_what_was_written_while_a_newer_life_began(
         monkeypatch.setattr(os, "fsync", real)
         lives.open(2)
         real(descriptor)
+
     monkeypatch.setattr(os, "fsync", begin_a_life)
     with pytest.raises(Fenced, match=r"fence 2.*from fence 1"):
         write(older)
@@ -165,7 +180,8 @@ def test_a_step_out_of_order_is_refused(lives: Lives, step: int) -> None:
 
 
 def test_the_payload_is_on_the_disk_before_its_record_is_written(
-        lives: Lives, monkeypatch: pytest.MonkeyPatch) -> None:
+    lives: Lives, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal = lives.open()
     said: list[str] = []
     fsync = os.fsync
@@ -177,17 +193,26 @@ def test_the_payload_is_on_the_disk_before_its_record_is_written(
     def sync(descriptor: int) -> None:
         said.append(f"sync {name_of(descriptor)}")
         fsync(descriptor)
+
     for module in ("learner.journal.payloads", "learner.journal.writer"):
         monkeypatch.setattr(f"{module}.write_all", write)
     monkeypatch.setattr(os, "fsync", sync)
     append(journal, 0)
     journal.end({str(number): Outcome(DROPPED, "r") for number in range(1, 4)})
     segment, ledger = lives.payload_file().name, lives.ledger_file().name
-    assert said == ["sync journal", f"write {segment}", f"sync {segment}", f"write {ledger}", f"sync {ledger}",
-                    f"write {ledger}", f"sync {ledger}"]                # three ends: one write, one fsync
+    assert said == [
+        "sync journal",
+        f"write {segment}",
+        f"sync {segment}",
+        f"write {ledger}",
+        f"sync {ledger}",
+        f"write {ledger}",
+        f"sync {ledger}",
+    ]  # three ends: one write, one fsync
 
 
 # ---------------------------------------------------------------------------------------------------------- segments
+
 
 def big(step: int) -> ScoredGroup:
     """A group whose payload is 600 kB: two do not fit into one segment of 1 MiB."""
@@ -200,34 +225,47 @@ def test_a_payload_file_ends_before_the_step_that_would_not_fit(lives: Lives) ->
     append(journal, 0, *groups("0"))
     for step in (1, 2):
         append(journal, step, big(step))
-    append(journal, 3, *[big(3)] * 3)                                   # larger than a segment: one of its own
+    append(journal, 3, *[big(3)] * 3)  # larger than a segment: one of its own
     append(journal, 4)
     ledger = read_ledger(lives.folder)
     assert [record["file"][-7:-4] for record in ledger.steps] == ["000", "000", "001", "002", "003"]
     assert [record["offset"] for record in ledger.steps] == [0, ledger.steps[0]["length"], 0, 0, 0]
     assert [len(read_step(lives.folder, record)[0]) for record in ledger.steps] == [1, 1, 1, 3, 1]
-    assert [segment.path.stat().st_size > MIB for segment in segments(lives.folder)] == [False, False, True, False]
+    assert [segment.path.stat().st_size > MIB for segment in segments(lives.folder)] == [
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
 DAY = 86_400.0
 
 
-@pytest.mark.parametrize(("config", "covered", "stay"), [
-    ({}, 4, [0, 1, 2, 3, 4]),
-    ({"keep": "since_checkpoint"}, 0, [0, 1, 2, 3, 4]),
-    ({"keep": "since_checkpoint"}, 2, [2, 3, 4]),
-    ({"keep": "since_checkpoint"}, 9, [4]),                             # what is being written stays
-    ({"keep": "since_checkpoint", "keep_days": 1.5}, 9, [3, 4]),        # step k is 4 - k days old
-    ({"keep": "since_checkpoint", "keep_mb": 2}, 9, [2, 3, 4]),         # of 0.6 MB each
-    ({"keep": "since_checkpoint", "keep_mb": 2, "keep_days": 3.5}, 9, [1, 2, 3, 4]),        # each holds what it holds
-    ({"keep_days": 1.5}, 9, [3, 4]),
-    ({"keep_days": 1.5}, 1, [1, 2, 3, 4]),                              # recovery needs the others, however old
-    ({"keep_mb": 2}, 9, [2, 3, 4]),
-    ({"keep_mb": 2, "keep_days": 1.5}, 9, [3, 4]),                      # each lets go of what it lets go of
-    ({"keep_mb": 1}, 2, [2, 3, 4]),
-])
+@pytest.mark.parametrize(
+    ("config", "covered", "stay"),
+    [
+        ({}, 4, [0, 1, 2, 3, 4]),
+        ({"keep": "since_checkpoint"}, 0, [0, 1, 2, 3, 4]),
+        ({"keep": "since_checkpoint"}, 2, [2, 3, 4]),
+        ({"keep": "since_checkpoint"}, 9, [4]),  # what is being written stays
+        ({"keep": "since_checkpoint", "keep_days": 1.5}, 9, [3, 4]),  # step k is 4 - k days old
+        ({"keep": "since_checkpoint", "keep_mb": 2}, 9, [2, 3, 4]),  # of 0.6 MB each
+        (
+            {"keep": "since_checkpoint", "keep_mb": 2, "keep_days": 3.5},
+            9,
+            [1, 2, 3, 4],
+        ),  # each holds what it holds
+        ({"keep_days": 1.5}, 9, [3, 4]),
+        ({"keep_days": 1.5}, 1, [1, 2, 3, 4]),  # recovery needs the others, however old
+        ({"keep_mb": 2}, 9, [2, 3, 4]),
+        ({"keep_mb": 2, "keep_days": 1.5}, 9, [3, 4]),  # each lets go of what it lets go of
+        ({"keep_mb": 1}, 2, [2, 3, 4]),
+    ],
+)
 def test_retention_removes_what_the_settings_let_go_of_and_recovery_does_not_need(
-        lives: Lives, caplog: pytest.LogCaptureFixture, config: dict[str, Any], covered: int, stay: list[int]) -> None:
+    lives: Lives, caplog: pytest.LogCaptureFixture, config: dict[str, Any], covered: int, stay: list[int]
+) -> None:
     caplog.set_level(logging.INFO)
     journal = lives.open(config=JournalConfig(segment_mb=1, **config))
     for step in range(5):
@@ -236,7 +274,7 @@ def test_retention_removes_what_the_settings_let_go_of_and_recovery_does_not_nee
         os.utime(lives.payload_file(number=step), (at, at))
     journal.retain(covered)
     ledger = read_ledger(lives.folder)
-    assert [record["step"] for record in ledger.steps] == list(range(5))                    # no record is ever removed
+    assert [record["step"] for record in ledger.steps] == list(range(5))  # no record is ever removed
     there = []
     for record in ledger.steps:
         with contextlib.suppress(PayloadGone):
@@ -270,12 +308,14 @@ def test_a_file_that_no_record_names_goes_with_the_others(lives: Lives) -> None:
 
 
 def test_a_payload_that_cant_be_removed_stays_and_is_named(
-        lives: Lives, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    lives: Lives, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     append(lives.open(), 0)
     second = lives.open(2, config=JournalConfig(keep="since_checkpoint"))
 
     def refuse(path: Path) -> None:
         raise PermissionError(1, "Operation not permitted", str(path))
+
     monkeypatch.setattr(Path, "unlink", refuse)
     second.retain(1)
     assert f"payload_not_removed file={lives.payload_file(1)} reason=Operation not permitted" in caplog.text
@@ -292,6 +332,7 @@ def test_an_hour_that_the_clock_jumps_is_no_age(lives: Lives) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- a full disk
+
 
 @contextlib.contextmanager
 def file_size_limit() -> Iterator[None]:
@@ -316,14 +357,18 @@ def test_a_step_that_the_disk_has_no_room_for_does_not_stand(lives: Lives) -> No
         while True:
             append(journal, steps, *groups(f"a{steps}"))
             steps += 1
-    with file_size_limit(), pytest.raises(RunFailed, match=r"can't be written .*Nothing of this step was acknowledged"):
+
+    with (
+        file_size_limit(),
+        pytest.raises(RunFailed, match=r"can't be written .*Nothing of this step was acknowledged"),
+    ):
         fill_the_disk()
     ledger = read_ledger(lives.folder)
     assert steps > 2
     assert [record["step"] for record in ledger.steps] == list(range(steps))
     assert ledger.steps == journal.ledger.steps
     for record in ledger.steps:
-        read_step(lives.folder, record)                     # each is whole
+        read_step(lives.folder, record)  # each is whole
 
 
 def test_after_a_write_that_failed_nothing_is_written_though_there_is_room_again(lives: Lives) -> None:
@@ -335,24 +380,30 @@ def test_after_a_write_that_failed_nothing_is_written_though_there_is_room_again
         while True:
             journal.end({str(ends): Outcome(DROPPED, "a reason of some length, as a scorer gives it")})
             ends += 1
+
     with file_size_limit(), pytest.raises(RunFailed, match="can't be written"):
         fill_the_disk()
     assert not journal.has(str(ends))
     torn = contents(lives.folder)
     later: list[Callable[[], None]] = [
-        lambda: append(journal, 0, *groups("x")), lambda: journal.end({"y": Outcome(DROPPED, "r")}),
-        lambda: journal.evaluation(0, {}), lambda: journal.retry("z", 1)]
+        lambda: append(journal, 0, *groups("x")),
+        lambda: journal.end({"y": Outcome(DROPPED, "r")}),
+        lambda: journal.evaluation(0, {}),
+        lambda: journal.retry("z", 1),
+    ]
     for write in later:
         with pytest.raises(RunFailed, match=r"File too large.*nothing is written after it"):
             write()
     assert contents(lives.folder) == torn
-    assert records(lives.ledger_file())[-1].end < lives.ledger_file().stat().st_size == 4096      # a torn record
-    assert len(read_ledger(lives.folder).outcomes) == ends > 2          # and no damage in the middle
+    assert records(lives.ledger_file())[-1].end < lives.ledger_file().stat().st_size == 4096  # a torn record
+    assert len(read_ledger(lives.folder).outcomes) == ends > 2  # and no damage in the middle
     assert not lives.open(2).has(str(ends))
 
 
 @pytest.mark.parametrize("where", ["payload", "ledger"])
-def test_a_full_disk_is_named_as_the_reason(lives: Lives, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_named_as_the_reason(
+    lives: Lives, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal = lives.write()
     with Path("/dev/full").open("wb", buffering=0) as full:
         if where == "payload":
@@ -367,13 +418,15 @@ def test_a_full_disk_is_named_as_the_reason(lives: Lives, where: str, monkeypatc
 
 @pytest.mark.parametrize("failing", ["payload-000001-000.bin", "ledger-000001.log"])
 def test_a_disk_that_breaks_at_fsync_ends_the_life(
-        lives: Lives, failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lives: Lives, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal, fsync = lives.open(), os.fsync
 
     def broken(descriptor: int) -> None:
         if name_of(descriptor) == failing:
             raise OSError(5, "Input/output error")
         fsync(descriptor)
+
     monkeypatch.setattr(os, "fsync", broken)
     with pytest.raises(RunFailed, match="Input/output error"):
         append(journal, 0)
@@ -386,7 +439,9 @@ def test_a_disk_that_breaks_at_fsync_ends_the_life(
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_a_folder_that_cant_be_written_to_is_named(lives: Lives, made: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cant_be_written_to_is_named(
+    lives: Lives, made: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if made:
         lives.folder.mkdir()
     refused = "open" if made else "mkdir"
@@ -396,6 +451,7 @@ def test_a_folder_that_cant_be_written_to_is_named(lives: Lives, made: bool, mon
         if path.is_relative_to(lives.folder):
             raise OSError(30, "Read-only file system", str(path))
         return original(path, *args, **options)
+
     monkeypatch.setattr(Path, refused, refuse)
     with pytest.raises(RunFailed, match=r"ledger-000001\.log can't be created: Read-only file system"):
         lives.open()

@@ -43,27 +43,36 @@ def status(run: Run, link: Link, keys: Keys) -> Status:
 @pytest.fixture
 def told(run: Run, link: Link, keys: Keys) -> Callable[[], tuple[str, str]]:
     """Status and reason as roles and people are told them: the same."""
+
     def look() -> tuple[str, str]:
         state = state_of(link, keys)
         found = read_status(run.folder)
         assert (found["status"], found["reason"]) == (state.status, state.reason)
         return state.status, state.reason
+
     return look
 
 
-@pytest.mark.parametrize(("before", "ended", "after"), [
-    (("running", ""), KILLED, ("running", KILLED.why)),         # the other roles wait for the next start
-    (("running", ""), RAISED, ("failed", RAISED.why)),
-    (("stopped", "a signal asked for it"), RAISED, ("failed", RAISED.why)),         # the launcher's own signal
-    (("failed", ECHOED), KILLED, ("failed", KILLED.why)),
-    (("failed", ECHOED), BESIDE, ("failed", BESIDE.why)),
-    (("failed", "the disk is full"), RAISED, ("failed", "the disk is full")),
-    (("running", ""), BESIDE, ("running", "")),
-    (("finished", ""), RAISED, ("finished", "")),
-])
+@pytest.mark.parametrize(
+    ("before", "ended", "after"),
+    [
+        (("running", ""), KILLED, ("running", KILLED.why)),  # the other roles wait for the next start
+        (("running", ""), RAISED, ("failed", RAISED.why)),
+        (("stopped", "a signal asked for it"), RAISED, ("failed", RAISED.why)),  # the launcher's own signal
+        (("failed", ECHOED), KILLED, ("failed", KILLED.why)),
+        (("failed", ECHOED), BESIDE, ("failed", BESIDE.why)),
+        (("failed", "the disk is full"), RAISED, ("failed", "the disk is full")),
+        (("running", ""), BESIDE, ("running", "")),
+        (("finished", ""), RAISED, ("finished", "")),
+    ],
+)
 def test_a_status_that_has_no_reason_of_its_own_gets_that_of_the_dead_rank(
-        before: tuple[str, str], ended: Ended, after: tuple[str, str], status: Status,
-        told: Callable[[], tuple[str, str]]) -> None:
+    before: tuple[str, str],
+    ended: Ended,
+    after: tuple[str, str],
+    status: Status,
+    told: Callable[[], tuple[str, str]],
+) -> None:
     status.end(*before, 3)
     tell_death(status.run, ended)
     assert told() == after
@@ -72,15 +81,15 @@ def test_a_status_that_has_no_reason_of_its_own_gets_that_of_the_dead_rank(
 
 
 def test_a_run_that_never_began_has_failed_and_its_name_stays_free(
-        run: Run, told: Callable[[], tuple[str, str]]) -> None:
+    run: Run, told: Callable[[], tuple[str, str]]
+) -> None:
     tell_death(run, KILLED)
     assert told() == ("failed", KILLED.why)
     assert read_status(run.folder)["begun"] == "no"
 
 
 @pytest.mark.usefixtures("status")
-def test_a_run_that_another_learner_has_is_left_alone(
-        run: Run, told: Callable[[], tuple[str, str]]) -> None:
+def test_a_run_that_another_learner_has_is_left_alone(run: Run, told: Callable[[], tuple[str, str]]) -> None:
     with locked(run.folder):
         tell_death(run, RAISED)
     assert told() == ("running", "")

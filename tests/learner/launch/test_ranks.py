@@ -29,8 +29,12 @@ WAIT = "import time; time.sleep(60)"
 
 def program(folder: Path, *, rank_0: str = "", others: str = "") -> list[str]:
     """A command in which each rank says who it is and goes on with its part."""
-    return [sys.executable, "-c", SAY.format(folder=str(folder)) + f"if rank == '0':\n  {rank_0 or 'pass'}\n"
-                                                                   f"else:\n  {others or 'pass'}\n"]
+    return [
+        sys.executable,
+        "-c",
+        SAY.format(folder=str(folder)) + f"if rank == '0':\n  {rank_0 or 'pass'}\n"
+        f"else:\n  {others or 'pass'}\n",
+    ]
 
 
 def wait_for(paths: list[Path]) -> None:
@@ -62,29 +66,46 @@ def test_each_rank_is_told_its_place(tmp_path: Path) -> None:
 
 def test_the_port_of_the_ranks_is_theirs_alone_and_rank_0_may_listen_on_it(tmp_path: Path) -> None:
     def taken(reuse: bool) -> str:
-        return ("import socket; taken = socket.socket(); "
-                f"taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, {int(reuse)}); "
-                "taken.bind(('127.0.0.1', int(os.environ['MASTER_PORT']))); taken.listen()")
+        return (
+            "import socket; taken = socket.socket(); "
+            f"taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, {int(reuse)}); "
+            "taken.bind(('127.0.0.1', int(os.environ['MASTER_PORT']))); taken.listen()"
+        )
+
     assert launch(program(tmp_path, rank_0=taken(True)), 2) == 0, "as torch's store does"
     assert launch(program(tmp_path, rank_0=taken(False)), 2) == 1, "as anybody else"
 
 
-@pytest.mark.parametrize(("ending", "code"), [("raise SystemExit(7)", 7), ("os.kill(os.getpid(), 9)", 128 + 9)])
+@pytest.mark.parametrize(
+    ("ending", "code"), [("raise SystemExit(7)", 7), ("os.kill(os.getpid(), 9)", 128 + 9)]
+)
 def test_a_rank_that_dies_ends_the_others_and_gives_its_code(tmp_path: Path, ending: str, code: int) -> None:
     begun = time.monotonic()
     after_rank_0 = f"import time; any(time.sleep(0.02) for _ in iter((folder / '0').exists, True)); {ending}"
     assert launch(program(tmp_path, rank_0=WAIT, others=after_rank_0), 2) == code
-    assert time.monotonic() - begun < 20        # not the minute that rank 0 would have slept
+    assert time.monotonic() - begun < 20  # not the minute that rank 0 would have slept
     assert not is_alive(int((tmp_path / "0").read_text().split()[0]))
 
 
-@pytest.mark.parametrize(("rank_0", "others", "said"), [
-    ("raise SystemExit(1)", "import time; time.sleep(0.5)", "ranks end code=1: rank 0 has said why"),    # a verdict
-    ("os.kill(os.getpid(), 9)", "import time; time.sleep(0.5)", "rank died code_by_rank={0: 137}: ending the others"),
-    (WAIT, "raise SystemExit(1)", "rank died code_by_rank={1: 1}: ending the others"),
-])
+@pytest.mark.parametrize(
+    ("rank_0", "others", "said"),
+    [
+        (
+            "raise SystemExit(1)",
+            "import time; time.sleep(0.5)",
+            "ranks end code=1: rank 0 has said why",
+        ),  # a verdict
+        (
+            "os.kill(os.getpid(), 9)",
+            "import time; time.sleep(0.5)",
+            "rank died code_by_rank={0: 137}: ending the others",
+        ),
+        (WAIT, "raise SystemExit(1)", "rank died code_by_rank={1: 1}: ending the others"),
+    ],
+)
 def test_an_end_that_rank_0_decides_is_told_from_a_death(
-        rank_0: str, others: str, said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rank_0: str, others: str, said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     launch(program(tmp_path, rank_0=rank_0, others=others), 2)
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [said]
 
@@ -94,25 +115,48 @@ CLOSED = "RuntimeError('[pair.cc:534] Connection closed by peer [127.0.0.1]:2345
 LATER = "import time; time.sleep(0.7); "
 
 
-@pytest.mark.parametrize(("rank_0", "others", "said"), [
-    (WAIT, "os.kill(os.getpid(), 9)", ("rank 1 was killed by SIGKILL", True, False)),
-    (WAIT, SAYS.format(error="ValueError('no row')"), ("rank 1 ended with code 1: ValueError: no row", False, False)),
-    (SAYS.format(error=CLOSED), LATER + SAYS.format(error="ValueError('x')"),                   # it was slower to end
-     ("rank 1 ended with code 1: ValueError: x", False, True)),
-    ("os.kill(os.getpid(), 9)", SAYS.format(error=CLOSED), ("rank 0 was killed by SIGKILL", True, False)),
-    (SAYS.format(error="ValueError('x')"), LATER + SAYS.format(error=CLOSED), None),           # a verdict, and its echo
-    ("pass", LATER + SAYS.format(error="ValueError('x')"), None),       # rank 0 had done everything
-])
-def test_who_died_and_how_is_told(rank_0: str, others: str, said: tuple[str, bool, bool] | None, tmp_path: Path,
-                                  monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("rank_0", "others", "said"),
+    [
+        (WAIT, "os.kill(os.getpid(), 9)", ("rank 1 was killed by SIGKILL", True, False)),
+        (
+            WAIT,
+            SAYS.format(error="ValueError('no row')"),
+            ("rank 1 ended with code 1: ValueError: no row", False, False),
+        ),
+        (
+            SAYS.format(error=CLOSED),
+            LATER + SAYS.format(error="ValueError('x')"),  # it was slower to end
+            ("rank 1 ended with code 1: ValueError: x", False, True),
+        ),
+        ("os.kill(os.getpid(), 9)", SAYS.format(error=CLOSED), ("rank 0 was killed by SIGKILL", True, False)),
+        (
+            SAYS.format(error="ValueError('x')"),
+            LATER + SAYS.format(error=CLOSED),
+            None,
+        ),  # a verdict, and its echo
+        ("pass", LATER + SAYS.format(error="ValueError('x')"), None),  # rank 0 had done everything
+    ],
+)
+def test_who_died_and_how_is_told(
+    rank_0: str,
+    others: str,
+    said: tuple[str, bool, bool] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.chdir(ROOT)
-    ignore = "import signal; signal.signal(15, signal.SIG_IGN); "       # as the ranks but 0 do
+    ignore = "import signal; signal.signal(15, signal.SIG_IGN); "  # as the ranks but 0 do
     told: list[Ended] = []
     launch(program(tmp_path, rank_0=rank_0, others=ignore + others), 2, tell=told.append)
-    assert [(ended.why, ended.by_signal, ended.has_verdict) for ended in told] == ([] if said is None else [said])
+    assert [(ended.why, ended.by_signal, ended.has_verdict) for ended in told] == (
+        [] if said is None else [said]
+    )
 
 
-def test_a_rank_that_ignores_the_end_of_the_others_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_ignores_the_end_of_the_others_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("learner.launch.ranks.GRACE_S", 0.5)
     stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAIT}"
     assert launch(program(tmp_path, others=stubborn), 2) == 1
@@ -120,12 +164,14 @@ def test_a_rank_that_ignores_the_end_of_the_others_is_killed(tmp_path: Path, mon
 
 
 def test_a_sigterm_goes_to_rank_0_alone_and_once(tmp_path: Path) -> None:
-    handler = ("import signal, time; signal.signal(15, lambda *_: (folder / 'term').open('a').write('x')); "
-               "(folder / 'ready').touch(); time.sleep(1.0)")
+    handler = (
+        "import signal, time; signal.signal(15, lambda *_: (folder / 'term').open('a').write('x')); "
+        "(folder / 'ready').touch(); time.sleep(1.0)"
+    )
     process = launcher(program(tmp_path, rank_0=handler, others="import time; time.sleep(1.5)"), 2)
     wait_for([tmp_path / "ready", tmp_path / "1"])
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0                # rank 1, who has no handler, was not sent it: it would be 143
+    assert process.wait(20) == 0  # rank 1, who has no handler, was not sent it: it would be 143
     assert (tmp_path / "term").read_text() == "x"
 
 
@@ -157,6 +203,12 @@ print(ranks.rank, ranks.local_rank, ranks.world_size,
 """
     for rank, ignores in (("0", "False"), ("1", "True")):
         environment = os.environ | {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2"}
-        said = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, check=True,
-                              capture_output=True, text=True).stdout
+        said = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
         assert said.split() == [rank, rank, "2", ignores, ignores]

@@ -24,10 +24,13 @@ def test_a_healthy_step_says_nothing() -> None:
     assert alarms({}) == [[]]
 
 
-@pytest.mark.parametrize(("record", "said"), [
-    ({"mismatch_kl": 0.03}, "mismatch_kl=0.0300 is above 0.02"),
-    ({"truncated_share": 0.25}, "25% of the completions were cut at sampling.max_tokens=24"),
-])
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"mismatch_kl": 0.03}, "mismatch_kl=0.0300 is above 0.02"),
+        ({"truncated_share": 0.25}, "25% of the completions were cut at sampling.max_tokens=24"),
+    ],
+)
 def test_each_alarm_says_its_number_and_what_to_do(record: dict[str, Any], said: str) -> None:
     [[alarm]] = alarms(record)
     assert said in alarm
@@ -35,10 +38,14 @@ def test_each_alarm_says_its_number_and_what_to_do(record: dict[str, Any], said:
 
 def test_an_alarm_is_said_again_only_after_twenty_steps() -> None:
     bad = {"mismatch_kl": 0.5}
-    assert [len(said) for said in alarms({"step": 1, **bad}, {"step": 20, **bad}, {"step": 21, **bad})] == [1, 0, 1]
+    assert [len(said) for said in alarms({"step": 1, **bad}, {"step": 20, **bad}, {"step": 21, **bad})] == [
+        1,
+        0,
+        1,
+    ]
 
 
-@pytest.mark.parametrize("first", [1, 300])            # of a run that begins, and of one that goes on
+@pytest.mark.parametrize("first", [1, 300])  # of a run that begins, and of one that goes on
 def test_lateness_is_an_alarm_from_the_twentieth_step_of_this_life_on(first: int) -> None:
     said = alarms(*({"step": first + done, "late_wait_seconds": 0.5 * (done + 1)} for done in range(20)))
     assert said[:19] == [[]] * 19

@@ -21,13 +21,23 @@ def group(*, issued: float, sampled: float, sampling: float, scored: float, scor
 PLAIN = group(issued=100, sampled=107, sampling=4, scored=110, scoring=1)
 
 
-@pytest.mark.parametrize(("groups", "ages"), [
-    ([], [0, 0, 0, 0, 0]),
-    ([PLAIN], [3, 4, 2, 1, 10]),                # which are the 20 s from its issue
-    ([PLAIN, PLAIN], [6, 8, 4, 2, 20]),
-    ([replace(PLAIN, scored_at=0.0)], [0, 0, 0, 0, 0]),             # it does not say when
-    ([group(issued=100, sampled=99, sampling=4, scored=130, scoring=1)], [0, 4, 30, 1, 0]),      # clocks disagree
-])
-def test_a_groups_age_is_split_into_its_work_and_its_waits(groups: list[ScoredGroup], ages: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("groups", "ages"),
+    [
+        ([], [0, 0, 0, 0, 0]),
+        ([PLAIN], [3, 4, 2, 1, 10]),  # which are the 20 s from its issue
+        ([PLAIN, PLAIN], [6, 8, 4, 2, 20]),
+        ([replace(PLAIN, scored_at=0.0)], [0, 0, 0, 0, 0]),  # it does not say when
+        (
+            [group(issued=100, sampled=99, sampling=4, scored=130, scoring=1)],
+            [0, 4, 30, 1, 0],
+        ),  # clocks disagree
+    ],
+)
+def test_a_groups_age_is_split_into_its_work_and_its_waits(
+    groups: list[ScoredGroup], ages: list[float]
+) -> None:
     found = ages_of(groups, now=120.0)
-    assert [found[f"age_{name}_s"] for name in ("prompts", "sampling", "rollouts", "scoring", "scored")] == ages
+    assert [
+        found[f"age_{name}_s"] for name in ("prompts", "sampling", "rollouts", "scoring", "scored")
+    ] == ages

@@ -16,12 +16,24 @@ from tests.support.chain import Chain, make_prompt, make_scored
 
 def made_up_step(step: int) -> dict[str, Any]:
     progress = step / 80
-    return {"step": step, "reward_mean": 0.2 + 0.7 * progress + 0.05 * (-1) ** step, "lag_mean": 1 + progress,
-            "lag_max": min(4, step), "groups": 16, "tokens": 1400, "dropped": step % 4, "seconds": 1.5,
-            "late_wait_seconds": 0.0, "truncated_share": 0.0,
-            "queues": {"prompts": 20 + step % 7, "rollouts": 5 + step % 3, "scored": 12 + step % 5, "dead": 0},
-            "seconds_wait": 0.3 + 0.1 * (step % 5), "seconds_train": 1.0, "seconds_publish": 0.05,
-            "seconds_journal": 0.02, "seconds_other": 0.1}
+    return {
+        "step": step,
+        "reward_mean": 0.2 + 0.7 * progress + 0.05 * (-1) ** step,
+        "lag_mean": 1 + progress,
+        "lag_max": min(4, step),
+        "groups": 16,
+        "tokens": 1400,
+        "dropped": step % 4,
+        "seconds": 1.5,
+        "late_wait_seconds": 0.0,
+        "truncated_share": 0.0,
+        "queues": {"prompts": 20 + step % 7, "rollouts": 5 + step % 3, "scored": 12 + step % 5, "dead": 0},
+        "seconds_wait": 0.3 + 0.1 * (step % 5),
+        "seconds_train": 1.0,
+        "seconds_publish": 0.05,
+        "seconds_journal": 0.02,
+        "seconds_other": 0.1,
+    }
 
 
 def evaluation_result(rate: float | None) -> dict[str, Any]:
@@ -30,24 +42,25 @@ def evaluation_result(rate: float | None) -> dict[str, Any]:
 
 def test_each_step_has_one_object_and_no_round_is_forgotten(chain: Chain) -> None:
     metrics = Metrics(chain.run)
-    metrics.evaluation(0, evaluation_result(0.2))               # before the first step: goes with it
+    metrics.evaluation(0, evaluation_result(0.2))  # before the first step: goes with it
     metrics.step(made_up_step(1))
     metrics.step(made_up_step(2))
     metrics.step(made_up_step(3))
-    metrics.evaluation(2, evaluation_result(0.3))               # both end after the last step
+    metrics.evaluation(2, evaluation_result(0.3))  # both end after the last step
     metrics.evaluation(3, evaluation_result(0.4))
     metrics.close()
-    metrics.close()                                             # harmless
+    metrics.close()  # harmless
     records = read_metrics(chain.run.folder)
-    assert [(record["step"], record.get("eval_version"), record.get("eval_pass_rate")) for record in records] == [
-        (1, 0, 0.2), (2, None, None), (3, 3, 0.4)]
+    assert [
+        (record["step"], record.get("eval_version"), record.get("eval_pass_rate")) for record in records
+    ] == [(1, 0, 0.2), (2, None, None), (3, 3, 0.4)]
     assert [result["version"] for result in records[2]["evaluations"]] == [2, 3]
 
 
 def test_what_a_kill_took_from_the_record_is_written_when_the_step_is_trained_again(chain: Chain) -> None:
     metrics = Metrics(chain.run)
     metrics.step(made_up_step(1))
-    metrics.step(made_up_step(2))               # kept back for its evaluation, and gone with the process
+    metrics.step(made_up_step(2))  # kept back for its evaluation, and gone with the process
     metrics._metrics.write('{"step": 2, "rew')  # or torn by a power cut
     metrics._pending = None
     metrics.close()
@@ -61,7 +74,12 @@ def test_what_a_kill_took_from_the_record_is_written_when_the_step_is_trained_ag
     again.close()
     first, second, third = read_metrics(chain.run.folder)
     assert (first["step"], second["step"], third["step"]) == (1, 2, 3)
-    assert (second["is_replayed"], second["reward_mean"], second["tokens"], second["loss"]) == (True, 0.5, 4, 0.5)
+    assert (second["is_replayed"], second["reward_mean"], second["tokens"], second["loss"]) == (
+        True,
+        0.5,
+        4,
+        0.5,
+    )
     assert (second["eval_version"], second["eval_pass_rate"]) == (0, 0.2)
     assert draw(chain.run.folder)
 
@@ -70,21 +88,28 @@ def test_a_round_that_ends_after_its_steps_line_is_found_with_that_step(chain: C
     folder = chain.run.folder
     metrics = Metrics(chain.run)
     metrics.evaluation(0, evaluation_result(0.2))
-    metrics.close()                                             # before the first step there is no line to be with
+    metrics.close()  # before the first step there is no line to be with
     assert read_metrics(folder) == []
     metrics = Metrics(chain.run)
     metrics.recall({0: evaluation_result(0.2)})
     metrics.step(made_up_step(1))
-    metrics.flush()                                             # a checkpoint
+    metrics.flush()  # a checkpoint
     assert [record["eval_version"] for record in read_metrics(folder)] == [0]
     metrics.evaluation(1, evaluation_result(None))
     metrics.close()
     assert len((folder / "metrics.jsonl").read_text().splitlines()) == 2
     (first,) = read_metrics(folder)
-    assert [(result["version"], result["pass_rate"]) for result in first["evaluations"]] == [(0, 0.2), (1, None)]
+    assert [(result["version"], result["pass_rate"]) for result in first["evaluations"]] == [
+        (0, 0.2),
+        (1, None),
+    ]
     assert (first["reward_mean"], first["eval_version"], first["eval_pass_rate"], first["eval_samples"]) == (
-        made_up_step(1)["reward_mean"], 1, None, 256)
-    again = Metrics(chain.run)                                  # no step follows what the ledger has, either
+        made_up_step(1)["reward_mean"],
+        1,
+        None,
+        256,
+    )
+    again = Metrics(chain.run)  # no step follows what the ledger has, either
     again.recall({version: evaluation_result(0.2) for version in (0, 1, 2)})
     again.close()
     assert [result["version"] for result in read_metrics(folder)[0]["evaluations"]] == [0, 1, 2]
@@ -98,7 +123,7 @@ def test_the_picture_is_drawn(chain: Chain, steps: int) -> None:
         metrics.step(made_up_step(step))
         if step % 10 == 0:
             metrics.evaluation(step, evaluation_result(0.2 + 0.7 * step / 80))
-    metrics.evaluation(steps + 1, evaluation_result(None))      # nothing could be scored
+    metrics.evaluation(steps + 1, evaluation_result(None))  # nothing could be scored
     metrics.close()
     path = draw(chain.run.folder)
     assert path == chain.run.folder / "curves.png"

@@ -14,9 +14,13 @@ from config.run import Run
 from learner.resume.config_changes import check_changes
 
 BASE: dict[str, Any] = {
-    "name": "test", "runs_dir": "runs", "model": {"path": "tiny", "dtype": "float32"},
+    "name": "test",
+    "runs_dir": "runs",
+    "model": {"path": "tiny", "dtype": "float32"},
     "data": {"train": {"type": "procedural"}, "held_out": {"type": "procedural", "split": "eval"}},
-    "generators": {"engine": {"type": "hf"}}, "learner": {"zero": {"stage": 0}, "objective": {"dual_clip": 3.0}}}
+    "generators": {"engine": {"type": "hf"}},
+    "learner": {"zero": {"stage": 0}, "objective": {"dual_clip": 3.0}},
+}
 
 
 def run_with(key: str = "", value: Any = None) -> Run:
@@ -31,42 +35,58 @@ def run_with(key: str = "", value: Any = None) -> Run:
     return Run.model_validate(tree)
 
 
-@pytest.mark.parametrize(("key", "value", "line"), [
-    ("learner.optimizer.lr", 2e-6, "learner.optimizer.lr: 1e-06 -> 2e-06"),
-    ("learner.optimizer.betas", [0.9, 0.99], "learner.optimizer.betas: [0.9, 0.95] -> [0.9, 0.99]"),
-    ("learner.optimizer.grad_clip", 0.5, "learner.optimizer.grad_clip: 1.0 -> 0.5"),
-    ("learner.objective.dual_clip", None, "learner.objective.dual_clip: 3.0 -> null"),
-    ("learner.advantage.scale", "std", "learner.advantage.scale: none -> std"),
-    ("learner.filters.truncated", "keep", "learner.filters.truncated: mask -> keep"),
-    ("learner.steps", 7, "learner.steps: 100 -> 7"),
-    ("learner.groups_per_step", 8, "learner.groups_per_step: 64 -> 8"),
-    ("learner.max_lag", 0, "learner.max_lag: 4 -> 0"),
-    ("learner.late_groups", "train", "learner.late_groups: wait -> train"),
-    ("learner.groups_in_flight", 70, "learner.groups_in_flight: null -> 70"),
-    ("learner.group_deadline_s", 5.0, "learner.group_deadline_s: 300.0 -> 5.0"),
-    ("learner.tokens_per_row", 64, "learner.tokens_per_row: 16384 -> 64"),
-    ("learner.threads", 1, "learner.threads: null -> 1"),
-    ("learner.ranks", 2, "learner.ranks: 1 -> 2"),
-    ("learner.checkpoint.keep", 5, "learner.checkpoint.keep: 2 -> 5"),
-    ("learner.journal.keep_days", 3.0, "learner.journal.keep_days: null -> 3.0"),
-    ("sampling.max_tokens", 9, "sampling.max_tokens: 1024 -> 9"),
-    ("sampling.group_size", 4, "sampling.group_size: 8 -> 4"),
-    ("evaluation.every", 5, "evaluation.every: 0 -> 5"),
-    ("generators.count", 3, "generators.count: 1 -> 3"),
-    ("scorers.credit", "all", "scorers.credit: "),
-    ("broker.lease_s", 5.0, "broker.lease_s: 60.0 -> 5.0"),
-    ("runs_dir", "elsewhere", "runs_dir: runs -> elsewhere"),
-])
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        ("learner.optimizer.lr", 2e-6, "learner.optimizer.lr: 1e-06 -> 2e-06"),
+        ("learner.optimizer.betas", [0.9, 0.99], "learner.optimizer.betas: [0.9, 0.95] -> [0.9, 0.99]"),
+        ("learner.optimizer.grad_clip", 0.5, "learner.optimizer.grad_clip: 1.0 -> 0.5"),
+        ("learner.objective.dual_clip", None, "learner.objective.dual_clip: 3.0 -> null"),
+        ("learner.advantage.scale", "std", "learner.advantage.scale: none -> std"),
+        ("learner.filters.truncated", "keep", "learner.filters.truncated: mask -> keep"),
+        ("learner.steps", 7, "learner.steps: 100 -> 7"),
+        ("learner.groups_per_step", 8, "learner.groups_per_step: 64 -> 8"),
+        ("learner.max_lag", 0, "learner.max_lag: 4 -> 0"),
+        ("learner.late_groups", "train", "learner.late_groups: wait -> train"),
+        ("learner.groups_in_flight", 70, "learner.groups_in_flight: null -> 70"),
+        ("learner.group_deadline_s", 5.0, "learner.group_deadline_s: 300.0 -> 5.0"),
+        ("learner.tokens_per_row", 64, "learner.tokens_per_row: 16384 -> 64"),
+        ("learner.threads", 1, "learner.threads: null -> 1"),
+        ("learner.ranks", 2, "learner.ranks: 1 -> 2"),
+        ("learner.checkpoint.keep", 5, "learner.checkpoint.keep: 2 -> 5"),
+        ("learner.journal.keep_days", 3.0, "learner.journal.keep_days: null -> 3.0"),
+        ("sampling.max_tokens", 9, "sampling.max_tokens: 1024 -> 9"),
+        ("sampling.group_size", 4, "sampling.group_size: 8 -> 4"),
+        ("evaluation.every", 5, "evaluation.every: 0 -> 5"),
+        ("generators.count", 3, "generators.count: 1 -> 3"),
+        ("scorers.credit", "all", "scorers.credit: "),
+        ("broker.lease_s", 5.0, "broker.lease_s: 60.0 -> 5.0"),
+        ("runs_dir", "elsewhere", "runs_dir: runs -> elsewhere"),
+    ],
+)
 def test_what_takes_effect_is_listed(key: str, value: Any, line: str) -> None:
     changes = check_changes(to_yaml(run_with()), run_with(key, value))
     assert len(changes) == 1
     assert changes[0].startswith(line)
 
 
-@pytest.mark.parametrize(("key", "value"), [
-    ("name", "other"), ("seed", 1), ("model.path", "other"), ("model.dtype", "bfloat16"), ("model.revision", "abc"),
-    ("data.train.size", 5), ("data.shuffle", False), ("data.max_prompt_tokens", 5), ("data.held_out.size", 5),
-    ("sampling.temperature", 0.5), ("learner.zero.stage", 1), ("learner.zero.offload_optimizer", True)])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("name", "other"),
+        ("seed", 1),
+        ("model.path", "other"),
+        ("model.dtype", "bfloat16"),
+        ("model.revision", "abc"),
+        ("data.train.size", 5),
+        ("data.shuffle", False),
+        ("data.max_prompt_tokens", 5),
+        ("data.held_out.size", 5),
+        ("sampling.temperature", 0.5),
+        ("learner.zero.stage", 1),
+        ("learner.zero.offload_optimizer", True),
+    ],
+)
 def test_what_cannot_change_is_refused_with_its_key(key: str, value: Any) -> None:
     with pytest.raises(RunFailed, match=rf"can't go on with these changes: {key}: .* -> "):
         check_changes(to_yaml(run_with()), run_with(key, value))
@@ -84,12 +104,21 @@ def test_nothing_changed_lists_nothing() -> None:
 
 def test_another_kind_of_a_section_shows_all_its_keys() -> None:
     changes = check_changes(to_yaml(run_with()), run_with("generators.engine", {"type": "fake"}))
-    assert [change.partition(" (generators and")[0] for change in changes if "type" in change or "batch" in change] == [
-        "generators.engine.type: hf -> fake", "generators.engine.batch_groups: 16 -> (not there)"]
+    assert [
+        change.partition(" (generators and")[0] for change in changes if "type" in change or "batch" in change
+    ] == ["generators.engine.type: hf -> fake", "generators.engine.batch_groups: 16 -> (not there)"]
 
 
-@pytest.mark.parametrize("key", ["data.max_prompt_tokens", "model.revision", "learner.zero.offload_optimizer",
-                                 "sampling.top_k", "scorers.credit"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "data.max_prompt_tokens",
+        "model.revision",
+        "learner.zero.offload_optimizer",
+        "sampling.top_k",
+        "scorers.credit",
+    ],
+)
 def test_a_key_that_the_life_before_did_not_know_has_changed_only_from_its_default(key: str) -> None:
     tree = yaml.safe_load(to_yaml(run_with()))
     *sections, last = key.split(".")
@@ -108,14 +137,28 @@ def test_a_key_that_the_life_before_did_not_know_and_is_set_now_has_changed() ->
         check_changes(yaml.safe_dump(tree), run_with("data.max_prompt_tokens", 5))
 
 
-@pytest.mark.parametrize(("key", "value", "is_remarked"), [
-    ("generators.groups_in_flight", 3, True), ("scorers.credit", "all", True), ("broker.lease_s", 5.0, True),
-    ("sampling.max_tokens", 9, True), ("sampling.group_size", 4, False), ("learner.max_lag", 0, False),
-    ("evaluation.every", 5, False)])
-def test_a_change_of_what_other_roles_read_says_when_they_take_it(key: str, value: Any, is_remarked: bool) -> None:
+@pytest.mark.parametrize(
+    ("key", "value", "is_remarked"),
+    [
+        ("generators.groups_in_flight", 3, True),
+        ("scorers.credit", "all", True),
+        ("broker.lease_s", 5.0, True),
+        ("sampling.max_tokens", 9, True),
+        ("sampling.group_size", 4, False),
+        ("learner.max_lag", 0, False),
+        ("evaluation.every", 5, False),
+    ],
+)
+def test_a_change_of_what_other_roles_read_says_when_they_take_it(
+    key: str, value: Any, is_remarked: bool
+) -> None:
     (change,) = check_changes(to_yaml(run_with()), run_with(key, value))
-    assert change.endswith(
-        " (generators and scorers that run now keep the old value until they are started again)") == is_remarked
+    assert (
+        change.endswith(
+            " (generators and scorers that run now keep the old value until they are started again)"
+        )
+        == is_remarked
+    )
 
 
 def test_what_one_start_is_asked_to_do_is_no_change_of_the_run(tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ def test_a_new_name_is_free(run: Run, link: Link, keys: Keys) -> None:
 
 @pytest.mark.parametrize("redis", [keep, forget])
 def test_a_finished_run_is_done_already_unless_more_steps_are_asked_for(
-        run: Run, link: Link, keys: Keys, redis: Redis) -> None:
+    run: Run, link: Link, keys: Keys, redis: Redis
+) -> None:
     status = Status(run, link, keys)
     begin(run, steps=4)
     status.begin(0)
@@ -73,7 +74,8 @@ def test_a_finished_run_is_done_already_unless_more_steps_are_asked_for(
 @pytest.mark.parametrize("redis", [keep, forget])
 @pytest.mark.parametrize("end", ["running", "stopped", "failed"])
 def test_a_run_that_stopped_half_way_goes_on_and_never_is_never(
-        run: Run, link: Link, keys: Keys, redis: Redis, end: str) -> None:
+    run: Run, link: Link, keys: Keys, redis: Redis, end: str
+) -> None:
     status = Status(run, link, keys)
     begin(run)
     status.begin(0)
@@ -81,12 +83,15 @@ def test_a_run_that_stopped_half_way_goes_on_and_never_is_never(
         status.end(end, "why", 3)
     redis(link)
     assert look(run, link, keys).has_begun
-    with pytest.raises(NameTaken, match=rf"has begun \({end}\), and learner\.resume=never .*millrace rm test"):
+    with pytest.raises(
+        NameTaken, match=rf"has begun \({end}\), and learner\.resume=never .*millrace rm test"
+    ):
         look(resuming(run, "never"), link, keys)
 
 
 def test_a_run_that_began_with_a_checkpoint_goes_on_under_the_same_command_and_no_other(
-        run: Run, link: Link, keys: Keys) -> None:
+    run: Run, link: Link, keys: Keys
+) -> None:
     begin(run, start=str(Path("elsewhere/step-000040").absolute()))
     assert look(resuming(run, "elsewhere/step-000040"), link, keys).has_begun
     with pytest.raises(NameTaken, match="has begun"):
@@ -94,17 +99,21 @@ def test_a_run_that_began_with_a_checkpoint_goes_on_under_the_same_command_and_n
 
 
 def test_groups_of_a_run_whose_journal_is_elsewhere_are_nobodys_to_go_on_with(
-        run: Run, link: Link, keys: Keys) -> None:
+    run: Run, link: Link, keys: Keys
+) -> None:
     link.client.hset(keys("cursor"), "position", 12)
-    with pytest.raises(NameTaken, match=r"holds groups of a run test, whose journal is not in .*millrace rm test"):
+    with pytest.raises(
+        NameTaken, match=r"holds groups of a run test, whose journal is not in .*millrace rm test"
+    ):
         look(run, link, keys)
     begin(run)
     assert look(run, link, keys).has_begun
 
 
 def test_a_living_learner_of_another_folder_is_named(
-        run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "PATIENCE_S", 0.1)         # a number may be used again: its key would run out
+    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "PATIENCE_S", 0.1)  # a number may be used again: its key would run out
     name = f"{socket.gethostname()}-{os.getppid()}"
     link.client.hset(keys.alive("learner", name), mapping={"pid": "77"})
     with pytest.raises(NameTaken, match=rf"has a living learner \({name}\)"):
@@ -114,12 +123,15 @@ def test_a_living_learner_of_another_folder_is_named(
 def test_the_heartbeat_of_a_learner_that_died_here_stops_nobody(run: Run, link: Link, keys: Keys) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    link.client.hset(keys.alive("learner", f"{socket.gethostname()}-{dead.pid}"), mapping={"pid": str(dead.pid)})
+    link.client.hset(
+        keys.alive("learner", f"{socket.gethostname()}-{dead.pid}"), mapping={"pid": str(dead.pid)}
+    )
     look(run, link, keys)
 
 
 def test_the_heartbeat_of_a_learner_elsewhere_is_waited_out(
-        run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(history, "PATIENCE_S", 0.2)
     monkeypatch.setattr(history, "POLL_S", 0.05)
     key = keys.alive("learner", "elsewhere-77")
@@ -136,14 +148,20 @@ def test_a_living_learner_of_another_run_does_not_matter(run: Run, link: Link, k
 
 
 def test_a_folder_has_one_learner_and_a_kill_frees_it(run: Run) -> None:
-    code = (f"from pathlib import Path\nfrom learner.resume.history import locked\nwith locked(Path({str(run.folder)!r})):\n"
-            "    print('held', flush=True)\n    input()")
-    other = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    code = (
+        f"from pathlib import Path\nfrom learner.resume.history import locked\nwith locked(Path({str(run.folder)!r})):\n"
+        "    print('held', flush=True)\n    input()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
-        with pytest.raises(NameTaken, match=rf"has a living learner \({socket.gethostname()}-{other.pid}\)"), \
-                locked(run.folder):
+        with (
+            pytest.raises(NameTaken, match=rf"has a living learner \({socket.gethostname()}-{other.pid}\)"),
+            locked(run.folder),
+        ):
             pass
     finally:
         other.kill()
@@ -154,8 +172,12 @@ def test_a_folder_has_one_learner_and_a_kill_frees_it(run: Run) -> None:
 
 def test_a_folder_that_can_not_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunFailed, match=r"the run's folder .*file/test can't be written: Not a directory.*runs_dir="), \
-            locked(tmp_path / "file" / "test"):
+    with (
+        pytest.raises(
+            RunFailed, match=r"the run's folder .*file/test can't be written: Not a directory.*runs_dir="
+        ),
+        locked(tmp_path / "file" / "test"),
+    ):
         pass
 
 

@@ -50,8 +50,9 @@ def hands_of(chain: Chain, hands: list[Hands]) -> Iterator[None]:
 
 
 @contextmanager
-def once_before(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, act: Callable[[], object], *,
-                call: int) -> Iterator[list[int]]:
+def once_before(
+    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, act: Callable[[], object], *, call: int
+) -> Iterator[list[int]]:
     """Do `act` before the `call`-th call of a method."""
     real, calls = getattr(owner, name), [0]
 
@@ -60,6 +61,7 @@ def once_before(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, act: 
         if calls[0] == call:
             act()
         return real(*args, **options)
+
     monkeypatch.setattr(owner, name, wrapped)
     yield calls
     assert calls[0] >= call, f"{name} was never called so often"
@@ -80,23 +82,33 @@ def go_back_a_little(chain: Chain) -> None:
 @pytest.mark.parametrize("harm", [flush, go_back_a_little])
 @pytest.mark.parametrize("place", ["announce", "retire", "issue"])
 def test_a_redis_that_forgets_in_the_middle_of_a_step_costs_nothing(
-        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *,
-        place: str, harm: Callable[[Chain], None]) -> None:
+    make_chain: MakeChain,
+    hands: list[Hands],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    place: str,
+    harm: Callable[[Chain], None],
+) -> None:
     chain = make_chain(learner={"steps": 6}, evaluation={"every": 2, "prompts": 2, "samples": 2})
     trainer = make_trainer(chain)
-    with caplog.at_level(logging.WARNING), hands_of(chain, hands), \
-            once_before(monkeypatch, chain.ownership, place, lambda: harm(chain), call=4):
+    with (
+        caplog.at_level(logging.WARNING),
+        hands_of(chain, hands),
+        once_before(monkeypatch, chain.ownership, place, lambda: harm(chain), call=4),
+    ):
         assert finish(trainer) == FINISHED
     assert "recovering reason=redis at" in caplog.text
     assert ("redis_was_empty" in caplog.text) == (harm is flush)
     assert_nothing_is_lost(chain, steps=6)
-    assert trainer.policy.steps == trainer.version == 6                     # type: ignore[attr-defined]
+    assert trainer.policy.steps == trainer.version == 6  # type: ignore[attr-defined]
     assert sorted(read_ledger(chain.run.folder / "journal").evaluations) == [0, 2, 4, 6]
 
 
 def test_an_entry_that_somebody_deletes_is_issued_again_with_its_old_floor(
-        make_chain: MakeChain, hands: list[Hands], caplog: pytest.LogCaptureFixture) -> None:
-    chain = make_chain(learner={"steps": 3, "group_deadline_s": 10})        # looked around for every half second
+    make_chain: MakeChain, hands: list[Hands], caplog: pytest.LogCaptureFixture
+) -> None:
+    chain = make_chain(learner={"steps": 3, "group_deadline_s": 10})  # looked around for every half second
     trainer = make_trainer(chain)
     for group_id in chain.issue(4):
         chain.sample(group_id)
@@ -110,7 +122,8 @@ def test_an_entry_that_somebody_deletes_is_issued_again_with_its_old_floor(
 
 
 def test_a_cursor_that_somebody_deletes_is_made_again_from_the_slots(
-        make_chain: MakeChain, hands: list[Hands]) -> None:
+    make_chain: MakeChain, hands: list[Hands]
+) -> None:
     chain = make_chain(learner={"steps": 4})
     trainer = make_trainer(chain)
     chain.issue(3)
@@ -123,21 +136,23 @@ def test_a_cursor_that_somebody_deletes_is_made_again_from_the_slots(
 
 
 def test_a_smaller_budget_at_a_resume_drops_what_could_never_be_trained_in_time(
-        make_chain: MakeChain, caplog: pytest.LogCaptureFixture) -> None:
+    make_chain: MakeChain, caplog: pytest.LogCaptureFixture
+) -> None:
     chain = make_chain(learner={"steps": 9, "max_lag": 0})
     chain.issue(5)
     trainer = make_trainer(chain)
     trainer._recover()
     trainer.metrics.close()
     outcomes = chain.journal.ledger.outcomes
-    assert set(outcomes) == {"0", "1", "2"}                                 # 2 a step, all of floor 0
+    assert set(outcomes) == {"0", "1", "2"}  # 2 a step, all of floor 0
     assert {outcome.kind for outcome in outcomes.values()} == {DROPPED}
     assert outcomes["0"].detail.startswith("config: with groups_per_step=2 and max_lag=0")
     assert chain.slots == {"3", "4"}
 
 
 def test_what_has_ended_gets_no_second_outcome_when_redis_brings_its_slot_back_in_the_middle(
-        make_chain: MakeChain) -> None:
+    make_chain: MakeChain,
+) -> None:
     """Random runs found it: between retiring and looking at the slots Redis went back, and nothing had noticed yet."""
     chain = make_chain(learner={"steps": 9, "max_lag": 0})
     chain.issue(5)
@@ -150,22 +165,29 @@ def test_what_has_ended_gets_no_second_outcome_when_redis_brings_its_slot_back_i
     assert set(chain.journal.ledger.outcomes) == {"0", "1", "2"}, "the others are three, and two may stay"
 
 
-@pytest.mark.parametrize(("floors", "version", "size", "lag", "gone"), [
-    ([], 0, 2, 1, 0),
-    ([0, 0, 0, 0], 0, 2, 1, 0),             # two steps of two
-    ([0, 0, 0, 0, 0], 0, 2, 1, 1),
-    ([0, 0, 0], 1, 2, 1, 1),                # floor 0 must train at version 1
-    ([0, 1, 1, 1], 1, 2, 1, 0),             # one of floor 0 now, three of floor 1 by version 2
-    ([0, 1, 1, 1, 1], 1, 2, 1, 1),
-    ([0, 0, 5], 5, 2, 1, 2),                # nobody may train floor 0 any more
-    ([3, 3, 3], 3, 1, 2, 0)])
+@pytest.mark.parametrize(
+    ("floors", "version", "size", "lag", "gone"),
+    [
+        ([], 0, 2, 1, 0),
+        ([0, 0, 0, 0], 0, 2, 1, 0),  # two steps of two
+        ([0, 0, 0, 0, 0], 0, 2, 1, 1),
+        ([0, 0, 0], 1, 2, 1, 1),  # floor 0 must train at version 1
+        ([0, 1, 1, 1], 1, 2, 1, 0),  # one of floor 0 now, three of floor 1 by version 2
+        ([0, 1, 1, 1, 1], 1, 2, 1, 1),
+        ([0, 0, 5], 5, 2, 1, 2),  # nobody may train floor 0 any more
+        ([3, 3, 3], 3, 1, 2, 0),
+    ],
+)
 def test_the_oldest_go_until_the_rest_can_be_trained_in_time(
-        floors: list[int], version: int, size: int, lag: int, gone: int) -> None:
+    floors: list[int], version: int, size: int, lag: int, gone: int
+) -> None:
     assert too_many_of(floors, version, groups_per_step=size, max_lag=lag) == gone
     assert too_many_of(floors[gone:], version, groups_per_step=size, max_lag=lag) == 0
 
 
-def test_a_drained_run_trains_what_is_out_and_lets_nothing_in(make_chain: MakeChain, hands: list[Hands]) -> None:
+def test_a_drained_run_trains_what_is_out_and_lets_nothing_in(
+    make_chain: MakeChain, hands: list[Hands]
+) -> None:
     chain = make_chain(learner={"steps": 50, "groups_per_step": 3, "filters": {"zero_variance": "keep"}})
     chain.issue(4)
     ask(chain.link, chain.keys, DRAIN)
@@ -173,14 +195,15 @@ def test_a_drained_run_trains_what_is_out_and_lets_nothing_in(make_chain: MakeCh
     with hands_of(chain, hands):
         assert finish(trainer) == DRAINED
     ledger = read_ledger(chain.run.folder / "journal")
-    assert [len(record["ids"]) for record in ledger.steps] == [3, 1]        # the last step takes what is left
+    assert [len(record["ids"]) for record in ledger.steps] == [3, 1]  # the last step takes what is left
     assert chain.slots == set()
     assert (chain.run.folder / "checkpoints" / "step-000002").is_dir()
     assert (chain.run.folder / "model").is_dir()
 
 
 def test_a_paused_run_trains_nothing_until_it_is_told_to_go_on(
-        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch) -> None:
+    make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch
+) -> None:
     chain = make_chain(learner={"steps": 3})
     ask(chain.link, chain.keys, PAUSE)
     trainer = make_trainer(chain)
@@ -190,6 +213,7 @@ def test_a_paused_run_trains_nothing_until_it_is_told_to_go_on(
         if "the operator, who paused the run: millrace resume test" in text:
             paused_at.append(trainer.version)
             ask(chain.link, chain.keys, GO_ON)
+
     monkeypatch.setattr(trainer.collector, "_say", hear)
     with hands_of(chain, hands):
         assert finish(trainer) == FINISHED
@@ -202,7 +226,8 @@ def issued(chain: Chain) -> int:
 
 
 def test_a_drain_that_was_asked_for_while_no_learner_ran_lets_nothing_in(
-        make_chain: MakeChain, hands: list[Hands]) -> None:
+    make_chain: MakeChain, hands: list[Hands]
+) -> None:
     chain = make_chain(learner={"steps": 50}, evaluation={"every": 5, "prompts": 2, "samples": 2})
     ask(chain.link, chain.keys, DRAIN)
     trainer = make_trainer(chain)
@@ -213,29 +238,37 @@ def test_a_drain_that_was_asked_for_while_no_learner_ran_lets_nothing_in(
 
 
 def test_a_paused_run_that_starts_again_lets_nothing_in_and_evaluates_all_the_same(
-        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch) -> None:
-    chain = make_chain(learner={"steps": 50}, evaluation={"every": 5, "prompts": 2, "samples": 2, "deadline_s": 0.1})
+    make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = make_chain(
+        learner={"steps": 50}, evaluation={"every": 5, "prompts": 2, "samples": 2, "deadline_s": 0.1}
+    )
     ask(chain.link, chain.keys, PAUSE)
     trainer = make_trainer(chain)
     said: list[str] = []
 
     def hear(text: str) -> None:
         said.append(text)
-        if len(said) == 3:                  # long past the deadline, and nobody was there; now somebody is
+        if len(said) == 3:  # long past the deadline, and nobody was there; now somebody is
             hands.append(Hands(chain))
             hands[0].start()
         if "the operator, who paused" in text:
             chain.stop.set()
+
     monkeypatch.setattr(trainer.collector, "_say", hear)
     assert finish(trainer) == STOPPED
     assert "evaluation of version 0, 2 groups missing" in said[0]
     assert said[0].endswith("training is paused by the operator: millrace resume test")
     assert issued(chain) == 0
-    assert (chain.journal.ledger.evaluations[0]["prompts"], chain.journal.ledger.evaluations[0]["missing"]) == (2, 0)
+    assert (
+        chain.journal.ledger.evaluations[0]["prompts"],
+        chain.journal.ledger.evaluations[0]["missing"],
+    ) == (2, 0)
 
 
 def test_a_signal_in_a_drain_leaves_the_rest_and_the_request_to_the_next_learner(
-        make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch) -> None:
+    make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch
+) -> None:
     chain = make_chain(learner={"steps": 50}, evaluation={"every": 0})
     chain.issue(3)
     chain.score("0")
@@ -245,14 +278,17 @@ def test_a_signal_in_a_drain_leaves_the_rest_and_the_request_to_the_next_learner
 
     def hear(text: str) -> None:
         if trainer.version == 1:
-            chain.stop.set()                # "2" is still to be sampled
+            chain.stop.set()  # "2" is still to be sampled
+
     monkeypatch.setattr(trainer.collector, "_say", hear)
     assert finish(trainer) == STOPPED
     assert chain.slots == {"2"}
     assert not (chain.run.folder / "model").exists()
 
 
-def test_a_round_that_was_given_up_begins_anew_where_redis_goes_back_before_its_record(make_chain: MakeChain) -> None:
+def test_a_round_that_was_given_up_begins_anew_where_redis_goes_back_before_its_record(
+    make_chain: MakeChain,
+) -> None:
     chain = make_chain(evaluation={"every": 5, "prompts": 3, "samples": 2})
     trainer = make_trainer(chain)
     trainer._recover()
@@ -261,63 +297,86 @@ def test_a_round_that_was_given_up_begins_anew_where_redis_goes_back_before_its_
     for index in (0, 1):
         chain.score(f"eval-0-{index}", [1.0, 0.0])
     chain.read()
-    trainer.intake.rounds.open[0].asked_again = trainer.intake.rounds.open[0].is_given_up = True    # its deadline
+    trainer.intake.rounds.open[0].asked_again = trainer.intake.rounds.open[0].is_given_up = (
+        True  # its deadline
+    )
     chain.client.hincrby(chain.keys("cursor"), "seq", -1)
     with pytest.raises(WentBack):
         chain.ownership.check()
     trainer._recover()
     trainer._record_rounds()
     assert chain.journal.ledger.evaluations == {}, "it has its time again"
-    trainer._give_up_rounds()                                               # reads once more
+    trainer._give_up_rounds()  # reads once more
     trainer._record_rounds()
     trainer.metrics.close()
     result = chain.journal.ledger.evaluations[0]
     assert (result["prompts"], result["missing"], result["pass_rate"]) == (2, 1, 0.5)
 
 
-@pytest.mark.parametrize(("version", "lost", "sampled"), [(3, [2], [4, 6]), (4, [2], [4, 6]), (5, [2, 4], [6])])
+@pytest.mark.parametrize(
+    ("version", "lost", "sampled"), [(3, [2], [4, 6]), (4, [2], [4, 6]), (5, [2, 4], [6])]
+)
 def test_a_round_that_redis_lost_while_no_learner_lived_is_issued_again_or_has_no_figure(
-        make_chain: MakeChain, hands: list[Hands], caplog: pytest.LogCaptureFixture, *, version: int, lost: list[int],
-        sampled: list[int]) -> None:
+    make_chain: MakeChain,
+    hands: list[Hands],
+    caplog: pytest.LogCaptureFixture,
+    *,
+    version: int,
+    lost: list[int],
+    sampled: list[int],
+) -> None:
     """Only the rounds of the version that the new life begins with can be sampled by their own weights."""
     chain = make_chain(learner={"steps": 6}, evaluation={"every": 2, "prompts": 2, "samples": 2})
     chain.journal.evaluation(0, {"ids": ["eval-0-0", "eval-0-1"], "pass_rate": 0.25, "samples": 4})
-    for step in range(version):                                     # the life before: killed, and Redis is emptied
-        chain.journal.append(step, groups(f"{2 * step}", f"{2 * step + 1}"), [[0.5, -0.5], [0.5, -0.5]], weights="w")
+    for step in range(version):  # the life before: killed, and Redis is emptied
+        chain.journal.append(
+            step, groups(f"{2 * step}", f"{2 * step + 1}"), [[0.5, -0.5], [0.5, -0.5]], weights="w"
+        )
     trainer = make_trainer(chain)
     trainer.version = version
     with hands_of(chain, hands):
         assert finish(trainer) == FINISHED
     assert_nothing_is_lost(chain, steps=6)
     rounds = read_ledger(chain.run.folder / "journal").evaluations
-    rates = {result["version"]: (result["pass_rate"], "reason" in result)
-             for line in read_metrics(chain.run.folder) for result in line.get("evaluations", ())}
+    rates = {
+        result["version"]: (result["pass_rate"], "reason" in result)
+        for line in read_metrics(chain.run.folder)
+        for result in line.get("evaluations", ())
+    }
     assert rates == {**dict.fromkeys(lost, (None, True)), **dict.fromkeys(sampled, (0.5, False))}
     assert sorted(rounds) == sorted({0, *lost, *sampled})
     for old in lost:
         assert (rounds[old]["missing"], rounds[old]["samples"]) == (2, 0)
-        assert rounds[old]["reason"] == (f"Redis had nothing of this round when the learner recovered, and the weights "
-                                         f"of version {version} are not those of version {old}")
+        assert rounds[old]["reason"] == (
+            f"Redis had nothing of this round when the learner recovered, and the weights "
+            f"of version {version} are not those of version {old}"
+        )
         assert f"evaluation_lost version={old} reason=" in caplog.text
     for own in sampled:
         assert (rounds[own]["min_version"], rounds[own]["missing"]) == (own, 0)
 
 
-def test_the_rounds_that_were_asked_for_are_those_of_the_lives_that_trained_the_steps(make_chain: MakeChain) -> None:
+def test_the_rounds_that_were_asked_for_are_those_of_the_lives_that_trained_the_steps(
+    make_chain: MakeChain,
+) -> None:
     chain = make_chain(evaluation={"every": 2, "prompts": 2, "samples": 2})
     configs = {1: "evaluation: {every: 3}", 2: "evaluation: {every: 0}", 3: None}
-    ledger = Ledger(lives=[{"fence": fence, "config": config} for fence, config in configs.items()],
-                    steps=[{"step": step, "fence": 1 + step // 4} for step in range(12)])
+    ledger = Ledger(
+        lives=[{"fence": fence, "config": config} for fence, config in configs.items()],
+        steps=[{"step": step, "fence": 1 + step // 4} for step in range(12)],
+    )
     assert asked_for(ledger, chain.run) == {0, 3, 8, 10}
 
 
-def test_a_dead_group_that_an_operator_wants_again_is_a_new_group(make_chain: MakeChain, hands: list[Hands]) -> None:
+def test_a_dead_group_that_an_operator_wants_again_is_a_new_group(
+    make_chain: MakeChain, hands: list[Hands]
+) -> None:
     chain = make_chain(learner={"steps": 12})
     trainer = make_trainer(chain)
     (poisoned,) = chain.issue(1)
     bury(chain.link, chain.keys, chain.entry(poisoned), reason="three workers died of it")
     chain.read()
-    (letter, _), = chain.client.xrange(chain.keys("dead"))
+    ((letter, _),) = chain.client.xrange(chain.keys("dead"))
     chain.client.hset(chain.keys("retries"), poisoned, letter)
     with hands_of(chain, hands):
         assert finish(trainer) == FINISHED
@@ -332,7 +391,9 @@ def test_a_dead_group_that_an_operator_wants_again_is_a_new_group(make_chain: Ma
     assert_nothing_is_lost(chain, steps=12)
 
 
-def test_a_retry_that_redis_forgot_comes_in_again_and_one_that_ended_is_counted(make_chain: MakeChain) -> None:
+def test_a_retry_that_redis_forgot_comes_in_again_and_one_that_ended_is_counted(
+    make_chain: MakeChain,
+) -> None:
     chain = make_chain(learner={"steps": 4})
     trainer = make_trainer(chain)
     for group_id in chain.issue(2):
@@ -343,7 +404,7 @@ def test_a_retry_that_redis_forgot_comes_in_again_and_one_that_ended_is_counted(
     trainer.feeder.is_open = False
     assert not trainer.feeder.turn(), "a drained run takes none"
     trainer.feeder.is_open = True
-    for _ in range(3):                                                      # the first finds Redis elsewhere
+    for _ in range(3):  # the first finds Redis elsewhere
         trainer.feeder.turn()
     assert chain.slots == {"0-r1", "1-r1"}
     assert trainer.progress().first_row == 2, "a run from here begins after them"
@@ -363,7 +424,9 @@ def test_a_retry_that_redis_forgot_comes_in_again_and_one_that_ended_is_counted(
     assert (cursor["retry:0"], cursor["retry:1"]) == (b"1", b"1")
 
 
-def test_a_request_for_what_never_died_is_refused(make_chain: MakeChain, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_request_for_what_never_died_is_refused(
+    make_chain: MakeChain, caplog: pytest.LogCaptureFixture
+) -> None:
     chain = make_chain()
     trainer = make_trainer(chain)
     trainer.metrics.close()

@@ -58,7 +58,9 @@ def is_killed(run: Run, link: Link, keys: Keys) -> None:
     Ownership(link, keys).claim(0)
     link.client.hset(keys("run"), mapping={"status": "running", "reason": ""})
     file = run.folder / "status.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"status": "running", "reason": "", "version": 7}))
+    file.write_text(
+        json.dumps(json.loads(file.read_text()) | {"status": "running", "reason": "", "version": 7})
+    )
 
 
 @pytest.fixture
@@ -70,7 +72,8 @@ def no_append_only_file(link: Link) -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_append_only_file")
 def test_a_redis_that_is_refused_is_said_of_a_run_that_has_begun_and_of_no_other(
-        run: Run, link: Link, keys: Keys) -> None:
+    run: Run, link: Link, keys: Keys
+) -> None:
     with pytest.raises(WrongBroker):
         Session(run, link).open()
     assert (link.client.hgetall(keys("run")), read_status(run.folder)) == ({}, {}), "a new name stays free"
@@ -87,7 +90,8 @@ def test_a_redis_that_is_refused_is_said_of_a_run_that_has_begun_and_of_no_other
 
 
 def test_a_folder_that_can_not_be_written_is_said_of_a_run_that_has_begun_unless_its_learner_lives(
-        run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     is_killed(run, link, keys)
     really = Path.open
 
@@ -95,12 +99,15 @@ def test_a_folder_that_can_not_be_written_is_said_of_a_run_that_has_begun_unless
         if path.name == "learner.lock":
             raise OSError(30, "Read-only file system")
         return really(path, *args, **options)
+
     monkeypatch.setattr(Path, "open", refuse)
     monkeypatch.setattr("learner.resume.history.PATIENCE_S", 0.0)
     link.client.hset(keys.alive("learner", "elsewhere-77"), mapping={"pid": "77"})
     with pytest.raises(RunFailed, match="can't be written"):
         Session(run, link).open()
-    assert told(link, keys, "status") == read_status(run.folder)["status"] == "running", "it is the living one's status"
+    assert told(link, keys, "status") == read_status(run.folder)["status"] == "running", (
+        "it is the living one's status"
+    )
     link.client.delete(keys.alive("learner", "elsewhere-77"))
     with pytest.raises(RunFailed, match="can't be written"):
         Session(run, link).open()
@@ -108,14 +115,24 @@ def test_a_folder_that_can_not_be_written_is_said_of_a_run_that_has_begun_unless
     assert told(link, keys, "reason").startswith(f"the run's folder {run.folder} can't be written")
 
 
-def test_a_lock_that_the_disk_has_no_room_for_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_the_disk_has_no_room_for_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any) -> int:
         raise OSError(28, "No space left on device")
+
     with monkeypatch.context() as patch:
         patch.setattr("os.write", refuse)
-        with pytest.raises(RunFailed, match="lock can't be written: No space left on device"), locked(tmp_path):
+        with (
+            pytest.raises(RunFailed, match="lock can't be written: No space left on device"),
+            locked(tmp_path),
+        ):
             pytest.fail("it is locked")
-    with locked(tmp_path), pytest.raises(NameTaken, match=f"living learner .*-{os.getpid()}"), locked(tmp_path):
+    with (
+        locked(tmp_path),
+        pytest.raises(NameTaken, match=f"living learner .*-{os.getpid()}"),
+        locked(tmp_path),
+    ):
         pytest.fail("it is locked twice")
 
 
@@ -125,10 +142,13 @@ def few_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_last_words")
-@pytest.mark.parametrize(("is_asked", "status", "reason"), [
-    (False, "failed", "no answer from redis at 127.0.0.1:"), (True, "stopped", "a signal asked for it")])
+@pytest.mark.parametrize(
+    ("is_asked", "status", "reason"),
+    [(False, "failed", "no answer from redis at 127.0.0.1:"), (True, "stopped", "a signal asked for it")],
+)
 def test_a_redis_that_is_away_at_the_start_is_said_in_status_json(
-        run: Run, link: Link, keys: Keys, *, is_asked: bool, status: str, reason: str) -> None:
+    run: Run, link: Link, keys: Keys, *, is_asked: bool, status: str, reason: str
+) -> None:
     is_killed(run, link, keys)
     away = Link(f"redis://127.0.0.1:{free_port()}/0", outage_s=0.1)
     if is_asked:
@@ -136,7 +156,7 @@ def test_a_redis_that_is_away_at_the_start_is_said_in_status_json(
     with pytest.raises(BrokerUnavailable):
         Session(run, away).open()
     found = read_status(run.folder)
-    assert (found["status"], found["reason"][:len(reason)], found["begun"]) == (status, reason, "yes")
+    assert (found["status"], found["reason"][: len(reason)], found["begun"]) == (status, reason, "yes")
     assert int(found["version"]) == 7
 
 
@@ -154,15 +174,20 @@ def break_manifest(start: Path) -> None:
     (start / MANIFEST).write_text(json.dumps(content))
 
 
-@pytest.mark.parametrize(("harm", "changes", "reason"), [
-    (break_manifest, {}, "is a broken checkpoint: state.json has another checksum"),
-    (shutil.rmtree, {}, "there is no such folder"),
-    (lambda _: None, {"zero": {"stage": 2}}, r"shape: learner\.zero\.stage=2, and it was written with 1"),
-    (lambda _: None, {"ranks": 2}, r"shape: learner\.ranks=2, and it was written with 1"),
-    (lambda _: None, {"steps": 4}, r"stands at step 4, and learner\.steps=4 are no more than that"),
-], ids=["a broken one", "none", "of another stage", "of another number of ranks", "with no step left"])
+@pytest.mark.parametrize(
+    ("harm", "changes", "reason"),
+    [
+        (break_manifest, {}, "is a broken checkpoint: state.json has another checksum"),
+        (shutil.rmtree, {}, "there is no such folder"),
+        (lambda _: None, {"zero": {"stage": 2}}, r"shape: learner\.zero\.stage=2, and it was written with 1"),
+        (lambda _: None, {"ranks": 2}, r"shape: learner\.ranks=2, and it was written with 1"),
+        (lambda _: None, {"steps": 4}, r"stands at step 4, and learner\.steps=4 are no more than that"),
+    ],
+    ids=["a broken one", "none", "of another stage", "of another number of ranks", "with no step left"],
+)
 def test_a_checkpoint_that_a_run_can_not_begin_from_leaves_its_name_free(
-        run: Run, link: Link, harm: Callable[[Path], object], changes: dict[str, Any], reason: str) -> None:
+    run: Run, link: Link, harm: Callable[[Path], object], changes: dict[str, Any], reason: str
+) -> None:
     saved: Any = FilePolicy()
     start = Checkpoints(run).save(saved, Progress(version=4, first_row=0, fingerprint="f"))
     good = run.folder / "good"
@@ -171,6 +196,7 @@ def test_a_checkpoint_that_a_run_can_not_begin_from_leaves_its_name_free(
 
     def load() -> Any:
         raise AssertionError("nothing heavy is loaded first")
+
     second = make_run(run.runs_dir, name="second", data=DATA, learner={"resume": start} | changes)
     session = Session(second, link)
     session.open()
@@ -183,7 +209,8 @@ def test_a_checkpoint_that_a_run_can_not_begin_from_leaves_its_name_free(
 
 
 def test_the_ranks_of_a_launcher_are_those_that_a_checkpoint_has_to_fit(
-        run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     saved: Any = FilePolicy()
     start = Checkpoints(run).save(saved, Progress(version=4, first_row=0, fingerprint="f"))
     check_start(run, start)

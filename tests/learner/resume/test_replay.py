@@ -28,10 +28,16 @@ def make(tmp_path: Path, *lives: int, **learner: Any) -> JournaledRun:
     return made
 
 
-def again(made: JournaledRun, policy: HashPolicy, version: int = 0, *, run: Run | None = None,
-          ledger: Ledger | None = None) -> int:
+def again(
+    made: JournaledRun,
+    policy: HashPolicy,
+    version: int = 0,
+    *,
+    run: Run | None = None,
+    ledger: Ledger | None = None,
+) -> int:
     ledger = ledger or read_ledger(made.journal)
-    return catch_up(run or made.run, policy, made.journal, ledger, version)     # type: ignore[arg-type]
+    return catch_up(run or made.run, policy, made.journal, ledger, version)  # type: ignore[arg-type]
 
 
 def test_every_step_of_every_life_is_trained_again_as_it_was(tmp_path: Path) -> None:
@@ -42,21 +48,28 @@ def test_every_step_of_every_life_is_trained_again_as_it_was(tmp_path: Path) -> 
     policy = HashPolicy()
     assert again(made, policy, run=now) == 5
     assert policy.weights == made.policy.weights
-    assert policy.rows == made.policy.rows                      # each packed by its own life's budget
+    assert policy.rows == made.policy.rows  # each packed by its own life's budget
     assert policy.rows[2] == policy.rows[3] == 1 < policy.rows[0] < policy.rows[4]
     assert [version for version, _ in policy.steps] == [0, 1, 2, 3, 4]
-    assert [settings.optimizer.lr for _, settings in policy.steps if settings] == [1e-6, 1e-6, 1e-3, 1e-3, 1e-3]
+    assert [settings.optimizer.lr for _, settings in policy.steps if settings] == [
+        1e-6,
+        1e-6,
+        1e-3,
+        1e-3,
+        1e-3,
+    ]
 
 
 def test_a_step_that_did_not_fit_in_memory_is_trained_again_in_the_smaller_rows_of_now(
-        tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     made = make(tmp_path)
     made.live(1, tokens_per_row=30)
     made.live(2, tokens_per_row=4096)
     policy = HashPolicy()
     with caplog.at_level(logging.WARNING):
         assert again(made, policy, run=make_run(tmp_path, learner={"tokens_per_row": 48})) == 3
-    assert policy.rows[0] == made.policy.rows[0]                # smaller already: with the bits that it had
+    assert policy.rows[0] == made.policy.rows[0]  # smaller already: with the bits that it had
     assert made.policy.rows[1:] == [1, 1]
     assert min(policy.rows[1:]) > 1
     assert {settings.tokens_per_row for _, settings in policy.steps if settings} == {30, 48}
@@ -68,7 +81,7 @@ def test_only_the_steps_after_a_checkpoint_are(tmp_path: Path) -> None:
     made.live(5, checkpoints=(2, 4))
     policy = HashPolicy("something else")
     newest: Any = Checkpoints(made.run).newest_good()
-    progress = load(policy, newest)                             # type: ignore[arg-type]
+    progress = load(policy, newest)  # type: ignore[arg-type]
     assert (progress.version, progress.fence) == (4, 1)
     assert again(made, policy, progress.version) == 5
     assert policy.weights == made.policy.weights
@@ -86,7 +99,9 @@ def test_with_no_later_step_nothing_is_trained(tmp_path: Path, lives: tuple[int,
 def test_a_payload_that_is_gone_ends_it_and_is_named(tmp_path: Path) -> None:
     made = make(tmp_path, 2, 2)
     (made.journal / read_ledger(made.journal).steps[2]["file"]).unlink()
-    with pytest.raises(RunFailed, match=r"step 2 can't be trained again: .* is gone with its file.*learner\.resume"):
+    with pytest.raises(
+        RunFailed, match=r"step 2 can't be trained again: .* is gone with its file.*learner\.resume"
+    ):
         again(made, HashPolicy())
 
 
@@ -109,28 +124,37 @@ def test_a_record_that_is_missing_ends_it_and_is_named(tmp_path: Path) -> None:
     policy = HashPolicy()
     with pytest.raises(RunFailed, match=r"record of step 2 is missing.*step 3 comes in its place"):
         again(made, policy, ledger=ledger)
-    assert policy.steps == []                                   # noticed before anything is trained
+    assert policy.steps == []  # noticed before anything is trained
 
 
 def test_a_signal_ends_it_before_the_next_step(tmp_path: Path) -> None:
     made = make(tmp_path, 4)
     policy: Any = HashPolicy()
     with pytest.raises(Interrupted, match="before step 2, and the journal's last is 3"):
-        catch_up(made.run, policy, made.journal, read_ledger(made.journal), 0,
-                 is_stopped=lambda: len(policy.steps) == 2)
+        catch_up(
+            made.run,
+            policy,
+            made.journal,
+            read_ledger(made.journal),
+            0,
+            is_stopped=lambda: len(policy.steps) == 2,
+        )
     assert [version for version, _ in policy.steps] == [0, 1]
     assert not list(made.run.folder.glob("checkpoints/*")), "nothing is left behind"
 
 
 def test_weights_that_are_ahead_of_the_journal_end_it(tmp_path: Path) -> None:
     made = make(tmp_path, 3)
-    with pytest.raises(RunFailed, match="have done 7 steps, and the journal ends with step 2: records were lost"):
+    with pytest.raises(
+        RunFailed, match="have done 7 steps, and the journal ends with step 2: records were lost"
+    ):
         again(made, HashPolicy(), 7)
 
 
 @pytest.mark.parametrize(("seed", "step"), [("other weights", 0), ("model", 3)])
 def test_other_weights_than_the_record_has_are_a_warning(
-        tmp_path: Path, caplog: pytest.LogCaptureFixture, seed: str, step: int) -> None:
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, seed: str, step: int
+) -> None:
     """The first step sees a wrong start, the last one another rounding on the way."""
     made = make(tmp_path, 4)
     policy = HashPolicy(seed)
@@ -141,7 +165,8 @@ def test_other_weights_than_the_record_has_are_a_warning(
             metrics = original(batch, learner)
             policy.weights = policy.weights.replace("0", "1")
             return metrics
-        policy.step = rounds                                    # type: ignore[method-assign]
+
+        policy.step = rounds  # type: ignore[method-assign]
     with caplog.at_level(logging.WARNING):
         assert again(made, policy) == 4
     assert caplog.messages[0].startswith(f"weights_differ step={step} ")
@@ -149,7 +174,8 @@ def test_other_weights_than_the_record_has_are_a_warning(
 
 
 def test_the_same_weights_are_no_warning_and_nothing_is_left_behind(
-        tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     made = make(tmp_path)
     made.live(4, checkpoints=(2,))
     again(made, HashPolicy())
@@ -161,5 +187,7 @@ def test_settings_that_cannot_be_read_end_it_and_say_what_to_do(tmp_path: Path) 
     made = make(tmp_path, 1)
     ledger = read_ledger(made.journal)
     ledger.lives[0] = {**ledger.lives[0], "config": "learner: {no_such_key: 1}"}
-    with pytest.raises(RunFailed, match=r"step 0 .*settings that this version can't read \(ledger 1\).*no_such_key"):
+    with pytest.raises(
+        RunFailed, match=r"step 0 .*settings that this version can't read \(ledger 1\).*no_such_key"
+    ):
         again(made, HashPolicy(), ledger=ledger)

@@ -18,14 +18,21 @@ TOKEN_FIELDS = ("token_ids", "position_ids", "sampled_logprobs", "advantages", "
 
 def assert_same(one: Batch, other: Batch) -> None:
     for field in fields(Batch):
-        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)
+        np.testing.assert_array_equal(
+            getattr(one, field.name), getattr(other, field.name), err_msg=field.name
+        )
 
 
 def batch_of(lengths: list[int], *, tokens_per_row: int, policy_version: int = 0) -> Batch:
     """One group whose sequences (prompt of one token included) have these lengths; the tokens of sequence i are i."""
     completions = [completion([i] * (length - 1)) for i, length in enumerate(lengths)]
-    return pack([group([99], completions, [0.0] * len(lengths))], [[1.0] * len(lengths)], tokens_per_row=tokens_per_row,
-                truncated="keep", policy_version=policy_version)
+    return pack(
+        [group([99], completions, [0.0] * len(lengths))],
+        [[1.0] * len(lengths)],
+        tokens_per_row=tokens_per_row,
+        truncated="keep",
+        policy_version=policy_version,
+    )
 
 
 def test_a_sequence_is_its_prompt_and_completion_with_all_that_the_loss_needs() -> None:
@@ -41,22 +48,30 @@ def test_a_sequence_is_its_prompt_and_completion_with_all_that_the_loss_needs() 
     assert (batch.row_starts.tolist(), batch.num_tokens, batch.policy_version) == ([0, 5], 3, 5)
 
 
-@pytest.mark.parametrize(("lengths", "tokens_per_row", "rows"), [
-    ([4, 3, 2], 9, [[4, 3, 2]]),
-    ([2, 3, 4], 5, [[4], [3, 2]]),              # longest first, then what fits
-    ([2, 6, 2, 6], 8, [[6, 2], [6, 2]]),
-    ([3, 20, 3], 8, [[20], [3, 3]]),            # longer than the budget: alone, whole
-    ([], 8, []),
-])
+@pytest.mark.parametrize(
+    ("lengths", "tokens_per_row", "rows"),
+    [
+        ([4, 3, 2], 9, [[4, 3, 2]]),
+        ([2, 3, 4], 5, [[4], [3, 2]]),  # longest first, then what fits
+        ([2, 6, 2, 6], 8, [[6, 2], [6, 2]]),
+        ([3, 20, 3], 8, [[20], [3, 3]]),  # longer than the budget: alone, whole
+        ([], 8, []),
+    ],
+)
 def test_rows_are_filled_first_fit_longest_first(
-        lengths: list[int], tokens_per_row: int, rows: list[list[int]]) -> None:
+    lengths: list[int], tokens_per_row: int, rows: list[list[int]]
+) -> None:
     batch = batch_of(lengths, tokens_per_row=tokens_per_row)
     starts = [[*np.flatnonzero(batch.position_ids[row] == 0), row.stop - row.start] for row in batch.rows()]
     assert [np.diff(row).tolist() for row in starts] == rows
 
 
 def test_what_does_not_train_is_left_out_of_the_rows_and_of_the_mean() -> None:
-    completions = [completion([1, 1]), completion([2, 2, 2]), completion([3], finish_reason=FinishReason.LENGTH)]
+    completions = [
+        completion([1, 1]),
+        completion([2, 2, 2]),
+        completion([3], finish_reason=FinishReason.LENGTH),
+    ]
     groups, advantages = [group([9], completions, [1.0, None, 0.0])], [[0.5, None, -0.5]]
     masked = pack(groups, advantages, tokens_per_row=100, truncated="mask", policy_version=0)
     kept = pack(groups, advantages, tokens_per_row=100, truncated="keep", policy_version=0)
@@ -66,20 +81,32 @@ def test_what_does_not_train_is_left_out_of_the_rows_and_of_the_mean() -> None:
 
 def test_a_sampler_newer_than_the_learner_is_refused() -> None:
     with pytest.raises(ValueError, match="group 17 was sampled by version 6, and the learner is at 5"):
-        pack([group([9], [completion([1], version=6)], [1.0], group_id="17")], [[0.0]], tokens_per_row=8,
-             truncated="mask", policy_version=5)
+        pack(
+            [group([9], [completion([1], version=6)], [1.0], group_id="17")],
+            [[0.0]],
+            tokens_per_row=8,
+            truncated="mask",
+            policy_version=5,
+        )
 
 
 def test_a_prompt_without_tokens_is_refused() -> None:
     with pytest.raises(ValueError, match="group 17: a prompt without tokens"):
-        pack([group([], [completion([1])], [1.0], group_id="17")], [[0.0]], tokens_per_row=8, truncated="mask",
-             policy_version=0)
+        pack(
+            [group([], [completion([1])], [1.0], group_id="17")],
+            [[0.0]],
+            tokens_per_row=8,
+            truncated="mask",
+            policy_version=0,
+        )
 
 
 def test_bytes_give_the_same_batch_and_the_same_groups_the_same_bytes() -> None:
     def once() -> Batch:
         groups = random_groups(1, policy_version=4)
-        return pack(groups, [[0.25, -0.5, 0.0, 1.0]] * 3, tokens_per_row=40, truncated="mask", policy_version=4)
+        return pack(
+            groups, [[0.25, -0.5, 0.0, 1.0]] * 3, tokens_per_row=40, truncated="mask", policy_version=4
+        )
 
     assert once().num_rows > 1
     assert_same(Batch.from_bytes(once().to_bytes()), once())
@@ -87,11 +114,14 @@ def test_bytes_give_the_same_batch_and_the_same_groups_the_same_bytes() -> None:
 
 
 def test_shards_hold_every_row_once_and_as_many_rows_for_every_rank() -> None:
-    batch = batch_of([10, 9, 8, 7, 6], tokens_per_row=1)        # five rows: all are longer than the budget
+    batch = batch_of([10, 9, 8, 7, 6], tokens_per_row=1)  # five rows: all are longer than the budget
     shards = [batch.shard(rank, 2) for rank in range(2)]
-    assert [np.diff(shard.row_starts).tolist() for shard in shards] == [[10, 7, 6], [9, 8, 1]]      # 23 and 18 tokens
-    assert shards[1].mask[-1:].tolist() == [False]              # the made-up row trains nothing
-    assert [shard.num_tokens for shard in shards] == [35, 35]   # of the global batch: what the mean divides by
+    assert [np.diff(shard.row_starts).tolist() for shard in shards] == [
+        [10, 7, 6],
+        [9, 8, 1],
+    ]  # 23 and 18 tokens
+    assert shards[1].mask[-1:].tolist() == [False]  # the made-up row trains nothing
+    assert [shard.num_tokens for shard in shards] == [35, 35]  # of the global batch: what the mean divides by
 
 
 def test_one_rank_gets_all_the_rows_and_no_rank_gets_none() -> None:
@@ -99,14 +129,20 @@ def test_one_rank_gets_all_the_rows_and_no_rank_gets_none() -> None:
     assert_same(batch.shard(0, 1), batch)
     nothing = batch_of([], tokens_per_row=8)
     assert [(nothing.shard(rank, 2).num_rows, nothing.shard(rank, 2).mask.tolist()) for rank in range(2)] == [
-        (1, [False]), (1, [False])]
+        (1, [False]),
+        (1, [False]),
+    ]
 
 
 @given(st.lists(st.integers(2, 40), max_size=40), st.integers(1, 64), st.integers(1, 5))
-def test_no_token_is_lost_or_doubled_on_the_way_to_the_ranks(lengths: list[int], budget: int, world_size: int) -> None:
+def test_no_token_is_lost_or_doubled_on_the_way_to_the_ranks(
+    lengths: list[int], budget: int, world_size: int
+) -> None:
     batch = batch_of(lengths, tokens_per_row=budget)
     shards = [batch.shard(rank, world_size) for rank in range(world_size)]
     assert len({shard.num_rows for shard in shards}) == 1
     trained = np.concatenate([shard.token_ids[shard.mask] for shard in shards])
-    assert sorted(trained.tolist()) == sorted(i for i, length in enumerate(lengths) for _ in range(length - 1))
+    assert sorted(trained.tolist()) == sorted(
+        i for i, length in enumerate(lengths) for _ in range(length - 1)
+    )
     assert all(row.stop - row.start <= max(budget, *lengths) for row in batch.rows())

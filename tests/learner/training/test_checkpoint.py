@@ -48,7 +48,7 @@ def progress(version: int, *, fence: int = 3) -> Progress:
 def make(tmp_path: Path, versions: range | tuple[int, ...] = (), *, keep: int = 3) -> tuple[Checkpoints, Any]:
     checkpoints, policy = Checkpoints(make_run(tmp_path, learner={"checkpoint": {"keep": keep}})), Parts()
     for version in versions:
-        checkpoints.save(policy, progress(version))         # type: ignore[arg-type]  # what it needs of a policy
+        checkpoints.save(policy, progress(version))  # type: ignore[arg-type]  # what it needs of a policy
     return checkpoints, policy
 
 
@@ -75,7 +75,8 @@ def test_the_newest_few_stay(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("keep", "covered"), [(1, [2, 4, 6]), (2, [None, 2, 4]), (3, [None, None, 2])])
 def test_while_fewer_are_there_than_shall_be_kept_they_cover_nothing(
-        tmp_path: Path, keep: int, covered: list[int | None]) -> None:
+    tmp_path: Path, keep: int, covered: list[int | None]
+) -> None:
     """The journal asks after each save: were the only one broken, the run would go on from its beginning."""
     checkpoints, policy = make(tmp_path, keep=keep)
     found = []
@@ -101,28 +102,42 @@ def overwrite(file: Path, data: bytes) -> None:
 
 BREAKS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a file is gone": (lambda f: (f / "engine/rank-1.pt").unlink(), "engine/rank-1.pt is missing"),
-    "a file is cut": (lambda f: os.truncate(f / "engine/rank-0.pt", 5), "engine/rank-0.pt has 5 bytes, and had 30"),
-    "a bit is flipped": (lambda f: overwrite(f / "engine/rank-0.pt", b"Engine/rank-0.pt of version 40"),
-                         "engine/rank-0.pt has another checksum than when it was written"),
+    "a file is cut": (
+        lambda f: os.truncate(f / "engine/rank-0.pt", 5),
+        "engine/rank-0.pt has 5 bytes, and had 30",
+    ),
+    "a bit is flipped": (
+        lambda f: overwrite(f / "engine/rank-0.pt", b"Engine/rank-0.pt of version 40"),
+        "engine/rank-0.pt has another checksum than when it was written",
+    ),
     "no manifest": (lambda f: (f / MANIFEST).unlink(), f"{MANIFEST} is missing"),
-    "half a manifest": (lambda f: os.truncate(f / MANIFEST, 20), f"{MANIFEST} can't be read: JSONDecodeError"),
+    "half a manifest": (
+        lambda f: os.truncate(f / MANIFEST, 20),
+        f"{MANIFEST} can't be read: JSONDecodeError",
+    ),
     "another manifest": (lambda f: overwrite(f / MANIFEST, b"[]"), f"{MANIFEST} can't be read: TypeError"),
-    "a manifest of nothing": (lambda f: overwrite(f / MANIFEST, b'{"files": {}}'), f"{MANIFEST} names no file"),
-    "a folder in a file's place": (lambda f: ((f / "state.json").unlink(), (f / "state.json").mkdir())[1],
-                                   "state.json"),
+    "a manifest of nothing": (
+        lambda f: overwrite(f / MANIFEST, b'{"files": {}}'),
+        f"{MANIFEST} names no file",
+    ),
+    "a folder in a file's place": (
+        lambda f: ((f / "state.json").unlink(), (f / "state.json").mkdir())[1],
+        "state.json",
+    ),
 }
 
 
 @pytest.mark.parametrize(("break_it", "reason"), BREAKS.values(), ids=BREAKS)
 def test_a_broken_one_is_named_and_the_one_before_is_used(
-        tmp_path: Path, caplog: pytest.LogCaptureFixture, break_it: Callable[[Path], None], reason: str) -> None:
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, break_it: Callable[[Path], None], reason: str
+) -> None:
     checkpoints, policy = make(tmp_path, (30, 40))
     broken = checkpoints.folder / "step-000040"
     break_it(broken)
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         assert checkpoints.newest_good() == checkpoints.folder / "step-000030"
-    warning, = caplog.messages
+    (warning,) = caplog.messages
     assert warning.startswith(f"checkpoint_broken path={broken} reason=")
     assert reason in warning
     with pytest.raises(RunFailed, match="is broken"):
@@ -143,10 +158,10 @@ def test_where_all_are_broken_or_none_is_there_none_is_good(tmp_path: Path) -> N
 def test_a_broken_one_does_not_count_among_those_that_stay(tmp_path: Path, how: str) -> None:
     checkpoints, policy = make(tmp_path, (30, 40), keep=2)
     BREAKS[how][0](checkpoints.folder / "step-000040")
-    if how == "a bit is flipped":                           # which a look at sizes alone does not see
+    if how == "a bit is flipped":  # which a look at sizes alone does not see
         assert checkpoints.newest_good() == checkpoints.folder / "step-000030"
     checkpoints.save(policy, progress(50))
-    assert names(checkpoints) == ["step-000030", "step-000050"]         # a good one is not removed for a broken one
+    assert names(checkpoints) == ["step-000030", "step-000050"]  # a good one is not removed for a broken one
 
 
 def test_an_older_one_can_be_asked_for(tmp_path: Path) -> None:
@@ -156,7 +171,8 @@ def test_an_older_one_can_be_asked_for(tmp_path: Path) -> None:
 
 
 def test_one_of_steps_that_the_journal_does_not_have_is_named_and_the_one_before_is_used(
-        tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A learner that lost the run in the middle of a save leaves one whose last step is void."""
     checkpoints, policy = make(tmp_path)
     for version, fence in ((0, 0), (2, 1), (4, 2), (6, 2)):
@@ -169,16 +185,19 @@ def test_one_of_steps_that_the_journal_does_not_have_is_named_and_the_one_before
     event, why = f"checkpoint_of_other_steps path={checkpoints.folder}", "reason=it holds step"
     assert [message.partition(": an older")[0] for message in caplog.messages] == [
         f"{event}/step-000006 {why} 5 of life 2, which the journal does not have",
-        f"{event}/step-000004 {why} 3 of life 2, and the journal has that step of life 3"]
+        f"{event}/step-000004 {why} 3 of life 2, and the journal has that step of life 3",
+    ]
     assert checkpoints.oldest_version() is None, "they cover nothing either"
     assert checkpoints.newest_good(ledger=Ledger()) is None
     checkpoints.save(policy, progress(4, fence=3))
-    assert checkpoints.newest_good(ledger=ledger) == checkpoints.folder / "step-000004", "life 3 wrote its own"
+    assert checkpoints.newest_good(ledger=ledger) == checkpoints.folder / "step-000004", (
+        "life 3 wrote its own"
+    )
 
 
 def test_what_a_run_began_with_holds_no_step_that_a_journal_could_lack(tmp_path: Path) -> None:
     checkpoints, policy = make(tmp_path)
-    checkpoints.save(policy, progress(7, fence=0))                      # learner.resume=FOLDER copies it
+    checkpoints.save(policy, progress(7, fence=0))  # learner.resume=FOLDER copies it
     assert checkpoints.newest_good(ledger=Ledger()) == checkpoints.folder / "step-000007"
 
 
@@ -196,22 +215,30 @@ def test_an_interrupted_save_counts_for_nothing_and_is_removed_by_the_next(tmp_p
 @pytest.mark.parametrize("numbers", [10, 1_000_000])
 @pytest.mark.parametrize("is_zip", [True, False])
 def test_what_torch_says_of_a_full_disk_is_told_as_one(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numbers: int, *, is_zip: bool) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numbers: int, *, is_zip: bool
+) -> None:
     """It says it in several ways, and those of a zip file do not name the disk."""
+
     def fill(*_: object) -> None:
         torch.save(torch.zeros(numbers), "/dev/full", _use_new_zipfile_serialization=is_zip)
+
     checkpoints, policy = make(tmp_path)
     monkeypatch.setattr(policy, "save_checkpoint", fill)
     with pytest.raises(RunFailed, match=r"step-000040 can't be written: .*Make room or mend the disk"):
         checkpoints.save(policy, progress(40))
 
 
-def test_a_rank_that_dies_in_a_save_is_no_matter_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_dies_in_a_save_is_no_matter_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def lose_a_rank(*_: object) -> None:
         raise RuntimeError("[../gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:23456")
+
     checkpoints, policy = make(tmp_path)
     monkeypatch.setattr(policy, "save_checkpoint", lose_a_rank)
-    with pytest.raises(RuntimeError, match=r"^\[\.\./gloo/transport/tcp/pair\.cc:534\] Connection closed by peer"):
+    with pytest.raises(
+        RuntimeError, match=r"^\[\.\./gloo/transport/tcp/pair\.cc:534\] Connection closed by peer"
+    ):
         checkpoints.save(policy, progress(40))
 
 
@@ -227,4 +254,4 @@ def test_a_whole_one_of_the_same_version_stays_and_a_broken_one_is_written_anew(
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match="nowhere: there is no such folder"):
-        load(Parts(), tmp_path / "nowhere")                 # type: ignore[arg-type]
+        load(Parts(), tmp_path / "nowhere")  # type: ignore[arg-type]

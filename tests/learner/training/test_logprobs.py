@@ -18,8 +18,8 @@ from learner.training.model_files import load_model
 from tests.support.tiny import VOCABULARY_SIZE, write_tiny_model
 
 TEMPERATURE = 0.7
-LENGTHS = ((3, 9), (1, 5), (6, 17))         # (prompt, completion) of each sequence
-WHOLE = 2**26                               # entries of logits at once: all of them here
+LENGTHS = ((3, 9), (1, 5), (6, 17))  # (prompt, completion) of each sequence
+WHOLE = 2**26  # entries of logits at once: all of them here
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["tied", "untied"])
@@ -44,7 +44,7 @@ def unpacked(model: PreTrainedModel) -> tuple[Tensor, Tensor]:
     """Log-probabilities and entropies of all completions' tokens, a forward pass for each sequence."""
     logprobs, entropies = [], []
     for token_ids, prompt in sequences():
-        logits = model(input_ids=token_ids[None], use_cache=False).logits[0, prompt - 1:-1] / TEMPERATURE
+        logits = model(input_ids=token_ids[None], use_cache=False).logits[0, prompt - 1 : -1] / TEMPERATURE
         distribution = torch.distributions.Categorical(logits=logits)
         logprobs.append(distribution.log_prob(token_ids[prompt:]))
         entropies.append(distribution.entropy())
@@ -55,14 +55,21 @@ def packed_row() -> tuple[Tensor, Tensor, Tensor]:
     """Token ids, positions and mask of a row of all sequences."""
     token_ids, prompts = zip(*sequences(), strict=True)
     positions = torch.cat([torch.arange(len(ids)) for ids in token_ids])
-    mask = torch.cat([torch.arange(len(ids)) >= prompt for ids, prompt in zip(token_ids, prompts, strict=True)])
+    mask = torch.cat(
+        [torch.arange(len(ids)) >= prompt for ids, prompt in zip(token_ids, prompts, strict=True)]
+    )
     return torch.cat(token_ids), positions, mask
 
 
-def packed(folder: Path, *, logits_at_once: int, gradient_checkpointing: bool) -> tuple[LogprobModel, Tensor, Tensor]:
+def packed(
+    folder: Path, *, logits_at_once: int, gradient_checkpointing: bool
+) -> tuple[LogprobModel, Tensor, Tensor]:
     """The learner's model, and the same from one row of all sequences."""
-    model = load_model(ModelConfig(path=str(folder), dtype="float32"), attention="sdpa",
-                       gradient_checkpointing=gradient_checkpointing)
+    model = load_model(
+        ModelConfig(path=str(folder), dtype="float32"),
+        attention="sdpa",
+        gradient_checkpointing=gradient_checkpointing,
+    )
     wrapped = LogprobModel(model, temperature=TEMPERATURE, logits_at_once=logits_at_once)
     token_ids, positions, mask = packed_row()
     logprobs, entropies = wrapped(token_ids, positions, mask)
@@ -72,16 +79,18 @@ def packed(folder: Path, *, logits_at_once: int, gradient_checkpointing: bool) -
 
 
 @pytest.mark.parametrize("gradient_checkpointing", [False, True])
-@pytest.mark.parametrize("logits_at_once", [WHOLE, 7 * VOCABULARY_SIZE])      # in one piece, in five
+@pytest.mark.parametrize("logits_at_once", [WHOLE, 7 * VOCABULARY_SIZE])  # in one piece, in five
 def test_packed_equals_unpacked_in_values_and_gradients(
-        folder: Path, reference: PreTrainedModel, logits_at_once: int, gradient_checkpointing: bool) -> None:
+    folder: Path, reference: PreTrainedModel, logits_at_once: int, gradient_checkpointing: bool
+) -> None:
     expected, expected_entropy = unpacked(reference)
-    model, logprobs, entropy = packed(folder, logits_at_once=logits_at_once,
-                                      gradient_checkpointing=gradient_checkpointing)
+    model, logprobs, entropy = packed(
+        folder, logits_at_once=logits_at_once, gradient_checkpointing=gradient_checkpointing
+    )
     torch.testing.assert_close(logprobs, expected, atol=1e-5, rtol=0)
     torch.testing.assert_close(entropy, expected_entropy, atol=1e-5, rtol=0)
     assert not entropy.requires_grad
-    weights = torch.linspace(-1, 1, len(expected))      # a gradient that differs from token to token
+    weights = torch.linspace(-1, 1, len(expected))  # a gradient that differs from token to token
     (expected * weights).sum().backward()
     (logprobs * weights).sum().backward()
     gradients = {name: parameter.grad for name, parameter in reference.named_parameters()}
@@ -100,34 +109,62 @@ def test_the_comparison_sees_a_row_whose_sequences_are_not_kept_apart(folder: Pa
 
 def test_a_row_in_which_nothing_trains_still_reaches_every_weight(folder: Path) -> None:
     """Under ZeRO-3 each rank has to take part in the collectives of every weight, also with a made-up row."""
-    model = LogprobModel(load_model(ModelConfig(path=str(folder), dtype="float32"), attention="sdpa",
-                                    gradient_checkpointing=False), temperature=1.0)
-    logprobs, _ = model(torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64), torch.tensor([False]))
+    model = LogprobModel(
+        load_model(
+            ModelConfig(path=str(folder), dtype="float32"), attention="sdpa", gradient_checkpointing=False
+        ),
+        temperature=1.0,
+    )
+    logprobs, _ = model(
+        torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64), torch.tensor([False])
+    )
     assert logprobs.tolist() == [0.0]
     logprobs.sum().backward()
     assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
 
 
 def test_dropout_is_off_in_training_mode(folder: Path) -> None:
-    model = load_model(ModelConfig(path=str(folder), dtype="float32"), attention="sdpa", gradient_checkpointing=True)
+    model = load_model(
+        ModelConfig(path=str(folder), dtype="float32"), attention="sdpa", gradient_checkpointing=True
+    )
     assert model.training
-    assert model.config.attention_dropout == 0.0        # the folder's config says 0.1
+    assert model.config.attention_dropout == 0.0  # the folder's config says 0.1
 
 
-def test_bfloat16_weights_give_float32_logprobs_near_those_of_float32(folder: Path, reference: PreTrainedModel) -> None:
-    model = LogprobModel(load_model(ModelConfig(path=str(folder), dtype="bfloat16"), attention="sdpa",
-                                    gradient_checkpointing=False), temperature=TEMPERATURE)
+def test_bfloat16_weights_give_float32_logprobs_near_those_of_float32(
+    folder: Path, reference: PreTrainedModel
+) -> None:
+    model = LogprobModel(
+        load_model(
+            ModelConfig(path=str(folder), dtype="bfloat16"), attention="sdpa", gradient_checkpointing=False
+        ),
+        temperature=TEMPERATURE,
+    )
     token_ids, positions, mask = packed_row()
     logprobs, _ = model(token_ids, positions, mask)
     assert logprobs.dtype is torch.float32
     torch.testing.assert_close(logprobs[mask], unpacked(reference)[0], atol=5e-2, rtol=0)
 
 
-@pytest.mark.parametrize(("changes", "why"), [
-    ({"final_logit_softcapping": 30.0}, "final_logit_softcapping"), ({"logits_scaling": 8.0}, "logits_scaling")])
-def test_a_model_that_changes_its_logits_behind_the_head_is_refused(changes: dict[str, Any], why: str) -> None:
-    config = Qwen2Config(vocab_size=8, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,
-                         num_key_value_heads=1, **changes)
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"final_logit_softcapping": 30.0}, "final_logit_softcapping"),
+        ({"logits_scaling": 8.0}, "logits_scaling"),
+    ],
+)
+def test_a_model_that_changes_its_logits_behind_the_head_is_refused(
+    changes: dict[str, Any], why: str
+) -> None:
+    config = Qwen2Config(
+        vocab_size=8,
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+        **changes,
+    )
     with pytest.raises(RunFailed, match=f"Qwen2ForCausalLM sets {why}"):
         LogprobModel(Qwen2ForCausalLM(config), temperature=1.0)
 
@@ -135,33 +172,49 @@ def test_a_model_that_changes_its_logits_behind_the_head_is_refused(changes: dic
 @pytest.fixture
 def flash_attn_is(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """Have flash-attn installed, or not."""
+
     def installed(there: bool) -> None:
         monkeypatch.setattr("importlib.util.find_spec", lambda _name: object() if there else None)
 
     return installed
 
 
-@pytest.mark.parametrize(("choice", "where", "installed", "expected"), [
-    ("auto", ("cuda", torch.bfloat16), True, "flash_attention_2"),
-    ("flash", ("cuda", torch.bfloat16), True, "flash_attention_2"),
-    ("sdpa", ("cuda", torch.bfloat16), True, "sdpa"),
-    ("auto", ("cuda", torch.bfloat16), False, "sdpa"),
-    ("auto", ("cuda", torch.float32), True, "sdpa"),
-    ("auto", ("cpu", torch.bfloat16), True, "sdpa"),
-])
+@pytest.mark.parametrize(
+    ("choice", "where", "installed", "expected"),
+    [
+        ("auto", ("cuda", torch.bfloat16), True, "flash_attention_2"),
+        ("flash", ("cuda", torch.bfloat16), True, "flash_attention_2"),
+        ("sdpa", ("cuda", torch.bfloat16), True, "sdpa"),
+        ("auto", ("cuda", torch.bfloat16), False, "sdpa"),
+        ("auto", ("cuda", torch.float32), True, "sdpa"),
+        ("auto", ("cpu", torch.bfloat16), True, "sdpa"),
+    ],
+)
 def test_flash_attention_is_taken_where_it_can_run(
-        flash_attn_is: Callable[[bool], None], choice: Any, where: tuple[str, torch.dtype], installed: bool,
-        expected: str) -> None:
+    flash_attn_is: Callable[[bool], None],
+    choice: Any,
+    where: tuple[str, torch.dtype],
+    installed: bool,
+    expected: str,
+) -> None:
     flash_attn_is(installed)
     assert attention_implementation(choice, device=torch.device(where[0]), dtype=where[1]) == expected
 
 
-@pytest.mark.parametrize(("where", "installed", "reason"), [
-    (("cpu", torch.bfloat16), True, "the device is cpu; set learner.attention=auto"),
-    (("cuda", torch.float32), False, "model.dtype is float32, flash-attn is not installed; set learner.attention"),
-])
+@pytest.mark.parametrize(
+    ("where", "installed", "reason"),
+    [
+        (("cpu", torch.bfloat16), True, "the device is cpu; set learner.attention=auto"),
+        (
+            ("cuda", torch.float32),
+            False,
+            "model.dtype is float32, flash-attn is not installed; set learner.attention",
+        ),
+    ],
+)
 def test_flash_attention_that_cannot_run_is_refused_with_every_reason(
-        flash_attn_is: Callable[[bool], None], where: tuple[str, torch.dtype], installed: bool, reason: str) -> None:
+    flash_attn_is: Callable[[bool], None], where: tuple[str, torch.dtype], installed: bool, reason: str
+) -> None:
     flash_attn_is(installed)
     with pytest.raises(RunFailed, match=reason):
         attention_implementation("flash", device=torch.device(where[0]), dtype=where[1])

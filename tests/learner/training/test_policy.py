@@ -28,8 +28,8 @@ from tests.support.tiny import tiny_run, write_tiny_model
 pytestmark = pytest.mark.timeout(300)
 
 Weights = dict[str, Tensor]
-STEPS = 2                   # before the checkpoint; one more after it
-SMALL, LARGE = 48, 4096     # tokens of a row: many rows, or one (so that one of two ranks has none)
+STEPS = 2  # before the checkpoint; one more after it
+SMALL, LARGE = 48, 4096  # tokens of a row: many rows, or one (so that one of two ranks has none)
 
 
 def zero(stage: int, **more: Any) -> dict[str, Any]:
@@ -47,30 +47,65 @@ class Workshop:
         self.folder = folder
         self.model = write_tiny_model(folder / "model")
 
-    def life(self, name: str, learner: dict[str, Any], *, tokens_per_row: int = SMALL, dtype: str = "float32",
-             ) -> dict[str, Any]:
+    def life(
+        self, name: str, learner: dict[str, Any], *, tokens_per_row: int = SMALL, dtype: str = "float32"
+    ) -> dict[str, Any]:
         """A policy's first life: some steps, a checkpoint, one more step. Weights of both moments."""
-        return {"model": str(self.model), "dtype": dtype, "learner": learner, "do": [
-            *steps_from(0, STEPS, tokens_per_row), ["save_weights", self.path(name)], ["keep_alive"],
-            ["save_checkpoint", self.path(name, "checkpoint"), {"version": STEPS, "of": name}], ["draw"],
-            *steps_from(STEPS, 1, tokens_per_row), ["save_weights", self.path(name, "later")]]}
+        return {
+            "model": str(self.model),
+            "dtype": dtype,
+            "learner": learner,
+            "do": [
+                *steps_from(0, STEPS, tokens_per_row),
+                ["save_weights", self.path(name)],
+                ["keep_alive"],
+                ["save_checkpoint", self.path(name, "checkpoint"), {"version": STEPS, "of": name}],
+                ["draw"],
+                *steps_from(STEPS, 1, tokens_per_row),
+                ["save_weights", self.path(name, "later")],
+            ],
+        }
 
-    def second_life(self, name: str, learner: dict[str, Any], *, dtype: str = "float32", again: str = "again",
-                    ) -> dict[str, Any]:
+    def second_life(
+        self, name: str, learner: dict[str, Any], *, dtype: str = "float32", again: str = "again"
+    ) -> dict[str, Any]:
         """The checkpoint, and the step after it once more: with the first life's settings, given to that step.
 
         The policy's own settings are others, as after a change of the run's configuration.
         """
         first = tiny_run(self.model, dtype=dtype, **learner).learner.model_dump(mode="json")
-        other = learner | {"objective": {"clip_low": 0.01, "clip_high": 0.01, "dual_clip": 1.01}, "optimizer": {
-            "lr": 1.0, "betas": [0.5, 0.5], "eps": 1.0, "warmup_steps": 0, "grad_clip": 1e-3, "weight_decay": 0.5}}
-        return {"model": str(self.model), "dtype": dtype, "learner": other, "do": [
-            ["load_checkpoint", self.path(name, "checkpoint")], ["draw"], ["step", STEPS, SMALL, first],
-            ["save_weights", self.path(name, again)], ["save_model", self.path(name, "model")]]}
+        other = learner | {
+            "objective": {"clip_low": 0.01, "clip_high": 0.01, "dual_clip": 1.01},
+            "optimizer": {
+                "lr": 1.0,
+                "betas": [0.5, 0.5],
+                "eps": 1.0,
+                "warmup_steps": 0,
+                "grad_clip": 1e-3,
+                "weight_decay": 0.5,
+            },
+        }
+        return {
+            "model": str(self.model),
+            "dtype": dtype,
+            "learner": other,
+            "do": [
+                ["load_checkpoint", self.path(name, "checkpoint")],
+                ["draw"],
+                ["step", STEPS, SMALL, first],
+                ["save_weights", self.path(name, again)],
+                ["save_model", self.path(name, "model")],
+            ],
+        }
 
     def failure(self, learner: dict[str, Any], *, broken_rank: int) -> dict[str, Any]:
         """A step that raises in one rank, while the other is in the middle of it."""
-        return {"model": str(self.model), "learner": learner, "broken_rank": broken_rank, "do": steps_from(0, 1, SMALL)}
+        return {
+            "model": str(self.model),
+            "learner": learner,
+            "broken_rank": broken_rank,
+            "do": steps_from(0, 1, SMALL),
+        }
 
     def path(self, name: str, what: str = "weights") -> str:
         return str(self.folder / f"{name}.{what}")
@@ -78,7 +113,9 @@ class Workshop:
     def weights(self, name: str, what: str = "weights") -> Weights:
         return load_file(self.path(name, what))
 
-    def do(self, name: str, plan: Mapping[str, dict[str, Any]], *, ranks: int, code: int = 0) -> dict[str, list[Any]]:
+    def do(
+        self, name: str, plan: Mapping[str, dict[str, Any]], *, ranks: int, code: int = 0
+    ) -> dict[str, list[Any]]:
         """Run a plan in fresh processes. Returns what the methods returned, for each policy that came to its end."""
         file = self.folder / f"{name}.json"
         file.write_text(json.dumps(list(plan.values())))
@@ -100,52 +137,78 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 @pytest.fixture(scope="module")
 def alone(workshop: Workshop) -> dict[str, list[Any]]:
     """One process: ZeRO 0 and 1."""
-    return workshop.do("alone", {
-        "zero-0": workshop.life("zero-0", zero(0)),
-        "zero-1": workshop.life("zero-1", zero(1)),
-        "one-row": workshop.life("one-row", zero(1, gradient_checkpointing=True), tokens_per_row=LARGE),
-        "repeated": workshop.life("repeated", zero(0)),
-        "bfloat16": workshop.life("bfloat16", zero(1), dtype="bfloat16"),
-    }, ranks=1)
+    return workshop.do(
+        "alone",
+        {
+            "zero-0": workshop.life("zero-0", zero(0)),
+            "zero-1": workshop.life("zero-1", zero(1)),
+            "one-row": workshop.life("one-row", zero(1, gradient_checkpointing=True), tokens_per_row=LARGE),
+            "repeated": workshop.life("repeated", zero(0)),
+            "bfloat16": workshop.life("bfloat16", zero(1), dtype="bfloat16"),
+        },
+        ranks=1,
+    )
 
 
 @pytest.fixture(scope="module")
 def together(workshop: Workshop) -> dict[str, list[Any]]:
     """Two processes: ZeRO 2 and 3. At the end the second one fails, and takes the first with it."""
-    return workshop.do("together", {
-        "zero-2": workshop.life("zero-2", zero(2)),
-        "zero-3": workshop.life("zero-3", zero(3)),
-        "one-row-of-two": workshop.life("one-row-of-two", zero(3, gradient_checkpointing=True), tokens_per_row=LARGE),
-        "fails": workshop.failure(zero(2), broken_rank=1),
-    }, ranks=2, code=1)
+    return workshop.do(
+        "together",
+        {
+            "zero-2": workshop.life("zero-2", zero(2)),
+            "zero-3": workshop.life("zero-3", zero(3)),
+            "one-row-of-two": workshop.life(
+                "one-row-of-two", zero(3, gradient_checkpointing=True), tokens_per_row=LARGE
+            ),
+            "fails": workshop.failure(zero(2), broken_rank=1),
+        },
+        ranks=2,
+        code=1,
+    )
 
 
 @pytest.fixture(scope="module")
 def alone_again(workshop: Workshop, alone: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """A fresh process that goes on from the checkpoints of the first."""
     assert alone
-    return workshop.do("alone_again", {
-        "zero-0": workshop.second_life("zero-0", zero(0)),
-        "zero-1": workshop.second_life("zero-1", zero(1)),
-        "bfloat16": workshop.second_life("bfloat16", zero(1), dtype="bfloat16"),
-        "refused": {"model": str(workshop.model), "learner": zero(1), "do": [
-            ["load_checkpoint", workshop.path("zero-0", "checkpoint")],
-            ["load_checkpoint", str(workshop.folder / "nothing")]]},
-    }, ranks=1)
+    return workshop.do(
+        "alone_again",
+        {
+            "zero-0": workshop.second_life("zero-0", zero(0)),
+            "zero-1": workshop.second_life("zero-1", zero(1)),
+            "bfloat16": workshop.second_life("bfloat16", zero(1), dtype="bfloat16"),
+            "refused": {
+                "model": str(workshop.model),
+                "learner": zero(1),
+                "do": [
+                    ["load_checkpoint", workshop.path("zero-0", "checkpoint")],
+                    ["load_checkpoint", str(workshop.folder / "nothing")],
+                ],
+            },
+        },
+        ranks=1,
+    )
 
 
 @pytest.fixture(scope="module")
-def together_again(workshop: Workshop, together: dict[str, list[Any]], alone: dict[str, list[Any]],
-                   ) -> dict[str, list[Any]]:
+def together_again(
+    workshop: Workshop, together: dict[str, list[Any]], alone: dict[str, list[Any]]
+) -> dict[str, list[Any]]:
     """Two of them, once from a checkpoint of one. At the end the first one fails, and takes the second with it."""
     assert together
     assert alone
-    return workshop.do("together_again", {
-        "zero-2": workshop.second_life("zero-2", zero(2)),
-        "zero-3": workshop.second_life("zero-3", zero(3)),
-        "zero-0": workshop.second_life("zero-0", zero(0), again="by two"),
-        "fails": workshop.failure(zero(2), broken_rank=0),
-    }, ranks=2, code=1)
+    return workshop.do(
+        "together_again",
+        {
+            "zero-2": workshop.second_life("zero-2", zero(2)),
+            "zero-3": workshop.second_life("zero-3", zero(3)),
+            "zero-0": workshop.second_life("zero-0", zero(0), again="by two"),
+            "fails": workshop.failure(zero(2), broken_rank=0),
+        },
+        ranks=2,
+        code=1,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -153,28 +216,41 @@ def by_hand(workshop: Workshop) -> tuple[Weights, list[float], list[float]]:
     """The same steps in plain torch: no packing, no rows, no engine. Weights, losses and norms of the gradients."""
     run = tiny_run(workshop.model)
     model = AutoModelForCausalLM.from_pretrained(workshop.model).eval()
-    optimizer = torch.optim.AdamW(model.parameters(), betas=run.learner.optimizer.betas, eps=run.learner.optimizer.eps,
-                                  weight_decay=run.learner.optimizer.weight_decay)
+    optimizer = torch.optim.AdamW(
+        model.parameters(),
+        betas=run.learner.optimizer.betas,
+        eps=run.learner.optimizer.eps,
+        weight_decay=run.learner.optimizer.weight_decay,
+    )
     losses, norms = [], []
-    for version, rate in zip(range(STEPS), (0.5e-2, 1e-2), strict=True):        # two steps of warm-up to 1e-2
+    for version, rate in zip(range(STEPS), (0.5e-2, 1e-2), strict=True):  # two steps of warm-up to 1e-2
         optimizer.param_groups[0]["lr"] = rate
         optimizer.zero_grad()
         losses.append(sum(_sequence_losses(model, run, version)))
-        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), run.learner.optimizer.grad_clip).item())
+        norms.append(
+            torch.nn.utils.clip_grad_norm_(model.parameters(), run.learner.optimizer.grad_clip).item()
+        )
         optimizer.step()
     return {name: parameter.detach() for name, parameter in model.named_parameters()}, losses, norms
 
 
 def _sequence_losses(model: PreTrainedModel, run: Run, version: int) -> Iterator[float]:
     """Each sequence's share of a step's loss, after its backward pass."""
-    batch = make_batch(version, tokens_per_row=1)        # every sequence a row of its own
+    batch = make_batch(version, tokens_per_row=1)  # every sequence a row of its own
     for row in batch.rows():
         token_ids, mask = torch.tensor(batch.token_ids[row]).long(), torch.tensor(batch.mask[row])[1:]
         logits = model(input_ids=token_ids[None], use_cache=False).logits[0, :-1] / run.sampling.temperature
         logprobs = logits.log_softmax(-1).gather(-1, token_ids[1:, None])[:, 0]
-        loss, _ = grpo_loss(logprobs, torch.tensor(batch.sampled_logprobs[row])[1:],
-                            torch.tensor(batch.advantages[row])[1:], mask, clip_low=0.2, clip_high=0.28, dual_clip=3.0,
-                            num_tokens=batch.num_tokens)
+        loss, _ = grpo_loss(
+            logprobs,
+            torch.tensor(batch.sampled_logprobs[row])[1:],
+            torch.tensor(batch.advantages[row])[1:],
+            mask,
+            clip_low=0.2,
+            clip_high=0.28,
+            dual_clip=3.0,
+            num_tokens=batch.num_tokens,
+        )
         loss.backward()
         yield loss.item()
 
@@ -189,19 +265,33 @@ def distance(one: Weights, other: Weights) -> float:
     return max((one[name].float() - other[name].float()).abs().max().item() for name in one)
 
 
-@pytest.mark.parametrize(("processes", "name"), [
-    ("alone", "zero-0"), ("alone", "zero-1"), ("alone", "one-row"),
-    ("together", "zero-2"), ("together", "zero-3"), ("together", "one-row-of-two")])
+@pytest.mark.parametrize(
+    ("processes", "name"),
+    [
+        ("alone", "zero-0"),
+        ("alone", "zero-1"),
+        ("alone", "one-row"),
+        ("together", "zero-2"),
+        ("together", "zero-3"),
+        ("together", "one-row-of-two"),
+    ],
+)
 def test_a_step_is_the_token_mean_of_the_global_batch_whatever_the_ranks_rows_and_partitioning(
-        request: pytest.FixtureRequest, workshop: Workshop, by_hand: tuple[Weights, list[float], list[float]],
-        processes: str, name: str) -> None:
+    request: pytest.FixtureRequest,
+    workshop: Workshop,
+    by_hand: tuple[Weights, list[float], list[float]],
+    processes: str,
+    name: str,
+) -> None:
     metrics = request.getfixturevalue(processes)[name][:STEPS]
     weights, losses, norms = by_hand
-    assert distance(weights, load_file(workshop.model / "model.safetensors")) > 5e-3        # the steps are no rounding
+    assert (
+        distance(weights, load_file(workshop.model / "model.safetensors")) > 5e-3
+    )  # the steps are no rounding
     assert_near(workshop.weights(name), weights, 1e-5)
     assert [step["loss"] for step in metrics] == pytest.approx(losses, abs=1e-5)
     assert [step["grad_norm"] for step in metrics] == pytest.approx(norms, rel=1e-4)
-    assert min(norms) > 0.5                             # so clipping took part, and the norm is the one before it
+    assert min(norms) > 0.5  # so clipping took part, and the norm is the one before it
 
 
 def test_bfloat16_follows_float32_as_far_as_it_can(workshop: Workshop, alone: dict[str, list[Any]]) -> None:
@@ -213,44 +303,57 @@ def test_bfloat16_follows_float32_as_far_as_it_can(workshop: Workshop, alone: di
 
 
 def test_the_same_seed_and_batches_give_the_same_weights_bit_for_bit(
-        workshop: Workshop, alone: dict[str, list[Any]]) -> None:
+    workshop: Workshop, alone: dict[str, list[Any]]
+) -> None:
     assert alone
     assert distance(workshop.weights("zero-0", "later"), workshop.weights("repeated", "later")) == 0.0
 
 
-@pytest.mark.parametrize(("processes", "name"), [
-    ("alone_again", "zero-0"), ("alone_again", "zero-1"), ("alone_again", "bfloat16"),
-    ("together_again", "zero-2"), ("together_again", "zero-3")])
+@pytest.mark.parametrize(
+    ("processes", "name"),
+    [
+        ("alone_again", "zero-0"),
+        ("alone_again", "zero-1"),
+        ("alone_again", "bfloat16"),
+        ("together_again", "zero-2"),
+        ("together_again", "zero-3"),
+    ],
+)
 def test_a_fresh_process_goes_on_from_a_checkpoint_bit_for_bit_whatever_its_own_settings(
-        request: pytest.FixtureRequest, workshop: Workshop, processes: str, name: str) -> None:
+    request: pytest.FixtureRequest, workshop: Workshop, processes: str, name: str
+) -> None:
     results = request.getfixturevalue(processes)[name]
-    assert results[0] == {"version": STEPS, "of": name}             # the caller's own state
+    assert results[0] == {"version": STEPS, "of": name}  # the caller's own state
     assert distance(workshop.weights(name, "later"), workshop.weights(name)) > 1e-3
     assert distance(workshop.weights(name, "later"), workshop.weights(name, "again")) == 0.0
     before = request.getfixturevalue(processes.removesuffix("_again"))[name]
-    assert results[1] == before[-3]                                 # what all random number generators drew
+    assert results[1] == before[-3]  # what all random number generators drew
     assert results[2] | {"seconds": 0} == before[-2] | {"seconds": 0}
 
 
 def test_the_number_of_ranks_may_change_where_nothing_is_split_among_them(
-        workshop: Workshop, together_again: dict[str, list[Any]], alone: dict[str, list[Any]]) -> None:
-    assert together_again["zero-0"][2]["grad_norm"] == pytest.approx(alone["zero-0"][-2]["grad_norm"], rel=1e-4)
+    workshop: Workshop, together_again: dict[str, list[Any]], alone: dict[str, list[Any]]
+) -> None:
+    assert together_again["zero-0"][2]["grad_norm"] == pytest.approx(
+        alone["zero-0"][-2]["grad_norm"], rel=1e-4
+    )
     assert_near(workshop.weights("zero-0", "by two"), workshop.weights("zero-0", "later"), 1e-5)
 
 
 @pytest.mark.parametrize(("processes", "name"), [("alone_again", "zero-1"), ("together_again", "zero-3")])
 def test_a_saved_folder_is_one_that_transformers_loads(
-        request: pytest.FixtureRequest, workshop: Workshop, processes: str, name: str) -> None:
+    request: pytest.FixtureRequest, workshop: Workshop, processes: str, name: str
+) -> None:
     request.getfixturevalue(processes)
     folder = workshop.path(name, "model")
     loaded: Any = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
     model, problems = loaded
     assert not any(problems.values())
     assert model.dtype is torch.float32
-    assert model.lm_head.weight is model.model.embed_tokens.weight          # still tied, and saved once
+    assert model.lm_head.weight is model.model.embed_tokens.weight  # still tied, and saved once
     assert "lm_head.weight" not in workshop.weights(name, "again")
     assert_near(dict(model.named_parameters()), workshop.weights(name, "later"), 0.0)
-    assert model.config.attention_dropout == 0.1                            # the model's own, not the learner's
+    assert model.config.attention_dropout == 0.1  # the model's own, not the learner's
     text = "What is 12 + 30?"
     before, after = AutoTokenizer.from_pretrained(workshop.model), AutoTokenizer.from_pretrained(folder)
     assert after(text).input_ids == before(text).input_ids
@@ -261,20 +364,23 @@ def test_metrics_say_how_far_learner_and_sampler_are_apart(alone: dict[str, list
     first, second = alone["zero-0"][:STEPS]
     assert first["tokens"] == make_batch(0, SMALL).num_tokens
     assert (first["lr"], second["lr"]) == (0.5e-2, 1e-2)
-    assert first["mismatch_kl"] == pytest.approx(first["sampler_kl"])       # at version 0 no token has a lag
+    assert first["mismatch_kl"] == pytest.approx(first["sampler_kl"])  # at version 0 no token has a lag
     assert second["mismatch_kl"] != pytest.approx(second["sampler_kl"])
-    assert 0 < first["entropy"] <= 5.71                                     # at most ln 300
+    assert 0 < first["entropy"] <= 5.71  # at most ln 300
     assert first["ratio_mean"] < first["ratio_max"]
 
 
 def test_statistics_do_not_depend_on_rows_and_ranks(
-        alone: dict[str, list[Any]], together: dict[str, list[Any]]) -> None:
+    alone: dict[str, list[Any]], together: dict[str, list[Any]]
+) -> None:
     expected = {name: value for name, value in alone["zero-0"][0].items() if name != "seconds"}
     for other in (alone["one-row"], together["zero-3"], together["one-row-of-two"]):
         assert {name: other[0][name] for name in expected} == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_checkpoint_that_does_not_fit_or_is_not_whole_is_refused_by_name(alone_again: dict[str, list[Any]]) -> None:
+def test_a_checkpoint_that_does_not_fit_or_is_not_whole_is_refused_by_name(
+    alone_again: dict[str, list[Any]],
+) -> None:
     other_stage, missing = alone_again["refused"]
     assert "is a checkpoint of {'ranks': 1, 'zero_stage': 0, 'dtype': 'float32'}" in other_stage
     assert "this learner is {'ranks': 1, 'zero_stage': 1, 'dtype': 'float32'}" in other_stage
@@ -283,8 +389,11 @@ def test_a_checkpoint_that_does_not_fit_or_is_not_whole_is_refused_by_name(alone
 
 @pytest.mark.parametrize(("processes", "broken_rank"), [("together", 1), ("together_again", 0)])
 def test_a_rank_that_fails_ends_all_and_is_named(
-        request: pytest.FixtureRequest, workshop: Workshop, processes: str, broken_rank: int) -> None:
-    assert "fails" not in request.getfixturevalue(processes)        # that step has no result, and the exit code was 1
+    request: pytest.FixtureRequest, workshop: Workshop, processes: str, broken_rank: int
+) -> None:
+    assert "fails" not in request.getfixturevalue(
+        processes
+    )  # that step has no result, and the exit code was 1
     log = (workshop.folder / f"{processes}.{broken_rank}.log").read_text()
     assert f"rank failed rank={broken_rank} command=step" in log
     assert "RuntimeError: this rank has no room" in log

@@ -19,6 +19,7 @@ def test_a_version_is_whole_before_it_has_its_name(chain: Chain) -> None:
         def save_weights(self, file: Path) -> None:
             seen.append(sorted(path.name for path in publisher.folder.iterdir()))
             super().save_weights(file)
+
     leftover = publisher.folder / "v000001.tmp"
     leftover.mkdir(parents=True)
     (leftover / "half").write_text("of a crash")

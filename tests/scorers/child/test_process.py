@@ -20,7 +20,7 @@ from scorers.child.process import LAST, Child, ChildDied, LimitExceeded, Reply, 
 from tests.support.paths import ROOT
 
 
-def act(request: Request) -> Reply:     # noqa: C901, PLR0911 - a case each
+def act(request: Request) -> Reply:  # noqa: C901, PLR0911 - a case each
     """Does what the request names."""
     match request["do"]:
         case "echo":
@@ -29,7 +29,7 @@ def act(request: Request) -> Reply:     # noqa: C901, PLR0911 - a case each
             while os.getpriority(os.PRIO_PROCESS, 0) < LAST:
                 pass
             return {"cpu_s": time.process_time()}
-        case "spin":                            # one C call that looks at no signal for hours
+        case "spin":  # one C call that looks at no signal for hours
             return {"sum": sum(range(10**12))}
         case "allocate":
             return {"size": len(bytearray(int(request["bytes"])))}
@@ -45,8 +45,10 @@ def act(request: Request) -> Reply:     # noqa: C901, PLR0911 - a case each
         case "descriptors":
             return {"open": [str(entry.readlink()) for entry in _descriptors()]}
         case "signals":
-            return {"interrupt": signal.getsignal(signal.SIGINT) == signal.SIG_IGN,
-                    "alarm": signal.getsignal(signal.SIGALRM) == signal.SIG_DFL}
+            return {
+                "interrupt": signal.getsignal(signal.SIGINT) == signal.SIG_IGN,
+                "alarm": signal.getsignal(signal.SIGALRM) == signal.SIG_DFL,
+            }
     raise ValueError(f"nobody told me to {request['do']}")
 
 
@@ -99,7 +101,7 @@ def test_a_hang_costs_its_deadline_and_leaves_no_process(child: Child) -> None:
         child.ask({"do": "spin"}, timeout_s=0.3)
     assert 0.3 <= time.monotonic() - started < 2
     assert child.pid is None
-    assert state_of(pid) is None                # not even a zombie
+    assert state_of(pid) is None  # not even a zombie
     assert child.ask({"do": "echo", "text": "again"}, timeout_s=10) == {"said": "again"}
 
 
@@ -185,7 +187,8 @@ def test_the_room_for_recursion_does_not_depend_on_the_parents_stack() -> None:
 
 @pytest.mark.parametrize("where", ["socket.socketpair", "os.fork"])
 def test_a_child_that_can_not_be_started_is_tried_again_and_leaks_nothing(
-        child: Child, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    child: Child, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
     def fail() -> NoReturn:
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -212,13 +215,15 @@ def test_the_child_dies_with_its_parent() -> None:
         print(child.ask({"hang": False}, timeout_s=10)["pid"], flush=True)
         child.ask({"hang": True}, timeout_s=600)
     """)
-    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         assert state_of(pid) is not None
         parent.kill()
     deadline = time.monotonic() + 10
-    while state_of(pid) not in (None, "Z"):     # an orphan's zombie is init's to collect
+    while state_of(pid) not in (None, "Z"):  # an orphan's zombie is init's to collect
         assert time.monotonic() < deadline, f"child {pid} outlived its parent"
         time.sleep(0.02)
 
@@ -230,7 +235,7 @@ def test_a_child_that_works_for_long_yields_to_the_others_and_is_replaced() -> N
         quick = child.pid
         assert child.ask({"do": "spin until last"}, timeout_s=20)["cpu_s"] >= 0.1
         assert quick is not None
-        assert child.pid is None            # the next one has its full share again
+        assert child.pid is None  # the next one has its full share again
         assert child.ask({"do": "echo", "text": "hi"}, timeout_s=20) == {"said": "hi"}
         with pytest.raises(LimitExceeded, match="deadline"):
             child.ask({"do": "spin"}, timeout_s=0.5)

@@ -14,7 +14,8 @@ from scorers.sandbox.program import SandboxUnavailable
 from scorers.swe.scorer import SwePatch
 
 EVEN = "from solution import is_even\n" + "".join(
-    f"def test_{n}():\n    assert {'' if n % 2 == 0 else 'not '}is_even({n})\n" for n in (2, 3, 4, 5))
+    f"def test_{n}():\n    assert {'' if n % 2 == 0 else 'not '}is_even({n})\n" for n in (2, 3, 4, 5)
+)
 # After the first test nothing of it can be printed: what tells of the failure fails, too.
 UNPRINTABLE = """
 left = 0
@@ -65,9 +66,15 @@ def test_an_object_that_pytest_can_not_print_ends_no_file_early(scorer: CodeTest
 
 def test_an_object_that_pytest_can_not_print_makes_no_patch_right() -> None:
     before = "def is_even(x):\n    return x == 2\n"
-    row = {"type": "swe", "answer": {
-        "input": before, "ground_truth": "def is_even(x):\n    return x % 2 == 0\n",
-        "files": {"solution.py": before, "test_even.py": EVEN}, "test_command": "pytest -q test_even.py"}}
+    row = {
+        "type": "swe",
+        "answer": {
+            "input": before,
+            "ground_truth": "def is_even(x):\n    return x % 2 == 0\n",
+            "files": {"solution.py": before, "test_even.py": EVEN},
+            "test_command": "pytest -q test_even.py",
+        },
+    }
     patcher = SwePatch(SweConfig(), ScorersConfig())
     score = patcher.score(f"```python\n{UNPRINTABLE % 24}\n```", row)
     patcher.close()
@@ -75,45 +82,82 @@ def test_an_object_that_pytest_can_not_print_makes_no_patch_right() -> None:
     assert "1 of 4 tests passed" in score.reason
 
 
-@pytest.mark.parametrize("program", [
-    "def f(x): raise ValueError(10 ** 5000)", "raise ValueError(10 ** 5000)",
-    "def f(x): raise ValueError('\\ud800')", "raise ValueError('\\ud800')", "def f(x): return '\\ud800'",
-    "def f(x): raise SystemExit(10 ** 5000)", "def f(x): raise KeyError(*[f] * 99)",
-    SECOND_TIME.format("raise KeyError('x')"), SECOND_TIME.format("__import__('os')._exit(0)"),
-], ids=["a number without text", "the same while it is loaded", "half a character", "the same while it is loaded 2",
-        "half a character, returned", "an end without text", "functions", "text once only", "text, then an end"])
-@pytest.mark.parametrize("answer", [
-    ONE, {"fn_name": "f", "inputs": [[1]], "outputs": [1]},
-    {"functional": "def check(f):\n    assert f(1) == 1\ncheck(f)"},
-    {"pytest": "from solution import f\ndef test_f():\n    assert f(1) == 1\n"},
-], ids=["assert", "call", "check", "pytest"])
-def test_an_exception_that_can_not_be_told_is_a_wrong_answer(scorer: CodeTests, program: str,
-                                                             answer: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "program",
+    [
+        "def f(x): raise ValueError(10 ** 5000)",
+        "raise ValueError(10 ** 5000)",
+        "def f(x): raise ValueError('\\ud800')",
+        "raise ValueError('\\ud800')",
+        "def f(x): return '\\ud800'",
+        "def f(x): raise SystemExit(10 ** 5000)",
+        "def f(x): raise KeyError(*[f] * 99)",
+        SECOND_TIME.format("raise KeyError('x')"),
+        SECOND_TIME.format("__import__('os')._exit(0)"),
+    ],
+    ids=[
+        "a number without text",
+        "the same while it is loaded",
+        "half a character",
+        "the same while it is loaded 2",
+        "half a character, returned",
+        "an end without text",
+        "functions",
+        "text once only",
+        "text, then an end",
+    ],
+)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ONE,
+        {"fn_name": "f", "inputs": [[1]], "outputs": [1]},
+        {"functional": "def check(f):\n    assert f(1) == 1\ncheck(f)"},
+        {"pytest": "from solution import f\ndef test_f():\n    assert f(1) == 1\n"},
+    ],
+    ids=["assert", "call", "check", "pytest"],
+)
+def test_an_exception_that_can_not_be_told_is_a_wrong_answer(
+    scorer: CodeTests, program: str, answer: dict[str, Any]
+) -> None:
     score = judged(scorer, program, answer)
     assert score.value == 0.0, score.reason
     assert score.reason.encode("utf-8"), "a message carries it"
 
 
-@pytest.mark.parametrize(("program", "expected", "value"), [
-    ("def f(x): return 5", "Infinity", 0.0), ("def f(x): return -5.0", "-Infinity", 0.0),
-    ("def f(x): return [5, 5]", [float("inf"), -float("inf")], 0.0),
-    ("def f(x): return float('inf')", "Infinity", 1.0), ("def f(x): return -float('inf')", "Infinity", 0.0),
-    ("def f(x): return float('nan')", 5.0, 0.0), ("def f(x): return 5.0000001", 5.0, 1.0),
-])
+@pytest.mark.parametrize(
+    ("program", "expected", "value"),
+    [
+        ("def f(x): return 5", "Infinity", 0.0),
+        ("def f(x): return -5.0", "-Infinity", 0.0),
+        ("def f(x): return [5, 5]", [float("inf"), -float("inf")], 0.0),
+        ("def f(x): return float('inf')", "Infinity", 1.0),
+        ("def f(x): return -float('inf')", "Infinity", 0.0),
+        ("def f(x): return float('nan')", 5.0, 0.0),
+        ("def f(x): return 5.0000001", 5.0, 1.0),
+    ],
+)
 def test_only_infinity_is_infinite(scorer: CodeTests, program: str, expected: Any, value: float) -> None:
     score = judged(scorer, program, {"fn_name": "f", "inputs": ["1"], "outputs": [expected]})
     assert score.value == value, score.reason
 
 
-@pytest.mark.parametrize("answer", [
-    {"tests": ["import missing_package\nassert f(1) == 1"]},
-    {"tests": ["from missing_package.part import thing\nassert f(1) == thing"]},
-    {"functional": "import missing_package as m\nassert m.g(f(1)) == 1"},
-    {"pytest": "import missing_package\nfrom solution import f\ndef test_f():\n    assert f(1) == 1\n"},
-    {"pytest": "from solution import f\ndef test_f():\n    import missing_package\n    assert f(1) == 1\n"},
-], ids=["assert", "from", "check", "pytest", "inside a test"])
-def test_a_package_that_the_tests_need_and_the_machine_lacks_is_no_zero(scorer: CodeTests,
-                                                                       answer: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"tests": ["import missing_package\nassert f(1) == 1"]},
+        {"tests": ["from missing_package.part import thing\nassert f(1) == thing"]},
+        {"functional": "import missing_package as m\nassert m.g(f(1)) == 1"},
+        {"pytest": "import missing_package\nfrom solution import f\ndef test_f():\n    assert f(1) == 1\n"},
+        {
+            "pytest": "from solution import f\ndef test_f():\n    import missing_package\n    assert f(1) == 1\n"
+        },
+    ],
+    ids=["assert", "from", "check", "pytest", "inside a test"],
+)
+def test_a_package_that_the_tests_need_and_the_machine_lacks_is_no_zero(
+    scorer: CodeTests, answer: dict[str, Any]
+) -> None:
     with pytest.raises(SandboxUnavailable, match="the tests need missing_package"):
         judged(scorer, "def f(x): return x", answer)
 
@@ -130,9 +174,15 @@ def test_a_package_that_the_answer_needs_is_the_answers_own_affair(scorer: CodeT
     assert "missing_package" in score.reason
 
 
-@pytest.mark.parametrize("test", [
-    "import pytest\nassert f(1) == pytest.approx(1)", "from pytest import approx\nassert f(1) == approx(1)",
-    "assert f(1) == approx(1)", "import pytest\nwith pytest.raises(ZeroDivisionError):\n    f(0)\nassert f(1) == 1"])
+@pytest.mark.parametrize(
+    "test",
+    [
+        "import pytest\nassert f(1) == pytest.approx(1)",
+        "from pytest import approx\nassert f(1) == approx(1)",
+        "assert f(1) == approx(1)",
+        "import pytest\nwith pytest.raises(ZeroDivisionError):\n    f(0)\nassert f(1) == 1",
+    ],
+)
 def test_checks_may_use_pytest_without_being_its_file(scorer: CodeTests, test: str) -> None:
     assert judged(scorer, "def f(x): return x / x", {"tests": [test]}).value == 1.0
     assert judged(scorer, "def f(x): return x - 3", {"tests": [test]}).value == 0.0

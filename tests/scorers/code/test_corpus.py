@@ -34,9 +34,9 @@ from tests.scorers.code.corpus.rows import Case
 from tests.scorers.code.corpus.wrong_code import FRACTIONS, WRONG_CASES
 
 EVERYTHING = os.environ.get("CORPUS") == "all"
-BUSY = 2            # a machine that runs every test may be shared: the proof, on a quiet one, holds the limit itself
+BUSY = 2  # a machine that runs every test may be shared: the proof, on a quiet one, holds the limit itself
 ATTACKS = [*CHECK_ATTACKS, *NAME_ATTACKS, *OUTSIDE_ATTACKS, *LIMIT_ATTACKS, *TEXT_ATTACKS]
-NEEDS_SHARED_MEMORY = {"multiprocessing", "concurrent.futures"}     # /dev/shm, which Landlock can't make private
+NEEDS_SHARED_MEMORY = {"multiprocessing", "concurrent.futures"}  # /dev/shm, which Landlock can't make private
 HONEST = [*RIGHT_CASES, *WRONG_CASES, *FRACTIONS, *NULL_CASES]
 
 
@@ -67,13 +67,18 @@ def plan() -> dict[str, Plan]:
         return {"auto": Plan(ATTACKS, HONEST), "landlock": Plan(ATTACKS, landlocked)}
     quick = one_shape_each([*CHECK_ATTACKS, *NAME_ATTACKS, *OUTSIDE_ATTACKS])
     slow = one_shape_each([*LIMIT_ATTACKS, *TEXT_ATTACKS])
-    return {"auto": Plan([*quick, *slow[::3]], HONEST),
-            "landlock": Plan([*one_shape_each(OUTSIDE_ATTACKS)[::3], *slow[1::6]], landlocked[:75:5])}
+    return {
+        "auto": Plan([*quick, *slow[::3]], HONEST),
+        "landlock": Plan([*one_shape_each(OUTSIDE_ATTACKS)[::3], *slow[1::6]], landlocked[:75:5]),
+    }
 
 
 PLAN = plan()
-WALLS_AND_CASES = [pytest.param(walls, case, id=f"{walls}: {case.name}")
-                   for walls, share in PLAN.items() for case in share.cases]
+WALLS_AND_CASES = [
+    pytest.param(walls, case, id=f"{walls}: {case.name}")
+    for walls, share in PLAN.items()
+    for case in share.cases
+]
 
 
 class Reports:
@@ -81,7 +86,7 @@ class Reports:
 
     def __init__(self, folder: Path, wanted: Mapping[str, set[str]]) -> None:
         self.folder = folder
-        self.wanted = wanted        # names of the cases that were selected, by wall
+        self.wanted = wanted  # names of the cases that were selected, by wall
         self.reports: dict[str, Mapping[str, Judged | str]] = {}
         self.damage: dict[str, list[str]] = {}
 
@@ -90,10 +95,17 @@ class Reports:
             share = PLAN[walls]
             names = self.wanted.get(walls) or {case.name for case in share.cases}
             with planted(self.folder / walls) as ground:
+
                 def chosen(cases: list[Case]) -> list[Case]:
                     return [ground.fill(case) for case in cases if case.name in names and is_here(case)]
-                self.reports[walls] = judge(chosen(share.attacks), chosen(share.honest), walls, workers=3,
-                                           right_timeout_s=CASE_TIMEOUT_S * (1 if EVERYTHING else 2 * BUSY))
+
+                self.reports[walls] = judge(
+                    chosen(share.attacks),
+                    chosen(share.honest),
+                    walls,
+                    workers=3,
+                    right_timeout_s=CASE_TIMEOUT_S * (1 if EVERYTHING else 2 * BUSY),
+                )
                 self.damage[walls] = ground.damage()
         return self.reports[walls]
 
@@ -112,7 +124,7 @@ def reports(request: pytest.FixtureRequest) -> Iterator[Reports]:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         if item.path == request.path and "case" in parameters:
             wanted.setdefault(parameters["walls"], set()).add(parameters["case"].name)
-    folder = Path(os.path.realpath("/tmp")) / f"millrace-corpus-{os.getpid()}"      # a path that others can enter
+    folder = Path(os.path.realpath("/tmp")) / f"millrace-corpus-{os.getpid()}"  # a path that others can enter
     folder.mkdir(mode=0o755)
     yield Reports(folder, wanted)
     shutil.rmtree(folder)

@@ -7,22 +7,50 @@ import pytest
 from scorers.code.output import difference
 
 SAME = [
-    ("8", "8"), ("8\n", "8"), ("8", "8\n\n"), ("1 2 \n3\t\n", "1 2\n3"), ("a\r\nb\r\n", "a\nb"), ("", ""), ("\n\n", ""),
-    ("0.3333333", "0.33333333"), ("1e-7", "0.0"), ("2.0", "2.00"), ("2", "2.0"), ("1000000.5", "1000000.0"),
+    ("8", "8"),
+    ("8\n", "8"),
+    ("8", "8\n\n"),
+    ("1 2 \n3\t\n", "1 2\n3"),
+    ("a\r\nb\r\n", "a\nb"),
+    ("", ""),
+    ("\n\n", ""),
+    ("0.3333333", "0.33333333"),
+    ("1e-7", "0.0"),
+    ("2.0", "2.00"),
+    ("2", "2.0"),
+    ("1000000.5", "1000000.0"),
     ("-.5", "-0.5"),
     ("x 1.0000001 y", "x 1.0 y"),
 ]
 OTHER = [
-    ("9", "8"), ("", "8"), ("8\n8", "8"), ("8", "8\n8"), ("yes", "YES"), ("1  2", "1 2"), (" 8", "8"), ("2.0", "2"),
-    ("8.0000001", "8"), ("0.333", "0.33333333"),
-    ("nan", "0.0"), ("inf", "1.0"), ("1_0.0", "10.0"), ("8\0", "8"),
+    ("9", "8"),
+    ("", "8"),
+    ("8\n8", "8"),
+    ("8", "8\n8"),
+    ("yes", "YES"),
+    ("1  2", "1 2"),
+    (" 8", "8"),
+    ("2.0", "2"),
+    ("8.0000001", "8"),
+    ("0.333", "0.33333333"),
+    ("nan", "0.0"),
+    ("inf", "1.0"),
+    ("1_0.0", "10.0"),
+    ("8\0", "8"),
     ("1\n\n2", "1\n2"),
-    ("0x8", "8"), ("99999999999999999999", "99999999999999999998"),
+    ("0x8", "8"),
+    ("99999999999999999999", "99999999999999999998"),
     ("٣.0", "3.0"),
 ]
-COMPATIBLE = [("yes", "YES", True), (" 8", "8", True), ("8.00001", "8", True), ("8.001", "8", False),
+COMPATIBLE = [
+    ("yes", "YES", True),
+    (" 8", "8", True),
+    ("8.00001", "8", True),
+    ("8.001", "8", False),
     ("8\n9", "8", False),
-              ("1  2", "1 2", False), ("100001", "100000", True)]
+    ("1  2", "1 2", False),
+    ("100001", "100000", True),
+]
 
 
 @pytest.mark.parametrize(("printed", "expected"), SAME)
@@ -40,9 +68,15 @@ def test_the_compatible_rule(printed: str, expected: str, is_same: bool) -> None
     assert (difference(printed, expected, compatible=True) is None) is is_same
 
 
-@pytest.mark.parametrize(("printed", "expected", "said"), [
-    ("7", "8", "expected '8', got '7'"), ("1\n7", "1\n8", "line 2: expected '8', got '7'"),
-    ("1", "1\n8", "line 2: expected '8', got no such line"), ("1\n7", "1", "line 2: expected no such line, got '7'")])
+@pytest.mark.parametrize(
+    ("printed", "expected", "said"),
+    [
+        ("7", "8", "expected '8', got '7'"),
+        ("1\n7", "1\n8", "line 2: expected '8', got '7'"),
+        ("1", "1\n8", "line 2: expected '8', got no such line"),
+        ("1\n7", "1", "line 2: expected no such line, got '7'"),
+    ],
+)
 def test_the_reason_names_the_first_difference(printed: str, expected: str, said: str) -> None:
     assert difference(printed, expected) == said
 
@@ -51,4 +85,6 @@ def test_long_outputs_make_short_reasons() -> None:
     reason = difference("a" * 5_000_000, "b" * 5_000_000)
     assert reason is not None
     assert len(reason) < 200
-    assert difference("1" * 1_000_000, "1" * 1_000_000 + ".0") is not None      # no float of a million digits is made
+    assert (
+        difference("1" * 1_000_000, "1" * 1_000_000 + ".0") is not None
+    )  # no float of a million digits is made

@@ -21,64 +21,101 @@ def harnessed(answer: dict[str, Any], **options: Any) -> Harnessed:
     return tests
 
 
-@pytest.mark.parametrize("answer", [
-    {"test_cases": [{"input": "1\n", "output": "2"}]}, {"inputs": ["1\n"], "outputs": ["2"]},
-    {"inputs": [["1", ""]], "outputs": ["2"], "fn_name": None}])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"test_cases": [{"input": "1\n", "output": "2"}]},
+        {"inputs": ["1\n"], "outputs": ["2"]},
+        {"inputs": [["1", ""]], "outputs": ["2"], "fn_name": None},
+    ],
+)
 def test_standard_input_and_output(answer: dict[str, Any]) -> None:
     assert suite(answer).tests == (StdioCase(stdin="1\n", expected="2"),)
 
 
-@pytest.mark.parametrize(("name", "language"), [
-    ("Python3", Language.PYTHON), ("py", Language.PYTHON), ("C++", Language.CPP), ("cpp", Language.CPP),
-    ("js", Language.JAVASCRIPT), ("node", Language.JAVASCRIPT)])
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        ("Python3", Language.PYTHON),
+        ("py", Language.PYTHON),
+        ("C++", Language.CPP),
+        ("cpp", Language.CPP),
+        ("js", Language.JAVASCRIPT),
+        ("node", Language.JAVASCRIPT),
+    ],
+)
 def test_a_language_has_many_names(name: str, language: Language) -> None:
     assert suite({"inputs": [""], "outputs": [""], "language": name}).language is language
 
 
-@pytest.mark.parametrize(("inputs", "outputs", "arguments", "expected"), [
-    ([[1, [2]]], [3], [1, [2]], [3]), (["1\n[2]"], ["true"], [1, [2]], [True]), (['"a"\n'], ['"b"'], ["a"], ["b"]),
-    ([[1]], [[4]], [1], [4, [4]]),                  # APPS wraps a result in a list, and others return a list
-    ([["x"]], ["text"], ["x"], ["text"]),           # beside real arguments a text is a text
-])
-def test_function_calls(inputs: list[Any], outputs: list[Any], arguments: list[Any], expected: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "arguments", "expected"),
+    [
+        ([[1, [2]]], [3], [1, [2]], [3]),
+        (["1\n[2]"], ["true"], [1, [2]], [True]),
+        (['"a"\n'], ['"b"'], ["a"], ["b"]),
+        ([[1]], [[4]], [1], [4, [4]]),  # APPS wraps a result in a list, and others return a list
+        ([["x"]], ["text"], ["x"], ["text"]),  # beside real arguments a text is a text
+    ],
+)
+def test_function_calls(
+    inputs: list[Any], outputs: list[Any], arguments: list[Any], expected: list[Any]
+) -> None:
     tests = harnessed({"inputs": inputs, "outputs": outputs, "fn_name": "f"})
     assert tests.cases == ({"entry": "f", "arguments": arguments, "expected": expected},)
 
 
-@pytest.mark.parametrize(("answer", "names"), [
-    ({"tests": ["assert f(1) == g(len([2]))"]}, ("f", "g")),
-    ({"tests": ["assert sum(1, 2) == 3"]}, ("sum",)),                   # built in, and all that the tests use
-    ({"tests": ["assert set(sum(1, 2)) == {3}"]}, ("sum",)),
-    ({"tests": ["assert sorted(f(1)) == [1]"]}, ("f",)),                # built in, and not the answer's to define
-    ({"tests": ["assert math.isclose(f(1), 1)"]}, ("f",)),
-    ({"tests": ["assert queue(1) == 1"]}, ("queue",)),                  # called: no module
-    ({"tests": ["assert isclose(f(1), Counter())"]}, ("f",)),
-    ({"tests": ["assert f(root)"], "setup": "root = Node(1)\r\nroot.left = Node(2)"}, ("Node", "f")),
-    ({"functional": "def check(g):\n    xs = [1]\n    for x in xs: assert g(x)\ncheck(Solution().f)"}, ("Solution",)),
-    ({"functional": "def check(f):\n    assert f(1)\ncheck(f)"}, ("f",)),
-    ({"functional": "assert same(f(), inf)", "prefix": "inf = 1e9\ndef same(a, b): return helper(a)"}, ("f", "helper")),
-    ({"functional": "assert f() is true and f() != null"}, ("f",)),
-    ({"functional": "assert [x for x in f()] == [y := 1]"}, ("f",)),
-])
+@pytest.mark.parametrize(
+    ("answer", "names"),
+    [
+        ({"tests": ["assert f(1) == g(len([2]))"]}, ("f", "g")),
+        ({"tests": ["assert sum(1, 2) == 3"]}, ("sum",)),  # built in, and all that the tests use
+        ({"tests": ["assert set(sum(1, 2)) == {3}"]}, ("sum",)),
+        ({"tests": ["assert sorted(f(1)) == [1]"]}, ("f",)),  # built in, and not the answer's to define
+        ({"tests": ["assert math.isclose(f(1), 1)"]}, ("f",)),
+        ({"tests": ["assert queue(1) == 1"]}, ("queue",)),  # called: no module
+        ({"tests": ["assert isclose(f(1), Counter())"]}, ("f",)),
+        ({"tests": ["assert f(root)"], "setup": "root = Node(1)\r\nroot.left = Node(2)"}, ("Node", "f")),
+        (
+            {"functional": "def check(g):\n    xs = [1]\n    for x in xs: assert g(x)\ncheck(Solution().f)"},
+            ("Solution",),
+        ),
+        ({"functional": "def check(f):\n    assert f(1)\ncheck(f)"}, ("f",)),
+        (
+            {"functional": "assert same(f(), inf)", "prefix": "inf = 1e9\ndef same(a, b): return helper(a)"},
+            ("f", "helper"),
+        ),
+        ({"functional": "assert f() is true and f() != null"}, ("f",)),
+        ({"functional": "assert [x for x in f()] == [y := 1]"}, ("f",)),
+    ],
+)
 def test_what_tests_use_of_an_answer(answer: dict[str, Any], names: tuple[str, ...]) -> None:
     assert harnessed(answer).names == names
 
 
-@pytest.mark.parametrize(("test", "modules", "setup"), [
-    ("assert sys.getsizeof(f()) == 1", ("sys",), ""), ("import math\nassert math.sqrt(f()) == 1", (), ""),
-    ("assert isclose(f(), 1)", (), "from math import isclose\n"),
-    ("assert np.allclose(f(), 1)", (), "import numpy as np\n")])
+@pytest.mark.parametrize(
+    ("test", "modules", "setup"),
+    [
+        ("assert sys.getsizeof(f()) == 1", ("sys",), ""),
+        ("import math\nassert math.sqrt(f()) == 1", (), ""),
+        ("assert isclose(f(), 1)", (), "from math import isclose\n"),
+        ("assert np.allclose(f(), 1)", (), "import numpy as np\n"),
+    ],
+)
 def test_what_decides_a_check_is_the_library_s(test: str, modules: tuple[str, ...], setup: str) -> None:
     tests = harnessed({"tests": [test]})
     assert (tests.modules, tests.setup) == (modules, setup)
 
 
-@pytest.mark.parametrize(("text", "split", "cases"), [
-    ("x = 1\nassert f(x)\nassert f(2)", True, ["assert f(x)", "assert f(2)"]),
-    ("x = 1\nassert f(x)\nassert f(2)", False, ["x = 1\nassert f(x)\nassert f(2)"]),
-    ("assert f(1)\nx = f(2)\nassert x", True, ["assert f(1)\nx = f(2)\nassert x"]),     # the order matters
-    ("def check(g):\n    assert g\ncheck(f)", True, ["def check(g):\n    assert g\ncheck(f)"]),
-])
+@pytest.mark.parametrize(
+    ("text", "split", "cases"),
+    [
+        ("x = 1\nassert f(x)\nassert f(2)", True, ["assert f(x)", "assert f(2)"]),
+        ("x = 1\nassert f(x)\nassert f(2)", False, ["x = 1\nassert f(x)\nassert f(2)"]),
+        ("assert f(1)\nx = f(2)\nassert x", True, ["assert f(1)\nx = f(2)\nassert x"]),  # the order matters
+        ("def check(g):\n    assert g\ncheck(f)", True, ["def check(g):\n    assert g\ncheck(f)"]),
+    ],
+)
 def test_only_asserts_in_a_row_are_cases_of_their_own(text: str, split: bool, cases: list[str]) -> None:
     assert [case["text"] for case in harnessed({"functional": text}, split=split).cases] == cases
 
@@ -93,44 +130,70 @@ def test_the_cap_draws_the_same_cases_in_their_order() -> None:
     assert len(suite(answer, max_cases=100).tests) == 100
 
 
-@pytest.mark.parametrize(("answer", "said"), [
-    ("print(1)", "got str"), (None, "got NoneType"), ({}, "test_cases"), ({"value": 5}, "keys \\['value'\\]"),
-    ({"test_cases": []}, "at least one"), ({"test_cases": "x"}, "at least one"),
-    ({"test_cases": [{"input": "1"}]}, "output"),
-    ({"test_cases": [{"input": 1, "output": "1"}]}, "must be text"), ({"inputs": [], "outputs": []}, "at least one"),
-    ({"inputs": ["1"], "outputs": []}, "at least one"), ({"inputs": ["1"]}, "outputs"),
-    ({"inputs": ["1"], "outputs": ["1", "2"]}, "1 inputs with 2 outputs"),
-    ({"inputs": ["x"], "outputs": ["1"], "fn_name": "f"}, "no JSON"),
-    ({"inputs": [5], "outputs": [1], "fn_name": "f"}, "lists"),
-    ({"inputs": [[1]], "outputs": [1], "fn_name": "f()"}, "name of a function"), ({"functional": " "}, "no text"),
-    ({"functional": "assert f("}, "no Python"), ({"functional": "x = 1"}, "check nothing"),
-    ({"functional": "assert True"}, "nothing of the answer"), ({"tests": ["f(1) == 2"]}, "without an assert"),
-    ({"tests": [5]}, "texts"), ({"tests": "assert f(1)"}, "list"), ({"tests": ["assert f("]}, "no Python"),
-    ({"tests": ["assert f(1)"], "setup": "x = ("}, "setup"), ({"pytest": "def test(): assert 1"}, "imports nothing"),
-    ({"pytest": "import solution", "module": "os"}, "standard library"), ({"pytest": "import ("}, "no Python"),
-    ({"inputs": [""], "outputs": [""], "language": "(a+)+"}, "unknown language"),
-    ({"tests": ["assert f(1)"], "language": "cpp"}, "for Python"),
-])
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("print(1)", "got str"),
+        (None, "got NoneType"),
+        ({}, "test_cases"),
+        ({"value": 5}, "keys \\['value'\\]"),
+        ({"test_cases": []}, "at least one"),
+        ({"test_cases": "x"}, "at least one"),
+        ({"test_cases": [{"input": "1"}]}, "output"),
+        ({"test_cases": [{"input": 1, "output": "1"}]}, "must be text"),
+        ({"inputs": [], "outputs": []}, "at least one"),
+        ({"inputs": ["1"], "outputs": []}, "at least one"),
+        ({"inputs": ["1"]}, "outputs"),
+        ({"inputs": ["1"], "outputs": ["1", "2"]}, "1 inputs with 2 outputs"),
+        ({"inputs": ["x"], "outputs": ["1"], "fn_name": "f"}, "no JSON"),
+        ({"inputs": [5], "outputs": [1], "fn_name": "f"}, "lists"),
+        ({"inputs": [[1]], "outputs": [1], "fn_name": "f()"}, "name of a function"),
+        ({"functional": " "}, "no text"),
+        ({"functional": "assert f("}, "no Python"),
+        ({"functional": "x = 1"}, "check nothing"),
+        ({"functional": "assert True"}, "nothing of the answer"),
+        ({"tests": ["f(1) == 2"]}, "without an assert"),
+        ({"tests": [5]}, "texts"),
+        ({"tests": "assert f(1)"}, "list"),
+        ({"tests": ["assert f("]}, "no Python"),
+        ({"tests": ["assert f(1)"], "setup": "x = ("}, "setup"),
+        ({"pytest": "def test(): assert 1"}, "imports nothing"),
+        ({"pytest": "import solution", "module": "os"}, "standard library"),
+        ({"pytest": "import ("}, "no Python"),
+        ({"inputs": [""], "outputs": [""], "language": "(a+)+"}, "unknown language"),
+        ({"tests": ["assert f(1)"], "language": "cpp"}, "for Python"),
+    ],
+)
 def test_a_row_that_can_t_be_scored_says_what_it_lacks(answer: Any, said: str) -> None:
     with pytest.raises(BadMessage, match=said):
         suite(answer)
 
 
-@pytest.mark.parametrize(("body", "tool"), [
-    ("def test_f(capsys): f()", "capsys"), ("def test_f(*, capfd): f()", "capfd"),
-    ("class TestF:\n    def test_f(self, monkeypatch): f()", "monkeypatch"),
-    ("import pytest\n@pytest.mark.usefixtures('capsys')\ndef test_f(): f()", "capsys"),
-    ("from unittest import mock\ndef test_f():\n    with mock.patch('solution.g'): f()", "mock.patch"),
-    ("from unittest.mock import patch\n@patch('solution.g')\ndef test_f(g): f()", "mock.patch"),
-    ("import unittest.mock\ndef test_f():\n    with unittest.mock.patch.object(f, 'g'): f()", "mock.patch"),
-])
+@pytest.mark.parametrize(
+    ("body", "tool"),
+    [
+        ("def test_f(capsys): f()", "capsys"),
+        ("def test_f(*, capfd): f()", "capfd"),
+        ("class TestF:\n    def test_f(self, monkeypatch): f()", "monkeypatch"),
+        ("import pytest\n@pytest.mark.usefixtures('capsys')\ndef test_f(): f()", "capsys"),
+        ("from unittest import mock\ndef test_f():\n    with mock.patch('solution.g'): f()", "mock.patch"),
+        ("from unittest.mock import patch\n@patch('solution.g')\ndef test_f(g): f()", "mock.patch"),
+        (
+            "import unittest.mock\ndef test_f():\n    with unittest.mock.patch.object(f, 'g'): f()",
+            "mock.patch",
+        ),
+    ],
+)
 def test_a_pytest_file_that_reaches_into_the_answers_process_is_refused(body: str, tool: str) -> None:
     with pytest.raises(BadMessage, match=f"'{tool}': the answer runs in a process of its own"):
         suite({"pytest": f"from solution import f\n{body}"})
 
 
 def test_a_pytest_file_may_hand_the_answer_a_mock_and_call_a_method_patch() -> None:
-    for body in ("from unittest.mock import Mock\ndef test_f(): f(Mock())", "def test_f(): f().patch('capsys')"):
+    for body in (
+        "from unittest.mock import Mock\ndef test_f(): f(Mock())",
+        "def test_f(): f().patch('capsys')",
+    ):
         assert harnessed({"pytest": f"from solution import f\n{body}"}).imports
 
 

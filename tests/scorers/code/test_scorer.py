@@ -34,70 +34,120 @@ def variant(scorer: CodeTests, *, credit: str | None = None, **options: Any) -> 
     return CodeTests(config, scorer._scorers.model_copy(update={"credit": credit}), scorer._sandbox)
 
 
-def judged(scorer: CodeTests, program: str, answer: dict[str, Any], kind: str = "code", tag: str = "python") -> Score:
+def judged(
+    scorer: CodeTests, program: str, answer: dict[str, Any], kind: str = "code", tag: str = "python"
+) -> Score:
     return scorer.score(f"Here:\n```{tag}\n{program}\n```\n", {"type": kind, "answer": answer})
 
 
 SUM = "print(sum(map(int, open(0).read().split())))"
-THREE = {"test_cases": [{"input": "3\n5", "output": "8"}, {"input": "-10\n4", "output": "-6"},
-                        {"input": "1\n1", "output": "3"}]}
+THREE = {
+    "test_cases": [
+        {"input": "3\n5", "output": "8"},
+        {"input": "-10\n4", "output": "-6"},
+        {"input": "1\n1", "output": "3"},
+    ]
+}
 
 
 # II-Thought's verifier and Reasoning360's on the same answers, where they are right.
-@pytest.mark.parametrize(("program", "answer", "kind", "expected"), [
-    (SUM, THREE, "code_verifiable", 2 / 3), (SUM, THREE, "code", 0.0),
-    (SUM, {"inputs": ["3\n5"], "outputs": ["8\n"]}, "code", 1.0),
-    (SUM, {"inputs": ["3\n5", "1"], "outputs": ["8\n", "2"]}, "code", 0.0),
-    ("def add(a, b): return a + b", {"functional": "assert add(1, 2) == 3"}, "code", 1.0),
-    ("import sys; sys.exit(0)", {"functional": "assert add(1, 2) == 3"}, "code", 0.0),
-    ("import os; os._exit(0)", {"functional": "assert add(1, 2) == 3"}, "code", 0.0),
-    ("class A:\n def __eq__(self, o): return True\ndef add(a, b): return A()",
-     {"functional": "assert add(1, 2) == 3"}, "code", 0.0),
-])
-def test_the_measured_tables_hold(scorer: CodeTests, program: str, answer: dict[str, Any], kind: str,
-                                  expected: float) -> None:
+@pytest.mark.parametrize(
+    ("program", "answer", "kind", "expected"),
+    [
+        (SUM, THREE, "code_verifiable", 2 / 3),
+        (SUM, THREE, "code", 0.0),
+        (SUM, {"inputs": ["3\n5"], "outputs": ["8\n"]}, "code", 1.0),
+        (SUM, {"inputs": ["3\n5", "1"], "outputs": ["8\n", "2"]}, "code", 0.0),
+        ("def add(a, b): return a + b", {"functional": "assert add(1, 2) == 3"}, "code", 1.0),
+        ("import sys; sys.exit(0)", {"functional": "assert add(1, 2) == 3"}, "code", 0.0),
+        ("import os; os._exit(0)", {"functional": "assert add(1, 2) == 3"}, "code", 0.0),
+        (
+            "class A:\n def __eq__(self, o): return True\ndef add(a, b): return A()",
+            {"functional": "assert add(1, 2) == 3"},
+            "code",
+            0.0,
+        ),
+    ],
+)
+def test_the_measured_tables_hold(
+    scorer: CodeTests, program: str, answer: dict[str, Any], kind: str, expected: float
+) -> None:
     score = judged(scorer, program, answer, kind)
     assert score.value == pytest.approx(expected), score.reason
 
 
-@pytest.mark.parametrize("text", [
-    f"```Python\n{SUM}\n```", f"```py\n{SUM}\n```", f"```python \n{SUM}\n```", f"```python3\r\n{SUM}\r\n```\r\n",
-    f"```\n{SUM}\n```", f"```python\nprint(1)\n```\nBetter:\n```python\n{SUM}\n```",
-    f"```python\n{SUM}\n```\nIt prints:\n```\n8\n```", f"```python\n{SUM}\n```\nRun it:\n```bash\necho 8\n```",
-    f"<think>```python\nprint(1)\n```</think>\n```python\n{SUM}\n```",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```Python\n{SUM}\n```",
+        f"```py\n{SUM}\n```",
+        f"```python \n{SUM}\n```",
+        f"```python3\r\n{SUM}\r\n```\r\n",
+        f"```\n{SUM}\n```",
+        f"```python\nprint(1)\n```\nBetter:\n```python\n{SUM}\n```",
+        f"```python\n{SUM}\n```\nIt prints:\n```\n8\n```",
+        f"```python\n{SUM}\n```\nRun it:\n```bash\necho 8\n```",
+        f"<think>```python\nprint(1)\n```</think>\n```python\n{SUM}\n```",
+    ],
+)
 def test_the_last_block_of_the_language_is_the_program(scorer: CodeTests, text: str) -> None:
     score = scorer.score(text, {"type": "code", "answer": {"inputs": ["3 5"], "outputs": ["8"]}})
     assert score.value == 1.0, score.reason
 
 
-@pytest.mark.parametrize("text", ["", "\n", "I don't know", "</think>", "pass", SUM, f"```python\n{SUM}\n",
-                                  f"<think>```python\n{SUM}\n```", "```python\n\n```", "\0", "\ud800"])
-@pytest.mark.parametrize("answer", [THREE, {"tests": ["assert f"]}, {"functional": "assert f() or True"},
-                                    {"pytest": "import solution\ndef test(): pass"},
-                                    {"inputs": [[1]], "outputs": [1], "fn_name": "f"}])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "I don't know",
+        "</think>",
+        "pass",
+        SUM,
+        f"```python\n{SUM}\n",
+        f"<think>```python\n{SUM}\n```",
+        "```python\n\n```",
+        "\0",
+        "\ud800",
+    ],
+)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        THREE,
+        {"tests": ["assert f"]},
+        {"functional": "assert f() or True"},
+        {"pytest": "import solution\ndef test(): pass"},
+        {"inputs": [[1]], "outputs": [1], "fn_name": "f"},
+    ],
+)
 def test_a_text_without_a_program_is_wrong(scorer: CodeTests, text: str, answer: dict[str, Any]) -> None:
     score = scorer.score(text, {"type": "code_verifiable", "answer": answer})
     assert (score.value, score.components) == (0.0, {"passed": 0.0})
     assert "no answer" in score.reason
 
 
-@pytest.mark.parametrize(("program", "inputs", "outputs", "value"), [
-    ("def f(a, b): return a + b", [[1, 2]], [3], 1.0),
-    ("class Solution:\n def f(self, a, b): return a + b", [[1, 2], [[1], [2]]], [3, [1, 2]], 1.0),
-    ("def f(x): return (x, [x])", [[1]], [[1, [1]]], 1.0),          # JSON has no tuples
-    ("def f(x): return x", [[4]], [[4]], 1.0),                      # APPS wraps its results
-    ("def f(x): return x / 3", ["1"], ["0.3333333"], 1.0),
-    ("def f(x): return 1.0", [[2]], [1], 0.0),                      # a whole number is no float
-    ("def f(x): return {1: x}", ["true"], ['{"1": true}'], 1.0),
-    ("def f(x): return 1", ["0"], ["true"], 0.0),
-    ("def f(a, b): return a[::-1] + b", ["[1, 2]\n[3]"], ["[2, 1, 3]"], 1.0),
-    ("def f(x): return None", ["0"], ["null"], 1.0),
-    ("def f(x): return x", [[10 ** 30]], [10 ** 30], 1.0),
-    ("def g(x): return x", [[1]], [1], 0.0),
-    ("class A(int):\n def __eq__(self, o): return True\ndef f(x): return A()", [[1]], [1], 0.0),
-])
-def test_function_calls(scorer: CodeTests, program: str, inputs: list[Any], outputs: list[Any], value: float) -> None:
+@pytest.mark.parametrize(
+    ("program", "inputs", "outputs", "value"),
+    [
+        ("def f(a, b): return a + b", [[1, 2]], [3], 1.0),
+        ("class Solution:\n def f(self, a, b): return a + b", [[1, 2], [[1], [2]]], [3, [1, 2]], 1.0),
+        ("def f(x): return (x, [x])", [[1]], [[1, [1]]], 1.0),  # JSON has no tuples
+        ("def f(x): return x", [[4]], [[4]], 1.0),  # APPS wraps its results
+        ("def f(x): return x / 3", ["1"], ["0.3333333"], 1.0),
+        ("def f(x): return 1.0", [[2]], [1], 0.0),  # a whole number is no float
+        ("def f(x): return {1: x}", ["true"], ['{"1": true}'], 1.0),
+        ("def f(x): return 1", ["0"], ["true"], 0.0),
+        ("def f(a, b): return a[::-1] + b", ["[1, 2]\n[3]"], ["[2, 1, 3]"], 1.0),
+        ("def f(x): return None", ["0"], ["null"], 1.0),
+        ("def f(x): return x", [[10**30]], [10**30], 1.0),
+        ("def g(x): return x", [[1]], [1], 0.0),
+        ("class A(int):\n def __eq__(self, o): return True\ndef f(x): return A()", [[1]], [1], 0.0),
+    ],
+)
+def test_function_calls(
+    scorer: CodeTests, program: str, inputs: list[Any], outputs: list[Any], value: float
+) -> None:
     score = judged(scorer, program, {"inputs": inputs, "outputs": outputs, "fn_name": "f"})
     assert score.value == value, score.reason
 
@@ -120,15 +170,30 @@ def test_nothing():
 ADD = "class Odd(ValueError): pass\ndef add(a, b):\n    if a == 3: raise Odd('three')\n    return a + b"
 
 
-@pytest.mark.parametrize(("program", "kind", "value", "said"), [
-    (ADD, "code", 1.0, "all 3 cases"), (ADD.replace("a + b", "3"), "code_verifiable", 2 / 3, "2 of 3"),
-    (ADD.replace("a + b", "3"), "code", 0.0, "2 of 3"), ("def add(a, b): return a + b", "code", 0.0, "Odd"),
-    ("import pytest\n" + ADD + "\ndef add(a, b): pytest.skip()", "code", 0.0, ""),
-    ("import pytest\nclass Odd(ValueError): pass\ndef add(*a): pytest.exit('done', returncode=0)", "code", 0.0, ""),
-    ("import os\n" + ADD.replace("return a + b", "os._exit(0)"), "code", 0.0, "ended itself"),
-    ("import sys\nsys.modules['pytest'] = None\n" + ADD.replace("a + b", "1"), "code", 0.0, ""),
-    ("open('conftest.py', 'w').write('import os; os._exit(0)')\n" + ADD.replace("a + b", "1"), "code", 0.0, ""),
-])
+@pytest.mark.parametrize(
+    ("program", "kind", "value", "said"),
+    [
+        (ADD, "code", 1.0, "all 3 cases"),
+        (ADD.replace("a + b", "3"), "code_verifiable", 2 / 3, "2 of 3"),
+        (ADD.replace("a + b", "3"), "code", 0.0, "2 of 3"),
+        ("def add(a, b): return a + b", "code", 0.0, "Odd"),
+        ("import pytest\n" + ADD + "\ndef add(a, b): pytest.skip()", "code", 0.0, ""),
+        (
+            "import pytest\nclass Odd(ValueError): pass\ndef add(*a): pytest.exit('done', returncode=0)",
+            "code",
+            0.0,
+            "",
+        ),
+        ("import os\n" + ADD.replace("return a + b", "os._exit(0)"), "code", 0.0, "ended itself"),
+        ("import sys\nsys.modules['pytest'] = None\n" + ADD.replace("a + b", "1"), "code", 0.0, ""),
+        (
+            "open('conftest.py', 'w').write('import os; os._exit(0)')\n" + ADD.replace("a + b", "1"),
+            "code",
+            0.0,
+            "",
+        ),
+    ],
+)
 def test_a_pytest_file(scorer: CodeTests, program: str, kind: str, value: float, said: str) -> None:
     score = judged(scorer, program, {"pytest": PYTEST}, kind)
     assert score.value == pytest.approx(value), score.reason
@@ -147,11 +212,11 @@ PROGRAMS = {
     "input": "print(int(input()) + int(input()))",
     "os.read": "import os; print(sum(map(int, os.read(0, 100).split())))",
     "a thread": "import threading\nthreading.stack_size(1 << 26)\ndef main(): print(int(input()) + int(input()))\n"
-                "t = threading.Thread(target=main); t.start(); t.join()",
+    "t = threading.Thread(target=main); t.start(); t.join()",
     "recursion": "import sys\nsys.setrecursionlimit(10 ** 6)\ndef f(n): return n and 1 + f(n - 1)\n"
-                 "f(20000)\nprint(int(input()) + int(input()))",
+    "f(20000)\nprint(int(input()) + int(input()))",
     "a main part and sys.exit": "import sys\ndef main(): print(int(input()) + int(input()))\n"
-                                "if __name__ == '__main__': main(); sys.exit(0)",
+    "if __name__ == '__main__': main(); sys.exit(0)",
 }
 
 
@@ -161,12 +226,24 @@ def test_honest_ways_to_read_and_write(scorer: CodeTests, what: str) -> None:
     assert score.value == 1.0, score.reason
 
 
-@pytest.mark.parametrize(("tag", "program"), [
-    ("cpp", "#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b << std::endl; }"),
-    ("c++", '#include <cstdio>\nint main() { int a, b; scanf("%d %d", &a, &b); printf("%d", a + b); }'),
-    ("javascript", "const x = require('fs').readFileSync(0, 'utf8').split(' ').map(Number); console.log(x[0] + x[1]);"),
-    ("js", "process.stdin.on('data', d => { const [a, b] = String(d).split(' ').map(Number); console.log(a + b); });"),
-])
+@pytest.mark.parametrize(
+    ("tag", "program"),
+    [
+        (
+            "cpp",
+            "#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b << std::endl; }",
+        ),
+        ("c++", '#include <cstdio>\nint main() { int a, b; scanf("%d %d", &a, &b); printf("%d", a + b); }'),
+        (
+            "javascript",
+            "const x = require('fs').readFileSync(0, 'utf8').split(' ').map(Number); console.log(x[0] + x[1]);",
+        ),
+        (
+            "js",
+            "process.stdin.on('data', d => { const [a, b] = String(d).split(' ').map(Number); console.log(a + b); });",
+        ),
+    ],
+)
 def test_other_languages(scorer: CodeTests, tag: str, program: str) -> None:
     answer = {"inputs": ["3 5"], "outputs": ["8"], "language": tag}
     language = Language.CPP if tag.startswith("c") else Language.JAVASCRIPT
@@ -179,13 +256,20 @@ def test_other_languages(scorer: CodeTests, tag: str, program: str) -> None:
     assert broken.value == 0.0, broken.reason
 
 
-@pytest.mark.parametrize(("program", "said"), [
-    ("print(9)", "case 1 failed: expected '8', got '9'"), ("print(8); raise SystemExit(3)", "exit code 3"),
-    ("print(8); import os; os.kill(os.getpid(), 11)", "signal"), ("1 / 0", "ZeroDivisionError"),
-    ("def (", "SyntaxError"),
-    ("x = [0] * (1 << 34)", "Memory"), ("print(8, end='\\n' * 9); print(7)", "line"),
-    ("while True: print('8' * 4096)", "limit"), ("import time; time.sleep(60)", "again alone"),
-])
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("print(9)", "case 1 failed: expected '8', got '9'"),
+        ("print(8); raise SystemExit(3)", "exit code 3"),
+        ("print(8); import os; os.kill(os.getpid(), 11)", "signal"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("def (", "SyntaxError"),
+        ("x = [0] * (1 << 34)", "Memory"),
+        ("print(8, end='\\n' * 9); print(7)", "line"),
+        ("while True: print('8' * 4096)", "limit"),
+        ("import time; time.sleep(60)", "again alone"),
+    ],
+)
 def test_reasons_say_what_a_program_did(scorer: CodeTests, program: str, said: str) -> None:
     score = judged(variant(scorer, case_timeout_s=1.0), program, {"inputs": ["3 5"], "outputs": ["8"]})
     assert score.value == 0.0
@@ -199,9 +283,17 @@ RUNS = {"inputs": [str(n) for n in range(5)], "outputs": [str(n) for n in range(
 
 
 @pytest.mark.parametrize("answer", [CALLS, RUNS])
-@pytest.mark.parametrize("program", [HANGS, HANGS.replace("while x == 2: pass", "if x == 2: import os; os._exit(0)"),
-                                     HANGS.replace("while x == 2: pass", "if x == 2: x = bytes(1 << 40)")])
-def test_a_case_that_does_not_end_costs_itself_only(scorer: CodeTests, answer: dict[str, Any], program: str) -> None:
+@pytest.mark.parametrize(
+    "program",
+    [
+        HANGS,
+        HANGS.replace("while x == 2: pass", "if x == 2: import os; os._exit(0)"),
+        HANGS.replace("while x == 2: pass", "if x == 2: x = bytes(1 << 40)"),
+    ],
+)
+def test_a_case_that_does_not_end_costs_itself_only(
+    scorer: CodeTests, answer: dict[str, Any], program: str
+) -> None:
     score = judged(variant(scorer, credit="fraction", case_timeout_s=1.0), program, answer)
     assert score.value == 0.8, score.reason
     assert score.reason.startswith("4 of 5 cases passed; case 3: ")
@@ -209,7 +301,9 @@ def test_a_case_that_does_not_end_costs_itself_only(scorer: CodeTests, answer: d
 
 @pytest.mark.parametrize("answer", [CALLS, RUNS])
 @pytest.mark.parametrize("program", ["while True: pass", "def f(x):\n while True: pass"])
-def test_an_answer_is_judged_within_its_deadline(scorer: CodeTests, answer: dict[str, Any], program: str) -> None:
+def test_an_answer_is_judged_within_its_deadline(
+    scorer: CodeTests, answer: dict[str, Any], program: str
+) -> None:
     score = judged(variant(scorer, credit="fraction", case_timeout_s=1.0, deadline_s=1.5), program, answer)
     assert score.value == 0.0
     assert score.seconds < 1.5 + 2.0
@@ -218,8 +312,10 @@ def test_an_answer_is_judged_within_its_deadline(scorer: CodeTests, answer: dict
 def test_a_program_that_hangs_its_compiler_is_wrong_within_its_deadline(scorer: CodeTests) -> None:
     if Language.CPP not in scorer._sandbox.languages:
         pytest.skip("no C++ compiler here")
-    bomb = ("template<int D, unsigned long long N> struct A { enum { v = A<D-1, 2*N>::v + A<D-1, 2*N+1>::v }; };\n"
-            "template<unsigned long long N> struct A<0, N> { enum { v = 1 }; };\nint main() { return A<40, 1>::v; }")
+    bomb = (
+        "template<int D, unsigned long long N> struct A { enum { v = A<D-1, 2*N>::v + A<D-1, 2*N+1>::v }; };\n"
+        "template<unsigned long long N> struct A<0, N> { enum { v = 1 }; };\nint main() { return A<40, 1>::v; }"
+    )
     score = judged(variant(scorer, deadline_s=2.0), bomb, {**RUNS, "language": "c++"}, tag="cpp")
     assert score.value == 0.0
     assert "does not compile: 1 s of time, and again alone" in score.reason
@@ -227,23 +323,45 @@ def test_a_program_that_hangs_its_compiler_is_wrong_within_its_deadline(scorer: 
     assert score.seconds < 2.0 + 2.0
 
 
-@pytest.mark.parametrize(("credit", "kind", "value"), [
-    (None, "code", 0.0), (None, "code_verifiable", 0.5), ("all", "code_verifiable", 0.0), ("fraction", "code", 0.5)])
-@pytest.mark.parametrize("answer", [
-    {"tests": ["assert f(1) == 1", "assert f(1) == 2"]}, {"functional": "x = 1\nassert f(x) == 1\nassert f(x) == 2"},
-    {"inputs": ["1", "1"], "outputs": ["1", "2"], "fn_name": "f"}, {"inputs": ["1", "1"], "outputs": ["1", "2"]}])
-def test_credit_is_the_rows_own_unless_the_config_says(scorer: CodeTests, answer: dict[str, Any], credit: str | None,
-                                                       kind: str, value: float) -> None:
-    score = judged(variant(scorer, credit=credit), "def f(x): return x\nif __name__ == '__main__': print(f(input()))",
-                   answer, kind)
+@pytest.mark.parametrize(
+    ("credit", "kind", "value"),
+    [
+        (None, "code", 0.0),
+        (None, "code_verifiable", 0.5),
+        ("all", "code_verifiable", 0.0),
+        ("fraction", "code", 0.5),
+    ],
+)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"tests": ["assert f(1) == 1", "assert f(1) == 2"]},
+        {"functional": "x = 1\nassert f(x) == 1\nassert f(x) == 2"},
+        {"inputs": ["1", "1"], "outputs": ["1", "2"], "fn_name": "f"},
+        {"inputs": ["1", "1"], "outputs": ["1", "2"]},
+    ],
+)
+def test_credit_is_the_rows_own_unless_the_config_says(
+    scorer: CodeTests, answer: dict[str, Any], credit: str | None, kind: str, value: float
+) -> None:
+    score = judged(
+        variant(scorer, credit=credit),
+        "def f(x): return x\nif __name__ == '__main__': print(f(input()))",
+        answer,
+        kind,
+    )
     assert score.value == value, score.reason
-    assert score.components["passed"] == (0.5 if value or "functional" not in answer else 0.0)      # one case, or two
+    assert score.components["passed"] == (
+        0.5 if value or "functional" not in answer else 0.0
+    )  # one case, or two
 
 
 def test_of_many_cases_the_same_few_are_run(scorer: CodeTests) -> None:
     answer = {"inputs": [[n] for n in range(50)], "outputs": list(range(50)), "fn_name": "f"}
-    scores = [judged(variant(scorer, credit="fraction", max_cases=8), "def f(x): return x if x % 2 else 0", answer)
-              for _ in range(2)]
+    scores = [
+        judged(variant(scorer, credit="fraction", max_cases=8), "def f(x): return x if x % 2 else 0", answer)
+        for _ in range(2)
+    ]
     assert scores[0].value == scores[1].value
     assert "of 8 cases" in scores[0].reason
 
@@ -318,10 +436,18 @@ def test_a_row_is_checked_without_a_sandbox() -> None:
     scorer.close()
 
 
-@pytest.mark.parametrize(("text", "language", "expected"), [
-    ("```cpp\na\n```\n```python\nb\n```", Language.CPP, "a"), ("```js\na\n```", Language.JAVASCRIPT, "a"),
-    ("```cpp\na\n```", Language.PYTHON, None), ("```python\na\n```<|im_end|>", Language.PYTHON, "a")])
-def test_the_block_of_another_language_is_no_program(text: str, language: Language, expected: str | None) -> None:
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("```cpp\na\n```\n```python\nb\n```", Language.CPP, "a"),
+        ("```js\na\n```", Language.JAVASCRIPT, "a"),
+        ("```cpp\na\n```", Language.PYTHON, None),
+        ("```python\na\n```<|im_end|>", Language.PYTHON, "a"),
+    ],
+)
+def test_the_block_of_another_language_is_no_program(
+    text: str, language: Language, expected: str | None
+) -> None:
     if expected is None:
         with pytest.raises(Unanswered, match="no closed code block"):
             program_of(text, language)

@@ -19,14 +19,18 @@ PYTEST = {"pytest": "from solution import f\ndef test_f(): assert f(1) == 1\n"}
 HALF = "def f(x):\n    while x == 2: pass\n    return x"
 
 
-@pytest.mark.parametrize(("is_all", "cases", "expected"), [
-    (True, [None, None], (1.0, 1.0, "all 2 cases passed")),
-    (True, [None, "no"], (0.0, 0.5, "1 of 2 cases passed; case 2: no")),
-    (False, [None, "no"], (0.5, 0.5, "1 of 2 cases passed; case 2: no")),
-    (True, ["no"], (0.0, 0.0, "0 of 2 cases passed (1 ran); case 1: no")),
-])
-def test_the_first_failure_is_the_reason(is_all: bool, cases: list[str | None],
-                                         expected: tuple[float, float, str]) -> None:
+@pytest.mark.parametrize(
+    ("is_all", "cases", "expected"),
+    [
+        (True, [None, None], (1.0, 1.0, "all 2 cases passed")),
+        (True, [None, "no"], (0.0, 0.5, "1 of 2 cases passed; case 2: no")),
+        (False, [None, "no"], (0.5, 0.5, "1 of 2 cases passed; case 2: no")),
+        (True, ["no"], (0.0, 0.0, "0 of 2 cases passed (1 ran); case 1: no")),
+    ],
+)
+def test_the_first_failure_is_the_reason(
+    is_all: bool, cases: list[str | None], expected: tuple[float, float, str]
+) -> None:
     tally = CaseTally(2, is_all)
     for reason in cases:
         tally.add(reason)
@@ -52,17 +56,21 @@ def hasty() -> Iterator[CodeTests]:
     scorer.close()
 
 
-@pytest.mark.parametrize(("program", "answer", "kind", "is_over"), [
-    (HANG, STDIO, "code", True),
-    (HANG, CALLS, "code", True),
-    (HANG, PYTEST, "code", True),
-    (HALF, CALLS, "code", True),
-    (HALF, CALLS, "code_verifiable", False),        # half a score is no zero
-    ("print('exceeded its limit')", STDIO, "code", False),
-    ("raise SystemExit('exceeded its limit')", STDIO, "code", False),
-])
-def test_zeros_of_a_limit_are_marked(hasty: CodeTests, program: str, answer: dict[str, Any], kind: str,
-                                     is_over: bool) -> None:
+@pytest.mark.parametrize(
+    ("program", "answer", "kind", "is_over"),
+    [
+        (HANG, STDIO, "code", True),
+        (HANG, CALLS, "code", True),
+        (HANG, PYTEST, "code", True),
+        (HALF, CALLS, "code", True),
+        (HALF, CALLS, "code_verifiable", False),  # half a score is no zero
+        ("print('exceeded its limit')", STDIO, "code", False),
+        ("raise SystemExit('exceeded its limit')", STDIO, "code", False),
+    ],
+)
+def test_zeros_of_a_limit_are_marked(
+    hasty: CodeTests, program: str, answer: dict[str, Any], kind: str, is_over: bool
+) -> None:
     score = hasty.score(f"```python\n{program}\n```", {"type": kind, "answer": answer})
     assert score.value == (0.5 if kind == "code_verifiable" else 0.0), score.reason
     assert (OVER_LIMIT in score.components) == is_over, score.reason

@@ -39,15 +39,22 @@ def test_nothing_has_the_shape_of_nothing() -> None:
     assert {(name, text) for name in ROWS for text in NULLS if FORMAT.score(text, of(name)).value} == set()
 
 
-@pytest.mark.parametrize(("text", "value"), [
-    ("<think>x</think> \\boxed{15}" + END, 1.0),
-    ("\\boxed{15}" + END, 0.0), ("<think>\u7684</think> \\boxed{15}" + END, 0.0),
-    # On purpose other than the reference, which gives these 1: the box must stand where the answer is looked for, an
-    # empty span is no thinking, and kana and Hangul are no more English than Han.
-    ("<think>\\boxed{15}</think>" + END, 0.0), ("<think></think> \\boxed{15}" + END, 0.0),
-    ("<think> \n</think> \\boxed{15}", 0.0), ("<think>...</think> \\boxed{15}", 0.0),
-    ("<think>\u3053\u308c</think> \\boxed{15}", 0.0), ("<think>\ud55c\uad6d</think> \\boxed{15}", 0.0),
-])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("<think>x</think> \\boxed{15}" + END, 1.0),
+        ("\\boxed{15}" + END, 0.0),
+        ("<think>\u7684</think> \\boxed{15}" + END, 0.0),
+        # On purpose other than the reference, which gives these 1: the box must stand where the answer is looked for, an
+        # empty span is no thinking, and kana and Hangul are no more English than Han.
+        ("<think>\\boxed{15}</think>" + END, 0.0),
+        ("<think></think> \\boxed{15}" + END, 0.0),
+        ("<think> \n</think> \\boxed{15}", 0.0),
+        ("<think>...</think> \\boxed{15}", 0.0),
+        ("<think>\u3053\u308c</think> \\boxed{15}", 0.0),
+        ("<think>\ud55c\uad6d</think> \\boxed{15}", 0.0),
+    ],
+)
 def test_the_shapes_that_ii_thought_measured(text: str, value: float) -> None:
     assert AnswerFormat(II_THOUGHT).score(text, ROWS["math"], FinishReason.STOP).value == value
 
@@ -55,70 +62,119 @@ def test_the_shapes_that_ii_thought_measured(text: str, value: float) -> None:
 def test_what_was_cut_off_has_not_ended_and_what_was_recorded_may_have() -> None:
     text = "<think>x</think> \\boxed{15}"
     for config, finish, value in (
-        (FormatConfig(), FinishReason.LENGTH, 0.0), (FormatConfig(), FinishReason.STOP, 1.0),
+        (FormatConfig(), FinishReason.LENGTH, 0.0),
+        (FormatConfig(), FinishReason.STOP, 1.0),
         (FormatConfig(), None, 1.0),
         (FormatConfig(finish="optional"), FinishReason.LENGTH, 1.0),
     ):
         assert AnswerFormat(config).score(text, ROWS["math"], finish).value == value
 
 
-@pytest.mark.parametrize(("thought", "words", "value"), [
-    ("one two three", 3, 1.0), ("one two", 3, 0.0), ("\u6211\u4eec\u7b97", 3, 1.0), ("1, 2, 3", 3, 1.0),
-    ("<think></think>", 1, 0.0), (". . .", 1, 0.0),
-])
+@pytest.mark.parametrize(
+    ("thought", "words", "value"),
+    [
+        ("one two three", 3, 1.0),
+        ("one two", 3, 0.0),
+        ("\u6211\u4eec\u7b97", 3, 1.0),
+        ("1, 2, 3", 3, 1.0),
+        ("<think></think>", 1, 0.0),
+        (". . .", 1, 0.0),
+    ],
+)
 def test_thinking_has_a_least_number_of_words(thought: str, words: int, value: float) -> None:
     score = AnswerFormat(FormatConfig(think="required", min_think=words)).score(
-        f"<think>{thought}</think>\\boxed{{1}}", ROWS["math"])
+        f"<think>{thought}</think>\\boxed{{1}}", ROWS["math"]
+    )
     assert score.value == value
     assert ("words of thinking" in score.reason) == (value == 0.0)
 
 
-@pytest.mark.parametrize(("config", "text", "value"), [
-    (FormatConfig(answer="tag"), "<answer>5</answer>", 1.0), (FormatConfig(answer="tag"), "\\boxed{5}", 0.0),
-    (FormatConfig(answer="block"), "```\n5\n```", 1.0), (FormatConfig(answer="block"), "```\n```", 0.0),
-    (FormatConfig(answer="any"), "5", 1.0), (FormatConfig(answer="any"), " ", 0.0),
-    (FormatConfig(box=True), "#### 5 \\boxed{5}", 1.0), (FormatConfig(box=True), "#### 5", 0.0),
-    (FormatConfig(box=False), "5", 1.0),
-])
+@pytest.mark.parametrize(
+    ("config", "text", "value"),
+    [
+        (FormatConfig(answer="tag"), "<answer>5</answer>", 1.0),
+        (FormatConfig(answer="tag"), "\\boxed{5}", 0.0),
+        (FormatConfig(answer="block"), "```\n5\n```", 1.0),
+        (FormatConfig(answer="block"), "```\n```", 0.0),
+        (FormatConfig(answer="any"), "5", 1.0),
+        (FormatConfig(answer="any"), " ", 0.0),
+        (FormatConfig(box=True), "#### 5 \\boxed{5}", 1.0),
+        (FormatConfig(box=True), "#### 5", 0.0),
+        (FormatConfig(box=False), "5", 1.0),
+    ],
+)
 def test_the_config_may_say_what_is_wanted_of_any_row(config: FormatConfig, text: str, value: float) -> None:
     assert AnswerFormat(config).score(text, ROWS["gsm8k"]).value == value
 
 
-@pytest.mark.parametrize(("section", "message"), [
-    ({"box": True, "answer": "tag"}, "the same thing twice"), ({"mode": "mix", "weight": 1}, "leaves nothing"),
-    ({"language": "xx"}, "language"), ({"min_think": 0}, "min_think"),
-])
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"box": True, "answer": "tag"}, "the same thing twice"),
+        ({"mode": "mix", "weight": 1}, "leaves nothing"),
+        ({"language": "xx"}, "language"),
+        ({"min_think": 0}, "min_think"),
+    ],
+)
 def test_a_format_that_contradicts_itself_is_refused(section: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         FormatConfig.model_validate(section)
 
 
 LANGUAGES: list[tuple[str, str, bool]] = [
-    ("Hello, na\u00efve caf\u00e9 \u0151 \u0259", "en", True), ("\\boxed{5}", "en", True), ("", "en", True),
-    ("\u03c0 \u03b8 \u211d \u2135 \U0001d465 \U0001d6fc \u00aa \u00b5 \u212b \ufb01 \uff58 \u2113 \u2460 2\u03c0r",
-     "en", True),
-    ("x \u7684 y", "en", False), ("\u3053\u308c", "en", False), ("\uff76\uff80", "en", False), ("\ud55c", "en", False),
-    ("\u041f\u0440\u0438\u0432\u0435\u0442", "en", False), ("p\u0430ypal", "en", False),
+    ("Hello, na\u00efve caf\u00e9 \u0151 \u0259", "en", True),
+    ("\\boxed{5}", "en", True),
+    ("", "en", True),
+    (
+        "\u03c0 \u03b8 \u211d \u2135 \U0001d465 \U0001d6fc \u00aa \u00b5 \u212b \ufb01 \uff58 \u2113 \u2460 2\u03c0r",
+        "en",
+        True,
+    ),
+    ("x \u7684 y", "en", False),
+    ("\u3053\u308c", "en", False),
+    ("\uff76\uff80", "en", False),
+    ("\ud55c", "en", False),
+    ("\u041f\u0440\u0438\u0432\u0435\u0442", "en", False),
+    ("p\u0430ypal", "en", False),
     ("\u0f56\u0f7c\u0f51", "en", False),
-    ("\u03b1\u03c5\u03c4\u03ae", "en", False), ("\u03b1\u03c5\u03c4\u03ae", "el", True), ("\u3005", "en", False),
-    ("\u6240\u4ee5\u7b54\u6848\u662f \\boxed{\\frac{1}{2}}", "zh", True), ("So it is \\boxed{1}", "zh", False),
-    ("\\boxed{5}", "zh", True), ("\u4e2d\u6587\u306e", "zh", False),
+    ("\u03b1\u03c5\u03c4\u03ae", "en", False),
+    ("\u03b1\u03c5\u03c4\u03ae", "el", True),
+    ("\u3005", "en", False),
+    ("\u6240\u4ee5\u7b54\u6848\u662f \\boxed{\\frac{1}{2}}", "zh", True),
+    ("So it is \\boxed{1}", "zh", False),
+    ("\\boxed{5}", "zh", True),
+    ("\u4e2d\u6587\u306e", "zh", False),
     ("\u7b54\u6848 `long_name` ```py\nfor x in range\n```", "zh", True),
-    ("\u7b54\u3048\u306f\u4e94\u3005\u30fc", "ja", True), ("\ub2f5\uc740 5 \\boxed{5}", "ko", True),
-    ("\u043e\u0442\u0432\u0435\u0442 x = 5", "ru", True), ("the answer is x", "ru", False),
-    ("\u0e08\u0e1a \u0e17\u0e35\u0e48", "th", True), ("\u0939\u093f\u0928\u094d\u0926\u0940", "hi", True),
-    ("\u0645\u0631\u062d\u0628\u0627", "ar", True), ("\u0645\u0631\u062d\u0628\u0627", "he", False),
+    ("\u7b54\u3048\u306f\u4e94\u3005\u30fc", "ja", True),
+    ("\ub2f5\uc740 5 \\boxed{5}", "ko", True),
+    ("\u043e\u0442\u0432\u0435\u0442 x = 5", "ru", True),
+    ("the answer is x", "ru", False),
+    ("\u0e08\u0e1a \u0e17\u0e35\u0e48", "th", True),
+    ("\u0939\u093f\u0928\u094d\u0926\u0940", "hi", True),
+    ("\u0645\u0631\u062d\u0628\u0627", "ar", True),
+    ("\u0645\u0631\u062d\u0628\u0627", "he", False),
 ]
 
 
 def test_a_language_is_told_by_its_script() -> None:
-    found = {(text, language): foreign_script(text, language) is None     # type: ignore[arg-type]  # of a table
-             for text, language, _ in LANGUAGES}
+    found = {
+        (text, language): foreign_script(text, language) is None  # type: ignore[arg-type]  # of a table
+        for text, language, _ in LANGUAGES
+    }
     assert {case: is_right for case, is_right in found.items() if (*case, is_right) not in LANGUAGES} == {}
 
 
-@pytest.mark.parametrize(("piece", "tail"), [
-    ("`", ""), ("```a\n", ""), ("\\", ""), ("`a", ""), ("<think>", "</think>"), ("a </think>", "\\boxed{" * 1000)])
+@pytest.mark.parametrize(
+    ("piece", "tail"),
+    [
+        ("`", ""),
+        ("```a\n", ""),
+        ("\\", ""),
+        ("`a", ""),
+        ("<think>", "</think>"),
+        ("a </think>", "\\boxed{" * 1000),
+    ],
+)
 def test_no_text_takes_long(piece: str, tail: str) -> None:
     config = FormatConfig(think="required", min_think=1000, language="zh")
 
@@ -140,11 +196,17 @@ def test_a_format_row_carries_another_rows_verification_info(*, as_text: bool) -
         FORMAT.check_row(info)
 
 
-@pytest.mark.parametrize(("of_what", "message"), [
-    (None, "must be an object"), ({}, "needs a type"), (5, "object"),
-    ({"type": "maths", "answer": {"value": "5"}}, "did you mean math"),
-    ({"type": "math", "answer": {}}, "no answer"), ({"type": "format", "of": {}}, "can't be `of` another one"),
-])
+@pytest.mark.parametrize(
+    ("of_what", "message"),
+    [
+        (None, "must be an object"),
+        ({}, "needs a type"),
+        (5, "object"),
+        ({"type": "maths", "answer": {"value": "5"}}, "did you mean math"),
+        ({"type": "math", "answer": {}}, "no answer"),
+        ({"type": "format", "of": {}}, "can't be `of` another one"),
+    ],
+)
 def test_a_format_row_around_no_row_is_refused(of_what: Any, message: str) -> None:
     with pytest.raises(BadMessage, match=message):
         route({"verification_info": {"type": "format", "of": of_what}})
@@ -154,18 +216,30 @@ def test_a_format_row_around_no_row_is_refused(of_what: Any, message: str) -> No
 
 
 def test_a_format_row_may_be_of_a_custom_task() -> None:
-    tasks = {"format": TaskConfig(scorer=FormatTaskConfig()),
-             "parity": TaskConfig(scorer=CustomConfig(import_path="parity:Parity"))}
+    tasks = {
+        "format": TaskConfig(scorer=FormatTaskConfig()),
+        "parity": TaskConfig(scorer=CustomConfig(import_path="parity:Parity")),
+    }
     info = {"type": "format", "of": {"type": "parity", "answer": 1}}
     assert route({"verification_info": info}, tasks) == ("format", info)
 
 
-@pytest.mark.parametrize(("finish", "said", "value"), [
-    ("required", None, 1.0), ("required", "stop", 1.0), ("required", "length", 0.0), ("optional", "length", 1.0)])
+@pytest.mark.parametrize(
+    ("finish", "said", "value"),
+    [
+        ("required", None, 1.0),
+        ("required", "stop", 1.0),
+        ("required", "length", 0.0),
+        ("optional", "length", 1.0),
+    ],
+)
 def test_a_format_row_may_say_how_its_text_ended(finish: Any, said: str | None, value: float) -> None:
     row = {"type": "format", "of": ROWS["math"], "finish_reason": said}
     scorer = RowScorer(ScorersConfig(tasks={"format": TaskConfig(scorer=FormatTaskConfig(finish=finish))}))
-    assert scorer.result(json.dumps({"llm_output": "\\boxed{5}", "verification_info": row}).encode())["value"] == value
+    assert (
+        scorer.result(json.dumps({"llm_output": "\\boxed{5}", "verification_info": row}).encode())["value"]
+        == value
+    )
 
 
 def test_an_end_that_nobody_knows_is_refused() -> None:

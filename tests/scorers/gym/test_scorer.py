@@ -27,8 +27,10 @@ from tasks.route import route
 from tests.scorers.conftest import Group
 from tests.scorers.gym.corpus import ATTACKS, HONEST, NOTHING, ROWS, WRONG, gym
 
-needs_library = pytest.mark.skipif(find_spec("reasoning_gym") is None,
-                                   reason="reasoning-gym is not installed: pip install 'reasoning-gym==0.1.25'")
+needs_library = pytest.mark.skipif(
+    find_spec("reasoning_gym") is None,
+    reason="reasoning-gym is not installed: pip install 'reasoning-gym==0.1.25'",
+)
 
 
 @pytest.fixture(scope="module")
@@ -52,19 +54,30 @@ def scores(scorer: GymAnswer, row: dict[str, Any], texts: list[str]) -> list[Sco
 
 def of(dataset: str, answer: str | None, **metadata: Any) -> Row:
     """A row for the rules, which ask no library."""
-    return Row(dataset=DataSet(name=dataset, module=f"reasoning_gym.{dataset}", packages=()), metadata=metadata,
-               entry={"question": "?", "answer": answer, "metadata": metadata}, example=answer)
+    return Row(
+        dataset=DataSet(name=dataset, module=f"reasoning_gym.{dataset}", packages=()),
+        metadata=metadata,
+        entry={"question": "?", "answer": answer, "metadata": metadata},
+        example=answer,
+    )
 
 
 @needs_library
 def test_an_answer_is_worth_what_the_library_says_of_it_and_an_attack_nothing(scorer: GymAnswer) -> None:
     failed = []
     for name, row in ROWS.items():
-        cases = [(answer, value) for cases, value in ((HONEST, 1.0), (WRONG, 0.0), (ATTACKS, 0.0))
-                 for of_row, answer in cases if of_row == name]
+        cases = [
+            (answer, value)
+            for cases, value in ((HONEST, 1.0), (WRONG, 0.0), (ATTACKS, 0.0))
+            for of_row, answer in cases
+            if of_row == name
+        ]
         found = scores(scorer, row, [f"<think>so</think><answer>{answer}</answer>" for answer, _ in cases])
-        failed += [f"{name}: {answer!r} gave {score.value}: {score.reason}"
-                   for (answer, value), score in zip(cases, found, strict=True) if score.value != value]
+        failed += [
+            f"{name}: {answer!r} gave {score.value}: {score.reason}"
+            for (answer, value), score in zip(cases, found, strict=True)
+            if score.value != value
+        ]
     assert not failed, "\n".join(failed)
 
 
@@ -99,27 +112,39 @@ def test_a_partial_value_is_paid_where_that_is_asked_for_and_an_attempt_never(sa
     third, none = scores(generous, row, ["<answer>a, sea, be</answer>", "<answer>c</answer>"])
     assert third.value == pytest.approx(1 / 3)
     assert none.value == 0.0
-    assert scores(generous, ROWS["arithmetic"], ["<answer>It is -1043</answer>"])[0].value == 0.0   # 5 of 11 characters
-    assert scores(generous, ROWS["spiral"], ["<answer>[6, 9, 7, 0]</answer>"])[0].value == 0.0      # 0.1 in the library
+    assert (
+        scores(generous, ROWS["arithmetic"], ["<answer>It is -1043</answer>"])[0].value == 0.0
+    )  # 5 of 11 characters
+    assert (
+        scores(generous, ROWS["spiral"], ["<answer>[6, 9, 7, 0]</answer>"])[0].value == 0.0
+    )  # 0.1 in the library
 
 
 @needs_library
 def test_an_answer_that_takes_too_long_is_wrong_and_costs_the_others_nothing(sandbox: Sandbox) -> None:
     brief = GymAnswer(GymConfig(deadline_s=2.0), ScorersConfig(), sandbox)
-    table = "\u2227".join(map(chr, range(ord("a"), ord("z") + 1)))       # of 2 ** 26 lines
-    right, endless = scores(brief, ROWS["logic"], ["<answer>P \u2227 Q</answer>", f"<answer>{table}</answer>"])
+    table = "\u2227".join(map(chr, range(ord("a"), ord("z") + 1)))  # of 2 ** 26 lines
+    right, endless = scores(
+        brief, ROWS["logic"], ["<answer>P \u2227 Q</answer>", f"<answer>{table}</answer>"]
+    )
     assert right.value == 1.0
     assert (endless.value, OVER_LIMIT in endless.components) == (0.0, True)
     assert "and again alone" in endless.reason
 
 
 @needs_library
-@pytest.mark.parametrize(("row", "said"), [
-    (gym("calendar_arithmetic", "Monday"), "can't read it: KeyError: 'task'"),
-    (gym("rearc", "9 9", output=[[9, 8]]), "is not right: reasoning-gym says 0.05"),
-    (gym("coin_flip", "a half"), "is refused"),
-], ids=["lacks its metadata", "is another", "is no answer"])
-def test_a_row_whose_own_answer_is_not_right_is_unscorable(scorer: GymAnswer, row: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (gym("calendar_arithmetic", "Monday"), "can't read it: KeyError: 'task'"),
+        (gym("rearc", "9 9", output=[[9, 8]]), "is not right: reasoning-gym says 0.05"),
+        (gym("coin_flip", "a half"), "is refused"),
+    ],
+    ids=["lacks its metadata", "is another", "is no answer"],
+)
+def test_a_row_whose_own_answer_is_not_right_is_unscorable(
+    scorer: GymAnswer, row: dict[str, Any], said: str
+) -> None:
     score = scorer.score("<answer>0.5</answer>", row)
     assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
     assert said in score.reason
@@ -138,7 +163,9 @@ def test_a_group_is_judged_by_one_run(sandbox: Sandbox, group: Group) -> None:
 
     counting: Any = Counting()
     scorer = GymAnswer(GymConfig(), ScorersConfig(), counting)
-    found = scores(scorer, ROWS["arithmetic"], [f"<answer>{number}</answer>" for number in range(-1046, -1038)])
+    found = scores(
+        scorer, ROWS["arithmetic"], [f"<answer>{number}</answer>" for number in range(-1046, -1038)]
+    )
     assert [score.value for score in found] == [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
     assert counting.prepared == 1
 
@@ -148,8 +175,15 @@ def test_the_answer_stands_where_the_option_says(sandbox: Sandbox) -> None:
     boxed = GymAnswer(GymConfig(part="box"), ScorersConfig(), sandbox)
     whole = GymAnswer(GymConfig(part="response"), ScorersConfig(), sandbox)
     row = gym("basic_arithmetic", "5")
-    assert [score.value for score in scores(boxed, row, ["\\boxed{5}", "5", "<answer>5</answer>"])] == [1.0, 0.0, 0.0]
-    assert [score.value for score in scores(whole, row, ["<think>4?</think>\n5\n", "\\boxed{5}"])] == [1.0, 0.0]
+    assert [score.value for score in scores(boxed, row, ["\\boxed{5}", "5", "<answer>5</answer>"])] == [
+        1.0,
+        0.0,
+        0.0,
+    ]
+    assert [score.value for score in scores(whole, row, ["<think>4?</think>\n5\n", "\\boxed{5}"])] == [
+        1.0,
+        0.0,
+    ]
 
 
 @needs_library
@@ -160,20 +194,25 @@ def test_its_self_test_passes(scorer: GymAnswer) -> None:
 @needs_library
 def test_every_data_set_is_known_without_importing_the_library() -> None:
     assert len(data_sets()) == 105
-    assert data_sets()["countdown"] == DataSet(name="countdown", module="reasoning_gym.games.countdown",
-                                               packages=("mpmath", "numpy", "sympy"))
+    assert data_sets()["countdown"] == DataSet(
+        name="countdown", module="reasoning_gym.games.countdown", packages=("mpmath", "numpy", "sympy")
+    )
 
 
 @needs_library
-@pytest.mark.parametrize(("answer", "said"), [
-    ({"dataset": "basic_arithmetics", "entry": {"answer": "5"}}, "did you mean basic_arithmetic?"),
-    ({"entry": {"answer": "5"}}, "no data set None"),
-    ({"dataset": "gcd"}, "entry of a reasoning_gym row must be an object, got NoneType"),
-    ({"dataset": "gcd", "entry": "{"}, "not JSON"),
-    ({"dataset": "gcd", "entry": {"answer": None}}, "needs its 'answer', a text; got NoneType"),
-    ({"dataset": "boxnet", "entry": {"answer": None}}, "needs metadata with initial_state"),
-    ({"dataset": "composite", "entry": {"answer": "5"}}, "no data set None"),
-], ids=range(7))
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"dataset": "basic_arithmetics", "entry": {"answer": "5"}}, "did you mean basic_arithmetic?"),
+        ({"entry": {"answer": "5"}}, "no data set None"),
+        ({"dataset": "gcd"}, "entry of a reasoning_gym row must be an object, got NoneType"),
+        ({"dataset": "gcd", "entry": "{"}, "not JSON"),
+        ({"dataset": "gcd", "entry": {"answer": None}}, "needs its 'answer', a text; got NoneType"),
+        ({"dataset": "boxnet", "entry": {"answer": None}}, "needs metadata with initial_state"),
+        ({"dataset": "composite", "entry": {"answer": "5"}}, "no data set None"),
+    ],
+    ids=range(7),
+)
 def test_a_row_that_lacks_something_is_refused_by_name(answer: dict[str, Any], said: str) -> None:
     with pytest.raises(BadMessage, match=said.replace("?", r"\?")):
         row_of({"type": "reasoning_gym", "answer": answer})
@@ -186,7 +225,9 @@ def test_an_entry_of_a_mixture_is_one_of_its_own_data_set() -> None:
     assert row_of(row).dataset.name == "gcd"
 
 
-def test_where_the_library_is_missing_the_command_that_installs_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_library_is_missing_the_command_that_installs_it_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(rows, "DISTRIBUTION", "reasoning-gym-of-nobody")
     monkeypatch.setattr(rows, "data_sets", data_sets.__wrapped__)
     scorer = GymAnswer(GymConfig(), ScorersConfig())
@@ -197,14 +238,28 @@ def test_where_the_library_is_missing_the_command_that_installs_it_is_said(monke
 
 
 SHAPES = (
-    (of("number_sorting", "['1', '2']"), ["[1, 2]", "['1', '2.0']"], ["[NaN, NaN]", '["inf", "inf"]', "1 then 2"]),
-    (of("quantum_lock", "A \u2192 B"), ["A \u2192 B", "a, b", "A->B"], ["pass", "I press A and B", "\u2192 D"]),
+    (
+        of("number_sorting", "['1', '2']"),
+        ["[1, 2]", "['1', '2.0']"],
+        ["[NaN, NaN]", '["inf", "inf"]', "1 then 2"],
+    ),
+    (
+        of("quantum_lock", "A \u2192 B"),
+        ["A \u2192 B", "a, b", "A->B"],
+        ["pass", "I press A and B", "\u2192 D"],
+    ),
     (of("gsm_symbolic", "96"), ["96", "3.5", "96 kids"], ["95 96", "none", "1 2 3", "-96", "\u221296 kids"]),
     (of("gsm_symbolic", "-96"), ["-96", "96"], ["95 -96"]),
-    (of("fraction_simplification", "$\\frac{131}{319}$"), ["131/319", "\\frac{131}{319}", "$\\dfrac{1}{2}$"],
-     ["\\frac{131}{319} or 7", "131", "\\frac{131}{319}\\frac{1}{2}", "-131/319/1"]),
-    (of("decimal_arithmetic", "0.000432"), ["0.000432", "4.32e-4", "0.0004321"],
-     ["0", "0.001", "0.0005", "nan", "inf"]),
+    (
+        of("fraction_simplification", "$\\frac{131}{319}$"),
+        ["131/319", "\\frac{131}{319}", "$\\dfrac{1}{2}$"],
+        ["\\frac{131}{319} or 7", "131", "\\frac{131}{319}\\frac{1}{2}", "-131/319/1"],
+    ),
+    (
+        of("decimal_arithmetic", "0.000432"),
+        ["0.000432", "4.32e-4", "0.0004321"],
+        ["0", "0.001", "0.0005", "nan", "inf"],
+    ),
     (of("decimal_arithmetic", "2.98141124210"), ["2.98141124210", "2.9814"], ["2.9850", "2.98 or 2.99"]),
     (of("spell_backward", "gnisu"), ["gnisu", "GNISU", "using"], ["gnisu or using", "gnisugnisu", "gnisu."]),
     (of("letter_jumble", "two days"), ["two days", "two", "days two"], ["two days or more", "TWO DAYS!"]),
@@ -212,9 +267,16 @@ SHAPES = (
     (of("rush_hour", None), ["A+1 BB-2", "A+1,C-10"], ["A+1 then B-2", "A+100", "A+1 " * 201, "AAA+1"]),
     (of("polynomial_equations", "-2.0, 2.0"), ["2, -2", "1e-3"], ["nan", "x = 2", '""']),
     (of("polynomial_equations", ""), ['""', "''"], ["none", "0", "I don't know"]),
-    (of("countdown", "1 + 2", numbers=[1, 2]), ["1 + 2", "2*1", "-1*(2)"], ["1.2", "12", "1**2", "2//1", "1 + 1 + 1"]),
-    (of("intermediate_integration", "x"), ["exp(-x)*log(x)/2.5", "C + x^2", "pi*sqrt(2)"],
-     ["x.args", "Symbol('x')", "N(x)", "x[0]", "__x", "1_0", "Derivative(x)", "x,", "x;x", "x\u00b2", "S"]),
+    (
+        of("countdown", "1 + 2", numbers=[1, 2]),
+        ["1 + 2", "2*1", "-1*(2)"],
+        ["1.2", "12", "1**2", "2//1", "1 + 1 + 1"],
+    ),
+    (
+        of("intermediate_integration", "x"),
+        ["exp(-x)*log(x)/2.5", "C + x^2", "pi*sqrt(2)"],
+        ["x.args", "Symbol('x')", "N(x)", "x[0]", "__x", "1_0", "Derivative(x)", "x,", "x;x", "x\u00b2", "S"],
+    ),
 )
 
 
@@ -222,16 +284,32 @@ def test_what_an_answer_can_be_is_told_before_the_library_reads_it() -> None:
     failed = []
     for row, right, refused in SHAPES:
         failed += [(row.dataset.name, answer, reason) for answer in right if (reason := refusal(answer, row))]
-        failed += [(row.dataset.name, answer, "not refused") for answer in (*refused, "", "1" * 60_000)
-                   if refusal(answer, row) is None]
+        failed += [
+            (row.dataset.name, answer, "not refused")
+            for answer in (*refused, "", "1" * 60_000)
+            if refusal(answer, row) is None
+        ]
     assert failed == []
 
 
-@pytest.mark.parametrize(("value", "partial", "worth"), [
-    (1.0, False, 1.0), (0.999, False, 0.0), (0.999, True, 0.999), (0.1, True, 0.0), (0.05, True, 0.0), (0.0, True, 0.0),
-    (1.5, False, 0.0), (-0.5, True, 0.0), (float("nan"), True, 0.0), (float("inf"), False, 0.0),
-])
-def test_a_value_counts_in_full_or_where_that_is_asked_for_in_part(value: float, partial: bool, worth: float) -> None:
+@pytest.mark.parametrize(
+    ("value", "partial", "worth"),
+    [
+        (1.0, False, 1.0),
+        (0.999, False, 0.0),
+        (0.999, True, 0.999),
+        (0.1, True, 0.0),
+        (0.05, True, 0.0),
+        (0.0, True, 0.0),
+        (1.5, False, 0.0),
+        (-0.5, True, 0.0),
+        (float("nan"), True, 0.0),
+        (float("inf"), False, 0.0),
+    ],
+)
+def test_a_value_counts_in_full_or_where_that_is_asked_for_in_part(
+    value: float, partial: bool, worth: float
+) -> None:
     assert counted(value, "6", of("gcd", "5"), partial=partial) == worth
 
 
@@ -240,30 +318,47 @@ def test_a_rounded_root_is_a_root() -> None:
     assert counted(0.98, "1.42", of("polynomial_equations", "1.4142"), partial=False) == 0.0
 
 
-@pytest.mark.parametrize(("answer", "gold"), [
-    ("I don't know", "no"), ("yes, no, unknown", "no"), ("1,043 or 7", "1043"), ("a1 or b2", "B2"),
-])
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [("I don't know", "no"), ("yes, no, unknown", "no"), ("1,043 or 7", "1043"), ("a1 or b2", "B2")],
+)
 def test_a_text_that_only_holds_the_answer_is_worth_nothing_in_part(answer: str, gold: str) -> None:
     share = len(gold) / len(answer.replace(",", "") if "," in answer and "043" in answer else answer)
     assert counted(share, answer, of("syllogism", gold), partial=True) == 0.0
     assert counted(0.5, answer, of("syllogism", gold), partial=True) == 0.5
 
 
-ENTRY = {"question": "4 + 4?", "answer": "8", "metadata": {"source_dataset": "chain_sum", "difficulty": [1, 2]}}
+ENTRY = {
+    "question": "4 + 4?",
+    "answer": "8",
+    "metadata": {"source_dataset": "chain_sum", "difficulty": [1, 2]},
+}
 INFO = {"type": "reasoning_gym", "answer": {"dataset": "chain_sum", "entry": ENTRY}}
 BARE = {"question": "4 + 4?", "answer": "8", "metadata": {}}
 
 
-@pytest.mark.parametrize(("source", "truth", "extra", "entry"), [
-    ("reasoning_gym", "8", {"task": "chain_sum", "metadata": json.dumps(ENTRY["metadata"])}, ENTRY),
-    ("reasoning_gym", "8", {"task": "chain_sum"}, BARE),
-    ("reasoning_gym", "8", {"task": "chain_sum", "entry": ENTRY}, ENTRY),
-    ("reasoning_gym/chain_sum", json.dumps(ENTRY), {"index": 3}, ENTRY),
-    ("reasoning_gym", ENTRY, None, ENTRY),
-], ids=["metadata", "bare", "entry", "json", "object"])
-def test_rows_of_verl_are_read_as_reasoning360_and_the_library_write_them(source: str, truth: object, extra: object,
-                                                                          entry: object) -> None:
-    row = {"data_source": source, "reward_model": {"style": "rule", "ground_truth": truth}, "extra_info": extra,
-           "prompt": np.array([{"role": "user", "content": "4 + 4?"}], object)}
-    assert route(row) == ("gym", {"type": "reasoning_gym", "answer": {"dataset": "chain_sum", "entry": entry}})
+@pytest.mark.parametrize(
+    ("source", "truth", "extra", "entry"),
+    [
+        ("reasoning_gym", "8", {"task": "chain_sum", "metadata": json.dumps(ENTRY["metadata"])}, ENTRY),
+        ("reasoning_gym", "8", {"task": "chain_sum"}, BARE),
+        ("reasoning_gym", "8", {"task": "chain_sum", "entry": ENTRY}, ENTRY),
+        ("reasoning_gym/chain_sum", json.dumps(ENTRY), {"index": 3}, ENTRY),
+        ("reasoning_gym", ENTRY, None, ENTRY),
+    ],
+    ids=["metadata", "bare", "entry", "json", "object"],
+)
+def test_rows_of_verl_are_read_as_reasoning360_and_the_library_write_them(
+    source: str, truth: object, extra: object, entry: object
+) -> None:
+    row = {
+        "data_source": source,
+        "reward_model": {"style": "rule", "ground_truth": truth},
+        "extra_info": extra,
+        "prompt": np.array([{"role": "user", "content": "4 + 4?"}], object),
+    }
+    assert route(row) == (
+        "gym",
+        {"type": "reasoning_gym", "answer": {"dataset": "chain_sum", "entry": entry}},
+    )
     assert route({"verification_info": json.dumps(INFO)}) == ("gym", INFO)

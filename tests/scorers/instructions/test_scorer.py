@@ -20,16 +20,28 @@ from tests.scorers.instructions.corpus import ATTACKS, CASES, LANGUAGES, NULL_RE
 
 SCORER = InstructionFollowing(InstructionsConfig(), ScorersConfig())
 # One of IFBench's rows, as it is in the data.
-IFBENCH = ("[{'instruction_id': ['length_constraints:number_paragraphs', 'letters:letter_counting2', "
-           "'keywords:word_once'], 'kwargs': [{'num_paragraphs': 2}, {'letter': 's', 'let_frequency': 3, "
-           "'let_relation': 'at least'}, {'keyword': 'flight'}]}]")
-ODD: tuple[Any, ...] = (None, {}, True, -1, 0.5, math.nan, math.inf, " ", [])       # null is what is not there
-IFEVAL_KEYS = ("num_highlights", "relation", "num_words", "capital_frequency", "end_phrase", "keywords", "letter")
+IFBENCH = (
+    "[{'instruction_id': ['length_constraints:number_paragraphs', 'letters:letter_counting2', "
+    "'keywords:word_once'], 'kwargs': [{'num_paragraphs': 2}, {'letter': 's', 'let_frequency': 3, "
+    "'let_relation': 'at least'}, {'keyword': 'flight'}]}]"
+)
+ODD: tuple[Any, ...] = (None, {}, True, -1, 0.5, math.nan, math.inf, " ", [])  # null is what is not there
+IFEVAL_KEYS = (
+    "num_highlights",
+    "relation",
+    "num_words",
+    "capital_frequency",
+    "end_phrase",
+    "keywords",
+    "letter",
+)
 
 
 def row(*instructions: tuple[str, dict[str, Any] | None], prompt: str | None = None) -> dict[str, Any]:
-    answer = {"instruction_id_list": [name for name, _ in instructions],
-              "kwargs": [kwargs for _, kwargs in instructions]}
+    answer = {
+        "instruction_id_list": [name for name, _ in instructions],
+        "kwargs": [kwargs for _, kwargs in instructions],
+    }
     return {"type": "ifeval", "answer": answer if prompt is None else {**answer, "prompt": prompt}}
 
 
@@ -38,21 +50,29 @@ def test_every_instruction_tells_right_from_wrong() -> None:
     failed = []
     for name, case in CASES.items():
         (check,) = checks_of([name], [case.kwargs]).values()
-        failed += [f"{name}: {text!r} is right: {fault}" for text in case.right if (fault := check(text)) is not None]
+        failed += [
+            f"{name}: {text!r} is right: {fault}" for text in case.right if (fault := check(text)) is not None
+        ]
         failed += [f"{name}: {text!r} is wrong" for text in case.wrong if check(text) is None]
     assert not failed, "\n".join(failed)
 
 
 def test_a_right_response_scores_1_and_a_wrong_one_0_with_what_is_wrong() -> None:
-    info = row(("punctuation:no_comma", {}),
-               ("length_constraints:number_words", {"num_words": 3, "relation": "at least"}))
+    info = row(
+        ("punctuation:no_comma", {}),
+        ("length_constraints:number_words", {"num_words": 3, "relation": "at least"}),
+    )
     right = SCORER.score("<think>so, well</think>a b c d", info)
     assert (right.value, right.components) == (
-        1.0, {"punctuation:no_comma": 1.0, "length_constraints:number_words": 1.0})
+        1.0,
+        {"punctuation:no_comma": 1.0, "length_constraints:number_words": 1.0},
+    )
     wrong = SCORER.score("a, b", info)
     assert wrong.value == 0.0
-    assert wrong.reason == ("0 of 2 instructions hold; punctuation:no_comma: it has a comma; "
-                            "length_constraints:number_words: 2 words, not at least 3")
+    assert wrong.reason == (
+        "0 of 2 instructions hold; punctuation:no_comma: it has a comma; "
+        "length_constraints:number_words: 2 words, not at least 3"
+    )
 
 
 @pytest.mark.parametrize(("credit", "value"), [(None, 0.0), ("all", 0.0), ("fraction", 0.5)])
@@ -65,14 +85,23 @@ def test_a_part_of_the_instructions_is_worth_what_the_config_says(credit: Any, v
 
 
 def test_the_same_instruction_twice_is_two_components() -> None:
-    info = row(*(("keywords:frequency", {"keyword": word, "frequency": 1, "relation": "at least"}) for word in "abc"))
+    info = row(
+        *(("keywords:frequency", {"keyword": word, "frequency": 1, "relation": "at least"}) for word in "abc")
+    )
     assert SCORER.score("b and a", info).components == {
-        "keywords:frequency": 1.0, "keywords:frequency#2": 1.0, "keywords:frequency#3": 0.0}
+        "keywords:frequency": 1.0,
+        "keywords:frequency#2": 1.0,
+        "keywords:frequency#3": 0.0,
+    }
 
 
 def test_nothing_scores_nothing_whatever_the_instruction() -> None:
-    paid = [(name, text) for name, case in CASES.items() for text in NULL_RESPONSES
-            if SCORER.score(text, row((name, case.kwargs))).value != 0.0]
+    paid = [
+        (name, text)
+        for name, case in CASES.items()
+        for text in NULL_RESPONSES
+        if SCORER.score(text, row((name, case.kwargs))).value != 0.0
+    ]
     assert not paid
 
 
@@ -85,19 +114,29 @@ def test_the_prompt_again_is_no_response() -> None:
     info = row(("punctuation:no_comma", {}), prompt=PROMPT)
     assert SCORER.score(PROMPT.upper(), info).value == 0.0
     assert SCORER.score(f"{PROMPT} There once was a cat", info).value == 1.0
-    assert SCORER.score(PROMPT, row(("copy:copying_simple", {"prompt_to_repeat": PROMPT}), prompt=PROMPT)).value == 1.0
+    assert (
+        SCORER.score(PROMPT, row(("copy:copying_simple", {"prompt_to_repeat": PROMPT}), prompt=PROMPT)).value
+        == 1.0
+    )
 
 
 def test_a_giant_response_scores_0_unread() -> None:
     score = SCORER.score("a" * (MAX_RESPONSE_CHARS + 1), row(("punctuation:no_comma", {})))
-    assert (score.value, score.reason) == (0.0, "no response: a response of 1000001 characters; 1000000 is the limit")
+    assert (score.value, score.reason) == (
+        0.0,
+        "no response: a response of 1000001 characters; 1000000 is the limit",
+    )
 
 
-@pytest.mark.parametrize("value", [
-    IFBENCH, json.dumps([json.dumps({"instruction_id": ["punctuation:no_comma"], "kwargs": [None]})]),
-    [{"instruction_id": ["punctuation:no_comma"], "kwargs": [None]}],
-    {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{"keyword": None}]},
-])
+@pytest.mark.parametrize(
+    "value",
+    [
+        IFBENCH,
+        json.dumps([json.dumps({"instruction_id": ["punctuation:no_comma"], "kwargs": [None]})]),
+        [{"instruction_id": ["punctuation:no_comma"], "kwargs": [None]}],
+        {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{"keyword": None}]},
+    ],
+)
 def test_a_row_of_ifbench_has_its_instructions_in_its_value(value: Any) -> None:
     for answer in ({"value": value}, value):
         task, info = route({"verification_info": {"type": "ifbench", "answer": answer}})
@@ -107,39 +146,70 @@ def test_a_row_of_ifbench_has_its_instructions_in_its_value(value: Any) -> None:
 
 
 def test_rows_of_reasoning360_are_read_as_they_are() -> None:
-    kwargs = [{**dict.fromkeys(IFEVAL_KEYS), "num_words": 3.0, "relation": "at least"}, dict.fromkeys(IFEVAL_KEYS)]
+    kwargs = [
+        {**dict.fromkeys(IFEVAL_KEYS), "num_words": 3.0, "relation": "at least"},
+        dict.fromkeys(IFEVAL_KEYS),
+    ]
     ids = ["length_constraints:number_words", "punctuation:no_comma"]
-    ifeval = {"data_source": "ood__ifeval", "reward_model": {"style": "rule", "ground_truth": kwargs},
-              "extra_info": {"instruction_id_list": ids, "prompt": "Say something."}}
+    ifeval = {
+        "data_source": "ood__ifeval",
+        "reward_model": {"style": "rule", "ground_truth": kwargs},
+        "extra_info": {"instruction_id_list": ids, "prompt": "Say something."},
+    }
     task, info = route(ifeval)
     assert (task, info["type"]) == ("instructions", "ifeval")
-    assert [SCORER.score(text, info).value for text in ("a b c d", "a b", "a, b, c", "Say something.")] == [1, 0, 0, 0]
+    assert [SCORER.score(text, info).value for text in ("a b c d", "a b", "a, b, c", "Say something.")] == [
+        1,
+        0,
+        0,
+        0,
+    ]
     ifbench = {"data_source": "ood__ifbench", "reward_model": {"ground_truth": IFBENCH}, "extra_info": None}
     assert route({**ifbench, "prompt": [{"role": "user", "content": PROMPT}]}) == (
-        "instructions", {"type": "ifbench", "answer": {"value": IFBENCH, "prompt": PROMPT}})
+        "instructions",
+        {"type": "ifbench", "answer": {"value": IFBENCH, "prompt": PROMPT}},
+    )
     assert SCORER.score("yes it is so\n***\na flight is less", route(ifbench)[1]).value == 1.0
     with pytest.raises(BadMessage, match="rows of IFEval need extra_info"):
         route({**ifeval, "extra_info": None})
 
 
-@pytest.mark.parametrize(("answer", "message"), [
-    ({"instruction_id_list": [], "kwargs": []}, "at least one instruction; it has 0 instructions and 0 kwargs"),
-    ({"instruction_id_list": ["punctuation:no_comma"], "kwargs": []}, "has 1 instructions and 0 kwargs"),
-    ({"instruction_id_list": "punctuation:no_comma", "kwargs": [{}]},
-     "needs a list for instruction_id_list, got 'punct"),
-    ({"instruction_id_list": ["punctuation:no_comma"]}, "needs a list for kwargs, got None"),
-    ({"instruction_id_list": ["punctuation:no_comas"], "kwargs": [{}]}, "did you mean punctuation:no_comma?"),
-    ({"instruction_id_list": [3], "kwargs": [{}]}, "unknown instruction 3"),
-    ({"instruction_id_list": [10 ** 5_000], "kwargs": [{}]}, "unknown instruction int too large to be shown"),
-    ({"instruction_id_list": ["punctuation:no_comma"], "kwargs": ["x"]}, "must be an object or null, got 'x'"),
-    ({"value": "[]"}, "a list of one object for value, got 0"), ({"value": "[{}, {}]"}, "got 2"),
-    ({"value": "[{'instruction_id': [], 'kwargs': []}]"}, "at least one instruction"),
-    ({"value": "[{'a': f()}]"}, "no JSON and no Python literal: ValueError"),
-    ({"value": "[" * 10_000}, "no JSON and no"),
-    ({"value": "{nope"}, "no JSON and no Python literal: SyntaxError"),
-    ({"value": 3}, "instruction_id and kwargs in its"),
-    (None, "an object for answer, got None"),
-])
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (
+            {"instruction_id_list": [], "kwargs": []},
+            "at least one instruction; it has 0 instructions and 0 kwargs",
+        ),
+        ({"instruction_id_list": ["punctuation:no_comma"], "kwargs": []}, "has 1 instructions and 0 kwargs"),
+        (
+            {"instruction_id_list": "punctuation:no_comma", "kwargs": [{}]},
+            "needs a list for instruction_id_list, got 'punct",
+        ),
+        ({"instruction_id_list": ["punctuation:no_comma"]}, "needs a list for kwargs, got None"),
+        (
+            {"instruction_id_list": ["punctuation:no_comas"], "kwargs": [{}]},
+            "did you mean punctuation:no_comma?",
+        ),
+        ({"instruction_id_list": [3], "kwargs": [{}]}, "unknown instruction 3"),
+        (
+            {"instruction_id_list": [10**5_000], "kwargs": [{}]},
+            "unknown instruction int too large to be shown",
+        ),
+        (
+            {"instruction_id_list": ["punctuation:no_comma"], "kwargs": ["x"]},
+            "must be an object or null, got 'x'",
+        ),
+        ({"value": "[]"}, "a list of one object for value, got 0"),
+        ({"value": "[{}, {}]"}, "got 2"),
+        ({"value": "[{'instruction_id': [], 'kwargs': []}]"}, "at least one instruction"),
+        ({"value": "[{'a': f()}]"}, "no JSON and no Python literal: ValueError"),
+        ({"value": "[" * 10_000}, "no JSON and no"),
+        ({"value": "{nope"}, "no JSON and no Python literal: SyntaxError"),
+        ({"value": 3}, "instruction_id and kwargs in its"),
+        (None, "an object for answer, got None"),
+    ],
+)
 def test_a_broken_row_is_refused_by_what_it_lacks(answer: Any, message: str) -> None:
     with pytest.raises(BadMessage, match=message):
         SCORER.check_row({"type": "ifeval", "answer": answer})
@@ -162,23 +232,44 @@ def test_a_missing_or_odd_argument_is_refused_by_its_name() -> None:
     assert not silent
 
 
-@pytest.mark.parametrize(("name", "kwargs", "message"), [
-    ("keywords:letter_frequency", {"letter": "ab", "let_frequency": 1, "let_relation": "at least"}, "one letter"),
-    ("keywords:frequency", {"keyword": "a", "frequency": 1, "relation": "around"},
-     "'at least' or 'less than' for relation"),
-    ("language:response_language", {"language": "tlh"}, "one of af, ar, .*got 'tlh'"),
-    ("length_constraints:nth_paragraph_first_word", {"num_paragraphs": 2, "nth_paragraph": 3, "first_word": "a"},
-     "one of 2 paragraphs for nth_paragraph, got 3"),
-    ("copy:repeat_phrase", {"phrase": "two words", "small_n": 2}, "three words or more"),
-    ("new:copy_span_idx", {"prompt_to_repeat": "short", "n_start": 9, "n_end": 12}, "a place before n_end"),
-])
-def test_an_argument_that_can_not_be_checked_is_refused(name: str, kwargs: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kwargs", "message"),
+    [
+        (
+            "keywords:letter_frequency",
+            {"letter": "ab", "let_frequency": 1, "let_relation": "at least"},
+            "one letter",
+        ),
+        (
+            "keywords:frequency",
+            {"keyword": "a", "frequency": 1, "relation": "around"},
+            "'at least' or 'less than' for relation",
+        ),
+        ("language:response_language", {"language": "tlh"}, "one of af, ar, .*got 'tlh'"),
+        (
+            "length_constraints:nth_paragraph_first_word",
+            {"num_paragraphs": 2, "nth_paragraph": 3, "first_word": "a"},
+            "one of 2 paragraphs for nth_paragraph, got 3",
+        ),
+        ("copy:repeat_phrase", {"phrase": "two words", "small_n": 2}, "three words or more"),
+        (
+            "new:copy_span_idx",
+            {"prompt_to_repeat": "short", "n_start": 9, "n_end": 12},
+            "a place before n_end",
+        ),
+    ],
+)
+def test_an_argument_that_can_not_be_checked_is_refused(
+    name: str, kwargs: dict[str, Any], message: str
+) -> None:
     with pytest.raises(BadMessage, match=message):
         SCORER.check_row(row((name, kwargs)))
 
 
 def test_the_language_of_a_giant_text_is_not_told() -> None:
-    score = SCORER.score("A cat sat on the mat. " * 10_000, row(("language:response_language", {"language": "en"})))
+    score = SCORER.score(
+        "A cat sat on the mat. " * 10_000, row(("language:response_language", {"language": "en"}))
+    )
     assert (score.value, "220000 characters; the language of at most 200000" in score.reason) == (0.0, True)
 
 
@@ -202,15 +293,21 @@ def test_every_language_that_rows_ask_for_is_told_from_all_others() -> None:
     told = {}
     for code, sentence in LANGUAGES.items():
         (check,) = checks_of(["language:response_language"], [{"language": code}]).values()
-        told[code] = [other for other in LANGUAGES if check(LANGUAGES[other]) is None] if code in {"en", "hi"} else (
-            [code] if check(sentence) is None else [])
+        told[code] = (
+            [other for other in LANGUAGES if check(LANGUAGES[other]) is None]
+            if code in {"en", "hi"}
+            else ([code] if check(sentence) is None else [])
+        )
     assert told == {code: [code] for code in LANGUAGES}
 
 
 def test_the_language_of_a_long_text_is_told_piece_by_piece() -> None:
     """A larger part in the right language hides no other."""
     (check,) = checks_of(["language:response_language"], [{"language": "de"}]).values()
-    german, english = CASES["language:response_language"].right[0], CASES["language:response_language"].wrong[0]
+    german, english = (
+        CASES["language:response_language"].right[0],
+        CASES["language:response_language"].wrong[0],
+    )
     assert check(f"{german}\n" * 60) is None
     assert check(f"{german}\n" * 60 + f"{english}\n" * 40) == "its language is en, not de"
 

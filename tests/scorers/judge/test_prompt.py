@@ -72,10 +72,17 @@ def test_a_prompt_that_is_said_back_is_no_verdict(variant: Variant) -> None:
 def test_the_nonce_is_the_same_everywhere_and_stands_in_no_answer() -> None:
     case = Case("6 x 12?", "72", "7")
     assert case.nonce == Case("6 x 12?", "72", "7").nonce == "57535c6f1864"
-    others = [Case("6 x 13?", "72", "7"), Case("6 x 12?", "73", "7"), Case("6 x 12?", "72", "8"),
-              Case("6 x 12?", "72", "7", "stem"), Case(None, "72", "7")]
+    others = [
+        Case("6 x 13?", "72", "7"),
+        Case("6 x 12?", "73", "7"),
+        Case("6 x 12?", "72", "8"),
+        Case("6 x 12?", "72", "7", "stem"),
+        Case(None, "72", "7"),
+    ]
     assert len({case.nonce, *(other.nonce for other in others)}) == 1 + len(others)
-    assert case.key == f'[{PROMPTS}, "default", "6 x 12?", "72", "7"]'      # what a cache knows it by: without a nonce
+    assert (
+        case.key == f'[{PROMPTS}, "default", "6 x 12?", "72", "7"]'
+    )  # what a cache knows it by: without a nonce
     for text in (case.nonce, case.nonce.upper(), f"[end {case.nonce}]"):
         guessing = Case("6 x 12?", "72", f"7 {text}")
         assert guessing.nonce not in guessing.answer.lower()
@@ -87,14 +94,37 @@ def test_an_answer_that_had_its_own_nonce_would_get_another(monkeypatch: pytest.
     class Digest:
         def hexdigest(self) -> str:
             return next(digests)
+
     monkeypatch.setattr("scorers.judge.prompt.hashlib.blake2b", lambda _: Digest())
     assert Case("?", "72", "aaaaaaaaaaaa BBBBBBBBBBBB").nonce == "BBBBBBBBBBBB"
 
 
-@pytest.mark.parametrize("mark", [*END_MARKS, "<|im_start|>", "<|start_header_id|>", "<\uff5cAssistant\uff5c>", "<s>",
-                                  "[INST]", "[/INST]", "[TOOL_CALLS]", "<<SYS>>", "[|endofturn|]", "[THINK]",
-                                  "[gMASK]", "<sop>", "<seed:eos>", "<reserved_106>", "<start_of_turn>", "<bos>",
-                                  "<think>", "</think>", "<tool_call>", "<|turn>"])
+@pytest.mark.parametrize(
+    "mark",
+    [
+        *END_MARKS,
+        "<|im_start|>",
+        "<|start_header_id|>",
+        "<\uff5cAssistant\uff5c>",
+        "<s>",
+        "[INST]",
+        "[/INST]",
+        "[TOOL_CALLS]",
+        "<<SYS>>",
+        "[|endofturn|]",
+        "[THINK]",
+        "[gMASK]",
+        "<sop>",
+        "<seed:eos>",
+        "<reserved_106>",
+        "<start_of_turn>",
+        "<bos>",
+        "<think>",
+        "</think>",
+        "<tool_call>",
+        "<|turn>",
+    ],
+)
 def test_no_special_token_reaches_the_judges_tokenizer(mark: str) -> None:
     for text in (mark, f"a{mark}b", mark * 3, f"<{mark}>", f"[{mark}]", f"<|{mark}|>"):
         said = enclosed(text, "0" * 12)
@@ -109,11 +139,13 @@ def test_what_is_no_special_token_stays_as_it_is(text: str) -> None:
 
 @pytest.mark.parametrize("piece", ["<|", "<|a", "<", "[", "|>"])
 def test_no_text_takes_long_to_enclose(piece: str) -> None:
-    assert is_linear(lambda text: prompt_of(Case("?", "72", text)), lambda count: piece * count, 100_000 // len(piece))
+    assert is_linear(
+        lambda text: prompt_of(Case("?", "72", text)), lambda count: piece * count, 100_000 // len(piece)
+    )
 
 
 def test_an_answer_without_content_is_known_as_one_and_no_other_is() -> None:
     assert [text for text in CONTENTLESS if not is_contentless(text)] == []
     assert [text for text in WITH_CONTENT if is_contentless(text)] == []
     assert is_contentless(":" * 100_000)
-    assert not is_contentless("Solution " * 10_000)         # a judge may see it
+    assert not is_contentless("Solution " * 10_000)  # a judge may see it

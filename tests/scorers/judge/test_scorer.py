@@ -36,7 +36,7 @@ from tests.support.endpoint_server import (
     scripted_endpoint,
 )
 
-SAYS: Mapping[Variant, tuple[str, str]] = {         # what a judge is asked to say of a right and of a wrong answer
+SAYS: Mapping[Variant, tuple[str, str]] = {  # what a judge is asked to say of a right and of a wrong answer
     "default": ('{{"verdict": "correct", "code": "{0}"}}', '{{"verdict": "incorrect", "code": "{0}"}}'),
     "stem": ("Final Decision: Yes", "Final Decision: No"),
     "math": ("Final Grade: CORRECT", "Final Grade: INCORRECT"),
@@ -60,15 +60,20 @@ def build(server: ScriptedEndpoint) -> Iterator[Build]:
     built: list[JudgeAnswer] = []
 
     def make(endpoint: Mapping[str, Any] | None = None, **options: Any) -> JudgeAnswer:
-        asked = EndpointConfig(**{"urls": (server.url,), "timeout_s": 5.0, "cache": False, **(endpoint or {})})
+        asked = EndpointConfig(
+            **{"urls": (server.url,), "timeout_s": 5.0, "cache": False, **(endpoint or {})}
+        )
         built.append(JudgeAnswer(JudgeConfig(endpoint=asked, **options)))
         return built[-1]
+
     yield make
     for scorer in built:
         scorer.close()
 
 
-def row(reference: str = "72", question: str | None = "6 x 12?", row_type: str = "llm_judge") -> dict[str, Any]:
+def row(
+    reference: str = "72", question: str | None = "6 x 12?", row_type: str = "llm_judge"
+) -> dict[str, Any]:
     answer = {"value": reference} | ({} if question is None else {"question": question})
     return {"type": row_type, "answer": answer}
 
@@ -87,16 +92,21 @@ def nonce_of(prompt: str) -> str:
 
 def knows(variant: Variant) -> Callable[[Call], str]:
     """An honest judge, which knows the corpus and says why."""
+
     def says(call: Call) -> str:
         question, *rest = texts_of(call.prompt)
         answer, reference = rest if variant == "math" else reversed(rest)
         is_right = any(known == reference and text.endswith(answer) for known, text in RIGHT)
-        return f"To {question!r} it says {answer!r}.\n\n" + SAYS[variant][not is_right].format(nonce_of(call.prompt))
+        return f"To {question!r} it says {answer!r}.\n\n" + SAYS[variant][not is_right].format(
+            nonce_of(call.prompt)
+        )
+
     return says
 
 
-def test_right_answers_score_1_and_wrong_ones_0_with_all_calls_under_way_at_once(build: Build,
-                                                                                server: ScriptedEndpoint) -> None:
+def test_right_answers_score_1_and_wrong_ones_0_with_all_calls_under_way_at_once(
+    build: Build, server: ScriptedEndpoint
+) -> None:
     judge = knows("default")
     server.script = lambda call: Saying(judge(call), delay_s=0.2)
     scorer = build()
@@ -104,26 +114,44 @@ def test_right_answers_score_1_and_wrong_ones_0_with_all_calls_under_way_at_once
     for answered, _ in rows:
         scorer.begin(answered.text, row(answered.reference, answered.question))
     found = [scorer.score(answered.text, row(answered.reference, answered.question)) for answered, _ in rows]
-    assert [(answered, score.value, score.reason) for (answered, value), score in zip(rows, found, strict=True)
-            if score.value != value] == []
+    assert [
+        (answered, score.value, score.reason)
+        for (answered, value), score in zip(rows, found, strict=True)
+        if score.value != value
+    ] == []
     asked = len(server.calls)
-    assert server.most_at_once == asked == len(rows) - 4       # those that are their reference to the letter
+    assert server.most_at_once == asked == len(rows) - 4  # those that are their reference to the letter
     assert all(call.body["temperature"] == 0.0 for call in server.calls)
     assert not any("</think>" in text for call in server.calls for text in texts_of(call.prompt))
 
 
 @pytest.mark.parametrize("row_type", ["judge", "llm_judge", "stem_llm_judge", "math_llm_judge"])
-def test_the_reference_itself_scores_1_and_silence_0_without_a_judge(build: Build, server: ScriptedEndpoint,
-                                                                     row_type: str) -> None:
+def test_the_reference_itself_scores_1_and_silence_0_without_a_judge(
+    build: Build, server: ScriptedEndpoint, row_type: str
+) -> None:
     server.script = lambda _: "True"
     scorer = build()
     info = row("4.5 J", row_type=row_type)
     shape = "\\boxed{%s}" if "_llm_" in row_type else "%s"
     for gold in ("4.5 J", " 4.5\nJ", "4.5  J."):
         assert scorer.score(f"<think>so</think>{shape % gold}", info).value == 1.0
-    silent = ["", "\n", "I don't know", "</think>", "pass", "<think>it is 4.5 J", "<think>\\boxed{4.5 J}", "\\boxed{}",
-              "\\boxed{ }", "<answer></answer>", shape % "6 x 12?", "<think>4.5 J</think>", "x" * 16_001,
-              *CONTENTLESS, *(f"\\boxed{{{text}}}" for text in CONTENTLESS if text.count("{") == text.count("}"))]
+    silent = [
+        "",
+        "\n",
+        "I don't know",
+        "</think>",
+        "pass",
+        "<think>it is 4.5 J",
+        "<think>\\boxed{4.5 J}",
+        "\\boxed{}",
+        "\\boxed{ }",
+        "<answer></answer>",
+        shape % "6 x 12?",
+        "<think>4.5 J</think>",
+        "x" * 16_001,
+        *CONTENTLESS,
+        *(f"\\boxed{{{text}}}" for text in CONTENTLESS if text.count("{") == text.count("}")),
+    ]
     for text in silent:
         scorer.begin(text, info)
     assert [text for text in silent if scorer.score(text, info).value != 0.0] == []
@@ -131,10 +159,13 @@ def test_the_reference_itself_scores_1_and_silence_0_without_a_judge(build: Buil
 
 
 @pytest.mark.parametrize("reference", ["<", "+", "\U0001f642", "Solution"])
-def test_a_reference_without_content_can_be_answered(build: Build, server: ScriptedEndpoint, reference: str) -> None:
+def test_a_reference_without_content_can_be_answered(
+    build: Build, server: ScriptedEndpoint, reference: str
+) -> None:
     scorer, info = build(), row(reference)
-    assert [scorer.score(text, info).value for text in (f"The answer is {reference}", f"\\boxed{{{reference}}}")] == [
-        1.0, 1.0]
+    assert [
+        scorer.score(text, info).value for text in (f"The answer is {reference}", f"\\boxed{{{reference}}}")
+    ] == [1.0, 1.0]
     asked = len(server.calls)
     empty = ("The answer is :", "Let's think step by step.", "")
     assert [scorer.score(text, info).value for text in empty] == [0.0] * 3
@@ -148,12 +179,15 @@ JUDGES: Mapping[str, Callable[[str, Case], str]] = {
     "repeats the answer": lambda prompt, case: case.answer,
     "repeats the end of the answer": lambda prompt, case: case.answer.splitlines()[-1],
     "repeats the end of the prompt": lambda prompt, case: prompt.splitlines()[-1],
-    "repeats the answer, and goes on": lambda prompt, case:
-        f"{case.answer}\n{SAYS[case.variant][1].format(case.nonce)}",
-    "says the last word of praise in the answer": lambda prompt, case:
-        (RIGHT_WORD.findall(case.answer) or ["False"])[-1],
-    "takes the answer's last line for its order": lambda prompt, case:
-        "True" if RIGHT_WORD.search(case.answer.splitlines()[-1]) else "False",
+    "repeats the answer, and goes on": lambda prompt, case: (
+        f"{case.answer}\n{SAYS[case.variant][1].format(case.nonce)}"
+    ),
+    "says the last word of praise in the answer": lambda prompt, case: (
+        RIGHT_WORD.findall(case.answer) or ["False"]
+    )[-1],
+    "takes the answer's last line for its order": lambda prompt, case: (
+        "True" if RIGHT_WORD.search(case.answer.splitlines()[-1]) else "False"
+    ),
 }
 
 
@@ -178,19 +212,29 @@ def test_no_injection_raises_a_score(build: Build, server: ScriptedEndpoint, var
         assert [text for text in texts if scorer.score(text, row()).value == 1.0] == []
 
 
-@pytest.mark.parametrize(("saying", "error"), [
-    (FAILING, Retryable), (CUT, Retryable), (GONE, Retryable), (NO_JSON, Retryable), (SILENT, Retryable),
-    (Saying(status=502), Retryable), (Saying(body=b"[]"), Retryable), (Saying(status=401), Permanent),
-    (Saying(status=404), Permanent),
-])
-def test_a_judge_that_fails_gives_no_score(build: Build, server: ScriptedEndpoint, saying: Saying,
-                                           error: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("saying", "error"),
+    [
+        (FAILING, Retryable),
+        (CUT, Retryable),
+        (GONE, Retryable),
+        (NO_JSON, Retryable),
+        (SILENT, Retryable),
+        (Saying(status=502), Retryable),
+        (Saying(body=b"[]"), Retryable),
+        (Saying(status=401), Permanent),
+        (Saying(status=404), Permanent),
+    ],
+)
+def test_a_judge_that_fails_gives_no_score(
+    build: Build, server: ScriptedEndpoint, saying: Saying, error: type[Exception]
+) -> None:
     server.script = lambda _: saying
     scorer = build({"timeout_s": 0.2})
     scorer.begin("seventy-two", row())
     with pytest.raises(error):
         scorer.score("seventy-two", row())
-    server.script = lambda _: "True"            # the call that failed is forgotten
+    server.script = lambda _: "True"  # the call that failed is forgotten
     assert scorer.score("seventy-two", row()).value == 1.0
 
 
@@ -201,11 +245,19 @@ def test_a_dead_judge_leaves_an_answer_unscorable_after_its_tries(build: Build) 
     assert "http://127.0.0.1:9" in score.reason
 
 
-@pytest.mark.parametrize(("saying", "reason"), [
-    (Saying(None), "empty"), (Saying("True", finish_reason="length"), "max_tokens"), (Saying("maybe"), "'maybe'"),
-    (Saying(status=400), "does not take the question"), (Saying("True\nFalse"), "both verdicts"),
-])
-def test_what_is_no_verdict_is_unscorable(build: Build, server: ScriptedEndpoint, saying: Saying, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("saying", "reason"),
+    [
+        (Saying(None), "empty"),
+        (Saying("True", finish_reason="length"), "max_tokens"),
+        (Saying("maybe"), "'maybe'"),
+        (Saying(status=400), "does not take the question"),
+        (Saying("True\nFalse"), "both verdicts"),
+    ],
+)
+def test_what_is_no_verdict_is_unscorable(
+    build: Build, server: ScriptedEndpoint, saying: Saying, reason: str
+) -> None:
     server.script = lambda _: saying
     score = build().score("seventy-two", row())
     assert score.status is ScoreStatus.UNSCORABLE
@@ -223,11 +275,13 @@ def test_an_answer_that_was_begun_is_asked_about_once(build: Build, server: Scri
         scorer.begin("seventy-two", row())
     assert scorer.score("seventy-two", row()).value == 1.0
     assert len(server.calls) == 1
-    scorer.begin("seventy-two", {"type": "llm_judge"})        # says nothing: `score` does
+    scorer.begin("seventy-two", {"type": "llm_judge"})  # says nothing: `score` does
     scorer.begin("", row())
 
 
-def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(build: Build, server: ScriptedEndpoint) -> None:
+def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(
+    build: Build, server: ScriptedEndpoint
+) -> None:
     server.script = lambda _: FAILING
     scorer = build()
     texts = [f"about {number}" for number in range(8)]
@@ -243,8 +297,9 @@ def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(build: Buil
     assert server.most_at_once == 8
 
 
-def test_what_is_begun_and_never_asked_for_is_forgotten(build: Build, server: ScriptedEndpoint,
-                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_begun_and_never_asked_for_is_forgotten(
+    build: Build, server: ScriptedEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(prefetch, "MAX_BEGUN", 3)
     scorer = build()
     for number in range(9):
@@ -253,19 +308,30 @@ def test_what_is_begun_and_never_asked_for_is_forgotten(build: Build, server: Sc
     assert [scorer.score(f"about {number}", row()).value for number in range(9)] == [1.0] * 9
 
 
-def test_the_same_case_is_asked_about_once_where_verdicts_are_kept(build: Build, server: ScriptedEndpoint) -> None:
+def test_the_same_case_is_asked_about_once_where_verdicts_are_kept(
+    build: Build, server: ScriptedEndpoint
+) -> None:
     scorer = build({"cache": True})
-    values = [scorer.score(text, row()).value for text in ("seventy-two", "<think>?</think> seventy-two\n", "70 + 2")]
+    values = [
+        scorer.score(text, row()).value
+        for text in ("seventy-two", "<think>?</think> seventy-two\n", "70 + 2")
+    ]
     assert values == [1.0] * 3
     assert len(server.calls) == 2
     assert scorer.take_counts() == {"cache_hits": 1, "cache_misses": 2}
 
 
-@pytest.mark.parametrize(("part", "shown"), [
-    ("response", "First \\boxed{71}, no: \\boxed{70 + 2} <answer>60 + 12</answer>"), ("box", "70 + 2"),
-    ("answer", "60 + 12"),
-])
-def test_a_judge_sees_the_part_that_counts(build: Build, server: ScriptedEndpoint, part: str, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        ("response", "First \\boxed{71}, no: \\boxed{70 + 2} <answer>60 + 12</answer>"),
+        ("box", "70 + 2"),
+        ("answer", "60 + 12"),
+    ],
+)
+def test_a_judge_sees_the_part_that_counts(
+    build: Build, server: ScriptedEndpoint, part: str, shown: str
+) -> None:
     text = "<think>\\boxed{69}</think>First \\boxed{71}, no: \\boxed{70 + 2} <answer>60 + 12</answer>"
     assert build(part=part).score(text, row()).value == 1.0
     assert texts_of(server.calls[0].prompt) == ["6 x 12?", "72", shown]
@@ -276,13 +342,13 @@ def test_of_mathematics_a_rule_is_asked_first(build: Build, server: ScriptedEndp
     scorer = build()
     rows = [
         ("\\boxed{\\frac{1}{2}}", "0.5", 1.0, 1.0),
-        ("0.5", "0.5", 0.0, None),                      # without a box
+        ("0.5", "0.5", 0.0, None),  # without a box
         ("\\boxed{a half}", "0.5", 1.0, 0.0),
-        ("\\boxed{7}", "???", 1.0, None),               # of such a reference the rule can say nothing
+        ("\\boxed{7}", "???", 1.0, None),  # of such a reference the rule can say nothing
     ]
     for text, reference, _, _ in rows:
         scorer.begin(text, row(reference, row_type="math_llm_judge"))
-    eventually(lambda: len(server.calls) == 2)          # by the rule's own thread: nobody has waited for it
+    eventually(lambda: len(server.calls) == 2)  # by the rule's own thread: nobody has waited for it
     for text, reference, value, rule in rows:
         score = scorer.score(text, row(reference, row_type="math_llm_judge"))
         assert (score.value, score.components.get("rule")) == (value, rule), score.reason
@@ -291,12 +357,20 @@ def test_of_mathematics_a_rule_is_asked_first(build: Build, server: ScriptedEndp
     assert scorer.score("\\boxed{0.50}", row("0.5", row_type="math_llm_judge")).value == 1.0
 
 
-@pytest.mark.parametrize("info", [
-    {}, {"type": "llm_judge"}, {"type": "llm_judge", "answer": {}}, {"type": "llm_judge", "answer": {"value": " "}},
-    {"type": "llm_judge", "answer": {"value": True}}, {"type": "llm_judge", "answer": {"value": ["x"]}},
-    {"type": "code", "answer": {"value": "x"}}, {"type": ["judge"], "answer": {"value": "x"}},
-    {"type": "judge", "answer": {"value": "x", "question": 3}},
-])
+@pytest.mark.parametrize(
+    "info",
+    [
+        {},
+        {"type": "llm_judge"},
+        {"type": "llm_judge", "answer": {}},
+        {"type": "llm_judge", "answer": {"value": " "}},
+        {"type": "llm_judge", "answer": {"value": True}},
+        {"type": "llm_judge", "answer": {"value": ["x"]}},
+        {"type": "code", "answer": {"value": "x"}},
+        {"type": ["judge"], "answer": {"value": "x"}},
+        {"type": "judge", "answer": {"value": "x", "question": 3}},
+    ],
+)
 def test_a_row_that_lacks_something_is_refused(build: Build, info: Mapping[str, Any]) -> None:
     scorer = build()
     for call in (scorer.check_row, lambda info: scorer.score("x", info)):
@@ -305,8 +379,9 @@ def test_a_row_that_lacks_something_is_refused(build: Build, info: Mapping[str, 
 
 
 @pytest.mark.parametrize("variant", SAYS)
-def test_the_self_test_passes_with_a_judge_that_can_tell_two_from_three(build: Build, server: ScriptedEndpoint,
-                                                                        variant: Variant) -> None:
+def test_the_self_test_passes_with_a_judge_that_can_tell_two_from_three(
+    build: Build, server: ScriptedEndpoint, variant: Variant
+) -> None:
     server.script = knows(variant)
     scorer = build(variant=variant)
     scorer.self_test()
@@ -316,7 +391,7 @@ def test_the_self_test_passes_with_a_judge_that_can_tell_two_from_three(build: B
             build(variant=variant).self_test()
     server.script = lambda _: FAILING
     with pytest.raises(Retryable):
-        scorer.self_test()      # what it said once is no proof that it is there
+        scorer.self_test()  # what it said once is no proof that it is there
 
 
 def eventually(is_so: Callable[[], bool]) -> None:

@@ -18,25 +18,64 @@ from tasks.route import LIVEBENCH_TASKS, route
 from tests.scorers.livebench.corpus import ATTACKS, HONEST, MEASURED, QUESTIONS, WRONG, Asked, as_asked
 
 NULL_ANSWERS = (
-    "", "\n", "I don't know", "</think>", "pass", "# a comment", "<think>it is", "\\boxed{}", "<answer></answer>",
-    "<solution></solution>", "****", "**  **", "**.**", "<PLOT_SUMMARY>", "```\n```", "{}", "[]", "<table></table>",
-    "|", "\u00a0", "**\u00a0**", "The weather was fine, and so they walked home. It was late.",
+    "",
+    "\n",
+    "I don't know",
+    "</think>",
+    "pass",
+    "# a comment",
+    "<think>it is",
+    "\\boxed{}",
+    "<answer></answer>",
+    "<solution></solution>",
+    "****",
+    "**  **",
+    "**.**",
+    "<PLOT_SUMMARY>",
+    "```\n```",
+    "{}",
+    "[]",
+    "<table></table>",
+    "|",
+    "\u00a0",
+    "**\u00a0**",
+    "The weather was fine, and so they walked home. It was late.",
 )
-PIECES = ("*", "**a**, ", "**Answer:** ", "\\boxed{", "<", "<td>", "|-", '"', "'a':", "```\n", "\n", " ", "Ann wakes. ",
-          "a \n\n**")
+PIECES = (
+    "*",
+    "**a**, ",
+    "**Answer:** ",
+    "\\boxed{",
+    "<",
+    "<td>",
+    "|-",
+    '"',
+    "'a':",
+    "```\n",
+    "\n",
+    " ",
+    "Ann wakes. ",
+    "a \n\n**",
+)
 SCORER = Livebench(LivebenchConfig())
 
 
 def info(question: Asked) -> dict[str, Any]:
     answer = {"value": question.value, "task": question.task}
-    return {"type": "livebench", "answer": answer if question.prompt is None else {**answer, "prompt": question.prompt}}
+    return {
+        "type": "livebench",
+        "answer": answer if question.prompt is None else {**answer, "prompt": question.prompt},
+    }
 
 
 def failing(cases: list[tuple[Asked, str, float]]) -> list[str]:
     """A line for every text that does not score what it should."""
     scores = [(SCORER.score(text, info(question)), question, text, value) for question, text, value in cases]
-    return [f"{question.task} {text[:60]!r}: {score.value}, expected {value}: {score.reason}"
-            for score, question, text, value in scores if score.value != pytest.approx(value)]
+    return [
+        f"{question.task} {text[:60]!r}: {score.value}, expected {value}: {score.reason}"
+        for score, question, text, value in scores
+        if score.value != pytest.approx(value)
+    ]
 
 
 def test_a_right_answer_scores_1() -> None:
@@ -49,8 +88,15 @@ def test_a_wrong_answer_scores_what_is_right_of_it() -> None:
 
 def test_the_reference_as_the_prompt_asks_for_it_scores_1() -> None:
     assert failing([(question, as_asked(question), 1.0) for question in QUESTIONS]) == []
-    assert failing([(question, f"<think>well</think>\n{as_asked(question)}\n<|im_end|>", 1.0)
-                    for question in QUESTIONS]) == []
+    assert (
+        failing(
+            [
+                (question, f"<think>well</think>\n{as_asked(question)}\n<|im_end|>", 1.0)
+                for question in QUESTIONS
+            ]
+        )
+        == []
+    )
 
 
 def test_what_was_measured_is_repeated_but_where_a_rule_can_be_fooled() -> None:
@@ -68,12 +114,18 @@ def test_saying_nothing_scores_nothing() -> None:
 
 def test_one_text_answers_one_reference() -> None:
     """Whatever stands in a list, no two references are both equal to it."""
-    texts = [f"**{first}{between}{second}**" for first in ("yes", "no") for second in ("yes", "no")
-             for between in (", ", " or ", "/", "; ", "** or **", "** **", "**, **", ",,")]
+    texts = [
+        f"**{first}{between}{second}**"
+        for first in ("yes", "no")
+        for second in ("yes", "no")
+        for between in (", ", " or ", "/", "; ", "** or **", "** **", "**, **", ",,")
+    ]
     references = ["yes", "no", "yes, no", "no, yes", "no, no", "yes, yes"]
     for task in ("web_of_lies_v2", "web_of_lies_v3", "zebra_puzzle", "house_traversal", "spatial", "cta"):
         for text in texts:
-            right = [value for value in references if SCORER.score(text, info(Asked(task, value))).value == 1.0]
+            right = [
+                value for value in references if SCORER.score(text, info(Asked(task, value))).value == 1.0
+            ]
             assert len({value.replace(",", "") for value in right}) <= 1, (task, text, right)
 
 
@@ -101,34 +153,72 @@ def test_the_self_test_passes() -> None:
     SCORER.self_test()
 
 
-@pytest.mark.parametrize(("question", "reason"), [
-    (Asked("tablejoin", "a -> b"), "the reference is no mapping"), (Asked("tablejoin", "{'a': None}"), "is no mapping"),
-    (Asked("tablereformat", "no json", "Target Format: JSON"), "the reference is no table in json: no JSON"),
-    (Asked("tablereformat", "a,b", "Target Format: CSV"), "no table in csv: it has no cells"),
-    (Asked("tablereformat", "a" * (MAX_TABLE_CHARS + 1), "Target Format: CSV"), "200001 characters"),
-])
+@pytest.mark.parametrize(
+    ("question", "reason"),
+    [
+        (Asked("tablejoin", "a -> b"), "the reference is no mapping"),
+        (Asked("tablejoin", "{'a': None}"), "is no mapping"),
+        (
+            Asked("tablereformat", "no json", "Target Format: JSON"),
+            "the reference is no table in json: no JSON",
+        ),
+        (Asked("tablereformat", "a,b", "Target Format: CSV"), "no table in csv: it has no cells"),
+        (Asked("tablereformat", "a" * (MAX_TABLE_CHARS + 1), "Target Format: CSV"), "200001 characters"),
+    ],
+)
 def test_a_reference_that_can_not_be_read_is_unscorable(question: Asked, reason: str) -> None:
     score = SCORER.score("{'a': 'b'}", info(question))
     assert (score.status, reason in score.reason) == (ScoreStatus.UNSCORABLE, True), score.reason
 
 
-@pytest.mark.parametrize(("row", "message"), [
-    ({"type": "math", "answer": {"value": "1", "task": "cta"}}, "the livebench scorer needs verification_info"),
-    ({"type": "livebench", "answer": "1"}, "the livebench scorer needs verification_info"),
-    ({"type": "livebench", "answer": {"value": "1"}}, "no rule for LiveBench's task None"),
-    ({"type": "livebench", "answer": {"value": "1", "task": 10 ** 5_000}}, "task int too large to be shown; known are"),
-    ({"type": "livebench", "answer": {"value": "1", "task": "ct"}}, r"task 'ct'; did you mean cta\?; known are web_of"),
-    ({"type": "livebench", "answer": {"value": " ", "task": "cta"}}, "a row without an answer: .* is ' '"),
-    ({"type": "livebench", "answer": {"value": True, "task": "cta"}}, "a row without an answer"),
-    ({"type": "livebench", "answer": {"value": "?!", "task": "cta"}}, "has nothing in it"),
-    ({"type": "livebench", "answer": {"value": "yes,,no", "task": "web_of_lies_v2"}}, "or an empty item"),
-    ({"type": "livebench", "answer": {"value": "a", "task": "cta", "prompt": ["a"]}}, "answer.prompt .* must be text"),
-    ({"type": "livebench", "answer": {"value": "a", "task": "tablereformat"}}, "needs answer.prompt, which names"),
-    ({"type": "livebench", "answer": {"value": "a", "task": "tablereformat", "prompt": "Target Format: XLS"}},
-     "which names the format of the table; got .Target Format: XLS"),
-    ({"type": "livebench", "answer": {"value": "a. " * (MAX_SENTENCES + 1), "task": "plot_unscrambling"}},
-     "a plot of 201 sentences; 200 is the limit"),
-])
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"type": "math", "answer": {"value": "1", "task": "cta"}},
+            "the livebench scorer needs verification_info",
+        ),
+        ({"type": "livebench", "answer": "1"}, "the livebench scorer needs verification_info"),
+        ({"type": "livebench", "answer": {"value": "1"}}, "no rule for LiveBench's task None"),
+        (
+            {"type": "livebench", "answer": {"value": "1", "task": 10**5_000}},
+            "task int too large to be shown; known are",
+        ),
+        (
+            {"type": "livebench", "answer": {"value": "1", "task": "ct"}},
+            r"task 'ct'; did you mean cta\?; known are web_of",
+        ),
+        (
+            {"type": "livebench", "answer": {"value": " ", "task": "cta"}},
+            "a row without an answer: .* is ' '",
+        ),
+        ({"type": "livebench", "answer": {"value": True, "task": "cta"}}, "a row without an answer"),
+        ({"type": "livebench", "answer": {"value": "?!", "task": "cta"}}, "has nothing in it"),
+        ({"type": "livebench", "answer": {"value": "yes,,no", "task": "web_of_lies_v2"}}, "or an empty item"),
+        (
+            {"type": "livebench", "answer": {"value": "a", "task": "cta", "prompt": ["a"]}},
+            "answer.prompt .* must be text",
+        ),
+        (
+            {"type": "livebench", "answer": {"value": "a", "task": "tablereformat"}},
+            "needs answer.prompt, which names",
+        ),
+        (
+            {
+                "type": "livebench",
+                "answer": {"value": "a", "task": "tablereformat", "prompt": "Target Format: XLS"},
+            },
+            "which names the format of the table; got .Target Format: XLS",
+        ),
+        (
+            {
+                "type": "livebench",
+                "answer": {"value": "a. " * (MAX_SENTENCES + 1), "task": "plot_unscrambling"},
+            },
+            "a plot of 201 sentences; 200 is the limit",
+        ),
+    ],
+)
 def test_a_row_that_lacks_something_is_refused(row: dict[str, Any], message: str) -> None:
     with pytest.raises(BadMessage, match=message):
         SCORER.check_row(row)
@@ -137,20 +227,38 @@ def test_a_row_that_lacks_something_is_refused(row: dict[str, Any], message: str
 @pytest.mark.parametrize("source", ["ood__livebench", "ood__livebench_reasoning"])
 def test_a_row_of_reasoning360_becomes_one_of_ours(source: str) -> None:
     for question in QUESTIONS:
-        row = {"data_source": source, "prompt": [{"role": "user", "content": question.prompt or "?"}], "ability": "ood",
-               "reward_model": {"style": "rule", "ground_truth": question.value},
-               "extra_info": {"task": question.task, "category": "any", "prompt": [question.prompt or "?"],
-                              "date": "2024-06-24"}}
+        row = {
+            "data_source": source,
+            "prompt": [{"role": "user", "content": question.prompt or "?"}],
+            "ability": "ood",
+            "reward_model": {"style": "rule", "ground_truth": question.value},
+            "extra_info": {
+                "task": question.task,
+                "category": "any",
+                "prompt": [question.prompt or "?"],
+                "date": "2024-06-24",
+            },
+        }
         task, found = route(row)
-        assert (task, found["answer"]["task"], found["answer"]["value"]) == ("livebench", question.task, question.value)
+        assert (task, found["answer"]["task"], found["answer"]["value"]) == (
+            "livebench",
+            question.task,
+            question.value,
+        )
         assert SCORER.score(as_asked(question), json.loads(json.dumps(found))).value == 1.0
 
 
-@pytest.mark.parametrize(("answer", "message"), [
-    ({"value": "1", "task": "tableformat"}, "'tableformat' is not scored; did you mean tablereformat"),
-    ({"value": "1", "task": "AMPS_Hard"}, "'AMPS_Hard' is not scored; those that are: web_of_lies_v2"),
-    ({"value": "1", "task": ["cta"]}, "is not scored"), ({"value": "1"}, "needs value and task; its answer has value"),
-])
-def test_a_task_that_has_no_rule_is_refused_where_the_row_is_read(answer: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"value": "1", "task": "tableformat"}, "'tableformat' is not scored; did you mean tablereformat"),
+        ({"value": "1", "task": "AMPS_Hard"}, "'AMPS_Hard' is not scored; those that are: web_of_lies_v2"),
+        ({"value": "1", "task": ["cta"]}, "is not scored"),
+        ({"value": "1"}, "needs value and task; its answer has value"),
+    ],
+)
+def test_a_task_that_has_no_rule_is_refused_where_the_row_is_read(
+    answer: dict[str, Any], message: str
+) -> None:
     with pytest.raises(BadMessage, match=message):
         route({"verification_info": {"type": "livebench", "answer": answer}})

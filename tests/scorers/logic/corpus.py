@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-TABLE: dict[str, list[Any]] = {"header": ["Position", "Food", "Job"],
-         "rows": [["1", "apple", "pilot"], ["2", "bread", "chef"], ["3", "corn", "nurse"]]}
-PAIR = {"header": ["Position", "Nationality", "Job"],
-        "rows": [["1", "british", "plumber"], ["2", "polish", "carpenter"]]}
+TABLE: dict[str, list[Any]] = {
+    "header": ["Position", "Food", "Job"],
+    "rows": [["1", "apple", "pilot"], ["2", "bread", "chef"], ["3", "corn", "nurse"]],
+}
+PAIR = {
+    "header": ["Position", "Nationality", "Job"],
+    "rows": [["1", "british", "plumber"], ["2", "polish", "carpenter"]],
+}
 HOUSES = {"header": ["House", "Name", "Drink"], "rows": [["1", "Eric", "milk"], ["2", "Peter", "tea"]]}
 BIRDS = ["pigeon", "sparrow", "quail"]
 PEOPLE = ["Emma", "Liam", "Wei"]
@@ -21,17 +25,28 @@ GRID = [[1, 1], [0, 0]]
 DIAGONAL = [[0, 0, 3], [0, 3, 0], [3, 0, 0]]
 
 CATEGORIES = {
-    "birds": ["hummingbird", "kingfisher", "emu"], "mammals": ["llama", "walrus", "bat", "opossum"],
-    "fruits": ["passion fruit", "kiwi", "dragonfruit"], "vehicles": ["hot air balloon", "van", "golf cart", "jet"],
-    "instruments": ["erhu", "bass", "theremin"], "gemstones": ["lapis lazuli", "jade", "tanzanite", "opal", "onyx"],
+    "birds": ["hummingbird", "kingfisher", "emu"],
+    "mammals": ["llama", "walrus", "bat", "opossum"],
+    "fruits": ["passion fruit", "kiwi", "dragonfruit"],
+    "vehicles": ["hot air balloon", "van", "golf cart", "jet"],
+    "instruments": ["erhu", "bass", "theremin"],
+    "gemstones": ["lapis lazuli", "jade", "tanzanite", "opal", "onyx"],
     "people": ["Emma", "Liam", "Wei", "Priya", "Mohammed", "Nia", "Jin"],
 }
 REFERENCES: list[tuple[str, Any]] = [
-    ("zebra", TABLE), ("zebra", PAIR), ("zebra", HOUSES),
+    ("zebra", TABLE),
+    ("zebra", PAIR),
+    ("zebra", HOUSES),
     ("zebra", {"header": ["Position", "Floor"], "rows": [["1", "2"], ["2", "1"]]}),
-    *(("ordering", names) for names in CATEGORIES.values()), ("ordering", ["None", "pass"]),
-    ("graph", "fdebme"), ("graph", "pass"), ("graph", "I"),
-    ("arc", GRID), ("arc", [[0]]), ("arc", [[9, 8, 7]]), ("arc", [[index % 10 for index in range(30)]] * 30),
+    *(("ordering", names) for names in CATEGORIES.values()),
+    ("ordering", ["None", "pass"]),
+    ("graph", "fdebme"),
+    ("graph", "pass"),
+    ("graph", "I"),
+    ("arc", GRID),
+    ("arc", [[0]]),
+    ("arc", [[9, 8, 7]]),
+    ("arc", [[index % 10 for index in range(30)]] * 30),
 ]
 
 _TABLE_LINES = """{
@@ -42,8 +57,10 @@ _TABLE_LINES = """{
     ["3", "corn", "nurse"]
   ]
 }"""
-_ONE_LINE = ('{"header": ["Position", "Food", "Job"], "rows": [["1", "apple", "pilot"], ["2", "bread", "chef"], '
-             '["3", "corn", "nurse"]]}')
+_ONE_LINE = (
+    '{"header": ["Position", "Food", "Job"], "rows": [["1", "apple", "pilot"], ["2", "bread", "chef"], '
+    '["3", "corn", "nurse"]]}'
+)
 _ROWS = "[['1','apple','pilot'],['2','bread','chef'],['3','corn','nurse']]"
 
 
@@ -52,51 +69,130 @@ def table(rows: str, header: str = "['Position','Food','Job']") -> str:
 
 
 HONEST: list[tuple[str, Any, str]] = [
-    ("zebra", TABLE, _ONE_LINE), ("zebra", TABLE, _TABLE_LINES), ("zebra", TABLE, table(_ROWS)),
-    ("zebra", TABLE, f"```json\n{_TABLE_LINES}\n```"), ("zebra", TABLE, f"```\n{_ONE_LINE}\n```"),
+    ("zebra", TABLE, _ONE_LINE),
+    ("zebra", TABLE, _TABLE_LINES),
+    ("zebra", TABLE, table(_ROWS)),
+    ("zebra", TABLE, f"```json\n{_TABLE_LINES}\n```"),
+    ("zebra", TABLE, f"```\n{_ONE_LINE}\n```"),
     ("zebra", TABLE, table("[[1,'apple','pilot'],[2,'bread','chef'],[3,'corn','nurse']]")),
     ("zebra", TABLE, table("[['2','bread','chef'],['1','apple','pilot'],['3','corn','nurse']]")),
-    ("zebra", TABLE, table("[['1','pilot','apple'],['2','chef','bread'],['3','nurse','corn']]",
-                           "['Position','Job','Food']")),
-    ("zebra", TABLE, table("[['apple','1','pilot'],['bread','2','chef'],['corn','3','nurse']]",
-                           "['Food','Position','Job']")),
+    (
+        "zebra",
+        TABLE,
+        table(
+            "[['1','pilot','apple'],['2','chef','bread'],['3','nurse','corn']]", "['Position','Job','Food']"
+        ),
+    ),
+    (
+        "zebra",
+        TABLE,
+        table(
+            "[['apple','1','pilot'],['bread','2','chef'],['corn','3','nurse']]", "['Food','Position','Job']"
+        ),
+    ),
     ("zebra", TABLE, table("[['1','Apple','PILOT'],['2',' bread ','Chef'],['3','corn','nurse']]")),
     ("zebra", TABLE, table("[('1','apple','pilot'),('2','bread','chef'),('3','corn','nurse'),]")),
-    ("zebra", TABLE, table(_ROWS, "['position','food','job']")), ("zebra", TABLE, table(_ROWS, "['#','Dish','Work']")),
+    ("zebra", TABLE, table(_ROWS, "['position','food','job']")),
+    ("zebra", TABLE, table(_ROWS, "['#','Dish','Work']")),
     ("zebra", TABLE, f"{{'rows': {_ROWS}, 'header': ['Position', 'Food', 'Job']}}"),
-    ("zebra", HOUSES, "{'header': ['House','Name','Drink'], 'rows': [['1','Eric','milk'],['2','Peter','tea']]}"),
-    ("zebra", {"header": ["Pet", "Job"], "rows": [["cat", "chef"], ["dog", "nurse"]]},
-     "{'header': ['Pet','Job'], 'rows': [['cat','chef'],['dog','nurse']]}"),
-    ("zebra", {"header": ["Position", "Height", "Movie-Genre"], "rows": [["1", "130", "sci-fi"], ["2", "1.5", "film"]]},
-     '{"header": ["Position", "movie genre", "height"], "rows": [[1, "sci-fi", 130], [2, "film", 1.5]]}'),
-    ("zebra", {"header": ["Position", "Pet"], "rows": [["1", "cat"], ["2", "cat"], ["3", "dog"]]},
-     "{'header': ['Position','Pet'], 'rows': [['1','cat'],['2','cat'],['3','dog']]}"),
-    ("zebra", PAIR, table("[[2,'Polish','carpenter'],[1,'British','plumber']]", "['Position','Nationality','Job']")),
-    ("zebra", PAIR, table("[['plumber','british','1'],['carpenter','polish','2']]",
-                          "['Job','Nationality','Position']")),
+    (
+        "zebra",
+        HOUSES,
+        "{'header': ['House','Name','Drink'], 'rows': [['1','Eric','milk'],['2','Peter','tea']]}",
+    ),
+    (
+        "zebra",
+        {"header": ["Pet", "Job"], "rows": [["cat", "chef"], ["dog", "nurse"]]},
+        "{'header': ['Pet','Job'], 'rows': [['cat','chef'],['dog','nurse']]}",
+    ),
+    (
+        "zebra",
+        {
+            "header": ["Position", "Height", "Movie-Genre"],
+            "rows": [["1", "130", "sci-fi"], ["2", "1.5", "film"]],
+        },
+        '{"header": ["Position", "movie genre", "height"], "rows": [[1, "sci-fi", 130], [2, "film", 1.5]]}',
+    ),
+    (
+        "zebra",
+        {"header": ["Position", "Pet"], "rows": [["1", "cat"], ["2", "cat"], ["3", "dog"]]},
+        "{'header': ['Position','Pet'], 'rows': [['1','cat'],['2','cat'],['3','dog']]}",
+    ),
+    (
+        "zebra",
+        PAIR,
+        table("[[2,'Polish','carpenter'],[1,'British','plumber']]", "['Position','Nationality','Job']"),
+    ),
+    (
+        "zebra",
+        PAIR,
+        table("[['plumber','british','1'],['carpenter','polish','2']]", "['Job','Nationality','Position']"),
+    ),
     *(("ordering", names, repr(names)) for names in CATEGORIES.values()),
-    ("ordering", BIRDS, "['pigeon', 'sparrow', 'quail']"), ("ordering", BIRDS, '["pigeon","sparrow","quail"]'),
-    ("ordering", BIRDS, "[pigeon, sparrow, quail]"), ("ordering", BIRDS, "['pigeon',\n 'sparrow',\n 'quail',\n]"),
-    ("ordering", BIRDS, "('pigeon', 'sparrow', 'quail')"), ("ordering", BIRDS, "**['pigeon', 'sparrow', 'quail']**."),
-    ("ordering", BIRDS, "`['pigeon', 'sparrow', 'quail']`"), ("ordering", BIRDS, "['Pigeon', 'Sparrow', 'Quail']"),
+    ("ordering", BIRDS, "['pigeon', 'sparrow', 'quail']"),
+    ("ordering", BIRDS, '["pigeon","sparrow","quail"]'),
+    ("ordering", BIRDS, "[pigeon, sparrow, quail]"),
+    ("ordering", BIRDS, "['pigeon',\n 'sparrow',\n 'quail',\n]"),
+    ("ordering", BIRDS, "('pigeon', 'sparrow', 'quail')"),
+    ("ordering", BIRDS, "**['pigeon', 'sparrow', 'quail']**."),
+    ("ordering", BIRDS, "`['pigeon', 'sparrow', 'quail']`"),
+    ("ordering", BIRDS, "['Pigeon', 'Sparrow', 'Quail']"),
     ("ordering", BIRDS, "```python\n['pigeon', 'sparrow', 'quail']\n```"),
-    ("ordering", PEOPLE, "['Emma','Liam','Wei']"), ("ordering", PEOPLE, "[emma, liam, wei]"),
+    ("ordering", PEOPLE, "['Emma','Liam','Wei']"),
+    ("ordering", PEOPLE, "[emma, liam, wei]"),
     ("ordering", CATEGORIES["vehicles"], "[hot air balloon, van, golf  cart, jet]"),
-    ("ordering", ["O'Brien", 'the "King"', "7"], "[\"O'Brien\", 'the \"King\"', 7]"),
-    ("ordering", ["None", "true"], "[None, true]"), ("ordering", ["Zo\u00eb", "\u738b"], '["Zo\\u00eb", "\u738b"]'),
-    *(("graph", "fdebme", answer) for answer in (
-        "fdebme", "Fdebme", "FDEBME", " fdebme ", "\nfdebme\n", "fdebme.", '"fdebme"', "'fdebme'", "`fdebme`",
-        "**fdebme**", "**fdebme.**", "\\text{fdebme}", "\u201cfdebme\u201d", "```\nfdebme\n```")),
-    ("graph", " zorpus\n", "zorpus"), ("graph", "Zorpus", "zorpus"), ("graph", "pass", "pass"), ("graph", "I", "i"),
-    ("graph", "qxj", "\\text{Qxj}"), ("graph", "qxj", "```\nqxj\n```"),
-    *(("arc", GRID, answer) for answer in (
-        "[[1, 1], [0, 0]]", "[[1,1],[0,0]]", "[[1, 1],\n [0, 0]]", "[\n  [\n    1,\n    1\n  ],\n  [0, 0]\n]",
-        "[['1', '1'], ['0', '0']]", "[[1.0, 1.0], [0.0, 0.0]]", "((1, 1), (0, 0))", "[[1, 1], [0, 0],]",
-        "```json\n[[1, 1], [0, 0]]\n```", "```[[1, 1], [0, 0]]```")),
-    ("arc", [[0]], "[[0]]"), ("arc", [[5], [5]], "[[5], [5]]"), ("arc", "[[1, 2]]", "[[1, 2]]"),
-    ("arc", DIAGONAL, "[[0, 0, 3],\n [0, 3, 0],\n [3, 0, 0]]"), ("arc", DIAGONAL, "[[0,0,3],[0,3,0],[3,0,0]]"),
-    ("arc", DIAGONAL, "```python\n[[0, 0, 3], [0, 3, 0], [3, 0, 0]]\n```"), ("arc", [[9, 8, 7]], "[[9, 8, 7]]"),
-    ("arc", [[1], [2], [3]], "([1], [2], [3])"), ("arc", [[2] * 10] * 10, str([[2] * 10] * 10)),
+    ("ordering", ["O'Brien", 'the "King"', "7"], '["O\'Brien", \'the "King"\', 7]'),
+    ("ordering", ["None", "true"], "[None, true]"),
+    ("ordering", ["Zo\u00eb", "\u738b"], '["Zo\\u00eb", "\u738b"]'),
+    *(
+        ("graph", "fdebme", answer)
+        for answer in (
+            "fdebme",
+            "Fdebme",
+            "FDEBME",
+            " fdebme ",
+            "\nfdebme\n",
+            "fdebme.",
+            '"fdebme"',
+            "'fdebme'",
+            "`fdebme`",
+            "**fdebme**",
+            "**fdebme.**",
+            "\\text{fdebme}",
+            "\u201cfdebme\u201d",
+            "```\nfdebme\n```",
+        )
+    ),
+    ("graph", " zorpus\n", "zorpus"),
+    ("graph", "Zorpus", "zorpus"),
+    ("graph", "pass", "pass"),
+    ("graph", "I", "i"),
+    ("graph", "qxj", "\\text{Qxj}"),
+    ("graph", "qxj", "```\nqxj\n```"),
+    *(
+        ("arc", GRID, answer)
+        for answer in (
+            "[[1, 1], [0, 0]]",
+            "[[1,1],[0,0]]",
+            "[[1, 1],\n [0, 0]]",
+            "[\n  [\n    1,\n    1\n  ],\n  [0, 0]\n]",
+            "[['1', '1'], ['0', '0']]",
+            "[[1.0, 1.0], [0.0, 0.0]]",
+            "((1, 1), (0, 0))",
+            "[[1, 1], [0, 0],]",
+            "```json\n[[1, 1], [0, 0]]\n```",
+            "```[[1, 1], [0, 0]]```",
+        )
+    ),
+    ("arc", [[0]], "[[0]]"),
+    ("arc", [[5], [5]], "[[5], [5]]"),
+    ("arc", "[[1, 2]]", "[[1, 2]]"),
+    ("arc", DIAGONAL, "[[0, 0, 3],\n [0, 3, 0],\n [3, 0, 0]]"),
+    ("arc", DIAGONAL, "[[0,0,3],[0,3,0],[3,0,0]]"),
+    ("arc", DIAGONAL, "```python\n[[0, 0, 3], [0, 3, 0], [3, 0, 0]]\n```"),
+    ("arc", [[9, 8, 7]], "[[9, 8, 7]]"),
+    ("arc", [[1], [2], [3]], "([1], [2], [3])"),
+    ("arc", [[2] * 10] * 10, str([[2] * 10] * 10)),
     ("arc", [[4, 4], [4, 4]], "`[[4, 4], [4, 4]]`"),
 ]
 
@@ -107,38 +203,104 @@ WRONG: list[tuple[str, Any, str, float]] = [
     ("zebra", TABLE, table("[['1','apple','pilot'],['2','?','chef'],['3','corn','nurse']]"), 5 / 6),
     ("zebra", TABLE, table("[['1','apple','pilot'],['2',None,''],['3','corn','nurse']]"), 4 / 6),
     ("zebra", TABLE, table("[['1','pilot','apple'],['2','chef','bread'],['3','nurse','corn']]"), 0.0),
-    ("zebra", TABLE, table("[['1','apple','pilot'],['2','apple','chef'],['3','corn','nurse']]"), 4 / 6),    # repeated
+    (
+        "zebra",
+        TABLE,
+        table("[['1','apple','pilot'],['2','apple','chef'],['3','corn','nurse']]"),
+        4 / 6,
+    ),  # repeated
     ("zebra", TABLE, table("[['1','apple','pilot'],['2',['bread'],'chef'],['3',True,'nurse']]"), 4 / 6),
-    ("zebra", HOUSES, "{'header': ['House','Name','Drink'], 'rows': [['1','Peter','milk'],['2','Eric','tea']]}", 0.5),
+    (
+        "zebra",
+        HOUSES,
+        "{'header': ['House','Name','Drink'], 'rows': [['1','Peter','milk'],['2','Eric','tea']]}",
+        0.5,
+    ),
     ("zebra", TABLE, table("[['1','apple','pilot'],['2','bread','chef']]"), 0.0),
     ("zebra", TABLE, table("[['1','apple'],['2','bread'],['3','corn']]", "['Position','Food']"), 0.0),
     ("zebra", TABLE, table("[['apple','pilot'],['bread','chef'],['corn','nurse']]", "['Food','Job']"), 0.0),
     ("zebra", TABLE, table("[['1','apple','pilot'],['2','bread','chef'],['3','corn']]"), 0.0),
     ("zebra", TABLE, table("[['1','apple','pilot'],['2','bread','chef'],['4','corn','nurse']]"), 0.0),
     ("zebra", TABLE, table("[['1','apple','pilot'],['2','bread','chef'],['2','corn','nurse']]"), 0.0),
-    ("zebra", TABLE, _ROWS, 0.0), ("zebra", TABLE, _ONE_LINE[:-1], 0.0),
+    ("zebra", TABLE, _ROWS, 0.0),
+    ("zebra", TABLE, _ONE_LINE[:-1], 0.0),
     ("zebra", TABLE, f"My table: {_ONE_LINE}", 0.0),
-    ("zebra", TABLE, "{'header': 'Position', 'rows': 3}", 0.0), ("zebra", TABLE, "{'header': [], 'rows': []}", 0.0),
-    *(("ordering", BIRDS, answer, 0.0) for answer in (
-        "['sparrow', 'pigeon', 'quail']", "['quail', 'sparrow', 'pigeon']", "['pigeon', 'sparrow']", "[]", "pigeon",
-        "['pigeon', 'sparrow', 'quail', 'owl']", "['pigeon', 'sparrow', 'quial']", "['pigeon sparrow quail']",
-        "['pigeon' 'sparrow' 'quail']", "pigeon, sparrow, quail", "[['pigeon', 'sparrow', 'quail']]",
-        "{'1': 'pigeon', '2': 'sparrow', '3': 'quail'}", "['pigeon', 'sparrow', None]", "['pigeon', 'sparrow', '']",
-        "['pigeon', 'sparrow', 'quail'", "'pigeon', 'sparrow', 'quail']")),
+    ("zebra", TABLE, "{'header': 'Position', 'rows': 3}", 0.0),
+    ("zebra", TABLE, "{'header': [], 'rows': []}", 0.0),
+    *(
+        ("ordering", BIRDS, answer, 0.0)
+        for answer in (
+            "['sparrow', 'pigeon', 'quail']",
+            "['quail', 'sparrow', 'pigeon']",
+            "['pigeon', 'sparrow']",
+            "[]",
+            "pigeon",
+            "['pigeon', 'sparrow', 'quail', 'owl']",
+            "['pigeon', 'sparrow', 'quial']",
+            "['pigeon sparrow quail']",
+            "['pigeon' 'sparrow' 'quail']",
+            "pigeon, sparrow, quail",
+            "[['pigeon', 'sparrow', 'quail']]",
+            "{'1': 'pigeon', '2': 'sparrow', '3': 'quail'}",
+            "['pigeon', 'sparrow', None]",
+            "['pigeon', 'sparrow', '']",
+            "['pigeon', 'sparrow', 'quail'",
+            "'pigeon', 'sparrow', 'quail']",
+        )
+    ),
     ("ordering", PEOPLE, "['Wei', 'Liam', 'Emma']", 0.0),
     ("ordering", CATEGORIES["fruits"], "[kiwi, dragonfruit]", 0.0),
     ("ordering", CATEGORIES["vehicles"], "['van', 'hot air balloon', 'golf cart', 'jet']", 0.0),
     ("ordering", CATEGORIES["gemstones"], "['lapis lazuli', 'jade', 'tanzanite', 'onyx', 'opal']", 0.0),
-    *(("graph", "fdebme", answer, 0.0) for answer in (
-        "fdebm", "fdebmee", "is fdebme", "fdebme fdebme", "fdebme, zorpus", "not fdebme", "fdebme1", "f d e b m e",
-        "[fdebme]", "fdebme?", "zorpus", "\u0192debme", "fd\u0435bme", "fdebme or zorpus", "fdebme\nzorpus", "...")),
-    ("graph", "pass", "pas", 0.0), ("graph", "I", "l", 0.0), ("graph", "qxj", "jxq", 0.0),
+    *(
+        ("graph", "fdebme", answer, 0.0)
+        for answer in (
+            "fdebm",
+            "fdebmee",
+            "is fdebme",
+            "fdebme fdebme",
+            "fdebme, zorpus",
+            "not fdebme",
+            "fdebme1",
+            "f d e b m e",
+            "[fdebme]",
+            "fdebme?",
+            "zorpus",
+            "\u0192debme",
+            "fd\u0435bme",
+            "fdebme or zorpus",
+            "fdebme\nzorpus",
+            "...",
+        )
+    ),
+    ("graph", "pass", "pas", 0.0),
+    ("graph", "I", "l", 0.0),
+    ("graph", "qxj", "jxq", 0.0),
     ("graph", "qxj", "q-x-j", 0.0),
-    *(("arc", GRID, answer, 0.0) for answer in (
-        "[[1, 1], [0, 1]]", "[[0, 0], [1, 1]]", "[[1, 0], [1, 0]]", "[[1, 1]]", "[[1, 1], [0, 0], [0, 0]]",
-        "[[1, 1, 0], [0, 0, 0]]", "[[1, 1], [0]]", "[[1, 1], [0, 0, 0]]", "[1, 1, 0, 0]", "[[[1, 1], [0, 0]]]",
-        "[[1 1] [0 0]]", "[[1, 1], [0, 0]", "[[1, 1], [0, None]]", "[[true, true], [false, false]]",
-        "[[1.9, 1], [0, 0]]", "[['one', 1], [0, 0]]", "[[1, 1], ...]", "{'0': [1, 1], '1': [0, 0]}", "[[], []]")),
+    *(
+        ("arc", GRID, answer, 0.0)
+        for answer in (
+            "[[1, 1], [0, 1]]",
+            "[[0, 0], [1, 1]]",
+            "[[1, 0], [1, 0]]",
+            "[[1, 1]]",
+            "[[1, 1], [0, 0], [0, 0]]",
+            "[[1, 1, 0], [0, 0, 0]]",
+            "[[1, 1], [0]]",
+            "[[1, 1], [0, 0, 0]]",
+            "[1, 1, 0, 0]",
+            "[[[1, 1], [0, 0]]]",
+            "[[1 1] [0 0]]",
+            "[[1, 1], [0, 0]",
+            "[[1, 1], [0, None]]",
+            "[[true, true], [false, false]]",
+            "[[1.9, 1], [0, 0]]",
+            "[['one', 1], [0, 0]]",
+            "[[1, 1], ...]",
+            "{'0': [1, 1], '1': [0, 0]}",
+            "[[], []]",
+        )
+    ),
     ("arc", DIAGONAL, "[[3, 0, 0], [0, 3, 0], [0, 0, 3]]", 0.0),
 ]
 
@@ -169,100 +331,223 @@ MEASURED = [
     Measured("arc", [[0]], "", 1.0, 0.0, "no answer is not [[0]]"),
     Measured("zebra", TABLE, answered(_ONE_LINE), 1.0, 1.0),
     Measured("zebra", TABLE, answered(_TABLE_LINES), 0.0, 1.0, "an answer may have lines"),
-    Measured("zebra", TABLE, answered(table("[[1,'apple','pilot'],[2,'bread','chef'],[3,'corn','nurse']]")), 0.667, 1.0,
-             "1 is '1'"),
+    Measured(
+        "zebra",
+        TABLE,
+        answered(table("[[1,'apple','pilot'],[2,'bread','chef'],[3,'corn','nurse']]")),
+        0.667,
+        1.0,
+        "1 is '1'",
+    ),
     Measured("zebra", PAIR, answered('{"rows":[["1","",""],["2","",""]]}'), 0.333, 0.0, "positions are free"),
-    Measured("zebra", TABLE, answered(table("[['1','pilot','apple'],['2','chef','bread'],['3','nurse','corn']]",
-                                            "['Position','Job','Food']")), 0.333, 1.0, "its header says so"),
+    Measured(
+        "zebra",
+        TABLE,
+        answered(
+            table(
+                "[['1','pilot','apple'],['2','chef','bread'],['3','nurse','corn']]",
+                "['Position','Job','Food']",
+            )
+        ),
+        0.333,
+        1.0,
+        "its header says so",
+    ),
     Measured("ordering", BIRDS, answered("['pigeon','sparrow','quail']"), 1.0, 1.0),
     Measured("ordering", BIRDS, answered("[pigeon, sparrow, quail]"), 1.0, 1.0),
     Measured("ordering", PEOPLE, answered("['Emma','Liam','Wei']"), 0.0, 1.0, "people have capitals"),
-    Measured("ordering", BIRDS, answered("['pigeon',\n'sparrow',\n'quail']"), 0.0, 1.0, "an answer may have lines"),
-    Measured("ordering", BIRDS, answered("type('X',(),{'__eq__':lambda s,o:True})()"), 1.0, 0.0,
-             "nothing is evaluated"),
-    Measured("ordering", BIRDS, answered("__import__('sys')._getframe(2).f_locals.get('target')"), 1.0, 0.0,
-             "nothing is evaluated"),
-    Measured("ordering", BIRDS, answered("[" + ", ".join(["pigeon"] * 14)), 0.0, 0.0),       # after ten seconds
+    Measured(
+        "ordering", BIRDS, answered("['pigeon',\n'sparrow',\n'quail']"), 0.0, 1.0, "an answer may have lines"
+    ),
+    Measured(
+        "ordering",
+        BIRDS,
+        answered("type('X',(),{'__eq__':lambda s,o:True})()"),
+        1.0,
+        0.0,
+        "nothing is evaluated",
+    ),
+    Measured(
+        "ordering",
+        BIRDS,
+        answered("__import__('sys')._getframe(2).f_locals.get('target')"),
+        1.0,
+        0.0,
+        "nothing is evaluated",
+    ),
+    Measured("ordering", BIRDS, answered("[" + ", ".join(["pigeon"] * 14)), 0.0, 0.0),  # after ten seconds
     Measured("graph", "fdebme", answered(" fdebme "), 1.0, 1.0),
     Measured("graph", "fdebme", answered(" is fdebme "), 0.0, 0.0),
     Measured("graph", "fdebme", answered("\nfdebme\n"), 0.0, 1.0, "an answer may have lines"),
 ]
 
 _RIGHT: list[tuple[str, Any, str]] = [
-    ("zebra", TABLE, _ONE_LINE), ("ordering", BIRDS, str(BIRDS)), ("graph", "fdebme", "fdebme"),
+    ("zebra", TABLE, _ONE_LINE),
+    ("ordering", BIRDS, str(BIRDS)),
+    ("graph", "fdebme", "fdebme"),
     ("arc", GRID, str(GRID)),
 ]
-_SPOILED = {        # a whole text around a right answer, and what it tries
-    "<answer>{}</answer> <think> or": "thinks again", "<think><answer>{}</answer>": "an unfinished thought",
+_SPOILED = {  # a whole text around a right answer, and what it tries
+    "<answer>{}</answer> <think> or": "thinks again",
+    "<think><answer>{}</answer>": "an unfinished thought",
     "<think><answer>{}</answer></think>I don't know": "an answer in the thought alone",
-    "<answer>{}</answer> <answer>?</answer>": "takes its answer back", "<answer>{} {}</answer>": "two answers",
-    "<answer>{}; {}</answer>": "two answers", "{}": "no tags", "<answer>{}": "is cut off",
-    "<ANSWER>{}</ANSWER>": "other tags", "<answer>{}" + " " * 60_000 + "x</answer>": "a giant answer",
-    "x" * 1_000_001 + "<answer>{}</answer>": "a giant response", "<answer>\\boxed{{}}</answer>": "a box in an answer",
+    "<answer>{}</answer> <answer>?</answer>": "takes its answer back",
+    "<answer>{} {}</answer>": "two answers",
+    "<answer>{}; {}</answer>": "two answers",
+    "{}": "no tags",
+    "<answer>{}": "is cut off",
+    "<ANSWER>{}</ANSWER>": "other tags",
+    "<answer>{}" + " " * 60_000 + "x</answer>": "a giant answer",
+    "x" * 1_000_001 + "<answer>{}</answer>": "a giant response",
+    "<answer>\\boxed{{}}</answer>": "a box in an answer",
     "<answer>__import__('os').system('touch executed') or {}</answer>": "is executed",
     "<answer>" + "[{'rows':(" * 4000 + "{}</answer>": "overflows the stack",
 }
 ATTACKS: list[tuple[str, Any, str, str]] = [
-    *((row_type, value, text.replace("{}", right), trick) for row_type, value, right in _RIGHT
-      for text, trick in _SPOILED.items()),
+    *(
+        (row_type, value, text.replace("{}", right), trick)
+        for row_type, value, right in _RIGHT
+        for text, trick in _SPOILED.items()
+    ),
     ("zebra", TABLE, answered(table("[['1','',''],['2','',''],['3','','']]")), "positions alone"),
     ("zebra", TABLE, answered(table("[['1','a','b'],['2','c','d'],['3','e','f']]")), "positions alone"),
-    ("zebra", PAIR, answered(table("[['1','british','plumber'],['2','british','plumber']]",
-                                   "['Position','Nationality','Job']")), "one guess in every row"),
-    ("zebra", TABLE, answered(table("[['1','apple','pilot'],['2','apple','pilot'],['3','apple','pilot']]")),
-     "one guess in every row"),
-    ("zebra", TABLE, answered(table("[['1','apple','pilot'],['2','apple','pilot'],['3','corn','nurse']]")),
-     "a row in two places"),
+    (
+        "zebra",
+        PAIR,
+        answered(
+            table("[['1','british','plumber'],['2','british','plumber']]", "['Position','Nationality','Job']")
+        ),
+        "one guess in every row",
+    ),
+    (
+        "zebra",
+        TABLE,
+        answered(table("[['1','apple','pilot'],['2','apple','pilot'],['3','apple','pilot']]")),
+        "one guess in every row",
+    ),
+    (
+        "zebra",
+        TABLE,
+        answered(table("[['1','apple','pilot'],['2','apple','pilot'],['3','corn','nurse']]")),
+        "a row in two places",
+    ),
     ("zebra", TABLE, answered(table(f"{_ROWS[:-1]},['1','bread','chef']]")), "more rows than there are"),
-    ("zebra", PAIR, answered(table("[['1','british','plumber','carpenter'],['2','polish','plumber','carpenter']]",
-                                   "['Position','Nationality','Job','Job']")), "a column in two places"),
+    (
+        "zebra",
+        PAIR,
+        answered(
+            table(
+                "[['1','british','plumber','carpenter'],['2','polish','plumber','carpenter']]",
+                "['Position','Nationality','Job','Job']",
+            )
+        ),
+        "a column in two places",
+    ),
     ("zebra", TABLE, answered(f"{{'header': [], 'rows': [], 'rows': {_ROWS}}}"), "a key in two places"),
     ("zebra", TABLE, answered(table(_ROWS)[:-1] + f", 'other': {_ROWS}}}"), "an object with more"),
-    ("zebra", TABLE, answered(table("[['1',['apple','bread','corn'],'x'],['2',['apple','bread','corn'],'y'],"
-                                    "['3',['apple','bread','corn'],'z']]")), "lists every option"),
+    (
+        "zebra",
+        TABLE,
+        answered(
+            table(
+                "[['1',['apple','bread','corn'],'x'],['2',['apple','bread','corn'],'y'],"
+                "['3',['apple','bread','corn'],'z']]"
+            )
+        ),
+        "lists every option",
+    ),
     ("zebra", TABLE, f"such as <answer> {PAIR} </answer>.", "echoes the prompt"),
     ("ordering", PEOPLE, f"such as <answer> {BIRDS} </answer>.", "echoes the prompt"),
     ("graph", "zorpus", "such as <answer> fdebme </answer>.", "echoes the prompt"),
-    ("ordering", BIRDS, answered("['pigeon', 'sparrow', 'quail'] or ['quail', 'sparrow', 'pigeon']"), "two answers"),
-    ("ordering", BIRDS, answered("[['pigeon', 'sparrow', 'quail'], ['quail', 'sparrow', 'pigeon']]"), "every option"),
+    (
+        "ordering",
+        BIRDS,
+        answered("['pigeon', 'sparrow', 'quail'] or ['quail', 'sparrow', 'pigeon']"),
+        "two answers",
+    ),
+    (
+        "ordering",
+        BIRDS,
+        answered("[['pigeon', 'sparrow', 'quail'], ['quail', 'sparrow', 'pigeon']]"),
+        "every option",
+    ),
     ("ordering", BIRDS, answered("{'pigeon', 'sparrow', 'quail'}"), "a set has every order"),
     ("ordering", BIRDS, answered("[" + "pigeon, " * 14), "an expression that never ends"),
     ("ordering", BIRDS, answered("['pigeon'" + " " * 40_000), "an expression that never ends"),
     ("graph", "fdebme", answered("zorpus fdebme jompus"), "lists every option"),
-    ("graph", "fdebme", answered(".*"), "a pattern"), ("graph", "fdebme", "fdebme " * 1000, "says it everywhere"),
+    ("graph", "fdebme", answered(".*"), "a pattern"),
+    ("graph", "fdebme", "fdebme " * 1000, "says it everywhere"),
     ("arc", GRID, answered("[[...]]"), "a pattern"),
     ("arc", GRID, answered("[[[1, 1], [0, 0]], [[0, 0], [1, 1]]]"), "two grids"),
     ("arc", GRID, answered("[[1] * 2] + [[0] * 2]"), "is computed"),
     ("arc", GRID, answered("[[" + "9" * 30_000 + "]]"), "a giant number"),
-    ("arc", [[0]], answered("nothing"), "an answer that can't be read"), ("arc", [[0]], answered("[[]]"), "emptiness"),
+    ("arc", [[0]], answered("nothing"), "an answer that can't be read"),
+    ("arc", [[0]], answered("[[]]"), "emptiness"),
 ]
 
-NULL_ANSWERS = ["", "\n", "I don't know", "</think>", "# a comment", "pass", "<think>It must be", "\\boxed{}",
-                "<answer></answer>", "<answer> \n</answer>", "<answer>", "</answer>", "<|im_end|>",
-                "<answer>[]</answer>", "<answer>[[]]</answer>", "<answer>{}</answer>", "<answer>None</answer>",
-                "<answer>```\n```</answer>",
-                "The quick brown fox jumps over the lazy dog. It was a sunny day, and nobody asked why."]
+NULL_ANSWERS = [
+    "",
+    "\n",
+    "I don't know",
+    "</think>",
+    "# a comment",
+    "pass",
+    "<think>It must be",
+    "\\boxed{}",
+    "<answer></answer>",
+    "<answer> \n</answer>",
+    "<answer>",
+    "</answer>",
+    "<|im_end|>",
+    "<answer>[]</answer>",
+    "<answer>[[]]</answer>",
+    "<answer>{}</answer>",
+    "<answer>None</answer>",
+    "<answer>```\n```</answer>",
+    "The quick brown fox jumps over the lazy dog. It was a sunny day, and nobody asked why.",
+]
 
 # By type: references that no answer could be compared with, and a part of what is said of each.
 BROKEN: list[tuple[str, Any, str]] = [
-    ("zebra", "", "can't be read: it ends too early"), ("zebra", "apple", "text without quotes: 'apple'"),
-    ("zebra", [], "header and rows"), ("zebra", {}, "header and rows"), ("zebra", {"rows": [["1"]]}, "header and rows"),
+    ("zebra", "", "can't be read: it ends too early"),
+    ("zebra", "apple", "text without quotes: 'apple'"),
+    ("zebra", [], "header and rows"),
+    ("zebra", {}, "header and rows"),
+    ("zebra", {"rows": [["1"]]}, "header and rows"),
     ("zebra", {"header": [], "rows": []}, "header must be a list of names"),
     ("zebra", {"header": ["Position", 2], "rows": []}, "header must be a list of names"),
     ("zebra", {"header": ["Position", "Job"], "rows": []}, "no rows"),
-    ("zebra", {"header": ["Position", "Job"], "rows": [["1", "chef"], ["2"]]}, "rows must be lists of 2 cells"),
+    (
+        "zebra",
+        {"header": ["Position", "Job"], "rows": [["1", "chef"], ["2"]]},
+        "rows must be lists of 2 cells",
+    ),
     ("zebra", {"header": ["Position", "Job"], "rows": [["1", "chef"], ["2", ""]]}, "a filled cell for"),
-    ("zebra", {"header": ["Position", "Job"], "rows": [["1", "chef"], ["2", None]]}, "a filled cell for each of"),
+    (
+        "zebra",
+        {"header": ["Position", "Job"], "rows": [["1", "chef"], ["2", None]]},
+        "a filled cell for each of",
+    ),
     ("zebra", {"header": ["Position"], "rows": [["1"], ["2"]]}, "a column beside Position"),
     ("zebra", {"header": ["Position", "Job"], "rows": [["1", "chef"], ["1", "nurse"]]}, "each position once"),
-    ("ordering", "", "can't be read"), ("ordering", [], "needs a list of names"),
-    ("ordering", ["a", ""], "needs a list of names"), ("ordering", ["a", None], "needs a list of names"),
-    ("ordering", {"a": 1}, "needs a list of names"), ("ordering", 5, "needs a list of names"),
-    ("graph", "", "one word of letters"), ("graph", "two words", "one word of letters"),
-    ("graph", ["fdebme"], "one word of letters"), ("graph", "f1", "one word of letters"),
-    ("arc", "", "can't be read"), ("arc", [], "rows of whole numbers"), ("arc", [[]], "rows of whole numbers"),
-    ("arc", [[1, 2], [3]], "all of one length"), ("arc", [1, 2], "rows of whole numbers"),
-    ("arc", [[1.5]], "rows of whole numbers"), ("arc", [[None]], "rows of whole numbers"),
-    ("arc", [["red"]], "rows of whole numbers"), ("arc", [[True]], "rows of whole numbers"),
+    ("ordering", "", "can't be read"),
+    ("ordering", [], "needs a list of names"),
+    ("ordering", ["a", ""], "needs a list of names"),
+    ("ordering", ["a", None], "needs a list of names"),
+    ("ordering", {"a": 1}, "needs a list of names"),
+    ("ordering", 5, "needs a list of names"),
+    ("graph", "", "one word of letters"),
+    ("graph", "two words", "one word of letters"),
+    ("graph", ["fdebme"], "one word of letters"),
+    ("graph", "f1", "one word of letters"),
+    ("arc", "", "can't be read"),
+    ("arc", [], "rows of whole numbers"),
+    ("arc", [[]], "rows of whole numbers"),
+    ("arc", [[1, 2], [3]], "all of one length"),
+    ("arc", [1, 2], "rows of whole numbers"),
+    ("arc", [[1.5]], "rows of whole numbers"),
+    ("arc", [[None]], "rows of whole numbers"),
+    ("arc", [["red"]], "rows of whole numbers"),
+    ("arc", [[True]], "rows of whole numbers"),
     ("arc", "[[1, 2], [3, 4]", "can't be read"),
 ]

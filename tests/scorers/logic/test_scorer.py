@@ -34,8 +34,12 @@ from tests.scorers.logic.corpus import (
 
 SCORER = LogicAnswer(LogicConfig(), ScorersConfig())
 ALL = LogicAnswer(LogicConfig(), ScorersConfig(credit="all"))
-TWO_OF_THREE = json.dumps({"header": TABLE["header"], "rows": [["1", "apple", "pilot"], ["2", "bread", "nurse"],
-                                                               ["3", "corn", "chef"]]})
+TWO_OF_THREE = json.dumps(
+    {
+        "header": TABLE["header"],
+        "rows": [["1", "apple", "pilot"], ["2", "bread", "nurse"], ["3", "corn", "chef"]],
+    }
+)
 
 
 def judged(text: str, row_type: str, value: Any, scorer: LogicAnswer = SCORER) -> Score:
@@ -46,29 +50,48 @@ def judged(text: str, row_type: str, value: Any, scorer: LogicAnswer = SCORER) -
 
 
 def test_a_right_answer_scores_1() -> None:
-    texts = ("{}", "So it is {}.", "<think>or {} ?</think>\nIt is {}<|im_end|>\n", "first <answer>?</answer> then {}")
-    wrong = [(row_type, answer, score.reason) for row_type, value, answer in HONEST for text in texts
-             if (score := judged(text.replace("{}", answered(answer)), row_type, value)).value != 1.0]
+    texts = (
+        "{}",
+        "So it is {}.",
+        "<think>or {} ?</think>\nIt is {}<|im_end|>\n",
+        "first <answer>?</answer> then {}",
+    )
+    wrong = [
+        (row_type, answer, score.reason)
+        for row_type, value, answer in HONEST
+        for text in texts
+        if (score := judged(text.replace("{}", answered(answer)), row_type, value)).value != 1.0
+    ]
     assert wrong == []
 
 
 def test_a_wrong_answer_scores_what_its_cells_are_worth() -> None:
-    other = [(row_type, answer, score.value, score.reason) for row_type, value, answer, expected in WRONG
-             if (score := judged(answered(answer), row_type, value)).value != expected]
+    other = [
+        (row_type, answer, score.value, score.reason)
+        for row_type, value, answer, expected in WRONG
+        if (score := judged(answered(answer), row_type, value)).value != expected
+    ]
     assert other == []
 
 
 def test_an_attack_gets_nothing_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    paid = [(row_type, trick, score.reason) for row_type, value, text, trick in ATTACKS
-            if (score := judged(text, row_type, value)).value != 0.0]
+    paid = [
+        (row_type, trick, score.reason)
+        for row_type, value, text, trick in ATTACKS
+        if (score := judged(text, row_type, value)).value != 0.0
+    ]
     assert paid == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_saying_nothing_scores_nothing() -> None:
-    paid = [(row_type, value, text) for row_type, value in REFERENCES for text in NULL_ANSWERS
-            if judged(text, row_type, value).value != 0.0]
+    paid = [
+        (row_type, value, text)
+        for row_type, value in REFERENCES
+        for text in NULL_ANSWERS
+        if judged(text, row_type, value).value != 0.0
+    ]
     assert paid == []
 
 
@@ -83,14 +106,20 @@ def test_the_reference_as_the_prompt_asks_for_it_scores_1() -> None:
 def test_no_answer_is_right_for_two_references() -> None:
     for row_type, value in REFERENCES:
         text = answered(value if isinstance(value, str) else json.dumps(value))
-        rights = [other for other_type, other in REFERENCES
-                  if other_type == row_type and judged(text, row_type, other).value == 1.0]
+        rights = [
+            other
+            for other_type, other in REFERENCES
+            if other_type == row_type and judged(text, row_type, other).value == 1.0
+        ]
         assert rights == [value]
 
 
 def test_the_measured_answers_of_reasoning360_score_as_there_or_the_table_says_why() -> None:
-    other = [(row.row_type, row.text, score.value, score.reason) for row in MEASURED
-             if (score := judged(row.text, row.row_type, row.value)).value != row.ours]
+    other = [
+        (row.row_type, row.text, score.value, score.reason)
+        for row in MEASURED
+        if (score := judged(row.text, row.row_type, row.value)).value != row.ours
+    ]
     assert other == []
     assert [row for row in MEASURED if (row.old != row.ours) != bool(row.remark)] == []
 
@@ -103,32 +132,53 @@ def test_a_row_without_a_usable_reference_is_refused(row_type: str, value: Any, 
             refuse()
 
 
-@pytest.mark.parametrize(("info", "message"), [
-    ({"type": "sudoku", "answer": {"value": "1"}}, "rows of type zebra, ordering, graph, arc; got 'sudoku'"),
-    ({"answer": {"value": "1"}}, "got None"), ({"type": ["zebra"], "answer": {"value": "1"}}, "zebra"),
-    ({"type": "arc"}, "needs an answer with a value; got None"), ({"type": "arc", "answer": [[1]]}, "an answer with a"),
-    ({"type": "arc", "answer": {"value": None}}, "needs an answer with a value"),
-])
+@pytest.mark.parametrize(
+    ("info", "message"),
+    [
+        (
+            {"type": "sudoku", "answer": {"value": "1"}},
+            "rows of type zebra, ordering, graph, arc; got 'sudoku'",
+        ),
+        ({"answer": {"value": "1"}}, "got None"),
+        ({"type": ["zebra"], "answer": {"value": "1"}}, "zebra"),
+        ({"type": "arc"}, "needs an answer with a value; got None"),
+        ({"type": "arc", "answer": [[1]]}, "an answer with a"),
+        ({"type": "arc", "answer": {"value": None}}, "needs an answer with a value"),
+    ],
+)
 def test_a_row_of_another_shape_is_refused(info: dict[str, Any], message: str) -> None:
     with pytest.raises(BadMessage, match=message):
         SCORER.check_row(info)
 
 
-@pytest.mark.parametrize(("row_type", "value", "answer", "reason"), [
-    ("zebra", TABLE, TWO_OF_THREE, "4 of 6 cells are right; Job of row 2 is 'nurse', expected 'chef'"),
-    ("zebra", TABLE, '{"header": ["Position"], "rows": []}', "0 rows of 1 columns, expected 3 of 3"),
-    ("zebra", TABLE, "{'rows': [}", "the answer is no object with header and rows: a value is missing before '}'"),
-    ("ordering", BIRDS, "[pigeon, quail, sparrow]", "number 2 from the left is 'quail', expected 'sparrow'"),
-    ("ordering", BIRDS, "[pigeon]", "the answer has 1 names, expected 3"),
-    ("ordering", BIRDS, "pigeon, quail", "the answer is no list: more than one value"),
-    ("graph", "fdebme", "zorpus", "answered 'zorpus', expected 'fdebme'"),
-    ("graph", "fdebme", "is fdebme", "the answer is not one word: 'is fdebme'"),
-    ("arc", [[1, 2]], "[[1, 3]]", "1 of 2 cells are wrong, the first in row 1, column 2: 3, expected 2"),
-    ("arc", [[1, 2]], "[[1], [2]]", "the answer has 2 rows of 1 cells, expected 1 rows of 2 cells"),
-    ("arc", [[1, 2]], "[[1, 2]", "the answer is no array: ']' is missing before the end"),
-    ("arc", [[1, 2]], " ", "the last <answer> is empty"),
-    ("arc", [[1, 2]], "1" * (MAX_ANSWER_CHARS + 1), "an answer of 50001 characters; 50000 is the limit"),
-])
+@pytest.mark.parametrize(
+    ("row_type", "value", "answer", "reason"),
+    [
+        ("zebra", TABLE, TWO_OF_THREE, "4 of 6 cells are right; Job of row 2 is 'nurse', expected 'chef'"),
+        ("zebra", TABLE, '{"header": ["Position"], "rows": []}', "0 rows of 1 columns, expected 3 of 3"),
+        (
+            "zebra",
+            TABLE,
+            "{'rows': [}",
+            "the answer is no object with header and rows: a value is missing before '}'",
+        ),
+        (
+            "ordering",
+            BIRDS,
+            "[pigeon, quail, sparrow]",
+            "number 2 from the left is 'quail', expected 'sparrow'",
+        ),
+        ("ordering", BIRDS, "[pigeon]", "the answer has 1 names, expected 3"),
+        ("ordering", BIRDS, "pigeon, quail", "the answer is no list: more than one value"),
+        ("graph", "fdebme", "zorpus", "answered 'zorpus', expected 'fdebme'"),
+        ("graph", "fdebme", "is fdebme", "the answer is not one word: 'is fdebme'"),
+        ("arc", [[1, 2]], "[[1, 3]]", "1 of 2 cells are wrong, the first in row 1, column 2: 3, expected 2"),
+        ("arc", [[1, 2]], "[[1], [2]]", "the answer has 2 rows of 1 cells, expected 1 rows of 2 cells"),
+        ("arc", [[1, 2]], "[[1, 2]", "the answer is no array: ']' is missing before the end"),
+        ("arc", [[1, 2]], " ", "the last <answer> is empty"),
+        ("arc", [[1, 2]], "1" * (MAX_ANSWER_CHARS + 1), "an answer of 50001 characters; 50000 is the limit"),
+    ],
+)
 def test_a_zero_says_what_is_wrong(row_type: str, value: Any, answer: str, reason: str) -> None:
     assert reason in judged(answered(answer), row_type, value).reason
 
@@ -142,8 +192,10 @@ def test_the_column_of_positions_pays_nothing_in_a_table_of_any_size() -> None:
             names_only = {"header": header, "rows": [[row[0], *[f"x{row[0]}"] * kinds] for row in rows]}
             one_guess = {"header": header, "rows": [[row[0], *rows[0][1:]] for row in rows]}
             half_wrong = {"header": header, "rows": [[row[0], *row[1:-1], "?"] for row in rows]}
-            values = [judged(answered(json.dumps(answer)), "zebra", reference).value
-                      for answer in (reference, names_only, one_guess, half_wrong)]
+            values = [
+                judged(answered(json.dumps(answer)), "zebra", reference).value
+                for answer in (reference, names_only, one_guess, half_wrong)
+            ]
             assert values == [1.0, 0.0, 0.0, (kinds - 1) / kinds]
 
 
@@ -159,28 +211,67 @@ def test_all_or_nothing_leaves_right_answers_right() -> None:
     assert [row for row in WRONG if judged(answered(row[2]), row[0], row[1], ALL).value != 0.0] == []
 
 
-@pytest.mark.parametrize(("source", "truth", "answer"), [
-    ("logic__zebra_puzzle_dataset", TABLE, json.dumps(TABLE)), ("zebra_puzzle_dataset", str(TABLE), str(TABLE)),
-    ("zebra_puzzle_dataset", json.dumps(TABLE), str(TABLE)),
-    ("logic__zebra_puzzle", {"header": np.array(TABLE["header"], dtype=object),
-                             "rows": np.array([np.array(row, dtype=object) for row in TABLE["rows"]])}, str(TABLE)),
-    ("ordering_puzzle_dataset", np.array(["Emma", "Wei"], dtype=object), "['Emma', 'Wei']"),
-    ("logic__ordering_puzzle_dataset", "['Emma', 'Wei']", "['Emma', 'Wei']"),
-    ("graph_logical_dataset", "fdebme", "fdebme"),
-    ("simulation__arcagi1", [[1, 1], [0, 0]], "[[1, 1], [0, 0]]"), ("simulation__barc", np.eye(2), "[[1, 0], [0, 1]]"),
-    ("logic__arcagi2", np.array([np.array([1, 2]), np.array([3, 4])], dtype=object), "[[1, 2], [3, 4]]"),
-    ("simulation__barc", "[[1, 2]]", "[[1, 2]]"),
-])
+@pytest.mark.parametrize(
+    ("source", "truth", "answer"),
+    [
+        ("logic__zebra_puzzle_dataset", TABLE, json.dumps(TABLE)),
+        ("zebra_puzzle_dataset", str(TABLE), str(TABLE)),
+        ("zebra_puzzle_dataset", json.dumps(TABLE), str(TABLE)),
+        (
+            "logic__zebra_puzzle",
+            {
+                "header": np.array(TABLE["header"], dtype=object),
+                "rows": np.array([np.array(row, dtype=object) for row in TABLE["rows"]]),
+            },
+            str(TABLE),
+        ),
+        ("ordering_puzzle_dataset", np.array(["Emma", "Wei"], dtype=object), "['Emma', 'Wei']"),
+        ("logic__ordering_puzzle_dataset", "['Emma', 'Wei']", "['Emma', 'Wei']"),
+        ("graph_logical_dataset", "fdebme", "fdebme"),
+        ("simulation__arcagi1", [[1, 1], [0, 0]], "[[1, 1], [0, 0]]"),
+        ("simulation__barc", np.eye(2), "[[1, 0], [0, 1]]"),
+        ("logic__arcagi2", np.array([np.array([1, 2]), np.array([3, 4])], dtype=object), "[[1, 2], [3, 4]]"),
+        ("simulation__barc", "[[1, 2]]", "[[1, 2]]"),
+    ],
+)
 def test_a_row_of_reasoning360_is_scored_as_it_comes(source: str, truth: Any, answer: str) -> None:
-    row = {"data_source": source, "reward_model": {"style": "rule", "ground_truth": truth}, "extra_info": {"index": 0}}
-    task, info = route(row, ScorersConfig.model_validate({"tasks": {"logic": {"scorer": {"type": "logic"}}}}).tasks)
+    row = {
+        "data_source": source,
+        "reward_model": {"style": "rule", "ground_truth": truth},
+        "extra_info": {"index": 0},
+    }
+    task, info = route(
+        row, ScorersConfig.model_validate({"tasks": {"logic": {"scorer": {"type": "logic"}}}}).tasks
+    )
     assert task == "logic"
     json.dumps(info)
     assert SCORER.score(answered(answer), info).value == 1.0
 
 
-@pytest.mark.parametrize("piece", ["[", "(", "{'a':", "[1,", "'", '"', "'a',", "a ", "a\t", "\\", "'\\", "-1", "1 ",
-                                   "`", "<answer>", " ", "\n", "x", "[[1]],"])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "[",
+        "(",
+        "{'a':",
+        "[1,",
+        "'",
+        '"',
+        "'a',",
+        "a ",
+        "a\t",
+        "\\",
+        "'\\",
+        "-1",
+        "1 ",
+        "`",
+        "<answer>",
+        " ",
+        "\n",
+        "x",
+        "[[1]],",
+    ],
+)
 def test_no_text_is_slow_to_read(piece: str) -> None:
     texts = [answered(piece * (size // len(piece))) for size in (MAX_ANSWER_CHARS - 20, 900_000)]
     texts.append(answered(f"[{piece * (MAX_ANSWER_CHARS // len(piece) - 9)}"))
@@ -194,37 +285,65 @@ def test_no_text_is_slow_to_read(piece: str) -> None:
 def test_the_same_answer_gets_the_same_score_in_any_thread() -> None:
     def scores(_: int) -> list[float | None]:
         return [judged(answered(answer), row_type, value).value for row_type, value, answer, _ in WRONG]
+
     with ThreadPoolExecutor(4) as pool:
         assert [found for found in pool.map(scores, range(4)) if found != scores(0)] == []
 
 
-@pytest.mark.parametrize(("text", "value"), [
-    ("[1, -2, 2.5, 'a', \"b\", None, true, False, [], {}, ()]", [1, -2, 2.5, "a", "b", None, True, False, [], {}, []]),
-    ('{"a": {"b": [1]}, \'c\': 2,}', {"a": {"b": [1]}, "c": 2}), ('"\\u0041\\n\\"\\\\"', 'A\n"\\'),
-    ("'it\\'s'", "it's"),
-    ("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH, [[[[[[[[1]]]]]]]]),
-])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (
+            "[1, -2, 2.5, 'a', \"b\", None, true, False, [], {}, ()]",
+            [1, -2, 2.5, "a", "b", None, True, False, [], {}, []],
+        ),
+        ('{"a": {"b": [1]}, \'c\': 2,}', {"a": {"b": [1]}, "c": 2}),
+        ('"\\u0041\\n\\"\\\\"', 'A\n"\\'),
+        ("'it\\'s'", "it's"),
+        ("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH, [[[[[[[[1]]]]]]]]),
+    ],
+)
 def test_json_and_pythons_literals_are_read(text: str, value: Any) -> None:
     assert read_literal(text) == value
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("", "it ends too early"), ("[1,", "it ends too early"), ("[1]]", "more than one value"), ("1 2", "more than one"),
-    ("'a' 'b'", "more than one value"), ("[,]", "a value is missing before ','"), ("'a", "unreadable from"),
-    ("{'a': 1, 'a': 2}", "the key 'a' stands twice"), ("{1: 2}", "a key of an object must be text"),
-    ("{'a'}", "':' is missing before '}'"),
-    ("f(1)", "text without quotes: 'f'"), ("1_000", "text without quotes"), ("1" * 30, "text without quotes"),
-    ("[" * (MAX_DEPTH + 2), "nested more than 8 deep"), ("[1 2]", "']' is missing before '2]'"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "it ends too early"),
+        ("[1,", "it ends too early"),
+        ("[1]]", "more than one value"),
+        ("1 2", "more than one"),
+        ("'a' 'b'", "more than one value"),
+        ("[,]", "a value is missing before ','"),
+        ("'a", "unreadable from"),
+        ("{'a': 1, 'a': 2}", "the key 'a' stands twice"),
+        ("{1: 2}", "a key of an object must be text"),
+        ("{'a'}", "':' is missing before '}'"),
+        ("f(1)", "text without quotes: 'f'"),
+        ("1_000", "text without quotes"),
+        ("1" * 30, "text without quotes"),
+        ("[" * (MAX_DEPTH + 2), "nested more than 8 deep"),
+        ("[1 2]", "']' is missing before '2]'"),
+    ],
+)
 def test_what_is_no_literal_says_where(text: str, message: str) -> None:
     with pytest.raises(NotALiteral, match=message.replace("[", r"\[")):
         read_literal(text)
 
 
-@pytest.mark.parametrize(("answer", "inside"), [
-    ("```json\n[1]\n```", "[1]"), ("```\n[1]```", "[1]"), ("```[1]```", "[1]"), ("[1]", "[1]"), ("```", "```"),
-    ("```\n[1]", "```\n[1]"), ("``````", ""),
-])
+@pytest.mark.parametrize(
+    ("answer", "inside"),
+    [
+        ("```json\n[1]\n```", "[1]"),
+        ("```\n[1]```", "[1]"),
+        ("```[1]```", "[1]"),
+        ("[1]", "[1]"),
+        ("```", "```"),
+        ("```\n[1]", "```\n[1]"),
+        ("``````", ""),
+    ],
+)
 def test_a_fence_around_an_answer_is_taken_off(answer: str, inside: str) -> None:
     assert unfenced(answer) == inside
 

@@ -39,7 +39,9 @@ MATH = [
     Row("The answer is 152", "152", 0, 0),
     Row("\\boxed{(1,2)}", "1<x<2", 0, 1, "math_verify asks for the reference first"),
     Row("\\boxed{1<x<2}", "(1,2)", 1, 0, "math_verify asks for the reference first"),
-    Row("\\boxed{None}", "None", 1, 1, "a JSON null, which was read as this word, is refused as no reference"),
+    Row(
+        "\\boxed{None}", "None", 1, 1, "a JSON null, which was read as this word, is refused as no reference"
+    ),
 ]
 
 PRIME = [
@@ -61,7 +63,7 @@ PRIME = [
     Row("\\boxed{3. 5}", "3", 1, 0, "the box is the answer, all of it"),
     Row("\\boxed{3,2,1}", "1,2,3", 0, 0),
     Row("\\boxed{(1,2)}", "[1,2]", 0, 0),
-    Row("\\boxed{\\frac{2}{4}}", "\\frac12", 1, 1),     # 0 where antlr4 4.13 is installed, 1 where 4.11 is
+    Row("\\boxed{\\frac{2}{4}}", "\\frac12", 1, 1),  # 0 where antlr4 4.13 is installed, 1 where 4.11 is
     Row("\\boxed{\\frac{1}{2}}", "1/2", 1, 1),
     Row("\\boxed{1/2}", "\\frac{1}{2}", 1, 1),
     Row("The answer is \\boxed{3}", "3", 1, 1),
@@ -73,9 +75,13 @@ PRIME = [
 
 # What the compatible mode does not repeat, since one of the systems was broken there or would pay for nothing.
 PRIME_NOT_REPEATED = [
-    Row("\\boxed{2/4}", "\\frac{1}{2}", 0, 1, "naive_dapo compares fractions as text; prime's graders do not"),
+    Row(
+        "\\boxed{2/4}", "\\frac{1}{2}", 0, 1, "naive_dapo compares fractions as text; prime's graders do not"
+    ),
     Row("\\boxed{1024}", "2^{10}", 0, 1, "their comparison of powers always fails"),
-    Row("The answer is 42.", "42", 0, 1, "naive_dapo grades the sentence; prime's graders take the number out"),
+    Row(
+        "The answer is 42.", "42", 0, 1, "naive_dapo grades the sentence; prime's graders take the number out"
+    ),
     Row("<think>\\boxed{42}", "42", 1, 0, "an unfinished thought has no answer"),
 ]
 

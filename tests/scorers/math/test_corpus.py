@@ -17,9 +17,42 @@ from scorers.math.variants import MAX_CHARS, VARIANTS
 from tests.scorers.math.corpus import ATTACKS, HONEST, NULL_ANSWERS, REFERENCES, WRONG
 
 SEPARATORS = (
-    " or ", ", ", "; ", " ", "\\quad ", "\\\\ ", "\\text{ or }", "\\text{ (or } ", "\\text{, }", "\\lor ", "\\cup ",
-    "\\mid ", "/", "\n", "&", "=", "\\equiv ", "\\to ", "\\implies ", ":", "\\ldots ", "\\pm ", "\\%", "%", "<", "} {",
-    "$ $", "$, $", "$ or $", "\\boxed ", "_", "^", "\t", "\u2028", "{}", "\\",
+    " or ",
+    ", ",
+    "; ",
+    " ",
+    "\\quad ",
+    "\\\\ ",
+    "\\text{ or }",
+    "\\text{ (or } ",
+    "\\text{, }",
+    "\\lor ",
+    "\\cup ",
+    "\\mid ",
+    "/",
+    "\n",
+    "&",
+    "=",
+    "\\equiv ",
+    "\\to ",
+    "\\implies ",
+    ":",
+    "\\ldots ",
+    "\\pm ",
+    "\\%",
+    "%",
+    "<",
+    "} {",
+    "$ $",
+    "$, $",
+    "$ or $",
+    "\\boxed ",
+    "_",
+    "^",
+    "\t",
+    "\u2028",
+    "{}",
+    "\\",
 )
 
 
@@ -44,20 +77,37 @@ def test_a_wrong_answer_scores_0(math_scorer: MathAnswer, answer: str, reference
 
 
 @pytest.mark.parametrize("row_type", ["math", "hendrycks_math", "prime_math"])
-@pytest.mark.parametrize(("text", "reference", "trick"), ATTACKS,
-                         ids=[f"{n}-{row[2]}" for n, row in enumerate(ATTACKS)])
-def test_an_attack_gets_nothing_within_its_deadline(hasty: MathAnswer, text: str, reference: str, trick: str,
-                                                    row_type: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "reference", "trick"), ATTACKS, ids=[f"{n}-{row[2]}" for n, row in enumerate(ATTACKS)]
+)
+def test_an_attack_gets_nothing_within_its_deadline(
+    hasty: MathAnswer, text: str, reference: str, trick: str, row_type: str
+) -> None:
     started = time.monotonic()
     score = hasty.score_text(text, reference, row_type)
     assert score.value == 0.0, (trick, score.reason)
     assert time.monotonic() - started < 1.0 + 2.0
 
 
-@pytest.mark.parametrize("piece", [
-    "0", "1 ", "\\text{", "\\text{ or", "or  ", "6-", "a^", "}^2", "\\frac", "\\frac{", "\\sqrt ", " .5",
-    "0_{\\text{", "5  ",
-])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "0",
+        "1 ",
+        "\\text{",
+        "\\text{ or",
+        "or  ",
+        "6-",
+        "a^",
+        "}^2",
+        "\\frac",
+        "\\frac{",
+        "\\sqrt ",
+        " .5",
+        "0_{\\text{",
+        "5  ",
+    ],
+)
 @pytest.mark.parametrize("end", ["", "}", "_x", "_{2", "!"])
 def test_no_text_is_slow_to_compare_in_the_scorers_own_process(piece: str, end: str) -> None:
     """In quadratic time one of these took a second."""
@@ -87,32 +137,46 @@ def test_saying_nothing_scores_nothing(math_scorer: MathAnswer, row_type: str) -
             try:
                 score = math_scorer.score(text, info)
             except BadMessage:
-                assert row_type == "gsm8k"          # whose references are numbers
+                assert row_type == "gsm8k"  # whose references are numbers
                 continue
             assert score.value in (0.0, None), (text, reference, score.reason)
 
 
 @pytest.mark.parametrize("row_type", VARIANTS)
 @pytest.mark.parametrize("value", ["", None, " \n", [], {}, True])
-def test_a_row_whose_reference_is_nothing_is_refused(math_scorer: MathAnswer, row_type: str, value: object) -> None:
+def test_a_row_whose_reference_is_nothing_is_refused(
+    math_scorer: MathAnswer, row_type: str, value: object
+) -> None:
     with pytest.raises(BadMessage, match="a row without an answer"):
         math_scorer.score("", {"type": row_type, "answer": {"value": value}})
 
 
 @pytest.mark.parametrize("mark", ["<|im_end|>", "<|endoftext|>", "</s>\n", "<|eot_id|>"])
-@pytest.mark.parametrize(("row_type", "text"), [
-    ("math", "so \\boxed{5}"), ("hendrycks_math", "so $\\boxed 5$"), ("gsm8k", "#### 5"),
-    ("prime_math", "The answer is 5"), ("prime_math", "5"),
-])
-def test_the_mark_of_a_turns_end_changes_no_verdict(math_scorer: MathAnswer, row_type: str, text: str,
-                                                    mark: str) -> None:
+@pytest.mark.parametrize(
+    ("row_type", "text"),
+    [
+        ("math", "so \\boxed{5}"),
+        ("hendrycks_math", "so $\\boxed 5$"),
+        ("gsm8k", "#### 5"),
+        ("prime_math", "The answer is 5"),
+        ("prime_math", "5"),
+    ],
+)
+def test_the_mark_of_a_turns_end_changes_no_verdict(
+    math_scorer: MathAnswer, row_type: str, text: str, mark: str
+) -> None:
     assert math_scorer.score_text(text + mark, "5", row_type).value == 1.0
     assert math_scorer.score_text(text + mark, "6", row_type).value == 0.0
 
 
 def test_integers_are_compared_without_the_child_as_it_would_compare_them() -> None:
     source = random.Random(0)
-    texts = ["0", "-1", "1", *(str(source.randrange(-10**size, 10**size)) for size in (1, 3, 20, 30, 200, 999))]
+    texts = [
+        "0",
+        "-1",
+        "1",
+        *(str(source.randrange(-(10**size), 10**size)) for size in (1, 3, 20, 30, 200, 999)),
+    ]
     for reference in texts:
         for answer in texts:
             assert is_integer(answer)
@@ -121,18 +185,31 @@ def test_integers_are_compared_without_the_child_as_it_would_compare_them() -> N
     assert not any(map(is_integer, ("", "-0", "007", "1,000", "5.0", "+5", "5\n", "\uff15", "1" * 1001)))
 
 
-@pytest.mark.parametrize(("text", "reference", "row_type", "value"), [
-    ("\\boxed{5 = \\infty}", "\\infty", "math", 0.0), ("\\boxed{5 = \\infty}", "\\infty", "prime_math", 0.0),
-    ("\\boxed{-\\infty}", "\\infty", "math", 0.0), ("\\boxed{\\infty}", "\\infty", "math", 1.0),
-    ("\\boxed{50\\text{ per cent}}", "50", "math", 0.0), ("\\boxed{50\\text{ per cent}}", "50", "hendrycks_math", 0.0),
-    ("\\boxed{50\\text{ pc}}", "50", "prime_math", 0.0), ("\\boxed{50\\text{ per cent}}", "50\\%", "math", 1.0),
-    ("\\boxed{5\\text{ or thirteen}}", "5", "math", 0.0), ("\\boxed{5\\text{ or maybe fifty}}", "5", "prime_math", 0.0),
-    ("\\boxed{5\\text{ or maybe fifty}}", "5", "hendrycks_math", 0.0), ("\\boxed{5\\text{ cm}}", "5", "math", 1.0),
-    ("#### 5e3", "5", "gsm8k", 0.0), ("#### 5k", "5", "gsm8k", 0.0), ("#### 5 million", "5", "gsm8k", 0.0),
-    ("#### 5 apples", "5", "gsm8k", 1.0), ("#### 5kg", "5", "gsm8k", 1.0),
-])
-def test_a_value_is_not_made_another_by_what_stands_beside_it(math_scorer: MathAnswer, text: str, reference: str,
-                                                              row_type: str, value: float) -> None:
+@pytest.mark.parametrize(
+    ("text", "reference", "row_type", "value"),
+    [
+        ("\\boxed{5 = \\infty}", "\\infty", "math", 0.0),
+        ("\\boxed{5 = \\infty}", "\\infty", "prime_math", 0.0),
+        ("\\boxed{-\\infty}", "\\infty", "math", 0.0),
+        ("\\boxed{\\infty}", "\\infty", "math", 1.0),
+        ("\\boxed{50\\text{ per cent}}", "50", "math", 0.0),
+        ("\\boxed{50\\text{ per cent}}", "50", "hendrycks_math", 0.0),
+        ("\\boxed{50\\text{ pc}}", "50", "prime_math", 0.0),
+        ("\\boxed{50\\text{ per cent}}", "50\\%", "math", 1.0),
+        ("\\boxed{5\\text{ or thirteen}}", "5", "math", 0.0),
+        ("\\boxed{5\\text{ or maybe fifty}}", "5", "prime_math", 0.0),
+        ("\\boxed{5\\text{ or maybe fifty}}", "5", "hendrycks_math", 0.0),
+        ("\\boxed{5\\text{ cm}}", "5", "math", 1.0),
+        ("#### 5e3", "5", "gsm8k", 0.0),
+        ("#### 5k", "5", "gsm8k", 0.0),
+        ("#### 5 million", "5", "gsm8k", 0.0),
+        ("#### 5 apples", "5", "gsm8k", 1.0),
+        ("#### 5kg", "5", "gsm8k", 1.0),
+    ],
+)
+def test_a_value_is_not_made_another_by_what_stands_beside_it(
+    math_scorer: MathAnswer, text: str, reference: str, row_type: str, value: float
+) -> None:
     score = math_scorer.score_text(text, reference, row_type)
     assert score.value == value, score.reason
 
@@ -145,14 +222,26 @@ def test_no_number_is_infinite_in_the_compatible_mode_either(answer: str, refere
     scorer.close()
 
 
-@pytest.mark.parametrize(("text", "value"), [
-    ("so it is 5", 1.0), ("1 2 5", 1.0), ("final answer: 5e3", 0.0), ("10^5", 0.0), ("5*3", 0.0), ("v5", 0.0),
-    ("$x = 5$", 1.0), ("1.5", 0.0), ("15/3", 1.0),
-])
-def test_a_bare_number_is_found_without_reading_the_text_as_a_program(monkeypatch: pytest.MonkeyPatch, text: str,
-                                                                      value: float) -> None:
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("so it is 5", 1.0),
+        ("1 2 5", 1.0),
+        ("final answer: 5e3", 0.0),
+        ("10^5", 0.0),
+        ("5*3", 0.0),
+        ("v5", 0.0),
+        ("$x = 5$", 1.0),
+        ("1.5", 0.0),
+        ("15/3", 1.0),
+    ],
+)
+def test_a_bare_number_is_found_without_reading_the_text_as_a_program(
+    monkeypatch: pytest.MonkeyPatch, text: str, value: float
+) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a text of a model met parse_expr")
+
     monkeypatch.setattr("math_verify.parser.parse_expr", refuse)
     scorer = MathAnswer(MathConfig(require_box=False))
     assert scorer.score_text(text, "5").value == value

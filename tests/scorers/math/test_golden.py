@@ -29,14 +29,17 @@ def test_the_default_scores_strictly(math_scorer: MathAnswer, row_type: str, row
 
 
 @pytest.mark.parametrize(("row_type", "row"), ROWS)
-def test_the_compatible_mode_scores_as_the_old_systems_do(compatible: MathAnswer, row_type: str, row: Row) -> None:
+def test_the_compatible_mode_scores_as_the_old_systems_do(
+    compatible: MathAnswer, row_type: str, row: Row
+) -> None:
     score = compatible.score_text(row.text, row.reference, row_type)
     assert score.value == row.old, score.reason
 
 
 @pytest.mark.parametrize("row", PRIME_NOT_REPEATED)
-def test_what_was_broken_or_pays_for_nothing_is_not_repeated(math_scorer: MathAnswer, compatible: MathAnswer,
-                                                             row: Row) -> None:
+def test_what_was_broken_or_pays_for_nothing_is_not_repeated(
+    math_scorer: MathAnswer, compatible: MathAnswer, row: Row
+) -> None:
     for scorer in (math_scorer, compatible):
         score = scorer.score_text(row.text, row.reference, "prime_math")
         assert score.value == row.strict, score.reason

@@ -64,28 +64,40 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "reference", "value"), HONEST + WRONG)
-def test_an_answer_scores_1_where_it_equals_the_reference(math_scorer: MathAnswer, text: str, reference: str,
-                                                          value: float) -> None:
+def test_an_answer_scores_1_where_it_equals_the_reference(
+    math_scorer: MathAnswer, text: str, reference: str, value: float
+) -> None:
     score = math_scorer.score_text(text, reference)
     assert (score.status, score.value) == (ScoreStatus.SCORED, value), score.reason
 
 
-@pytest.mark.parametrize(("text", "reason"), [
-    ("\\boxed{\\frac{4}{3}}", "answer \\frac{4}{3}, expected 5"),
-    ("\\boxed{5.0}", "answer 5.0 equals 5"),
-    ("5", "no closed \\boxed{}"),
-    ("<think>5", "the thinking was never closed"),
-    ("\\boxed{}", "the box is empty"),
-    ("\\boxed{" + "1" * 20_000 + "}", "an answer of 20000 characters; 10000 is the limit"),
-])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("\\boxed{\\frac{4}{3}}", "answer \\frac{4}{3}, expected 5"),
+        ("\\boxed{5.0}", "answer 5.0 equals 5"),
+        ("5", "no closed \\boxed{}"),
+        ("<think>5", "the thinking was never closed"),
+        ("\\boxed{}", "the box is empty"),
+        ("\\boxed{" + "1" * 20_000 + "}", "an answer of 20000 characters; 10000 is the limit"),
+    ],
+)
 def test_a_score_says_why(math_scorer: MathAnswer, text: str, reason: str) -> None:
     assert reason in math_scorer.score_text(text, "5").reason
 
 
-@pytest.mark.parametrize(("text", "value"), [
-    ("The answer is 5.", 1.0), ("the final answer is $\\frac{10}{2}$", 1.0), ("\\boxed{5}", 1.0), ("I give up", 0.0),
-    ("", 0.0), ("<think>5", 0.0), ("first 5, then \\boxed{6}", 0.0),
-])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("The answer is 5.", 1.0),
+        ("the final answer is $\\frac{10}{2}$", 1.0),
+        ("\\boxed{5}", 1.0),
+        ("I give up", 0.0),
+        ("", 0.0),
+        ("<think>5", 0.0),
+        ("first 5, then \\boxed{6}", 0.0),
+    ],
+)
 def test_without_require_box_the_last_expression_counts(text: str, value: float) -> None:
     scorer = MathAnswer(MathConfig(require_box=False))
     try:
@@ -94,10 +106,18 @@ def test_without_require_box_the_last_expression_counts(text: str, value: float)
         scorer.close()
 
 
-@pytest.mark.parametrize("answer", [
-    HANGING, "9^{9^{9^{9}}}", "(10^{9})!", "\\prod_{k=1}^{10000000} k", "\\binom{10^{9}}{5\\cdot 10^{8}}",
-    "(" * 3000 + "1" + ")" * 3000, "x^{" * 1500 + "2" + "}" * 1500,
-])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        HANGING,
+        "9^{9^{9^{9}}}",
+        "(10^{9})!",
+        "\\prod_{k=1}^{10000000} k",
+        "\\binom{10^{9}}{5\\cdot 10^{8}}",
+        "(" * 3000 + "1" + ")" * 3000,
+        "x^{" * 1500 + "2" + "}" * 1500,
+    ],
+)
 def test_an_answer_that_hangs_is_wrong_after_one_deadline_and_says_so(hasty: MathAnswer, answer: str) -> None:
     started = time.monotonic()
     score = hasty.score_text(f"\\boxed{{{answer}}}", "5")
@@ -109,12 +129,20 @@ def test_an_answer_that_hangs_is_wrong_after_one_deadline_and_says_so(hasty: Mat
 
 
 @pytest.mark.parametrize("compatible", [False, True])
-def test_text_of_a_model_is_never_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compatible: bool) -> None:
+def test_text_of_a_model_is_never_executed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compatible: bool
+) -> None:
     monkeypatch.chdir(tmp_path)
     scorer = MathAnswer(MathConfig(deadline_s=6.0, compatible=compatible))
     call = "open('p','w')"
     spelled = "+".join(f"chr({ord(character)})" for character in call)
-    for payload in (call, f"\\pi+len(str(exec({spelled})))", f"exec({spelled})", f"1+eval({spelled})", f"{call}#\\pi"):
+    for payload in (
+        call,
+        f"\\pi+len(str(exec({spelled})))",
+        f"exec({spelled})",
+        f"1+eval({spelled})",
+        f"{call}#\\pi",
+    ):
         for row_type in ("math", "prime_math"):
             assert scorer.score_text(f"\\boxed{{{payload}}}", "\\pi", row_type).value == 0.0
     assert scorer.score_text("\\boxed{5}", call, "math").value in (0.0, None)
@@ -122,13 +150,19 @@ def test_text_of_a_model_is_never_executed(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("reference", "reason"), [
-    ("\\frac{1}{", "can't be parsed"), ("\\pi &&& 3", "can't be parsed"), (HANGING, "itself exceeded the deadline"),
-    ("1" * 20_000, "20000 characters"),
-])
+@pytest.mark.parametrize(
+    ("reference", "reason"),
+    [
+        ("\\frac{1}{", "can't be parsed"),
+        ("\\pi &&& 3", "can't be parsed"),
+        (HANGING, "itself exceeded the deadline"),
+        ("1" * 20_000, "20000 characters"),
+    ],
+)
 @pytest.mark.parametrize("text", ["\\boxed{5}", "no box"])
-def test_a_broken_reference_is_unscorable_whatever_the_answer(hasty: MathAnswer, reference: str, reason: str,
-                                                              text: str) -> None:
+def test_a_broken_reference_is_unscorable_whatever_the_answer(
+    hasty: MathAnswer, reference: str, reason: str, text: str
+) -> None:
     score = hasty.score_text(text, reference)
     assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
     assert reason in score.reason
@@ -160,25 +194,38 @@ def test_the_same_text_gets_the_same_value_from_every_child_and_in_any_order(mat
     assert [math_scorer.score_text(*pair).value for pair in reversed(pairs)] == forwards[::-1]
 
 
-@pytest.mark.parametrize(("info", "value"), [
-    ({"type": "math", "answer": {"value": "72"}}, "72"),
-    ({"type": "math_verifiable", "answer": {"value": "72"}}, "72"),
-    ({"type": "math", "answer": {"value": 72}}, "72"),
-    ({"type": "gsm8k", "answer": {"value": "-1,072.5"}}, "-1,072.5"),
-    ({"type": "hendrycks_math", "answer": {"value": "\\frac12"}}, "\\frac12"),
-    ({"type": "prime_math", "answer": {"value": "Evelyn"}}, "Evelyn"),
-])
+@pytest.mark.parametrize(
+    ("info", "value"),
+    [
+        ({"type": "math", "answer": {"value": "72"}}, "72"),
+        ({"type": "math_verifiable", "answer": {"value": "72"}}, "72"),
+        ({"type": "math", "answer": {"value": 72}}, "72"),
+        ({"type": "gsm8k", "answer": {"value": "-1,072.5"}}, "-1,072.5"),
+        ({"type": "hendrycks_math", "answer": {"value": "\\frac12"}}, "\\frac12"),
+        ({"type": "prime_math", "answer": {"value": "Evelyn"}}, "Evelyn"),
+    ],
+)
 def test_a_row_holds_its_reference_under_answer_value(info: dict[str, object], value: str) -> None:
     assert reference_of(info) == value
 
 
-@pytest.mark.parametrize("info", [
-    {}, {"type": "math"}, {"type": "math", "answer": {}}, {"type": "math", "answer": "72"},
-    {"type": "math", "answer": {"value": None}}, {"type": "math", "answer": {"value": " "}},
-    {"type": "math", "answer": {"value": ["2"]}}, {"type": "math", "answer": {"value": True}},
-    {"type": "code_verifiable", "answer": {"value": "72"}}, {"type": ["math"], "answer": {"value": "72"}},
-    {"type": "gsm8k", "answer": {"value": "seventy"}}, {"type": "prime_math", "answer": {"value": ""}},
-])
+@pytest.mark.parametrize(
+    "info",
+    [
+        {},
+        {"type": "math"},
+        {"type": "math", "answer": {}},
+        {"type": "math", "answer": "72"},
+        {"type": "math", "answer": {"value": None}},
+        {"type": "math", "answer": {"value": " "}},
+        {"type": "math", "answer": {"value": ["2"]}},
+        {"type": "math", "answer": {"value": True}},
+        {"type": "code_verifiable", "answer": {"value": "72"}},
+        {"type": ["math"], "answer": {"value": "72"}},
+        {"type": "gsm8k", "answer": {"value": "seventy"}},
+        {"type": "prime_math", "answer": {"value": ""}},
+    ],
+)
 def test_a_row_without_an_answer_is_refused(math_scorer: MathAnswer, info: dict[str, object]) -> None:
     with pytest.raises(BadMessage, match="the math scorer needs verification_info"):
         math_scorer.check_row(info)

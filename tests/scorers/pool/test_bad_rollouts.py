@@ -29,11 +29,13 @@ def station(link: Link, keys: Keys) -> Station:
 
 def first_completion(**changes: Any) -> Harm:
     """Change the first completion, of three tokens; None takes the part away."""
+
     def harm(fields: codec.Fields) -> codec.Fields:
         tree = msgpack.unpackb(fields["payload"])
         completion = tree["completions"][0] | changes
         tree["completions"][0] = {name: part for name, part in completion.items() if part is not None}
         return fields | {"payload": msgpack.packb(tree)}
+
     return harm
 
 
@@ -41,21 +43,45 @@ def logprobs(*values: float) -> bytes:
     return np.array(values, "<f4").tobytes()
 
 
-@pytest.mark.parametrize(("harm", "reason"), [
-    (first_completion(logprobs=logprobs(-0.5, float("nan"), -0.25)), "1 of 3 log-probabilities are not finite"),
-    (first_completion(logprobs=logprobs(-0.5, float("-inf"), -0.25)), "1 of 3 log-probabilities are not finite"),
-    (first_completion(logprobs=b""), "3 tokens with 0 log-probabilities"),
-    (first_completion(logprobs=None), "KeyError: 'logprobs'"),
-    (first_completion(logprobs=logprobs(-0.5)), "3 tokens with 1 log-probabilities"),
-    (first_completion(token_ids=b"", logprobs=b"", spans=[]), "0 tokens with 0 log-probabilities"),
-    (first_completion(spans=[[3, 0, 4]]), "spans cover 4 of 3 tokens"),
-    (lambda fields: fields | {"v": "0"}, "schema version 0, this program reads 1"),
-    (lambda fields: fields | {"payload": codec.encode_rollout(a_rollout(a_prompt("18", floor=0)))["payload"]},
-     "the header says group '0', the payload '18'"),
-], ids=["a NaN", "an infinity", "no log-probabilities", "none at all", "too few", "an empty completion",
-        "spans beyond the end", "an older schema", "another group's payload"])
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [
+        (
+            first_completion(logprobs=logprobs(-0.5, float("nan"), -0.25)),
+            "1 of 3 log-probabilities are not finite",
+        ),
+        (
+            first_completion(logprobs=logprobs(-0.5, float("-inf"), -0.25)),
+            "1 of 3 log-probabilities are not finite",
+        ),
+        (first_completion(logprobs=b""), "3 tokens with 0 log-probabilities"),
+        (first_completion(logprobs=None), "KeyError: 'logprobs'"),
+        (first_completion(logprobs=logprobs(-0.5)), "3 tokens with 1 log-probabilities"),
+        (first_completion(token_ids=b"", logprobs=b"", spans=[]), "0 tokens with 0 log-probabilities"),
+        (first_completion(spans=[[3, 0, 4]]), "spans cover 4 of 3 tokens"),
+        (lambda fields: fields | {"v": "0"}, "schema version 0, this program reads 1"),
+        (
+            lambda fields: (
+                fields | {"payload": codec.encode_rollout(a_rollout(a_prompt("18", floor=0)))["payload"]}
+            ),
+            "the header says group '0', the payload '18'",
+        ),
+    ],
+    ids=[
+        "a NaN",
+        "an infinity",
+        "no log-probabilities",
+        "none at all",
+        "too few",
+        "an empty completion",
+        "spans beyond the end",
+        "an older schema",
+        "another group's payload",
+    ],
+)
 def test_a_bad_rollout_goes_to_the_dead_under_its_own_id_and_the_next_is_scored(
-        station: Station, harm: Harm, reason: str) -> None:
+    station: Station, harm: Harm, reason: str
+) -> None:
     station.issue(0)
     entry = station.entry("0")
     good = codec.encode_rollout(a_rollout(codec.decode_prompt(entry.raw)))
@@ -86,8 +112,9 @@ def test_another_runs_entry_is_nobodys_and_touches_no_group_of_ours(station: Sta
 
 
 @pytest.mark.parametrize(("hours", "again"), [(1, True), (-1, False)])
-def test_a_clock_that_jumps_costs_a_second_delivery_at_most(station: Station, monkeypatch: pytest.MonkeyPatch,
-                                                           hours: int, again: bool) -> None:
+def test_a_clock_that_jumps_costs_a_second_delivery_at_most(
+    station: Station, monkeypatch: pytest.MonkeyPatch, hours: int, again: bool
+) -> None:
     """A job is believed for an hour: after a jump forwards the one at work seems older. Each is scored once."""
     first, second = station.roll_out(0, 1)
     station.deliver()
@@ -109,9 +136,10 @@ def test_a_clock_that_jumps_costs_a_second_delivery_at_most(station: Station, mo
 
 
 @pytest.mark.parametrize("hours", [1, -1])
-def test_a_lost_job_is_replaced_whatever_the_clock_says(station: Station, monkeypatch: pytest.MonkeyPatch,
-                                                       hours: int) -> None:
-    entry, = station.roll_out(0)
+def test_a_lost_job_is_replaced_whatever_the_clock_says(
+    station: Station, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    (entry,) = station.roll_out(0)
     station.deliver()
     right = time.time
     monkeypatch.setattr("scorers.pool.rq_queues.time.time", lambda: right() + 3600.0 * hours)

@@ -24,11 +24,13 @@ from tests.scorers.search import corpus as search_corpus
 from tests.scorers.simulation import corpus as simulation_corpus
 from tests.scorers.table import corpus as table_corpus
 
-LEAST: Final = (20, 20, 10)             # right, wrong, attacks
+LEAST: Final = (20, 20, 10)  # right, wrong, attacks
 CASES: Final = instructions_corpus.CASES
 # By the category of LiveBench that has the task.
 CATEGORY: Final = {
-    **dict.fromkeys(("web_of_lies_v2", "web_of_lies_v3", "house_traversal", "spatial", "zebra_puzzle"), "reasoning"),
+    **dict.fromkeys(
+        ("web_of_lies_v2", "web_of_lies_v3", "house_traversal", "spatial", "zebra_puzzle"), "reasoning"
+    ),
     **dict.fromkeys(("cta", "tablereformat", "tablejoin"), "data analysis"),
     **dict.fromkeys(("connections", "plot_unscrambling", "typos"), "language"),
 }
@@ -49,14 +51,35 @@ COUNTS: Final[dict[str, tuple[int, int, int]]] = {
     "gym": (len(gym_corpus.HONEST), len(gym_corpus.WRONG), len(gym_corpus.ATTACKS)),
     "judge": (len(judge_corpus.HONEST), len(judge_corpus.WRONG), len(injections.INJECTIONS)),
     "rubric": (len(rubric_corpus.SOUND), len(rubric_corpus.WRONG), len(rubric_corpus.GRADINGS)),
-    "instructions": (sum(len(case.right) for case in CASES.values()), sum(len(case.wrong) for case in CASES.values()),
-                     len(instructions_corpus.ATTACKS)),
-    **by_kind(*([row[0] for row in rows] for rows in (table_corpus.HONEST, table_corpus.WRONG, table_corpus.ATTACKS))),
-    **by_kind(*([row[0] for row in rows] for rows in (logic_corpus.HONEST, logic_corpus.WRONG, logic_corpus.ATTACKS))),
-    **by_kind(*([simulation_corpus.ROWS[name]["type"] for name, _ in rows] for rows in (
-        simulation_corpus.HONEST, simulation_corpus.WRONG, simulation_corpus.ATTACKS))),
-    **by_kind(*([f"livebench: {CATEGORY[row[0].task]}" for row in rows] for rows in (
-        livebench_corpus.HONEST, livebench_corpus.WRONG, livebench_corpus.ATTACKS))),
+    "instructions": (
+        sum(len(case.right) for case in CASES.values()),
+        sum(len(case.wrong) for case in CASES.values()),
+        len(instructions_corpus.ATTACKS),
+    ),
+    **by_kind(
+        *(
+            [row[0] for row in rows]
+            for rows in (table_corpus.HONEST, table_corpus.WRONG, table_corpus.ATTACKS)
+        )
+    ),
+    **by_kind(
+        *(
+            [row[0] for row in rows]
+            for rows in (logic_corpus.HONEST, logic_corpus.WRONG, logic_corpus.ATTACKS)
+        )
+    ),
+    **by_kind(
+        *(
+            [simulation_corpus.ROWS[name]["type"] for name, _ in rows]
+            for rows in (simulation_corpus.HONEST, simulation_corpus.WRONG, simulation_corpus.ATTACKS)
+        )
+    ),
+    **by_kind(
+        *(
+            [f"livebench: {CATEGORY[row[0].task]}" for row in rows]
+            for rows in (livebench_corpus.HONEST, livebench_corpus.WRONG, livebench_corpus.ATTACKS)
+        )
+    ),
 }
 
 
@@ -70,13 +93,16 @@ def test_no_task_of_livebench_is_left_out() -> None:
         assert {row[0].task for row in rows} == set(LIVEBENCH_TASKS)
 
 
-@pytest.mark.parametrize(("kind", "corpora"), [
-    ("choice", (corpus.HONEST, corpus.WRONG, corpus.ATTACKS)),
-    ("table", (table_corpus.HONEST, table_corpus.WRONG, table_corpus.ATTACKS)),
-    ("logic", (logic_corpus.HONEST, logic_corpus.WRONG, logic_corpus.ATTACKS)),
-    ("simulation", (simulation_corpus.HONEST, simulation_corpus.WRONG, simulation_corpus.ATTACKS)),
-    ("livebench", (livebench_corpus.HONEST, livebench_corpus.WRONG, livebench_corpus.ATTACKS)),
-])
+@pytest.mark.parametrize(
+    ("kind", "corpora"),
+    [
+        ("choice", (corpus.HONEST, corpus.WRONG, corpus.ATTACKS)),
+        ("table", (table_corpus.HONEST, table_corpus.WRONG, table_corpus.ATTACKS)),
+        ("logic", (logic_corpus.HONEST, logic_corpus.WRONG, logic_corpus.ATTACKS)),
+        ("simulation", (simulation_corpus.HONEST, simulation_corpus.WRONG, simulation_corpus.ATTACKS)),
+        ("livebench", (livebench_corpus.HONEST, livebench_corpus.WRONG, livebench_corpus.ATTACKS)),
+    ],
+)
 def test_no_case_is_counted_twice(kind: str, corpora: tuple[Iterable[object], ...]) -> None:
     for rows in corpora:
         counted = Counter(map(repr, rows))

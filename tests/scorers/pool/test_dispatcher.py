@@ -29,22 +29,28 @@ def station(link: Link, keys: Keys) -> Station:
     return Station(link, keys, make_run())
 
 
-@pytest.mark.parametrize(("waiting", "workers", "seconds_a_group", "size"), [
-    (100, 2, None, 1),          # nobody knows yet what a group costs
-    (100, 2, 0.005, 16),        # groups_per_job
-    (100, 2, 0.03, 8),          # a quarter of a second
-    (100, 2, 1.0, 1),
-    (9, 2, 0.005, 4),           # the other worker gets as many
-    (3, 8, 0.005, 1),
-    (1, 1, 0.005, 1),
-])
+@pytest.mark.parametrize(
+    ("waiting", "workers", "seconds_a_group", "size"),
+    [
+        (100, 2, None, 1),  # nobody knows yet what a group costs
+        (100, 2, 0.005, 16),  # groups_per_job
+        (100, 2, 0.03, 8),  # a quarter of a second
+        (100, 2, 1.0, 1),
+        (9, 2, 0.005, 4),  # the other worker gets as many
+        (3, 8, 0.005, 1),
+        (1, 1, 0.005, 1),
+    ],
+)
 def test_a_job_is_worth_its_overhead_and_leaves_work_for_the_other_workers(
-        waiting: int, workers: int, seconds_a_group: float | None, size: int) -> None:
+    waiting: int, workers: int, seconds_a_group: float | None, size: int
+) -> None:
     assert job_size(waiting, workers, seconds_a_group, most=16) == size
 
 
 @pytest.mark.parametrize(("waiting", "workers", "size"), [(100, 2, 16), (9, 2, 4), (3, 8, 1), (20, 1, 16)])
-def test_groups_that_wait_for_others_do_so_together_whatever_one_takes(waiting: int, workers: int, size: int) -> None:
+def test_groups_that_wait_for_others_do_so_together_whatever_one_takes(
+    waiting: int, workers: int, size: int
+) -> None:
     for seconds_a_group in (None, 60.0):
         assert job_size(waiting, workers, seconds_a_group, most=16, is_waiting=True) == size
 
@@ -52,7 +58,7 @@ def test_groups_that_wait_for_others_do_so_together_whatever_one_takes(waiting: 
 def test_a_queues_list_is_kept_short_and_the_rest_is_held_until_it_is_wanted(station: Station) -> None:
     ids = station.roll_out(*range(20))
     tally = Tally()
-    tally.count("math", "math", {"groups": 10}, seconds=0.5)        # 50 ms a group: five a job
+    tally.count("math", "math", {"groups": 10}, seconds=0.5)  # 50 ms a group: five a job
     tally.write(station.link.client, station.keys, is_due=True)
     with station.dispatcher() as dispatcher:
         dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
@@ -76,14 +82,28 @@ def test_a_queues_list_is_kept_short_and_the_rest_is_held_until_it_is_wanted(sta
 
 def test_jobs_never_mix_queues_and_each_task_goes_to_its_own(link: Link, keys: Keys) -> None:
     custom = {"type": "custom", "import_path": "a.b:C"}
-    station = Station(link, keys, make_run(scorers={"tasks": {
-        "math": {}, "program": {"scorer": {"type": "code"}}, "short": {"scorer": custom}}}))
+    station = Station(
+        link,
+        keys,
+        make_run(
+            scorers={
+                "tasks": {"math": {}, "program": {"scorer": {"type": "code"}}, "short": {"scorer": custom}}
+            }
+        ),
+    )
     tasks = ["math", "program", "math", "short", "unheard-of", "program"]
     ids = [station.roll_out(number, task=task)[0] for number, task in enumerate(tasks)]
     station.deliver()
-    queued = {name: [station.entries_of(job) for job in queue.get_job_ids()]
-              for name, queue in station.delivery.queues.items()}
-    assert queued == {"light": [[ids[3], ids[4]]], "math": [[ids[0], ids[2]]], "code": [[ids[1], ids[5]]], "judge": []}
+    queued = {
+        name: [station.entries_of(job) for job in queue.get_job_ids()]
+        for name, queue in station.delivery.queues.items()
+    }
+    assert queued == {
+        "light": [[ids[3], ids[4]]],
+        "math": [[ids[0], ids[2]]],
+        "code": [[ids[1], ids[5]]],
+        "judge": [],
+    }
 
 
 def test_two_dispatchers_at_once_deliver_each_entry_once(station: Station) -> None:
@@ -94,8 +114,13 @@ def test_two_dispatchers_at_once_deliver_each_entry_once(station: Station) -> No
         for thread in threads:
             thread.start()
         ids = [entry for first in range(0, 40, 4) for entry in station.roll_out(*range(first, first + 4))]
-        assert wait_until(lambda: len(station.delivery.carriers()) + sum(
-            len(line) for dispatcher in both for line in dispatcher.held.values()) == 40)
+        assert wait_until(
+            lambda: (
+                len(station.delivery.carriers())
+                + sum(len(line) for dispatcher in both for line in dispatcher.held.values())
+                == 40
+            )
+        )
         stop.set()
         for thread in threads:
             thread.join()
@@ -113,13 +138,14 @@ def lose_all_of_rq(station: Station, entry_id: str) -> None:
 
 
 def take_it_and_die(station: Station, entry_id: str) -> None:
-    station.link.client.lpop(station.delivery.queues["math"].key)        # the job is there; nobody is at it
+    station.link.client.lpop(station.delivery.queues["math"].key)  # the job is there; nobody is at it
 
 
 @pytest.mark.parametrize("lose", [lose_the_job, lose_all_of_rq, take_it_and_die])
 def test_an_entry_whose_job_is_lost_is_delivered_again_after_the_lease(
-        station: Station, lose: Callable[[Station, str], None], caplog: pytest.LogCaptureFixture) -> None:
-    entry, = station.roll_out(0)
+    station: Station, lose: Callable[[Station, str], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    (entry,) = station.roll_out(0)
     station.deliver()
     lost = station.delivery.carriers()[entry]
     lose(station, entry)
@@ -136,9 +162,9 @@ def test_an_entry_whose_job_is_lost_is_delivered_again_after_the_lease(
 
 
 def test_an_entry_that_no_dispatcher_got_round_to_is_delivered(station: Station) -> None:
-    entry, = station.roll_out(0)
+    (entry,) = station.roll_out(0)
     with station.dispatcher() as dispatcher:
-        assert dispatcher.rollouts.read_new(64, block_s=0)      # and dies before it enqueues
+        assert dispatcher.rollouts.read_new(64, block_s=0)  # and dies before it enqueues
     station.age(entry)
     station.sweep()
     assert station.queued() == [[entry]]
@@ -155,14 +181,17 @@ def test_a_job_in_the_queues_list_is_not_delivered_again_however_long_it_waits(s
     assert [item["time_since_delivered"] < 60_000 for item in pending] == [True, True], "leased anew"
 
 
-@pytest.mark.parametrize(("its_heart_beats", "hard_age_s", "again"), [
-    (True, 3600.0, False),
-    (False, 3600.0, True),          # RQ's record of the worker is there for minutes after its death
-    (True, 0.0, True),              # nobody is believed for ever
-])
+@pytest.mark.parametrize(
+    ("its_heart_beats", "hard_age_s", "again"),
+    [
+        (True, 3600.0, False),
+        (False, 3600.0, True),  # RQ's record of the worker is there for minutes after its death
+        (True, 0.0, True),  # nobody is believed for ever
+    ],
+)
 def test_a_job_that_a_worker_is_at_is_believed_while_its_heart_beats(
-        station: Station, monkeypatch: pytest.MonkeyPatch, its_heart_beats: bool, hard_age_s: float,
-        again: bool) -> None:
+    station: Station, monkeypatch: pytest.MonkeyPatch, its_heart_beats: bool, hard_age_s: float, again: bool
+) -> None:
     monkeypatch.setattr(dispatching, "HARD_AGE_S", hard_age_s)
     _, second = station.roll_out(0, 1)
     station.deliver()
@@ -194,10 +223,10 @@ def test_many_lost_jobs_come_back_in_one_sweep(station: Station) -> None:
 
 
 def test_what_is_left_of_jobs_whose_entry_was_retired_is_forgotten(station: Station) -> None:
-    entry, = station.roll_out(0)
+    (entry,) = station.roll_out(0)
     with station.dispatcher() as dispatcher:
         leased = dispatcher.rollouts.read_new(64, block_s=0)
-        station.learner.retire(["0"])                           # its deadline was over
+        station.learner.retire(["0"])  # its deadline was over
         dispatcher.hold(leased)
         dispatcher.deliver_all()
         assert list(station.delivery.carriers()) == [entry]
@@ -228,8 +257,10 @@ def test_requests_of_the_reward_server_wait_for_a_judge_together_and_for_work_al
     with station.dispatcher() as dispatcher:
         dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
         dispatcher.deliver()
-    sizes = {queue: [len(station.entries_of(job)) for job in station.delivery.queues[queue].get_job_ids()]
-             for queue in station.delivery.queues}
+    sizes = {
+        queue: [len(station.entries_of(job)) for job in station.delivery.queues[queue].get_job_ids()]
+        for queue in station.delivery.queues
+    }
     assert sizes == {"light": [], "math": [1, 1], "code": [], "judge": [10]}
 
 
@@ -244,8 +275,9 @@ def test_a_foreign_entry_ends_with_the_dead_and_does_not_stop_the_dispatcher(sta
 
 
 @pytest.mark.parametrize("serves", ["", "light,code", "math", "code,math"])
-def test_groups_that_nobody_can_take_are_said_aloud(station: Station, monkeypatch: pytest.MonkeyPatch, serves: str,
-                                                  caplog: pytest.LogCaptureFixture) -> None:
+def test_groups_that_nobody_can_take_are_said_aloud(
+    station: Station, monkeypatch: pytest.MonkeyPatch, serves: str, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(dispatching, "SAY_EVERY_S", 0.0)
     monkeypatch.setattr("broker.monitoring.heartbeat.LOOK_S", 0.02)
     station.roll_out(*range(5))
@@ -255,18 +287,25 @@ def test_groups_that_nobody_can_take_are_said_aloud(station: Station, monkeypatc
     with station.dispatcher() as dispatcher:
         dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
         dispatcher.deliver()
-        assert len(dispatcher.held["math"]) == 3, "two jobs of one group are enough for the first worker to come"
+        assert len(dispatcher.held["math"]) == 3, (
+            "two jobs of one group are enough for the first worker to come"
+        )
         dispatcher._say_aloud()
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert said == ([] if "math" in serves else
-                    ["no_worker queue=test.math groups=5: start some with python -m scorers --run test --queues math"])
+    assert said == (
+        []
+        if "math" in serves
+        else [
+            "no_worker queue=test.math groups=5: start some with python -m scorers --run test --queues math"
+        ]
+    )
     heart.stop()
 
 
 def test_the_loop_sweeps_by_itself_and_ends_when_it_is_told(link: Link, keys: Keys) -> None:
     station = Station(link, keys, make_run(broker={"lease_s": 0.5}))
     stop = threading.Event()
-    entry, = station.roll_out(0)
+    (entry,) = station.roll_out(0)
     with station.dispatcher() as dispatcher:
         thread = threading.Thread(target=dispatcher.run, args=(stop,))
         thread.start()

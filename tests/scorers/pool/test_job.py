@@ -28,9 +28,11 @@ def station(link: Link, keys: Keys) -> Station:
 
 def fail_for(group_id: str, error: Exception) -> ScriptedScorer:
     """A scorer that raises `error` at one group."""
+
     def before(rollout: Rollout) -> None:
         if rollout.prompt.group_id == group_id:
             raise error
+
     return ScriptedScorer(before)
 
 
@@ -56,7 +58,7 @@ def test_a_job_that_comes_twice_scores_once(station: Station) -> None:
 
 def test_a_result_says_when_it_was_there_and_at_which_attempt(station: Station) -> None:
     before = time.time()
-    entry, = station.roll_out(0)
+    (entry,) = station.roll_out(0)
     station.deliver()
     station.work(fail_for("0", ZeroDivisionError("a bug")))
     station.age(entry)
@@ -80,7 +82,8 @@ def test_of_two_workers_at_one_group_only_the_first_result_counts(station: Stati
 
 
 def test_a_bug_at_one_group_leaves_it_for_another_try_and_the_others_go_on(
-        station: Station, caplog: pytest.LogCaptureFixture) -> None:
+    station: Station, caplog: pytest.LogCaptureFixture
+) -> None:
     station.roll_out(0, 1)
     station.deliver()
     station.work(fail_for("0", ZeroDivisionError("a bug")))
@@ -91,7 +94,8 @@ def test_a_bug_at_one_group_leaves_it_for_another_try_and_the_others_go_on(
 
 
 def test_an_entry_that_can_not_be_read_costs_the_others_of_its_job_nothing(
-        station: Station, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    station: Station, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     first, _ = station.roll_out(0, 1)
     station.deliver()
     find = job.Worker.find
@@ -108,7 +112,7 @@ def test_an_entry_that_can_not_be_read_costs_the_others_of_its_job_nothing(
 
 
 def test_a_group_that_nobody_finishes_goes_to_the_dead_after_the_last_attempt(station: Station) -> None:
-    entry, = station.roll_out(0)
+    (entry,) = station.roll_out(0)
     station.deliver()
     scorer = fail_for("0", ZeroDivisionError("a bug"))
     for _ in range(4):
@@ -117,8 +121,10 @@ def test_a_group_that_nobody_finishes_goes_to_the_dead_after_the_last_attempt(st
         station.sweep()
     assert scorer.seen == ["0"] * 3, "max_attempts"
     letter = station.letter("0")
-    assert letter["reason"] == ("3 scorers began this group and none finished it (broker.max_attempts=3): w 3 times; "
-                                "the last error: ZeroDivisionError: a bug")
+    assert letter["reason"] == (
+        "3 scorers began this group and none finished it (broker.max_attempts=3): w 3 times; "
+        "the last error: ZeroDivisionError: a bug"
+    )
     assert (letter["attempts"], letter["stage"]) == ("3", ROLLOUTS)
     assert "in before" in letter["traceback"]
     assert station.hash("tries") == {}
@@ -127,7 +133,7 @@ def test_a_group_that_nobody_finishes_goes_to_the_dead_after_the_last_attempt(st
 
 
 def test_deliveries_are_no_attempts(station: Station) -> None:
-    entry, = station.roll_out(0)
+    (entry,) = station.roll_out(0)
     station.deliver()
     for _ in range(5):
         station.link.client.delete(station.delivery.queues["math"].key)
@@ -150,36 +156,54 @@ def test_what_can_never_be_scored_goes_to_the_dead_at_once_with_its_traceback(st
 def partly_scored(rollout: Rollout, broken: int) -> ScoredGroup:
     """The group with no score for its first `broken` completions, each for a reason of its own."""
     values = [None if i < broken else 1.0 for i in range(len(rollout.completions))]
-    scores = tuple(Score(status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED, value=value,
-                         reason=f"reason {i}", scorer="scripted", version="1") for i, value in enumerate(values))
+    scores = tuple(
+        Score(
+            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
+            value=value,
+            reason=f"reason {i}",
+            scorer="scripted",
+            version="1",
+        )
+        for i, value in enumerate(values)
+    )
     return ScoredGroup(rollout=rollout, scores=scores, rewards=tuple(values), worker="w", seconds=0.0)
 
 
-@pytest.mark.parametrize(("min_scored", "broken", "completions", "wanted"), [
-    (0.5, 1, 2, None),
-    (0.5, 2, 3, 2),
-    (0.75, 1, 2, 2),
-    (1.0, 0, 2, None),
-    (0.0, 1, 2, None),
-    (0.0, 2, 2, 1),         # a group without any score is of no use to anybody
-])
+@pytest.mark.parametrize(
+    ("min_scored", "broken", "completions", "wanted"),
+    [
+        (0.5, 1, 2, None),
+        (0.5, 2, 3, 2),
+        (0.75, 1, 2, 2),
+        (1.0, 0, 2, None),
+        (0.0, 1, 2, None),
+        (0.0, 2, 2, 1),  # a group without any score is of no use to anybody
+    ],
+)
 def test_too_few_scores_are_fewer_than_the_share_that_is_wanted(
-        min_scored: float, broken: int, completions: int, wanted: int | None) -> None:
+    min_scored: float, broken: int, completions: int, wanted: int | None
+) -> None:
     rollout = replace(a_rollout(), completions=a_rollout().completions[:1] * completions)
     assert job.too_few_scored(partly_scored(rollout, broken), min_scored) == (
-        None if wanted is None else
-        f"too few scored: {completions - broken} of {completions}, and scorers.min_scored={min_scored:g} wants "
-        f"{wanted}; the first one without a score: reason 0")
+        None
+        if wanted is None
+        else f"too few scored: {completions - broken} of {completions}, and scorers.min_scored={min_scored:g} wants "
+        f"{wanted}; the first one without a score: reason 0"
+    )
 
 
 @pytest.mark.parametrize("split", list(Split))
 def test_a_group_of_which_too_few_have_a_score_goes_to_the_dead_at_once(
-        station: Station, monkeypatch: pytest.MonkeyPatch, split: Split) -> None:
+    station: Station, monkeypatch: pytest.MonkeyPatch, split: Split
+) -> None:
     station.roll_out(0, 1, split=split)
     station.deliver()
     scorer = ScriptedScorer()
-    monkeypatch.setattr(scorer, "score", lambda rollout, _: partly_scored(
-        rollout, broken=2 if rollout.prompt.group_id == "0" else 1))
+    monkeypatch.setattr(
+        scorer,
+        "score",
+        lambda rollout, _: partly_scored(rollout, broken=2 if rollout.prompt.group_id == "0" else 1),
+    )
     station.work(scorer)
     assert station.ids("scored") == ["1"]
     letter = station.letter("0")
@@ -190,7 +214,7 @@ def test_a_group_of_which_too_few_have_a_score_goes_to_the_dead_at_once(
 
 def test_an_undecodable_group_goes_to_the_dead_under_its_own_id(station: Station) -> None:
     station.issue(0)
-    station.move(station.entry("0"), ROLLOUTS)      # its payload is not msgpack
+    station.move(station.entry("0"), ROLLOUTS)  # its payload is not msgpack
     station.roll_out(1)
     station.deliver()
     station.work(ScriptedScorer())
@@ -221,19 +245,25 @@ class Foreseeing(ScriptedScorer):
 
 
 def queued_as(link: Link, keys: Keys, queue: str) -> Station:
-    station = Station(link, keys, make_run(scorers={"tasks": {"math": {"scorer": SLEEPER | {"queue": queue}}}}))
+    station = Station(
+        link, keys, make_run(scorers={"tasks": {"math": {"scorer": SLEEPER | {"queue": queue}}}})
+    )
     station.roll_out(0, 1, 2)
     station.deliver()
     return station
 
 
-@pytest.mark.parametrize(("fails_at", "error", "did"), [
-    ("", None, ["begin 0", "begin 1", "begin 2"]),
-    ("1", ZeroDivisionError("a bug"), ["begin 0", "begin 1", "begin 2"]),
-    ("1", BrokerUnavailable("no answer from redis"), ["begin 0", "begin 1"]),
-])
+@pytest.mark.parametrize(
+    ("fails_at", "error", "did"),
+    [
+        ("", None, ["begin 0", "begin 1", "begin 2"]),
+        ("1", ZeroDivisionError("a bug"), ["begin 0", "begin 1", "begin 2"]),
+        ("1", BrokerUnavailable("no answer from redis"), ["begin 0", "begin 1"]),
+    ],
+)
 def test_what_the_groups_of_a_judges_job_wait_for_begins_before_the_first_is_scored(
-        link: Link, keys: Keys, fails_at: str, error: Exception | None, did: list[str]) -> None:
+    link: Link, keys: Keys, fails_at: str, error: Exception | None, did: list[str]
+) -> None:
     station = queued_as(link, keys, "judge")
     station.work(scorer := Foreseeing(fails_at, error))
     assert scorer.did == [*did, "score 0", "score 1", "score 2"], "what can't be begun is scored in its turn"
@@ -248,8 +278,9 @@ def test_a_group_that_is_gone_begins_nothing(link: Link, keys: Keys) -> None:
     assert scorer.did == ["begin 0", "begin 2", "score 0", "score 2"]
 
 
-def test_of_other_queues_nothing_is_begun_nor_read_twice(link: Link, keys: Keys,
-                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_other_queues_nothing_is_begun_nor_read_twice(
+    link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found: list[str] = []
     find = job.Worker.find
 

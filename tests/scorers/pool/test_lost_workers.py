@@ -41,18 +41,23 @@ def leases(station: Station) -> list[tuple[str, int]]:
     return [(item["consumer"].decode(), item["times_delivered"]) for item in found]
 
 
-def test_a_worker_that_stood_still_for_longer_than_its_lease_counts_no_more(link: Link, keys: Keys,
-                                                                           tmp_path: Path) -> None:
+def test_a_worker_that_stood_still_for_longer_than_its_lease_counts_no_more(
+    link: Link, keys: Keys, tmp_path: Path
+) -> None:
     station = Station(link, keys, make_run(scorers=sleeping_for(0.3), broker={"lease_s": 0.6}))
     with station.dispatcher() as dispatcher, workers(station, tmp_path, 2) as both:
         both[0].until(lambda: station.delivery.serving()["math"] == 2)
         station.roll_out(0, text=HANGING)
         with running(dispatcher):
             both[0].until(lambda: station.begun() == {"0": 1} and station.jobs_at_work() != set())
-            stopped, = (worker for worker in both for name in station.delivery.living_workers()
-                        if f"-{worker.process.pid}-" in name and station.delivery.current([name]))
+            (stopped,) = (
+                worker
+                for worker in both
+                for name in station.delivery.living_workers()
+                if f"-{worker.process.pid}-" in name and station.delivery.current([name])
+            )
             stopped.process.send_signal(signal.SIGSTOP)
-            other, = (worker for worker in both if worker is not stopped)
+            (other,) = (worker for worker in both if worker is not stopped)
             other.until(lambda: station.ids("scored") == ["0"])
             stopped.process.send_signal(signal.SIGCONT)
             other.until(lambda: "scored group=0" in stopped.log.read_text())
@@ -63,26 +68,30 @@ def test_a_worker_that_stood_still_for_longer_than_its_lease_counts_no_more(link
     station.audit()
 
 
-def test_a_worker_told_to_end_finishes_its_group_and_hands_the_others_of_its_job_back(link: Link, keys: Keys) -> None:
+def test_a_worker_told_to_end_finishes_its_group_and_hands_the_others_of_its_job_back(
+    link: Link, keys: Keys
+) -> None:
     station = Station(link, keys, make_run())
     station.roll_out(0, 1, 2)
     station.deliver()
     told = threading.Event()
 
     def tell(_: Rollout) -> None:
-        told.set()                          # what broker.processes does in a worker's process
+        told.set()  # what broker.processes does in a worker's process
         os.kill(os.getpid(), signal.SIGTERM)
 
     station.work(scorer := ScriptedScorer(tell), stop=told)
     assert (scorer.seen, station.ids("scored")) == (["0"], ["0"])
     assert leases(station) == [("nobody", 1)] * 2
     with station.dispatcher() as dispatcher, running(dispatcher):
-        assert wait_until(lambda: len(station.queued_entries()) == 2)       # long before the lease is over
+        assert wait_until(lambda: len(station.queued_entries()) == 2)  # long before the lease is over
     station.work(ScriptedScorer())
     assert station.ids("scored") == ["0", "1", "2"]
 
 
-def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(link: Link, keys: Keys, tmp_path: Path) -> None:
+def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(
+    link: Link, keys: Keys, tmp_path: Path
+) -> None:
     station = Station(link, keys, make_run(scorers=sleeping_for(300.0)))
     station.roll_out(0, text=HANGING)
     station.roll_out(1)
@@ -90,8 +99,9 @@ def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(link: Link
     assert len(station.queued()) == 1
     log = tmp_path / "worker.log"
     with log.open("wb") as stream:
-        process = spawn([sys.executable, "-c", IMPATIENT], stderr=stream,
-                        env={**os.environ, "REDIS_URL": link.url})
+        process = spawn(
+            [sys.executable, "-c", IMPATIENT], stderr=stream, env={**os.environ, "REDIS_URL": link.url}
+        )
     worker = Scorers(process, log)
     try:
         worker.until(lambda: station.begun() == {"0": 1, "1": 0})
@@ -105,10 +115,17 @@ def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(link: Link
     assert station.delivery.living_workers() == []
 
 
-def test_a_group_that_kills_its_workers_goes_to_the_dead_with_what_is_known(link: Link, keys: Keys,
-                                                                           tmp_path: Path) -> None:
-    station = Station(link, keys, make_run(broker={"lease_s": 0.5, "max_attempts": 2},
-                                           scorers={"workers": 1, "tasks": {"math": {"scorer": DEADLY}}}))
+def test_a_group_that_kills_its_workers_goes_to_the_dead_with_what_is_known(
+    link: Link, keys: Keys, tmp_path: Path
+) -> None:
+    station = Station(
+        link,
+        keys,
+        make_run(
+            broker={"lease_s": 0.5, "max_attempts": 2},
+            scorers={"workers": 1, "tasks": {"math": {"scorer": DEADLY}}},
+        ),
+    )
     station.roll_out(0, text=HANGING)
     payload = station.entry("0").raw[b"payload"]
     scorers = station.start(tmp_path)
@@ -119,7 +136,9 @@ def test_a_group_that_kills_its_workers_goes_to_the_dead_with_what_is_known(link
     finally:
         stop(scorers.process, 0)
     letter = codec.decode_dead(station.entry("0").raw)
-    assert letter.reason.startswith("2 scorers began this group and none finished it (broker.max_attempts=2): ")
+    assert letter.reason.startswith(
+        "2 scorers began this group and none finished it (broker.max_attempts=2): "
+    )
     assert letter.reason.count(" (was killed by SIGSEGV)") == 2
     assert (letter.attempts, letter.stage, letter.original) == (2, ROLLOUTS, payload)
     assert "Fatal Python error: Segmentation fault" in letter.traceback
@@ -136,11 +155,18 @@ def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]
     server.kill()
 
 
-def test_a_worker_that_redis_ends_in_the_middle_of_a_job_is_started_again(own_redis: RedisServer, keys: Keys,
-                                                                         tmp_path: Path) -> None:
+def test_a_worker_that_redis_ends_in_the_middle_of_a_job_is_started_again(
+    own_redis: RedisServer, keys: Keys, tmp_path: Path
+) -> None:
     link = Link(own_redis.url, outage_s=30)
-    station = Station(link, keys, make_run(broker={"lease_s": 0.6}, scorers={"workers": 1, "tasks": {
-        "math": {"scorer": SLEEPER | {"options": {"hanging_s": 0.5}}}}}))
+    station = Station(
+        link,
+        keys,
+        make_run(
+            broker={"lease_s": 0.6},
+            scorers={"workers": 1, "tasks": {"math": {"scorer": SLEEPER | {"options": {"hanging_s": 0.5}}}}},
+        ),
+    )
     station.roll_out(0, text=HANGING)
     station.deliver()
     scorers = station.start(tmp_path)
@@ -158,11 +184,13 @@ def test_a_worker_that_redis_ends_in_the_middle_of_a_job_is_started_again(own_re
         link.close()
 
 
-def test_what_a_dispatcher_had_leased_when_it_was_killed_is_delivered_by_another(link: Link, keys: Keys) -> None:
+def test_what_a_dispatcher_had_leased_when_it_was_killed_is_delivered_by_another(
+    link: Link, keys: Keys
+) -> None:
     station = Station(link, keys, make_run())
     entries = station.roll_out(0, 1)
     with station.dispatcher() as killed:
-        killed.hold(killed.rollouts.read_new(64, block_s=0))            # and no job was made
+        killed.hold(killed.rollouts.read_new(64, block_s=0))  # and no job was made
     station.sweep()
     assert station.queued() == [], "its lease has not run out"
     station.age(*entries)

@@ -25,9 +25,13 @@ def station(link: Link, keys: Keys) -> Station:
     return Station(link, keys, make_run())
 
 
-@pytest.mark.parametrize(("group", "part"), [
-    ("17", "17"), ("eval-3-0", "eval-3-0"), ("?", "-"), ("é 17/{x}:*", "--17--x---"), ("9" * 500, "9" * 80)])
-def test_a_jobs_id_names_its_first_group_in_letters_that_rq_takes(station: Station, group: str, part: str) -> None:
+@pytest.mark.parametrize(
+    ("group", "part"),
+    [("17", "17"), ("eval-3-0", "eval-3-0"), ("?", "-"), ("é 17/{x}:*", "--17--x---"), ("9" * 500, "9" * 80)],
+)
+def test_a_jobs_id_names_its_first_group_in_letters_that_rq_takes(
+    station: Station, group: str, part: str
+) -> None:
     job_id = station.delivery.enqueue("math", ["1-0"], group)
     assert JOB_ID_PATTERN.fullmatch(job_id)
     assert job_id.startswith(f"test_{part}_")
@@ -45,8 +49,12 @@ def test_an_id_is_new_at_each_enqueue_and_the_last_one_carries_the_entry(station
 def test_rq_stores_json_and_no_pickle(station: Station) -> None:
     job_id = station.delivery.enqueue("math", ["1-0", "2-0"], "17")
     stored: Any = station.link.client.hgetall(f"rq:job:{job_id}")
-    assert json.loads(zlib.decompress(stored.pop(b"data"))) == ["scorers.pool.job.score_entries", None,
-                                                                [["1-0", "2-0"]], {}]
+    assert json.loads(zlib.decompress(stored.pop(b"data"))) == [
+        "scorers.pool.job.score_entries",
+        None,
+        [["1-0", "2-0"]],
+        {},
+    ]
     for value in stored.values():
         assert value.isascii(), "text that a person reads, and not a pickle, which begins with the byte 0x80"
 
@@ -55,19 +63,28 @@ def test_a_job_that_is_done_leaves_nothing_in_redis(station: Station) -> None:
     station.roll_out(0, 1)
     station.deliver()
     station.work(ScriptedScorer())
-    left = [key for key in station.link.client.scan_iter(match="rq:*")
-            if key.startswith((b"rq:job:", b"rq:results:", b"rq:execution", b"rq:wip:", b"rq:queue:", b"rq:finished:"))]
+    left = [
+        key
+        for key in station.link.client.scan_iter(match="rq:*")
+        if key.startswith(
+            (b"rq:job:", b"rq:results:", b"rq:execution", b"rq:wip:", b"rq:queue:", b"rq:finished:")
+        )
+    ]
     assert left == []
     assert station.delivery.carriers() == {}
 
 
-@pytest.mark.parametrize("words", [
-    {"f": "os.mkdir"},
-    {"f": FUNCTION, "on_success": Callback("os.mkdir")},
-    {"f": FUNCTION, "on_failure": Callback("os.mkdir")},
-])
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"f": "os.mkdir"},
+        {"f": FUNCTION, "on_success": Callback("os.mkdir")},
+        {"f": FUNCTION, "on_failure": Callback("os.mkdir")},
+    ],
+)
 def test_a_job_of_another_function_is_refused_and_forgotten(
-        station: Station, words: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    station: Station, words: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Who can write to Redis can put one on a queue."""
     folder = tmp_path / "made"
     job = station.delivery.queues["math"].enqueue(words.pop("f"), str(folder), **words)
@@ -79,7 +96,8 @@ def test_a_job_of_another_function_is_refused_and_forgotten(
 
 
 def test_a_job_that_is_no_json_is_refused_and_the_next_one_is_done(
-        station: Station, caplog: pytest.LogCaptureFixture) -> None:
+    station: Station, caplog: pytest.LogCaptureFixture
+) -> None:
     job = station.delivery.queues["math"].enqueue(FUNCTION, ["1-0"])
     station.link.client.hset(f"rq:job:{job.id}", "data", b"\x80\x04N.")
     station.roll_out(0)
@@ -108,8 +126,14 @@ def test_a_job_that_fails_is_forgotten_by_and_by(station: Station) -> None:
 
 
 def test_only_this_runs_scorers_whose_heart_beats_are_living(station: Station) -> None:
-    hearts = [Heartbeat(station.link, keys, role, name) for keys, role, name in (
-        (station.keys, "scorer", "host-1-ab"), (station.keys, "generator", "g"), (Keys("test2"), "scorer", "other"))]
+    hearts = [
+        Heartbeat(station.link, keys, role, name)
+        for keys, role, name in (
+            (station.keys, "scorer", "host-1-ab"),
+            (station.keys, "generator", "g"),
+            (Keys("test2"), "scorer", "other"),
+        )
+    ]
     try:
         assert wait_until(lambda: station.delivery.living_workers() == ["host-1-ab"])
     finally:

@@ -40,25 +40,32 @@ def test_each_run_has_a_pool_that_is_told_the_same(tmp_path: Path, monkeypatch: 
     def wait_and_stop() -> None:
         wait_until(lambda: len(lines(tmp_path / "pids")) == 2)
         stop.set()
+
     threading.Thread(target=wait_and_stop).start()
     assert run_pools(["first", "api"], ["--queues", "math"], stop) == 0
     assert sorted(lines(tmp_path / "words")) == [
-        "-m scorers --run api --queues math", "-m scorers --run first --queues math"]
+        "-m scorers --run api --queues math",
+        "-m scorers --run first --queues math",
+    ]
     for pid in lines(tmp_path / "pids"):
         wait_until_gone(int(pid))
 
 
 @pytest.mark.parametrize(("first", "code"), [("exit 2", 2), ("kill -9 $$", 1)])
-def test_a_pool_that_fails_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str,
-                                           code: int) -> None:
-    with_pools(tmp_path, monkeypatch, f"while [ $(wc -l < {tmp_path}/pids) -lt 2 ]; do sleep 0.02; done; {first}")
+def test_a_pool_that_fails_ends_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, code: int
+) -> None:
+    with_pools(
+        tmp_path, monkeypatch, f"while [ $(wc -l < {tmp_path}/pids) -lt 2 ]; do sleep 0.02; done; {first}"
+    )
     assert run_pools(["first", "api"], [], threading.Event()) == code
     for pid in lines(tmp_path / "pids"):
         wait_until_gone(int(pid))
 
 
-def test_a_run_that_has_ended_leaves_the_others_their_pools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                            caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_that_has_ended_leaves_the_others_their_pools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     with_pools(tmp_path, monkeypatch, "exit 0")
     caplog.set_level("INFO")
     stop = threading.Event()
@@ -67,6 +74,7 @@ def test_a_run_that_has_ended_leaves_the_others_their_pools(tmp_path: Path, monk
         assert wait_until(lambda: "pool_ended run=first code=0" in caplog.text)
         assert not lines(tmp_path / "terms")
         stop.set()
+
     thread = threading.Thread(target=wait_and_stop)
     thread.start()
     assert run_pools(["first", "api"], [], stop) == 0
@@ -74,7 +82,9 @@ def test_a_run_that_has_ended_leaves_the_others_their_pools(tmp_path: Path, monk
     assert lines(tmp_path / "terms") == ["TERM"]
 
 
-@pytest.mark.parametrize("words", [["--run", "first,api", "--part", "worker"], ["--run", "first,"], ["--run", "a b"]])
+@pytest.mark.parametrize(
+    "words", [["--run", "first,api", "--part", "worker"], ["--run", "first,"], ["--run", "a b"]]
+)
 def test_what_makes_no_sense_is_refused(words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)

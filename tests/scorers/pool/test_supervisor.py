@@ -73,8 +73,9 @@ def with_children(folder: Path, monkeypatch: pytest.MonkeyPatch, does: str = "")
 
 
 @pytest.mark.parametrize(("status", "code"), [("finished", 0), ("stopped", 0), ("failed", 1)])
-def test_it_ends_with_the_run(station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str,
-                              code: int) -> None:
+def test_it_ends_with_the_run(
+    station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, code: int
+) -> None:
     children = with_children(tmp_path, monkeypatch)
     monkeypatch.setattr(supervisor, "LOOK_EVERY_S", 0.1)
 
@@ -89,8 +90,9 @@ def test_it_ends_with_the_run(station: Station, tmp_path: Path, monkeypatch: pyt
     assert not any(map(is_running, children.all()))
 
 
-def test_a_child_that_is_killed_is_started_again(station: Station, tmp_path: Path,
-                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_is_killed_is_started_again(
+    station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     children = with_children(tmp_path, monkeypatch)
     told = threading.Event()
 
@@ -110,17 +112,21 @@ def test_a_child_that_is_killed_is_started_again(station: Station, tmp_path: Pat
 
 
 @pytest.mark.parametrize("because", ["ready", "killed", "slow"])
-def test_the_first_worker_has_a_start(station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                      because: str) -> None:
-    children = with_children(tmp_path, monkeypatch, does=f"[ $part = dispatcher ] || until [ -e {tmp_path}/go ]; do "
-                                                         "sleep 0.02; done")
+def test_the_first_worker_has_a_start(
+    station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, because: str
+) -> None:
+    children = with_children(
+        tmp_path,
+        monkeypatch,
+        does=f"[ $part = dispatcher ] || until [ -e {tmp_path}/go ]; do sleep 0.02; done",
+    )
     monkeypatch.setattr(first_worker, "ALONE_S", 2.0 if because == "slow" else 60.0)
     told = threading.Event()
     alone: list[int] = []
 
     def follow() -> None:
         assert wait_until(lambda: children.pids("dispatcher") and children.pids("worker"))
-        time.sleep(0.5)                 # 25 looks of the pool
+        time.sleep(0.5)  # 25 looks of the pool
         alone.extend(children.pids("worker"))
         if because == "ready":
             (tmp_path / "go").touch()
@@ -153,8 +159,9 @@ def test_a_real_worker_says_when_it_is_ready(station: Station, monkeypatch: pyte
     assert "self_test passed" in said
 
 
-def test_the_end_is_one_signal_to_each_child_and_time_to_finish(station: Station, tmp_path: Path,
-                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_is_one_signal_to_each_child_and_time_to_finish(
+    station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     children = with_children(tmp_path, monkeypatch)
     told = threading.Event()
 
@@ -171,15 +178,22 @@ def test_the_end_is_one_signal_to_each_child_and_time_to_finish(station: Station
     assert children.signals() == 3, "a second one means: at once"
 
 
-@pytest.mark.parametrize("case", [
-    ("exit 7", 7, 1),
-    ("exit 2", 2, 2),               # bad config: another start of the pool would change nothing
-    ("kill -9 $$", -9, 1),          # so soon, it may be its own doing
-    ("kill -SEGV $$", -11, 1),
-])
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("exit 7", 7, 1),
+        ("exit 2", 2, 2),  # bad config: another start of the pool would change nothing
+        ("kill -9 $$", -9, 1),  # so soon, it may be its own doing
+        ("kill -SEGV $$", -11, 1),
+    ],
+)
 def test_a_child_that_keeps_failing_is_given_up_with_the_reason(
-        station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
-        case: tuple[str, int, int]) -> None:
+    station: Station,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    case: tuple[str, int, int],
+) -> None:
     does, code, ours = case
     children = with_children(tmp_path, monkeypatch, f"if [ $part = dispatcher ]; then {does}; fi")
     assert supervisor.Pool(station.joined, []).run(threading.Event()) == ours
@@ -189,16 +203,19 @@ def test_a_child_that_keeps_failing_is_given_up_with_the_reason(
     assert not any(map(is_running, children.all()))
 
 
-@pytest.mark.parametrize(("code", "lived_s", "before", "after"), [
-    (-9, 1.0, 3, 4),
-    (-9, 6.0, 3, 0),        # somebody killed it at its work: every ten seconds, if they like
-    (-9, 6.0, 0, 0),
-    (0, 6.0, 3, 0),
-    (0, 1.0, 3, 4),         # nobody told it to
-    (1, 6.0, 3, 4),         # its self-test took so long to fail
-    (-11, 59.0, 3, 4),
-    (1, 61.0, 4, 0),        # redis was away
-])
+@pytest.mark.parametrize(
+    ("code", "lived_s", "before", "after"),
+    [
+        (-9, 1.0, 3, 4),
+        (-9, 6.0, 3, 0),  # somebody killed it at its work: every ten seconds, if they like
+        (-9, 6.0, 0, 0),
+        (0, 6.0, 3, 0),
+        (0, 1.0, 3, 4),  # nobody told it to
+        (1, 6.0, 3, 4),  # its self-test took so long to fail
+        (-11, 59.0, 3, 4),
+        (1, 61.0, 4, 0),  # redis was away
+    ],
+)
 def test_only_failures_in_a_row_count(code: int, lived_s: float, before: int, after: int) -> None:
     child = supervisor._Child("worker", started=100.0, failures=before)
     child.take_end(code, now=100.0 + lived_s)
@@ -206,10 +223,16 @@ def test_only_failures_in_a_row_count(code: int, lived_s: float, before: int, af
     assert child.not_before == 100.0 + lived_s + (0.5 if after < 2 else 4.0)
 
 
-def test_what_a_child_says_is_passed_on_and_its_last_lines_are_kept(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_what_a_child_says_is_passed_on_and_its_last_lines_are_kept(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
     reader, writer = os.pipe()
     echo = supervisor._Echo(os.fdopen(reader, "rb"))
-    said = b"".join(b"%d\n" % number for number in range(100)) + b"x" * (2 * supervisor.LONGEST_LINE) + b"\xff no end of line"
+    said = (
+        b"".join(b"%d\n" % number for number in range(100))
+        + b"x" * (2 * supervisor.LONGEST_LINE)
+        + b"\xff no end of line"
+    )
     with os.fdopen(writer, "wb") as stream:
         stream.write(said)
     kept = echo.last_lines()
@@ -224,11 +247,15 @@ def test_a_log_that_can_not_be_written_holds_no_child_up(monkeypatch: pytest.Mon
         echo = supervisor._Echo(os.fdopen(reader, "rb"))
         with os.fdopen(writer, "wb", buffering=0) as stream:
             for _ in range(3):
-                stream.write(b"x" * 65_535 + b"\n")          # a pipe holds 64 KiB: who did not read would stop us here
+                stream.write(
+                    b"x" * 65_535 + b"\n"
+                )  # a pipe holds 64 KiB: who did not read would stop us here
         assert [len(line) for line in echo.last_lines()] == [65_535] * 3
 
 
-def test_a_pool_outlives_any_number_of_kills(station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_outlives_any_number_of_kills(
+    station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     children = with_children(tmp_path, monkeypatch)
     monkeypatch.setattr(supervisor, "SOON_S", 0.0)
     told = threading.Event()
@@ -249,8 +276,11 @@ def test_a_pool_outlives_any_number_of_kills(station: Station, tmp_path: Path, m
 
 
 def test_the_real_thing_scores_survives_a_kill_and_dies_whole(link: Link, keys: Keys, tmp_path: Path) -> None:
-    station = Station(link, keys, make_run(broker={"lease_s": 0.6},
-                                           scorers={"workers": 1, "tasks": {"math": {"scorer": SLEEPER}}}))
+    station = Station(
+        link,
+        keys,
+        make_run(broker={"lease_s": 0.6}, scorers={"workers": 1, "tasks": {"math": {"scorer": SLEEPER}}}),
+    )
     station.roll_out(0, 1, 2)
     scorers = station.start(tmp_path)
     try:
@@ -269,14 +299,18 @@ def test_the_real_thing_scores_survives_a_kill_and_dies_whole(link: Link, keys: 
     assert "child_ended part=worker code=-9" in scorers.log.read_text()
 
 
-def test_a_pool_grows_while_it_works_and_each_serves_its_queues(link: Link, keys: Keys, tmp_path: Path) -> None:
-    tasks = {"quick": {"scorer": SLEEPER},
-             "slow": {"scorer": SLEEPER | {"queue": "code", "options": {"seconds": 0.2}}}}
+def test_a_pool_grows_while_it_works_and_each_serves_its_queues(
+    link: Link, keys: Keys, tmp_path: Path
+) -> None:
+    tasks = {
+        "quick": {"scorer": SLEEPER},
+        "slow": {"scorer": SLEEPER | {"queue": "code", "options": {"seconds": 0.2}}},
+    }
     station = Station(link, keys, make_run(scorers={"workers": 1, "tasks": tasks}))
     first = station.start(tmp_path, "--queues", "light")
     second = None
     try:
-        station.roll_out(*range(6), task="slow")        # nobody serves `code` yet
+        station.roll_out(*range(6), task="slow")  # nobody serves `code` yet
         station.roll_out(6, 7, task="quick")
         first.until(lambda: station.ids("scored") == ["6", "7"])
         second = station.start(tmp_path, "--queues", "code,judge", "--workers", "2")
@@ -285,8 +319,16 @@ def test_a_pool_grows_while_it_works_and_each_serves_its_queues(link: Link, keys
         second.until(lambda: len(station.ids("scored")) == 14)
         slow = [codec.decode_scored(station.entry(str(number)).raw).worker for number in range(8, 14)]
         assert len(set(slow)) == 2, "both new workers had work"
-        assert len([process for process in snapshot(link.client, "test").processes
-                    if process.role == "dispatcher"]) == 2
+        assert (
+            len(
+                [
+                    process
+                    for process in snapshot(link.client, "test").processes
+                    if process.role == "dispatcher"
+                ]
+            )
+            == 2
+        )
         station.audit()
     finally:
         stop(first.process, 0)
@@ -294,18 +336,24 @@ def test_a_pool_grows_while_it_works_and_each_serves_its_queues(link: Link, keys
             stop(second.process, 0)
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (("--queues", "math,gpu"), "no queue 'gpu'; there are light, math, code, judge"),
-    (("--workers", "0"), "'0' is no number of workers"),
-])
-def test_words_without_a_meaning_are_refused_with_what_has_one(capsys: pytest.CaptureFixture[str],
-                                                               words: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--queues", "math,gpu"), "no queue 'gpu'; there are light, math, code, judge"),
+        (("--workers", "0"), "'0' is no number of workers"),
+    ],
+)
+def test_words_without_a_meaning_are_refused_with_what_has_one(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["--run", "test", *words])
     assert said in capsys.readouterr().err
 
 
-def test_queues_that_the_run_does_not_use_are_refused_with_those_that_it_does(station: Station, tmp_path: Path) -> None:
+def test_queues_that_the_run_does_not_use_are_refused_with_those_that_it_does(
+    station: Station, tmp_path: Path
+) -> None:
     scorers = station.start(tmp_path, "--queues", "judge,code")
     assert scorers.process.wait(20) == 2
     assert "no task of this run is scored in judge or code; its queues are math" in scorers.log.read_text()
@@ -313,8 +361,11 @@ def test_queues_that_the_run_does_not_use_are_refused_with_those_that_it_does(st
 
 def _pid_of(station: Station, role: str) -> int:
     """Of the only living process of `role`."""
+
     def pids() -> list[int]:
-        return [process.pid for process in snapshot(station.link.client, "test").processes if process.role == role]
+        return [
+            process.pid for process in snapshot(station.link.client, "test").processes if process.role == role
+        ]
 
     assert wait_until(lambda: len(pids()) == 1)
     return pids()[0]

@@ -62,13 +62,23 @@ def sleeping_for(seconds: float) -> dict[str, object]:
     return {"tasks": {"math": {"scorer": SLEEPER | {"queue": "math", "options": {"hanging_s": seconds}}}}}
 
 
-@pytest.mark.parametrize(("tasks", "reason"), [
-    (hanging_for(1e-6), "the math scorer's self-test failed"),        # no answer is that quick
-    ({"tasks": {"math": {"scorer": {"type": "custom", "queue": "math", "import_path": "no.such:Mine"}}}},
-     "import_path no.such:Mine: No module named 'no'"),
-])
+@pytest.mark.parametrize(
+    ("tasks", "reason"),
+    [
+        (hanging_for(1e-6), "the math scorer's self-test failed"),  # no answer is that quick
+        (
+            {
+                "tasks": {
+                    "math": {"scorer": {"type": "custom", "queue": "math", "import_path": "no.such:Mine"}}
+                }
+            },
+            "import_path no.such:Mine: No module named 'no'",
+        ),
+    ],
+)
 def test_a_worker_that_can_not_score_takes_no_job_and_says_why(
-        link: Link, keys: Keys, tmp_path: Path, tasks: dict[str, object], reason: str) -> None:
+    link: Link, keys: Keys, tmp_path: Path, tasks: dict[str, object], reason: str
+) -> None:
     station = Station(link, keys, make_run(scorers=PACE | tasks))
     station.roll_out(0)
     station.deliver()
@@ -96,16 +106,22 @@ class NeedsSandbox:
 
 
 def test_a_worker_whose_sandbox_is_away_waits_for_it_and_says_so(
-        link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(worker_module, "FIRST_PAUSE_S", 0.25)
     monkeypatch.setattr("broker.monitoring.heartbeat.LOOK_S", 0.02)
     scorer, told = NeedsSandbox(2), threading.Event()
     heart = Heartbeat(link, keys, "scorer", "w")
     assert worker_module._prove(cast("GroupScorer", scorer), "w", heart, told)
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
-        f"waiting worker=w pause_s={pause} for=http://sandbox:8080 refuses" for pause in ("0.25", "0.50")]
-    assert wait_until(lambda: [process.state for process in snapshot(link.client, keys.name).processes]
-                      == ["waiting for http://sandbox:8080 refuses"])
+        f"waiting worker=w pause_s={pause} for=http://sandbox:8080 refuses" for pause in ("0.25", "0.50")
+    ]
+    assert wait_until(
+        lambda: (
+            [process.state for process in snapshot(link.client, keys.name).processes]
+            == ["waiting for http://sandbox:8080 refuses"]
+        )
+    )
     told.set()
     assert not worker_module._prove(cast("GroupScorer", scorer), "w", heart, told), "told to end before"
     heart.stop()
@@ -127,7 +143,9 @@ def test_sigterm_finishes_the_job_at_hand_and_leaves_the_next(link: Link, keys: 
     assert station.delivery.living_workers() == []
 
 
-def test_kill_9_costs_the_groups_not_yet_handed_over_one_try_at_most(link: Link, keys: Keys, tmp_path: Path) -> None:
+def test_kill_9_costs_the_groups_not_yet_handed_over_one_try_at_most(
+    link: Link, keys: Keys, tmp_path: Path
+) -> None:
     station = Station(link, keys, make_run(scorers=sleeping_for(1.0), broker={"lease_s": 0.6}))
     with station.dispatcher() as dispatcher, workers(station, tmp_path, 2) as both:
         both[0].until(lambda: station.delivery.serving()["math"] == 2)
@@ -136,15 +154,24 @@ def test_kill_9_costs_the_groups_not_yet_handed_over_one_try_at_most(link: Link,
         dispatcher.deliver_all()
         assert station.queued() in ([entries], []), "one job"
         both[0].until(lambda: station.ids("scored") == ["0", "1"] and station.begun() == {"2": 1, "3": 0})
-        victim, = (worker for worker in both for name in station.delivery.living_workers()
-                   if f"-{worker.process.pid}-" in name and station.delivery.current([name]))
+        (victim,) = (
+            worker
+            for worker in both
+            for name in station.delivery.living_workers()
+            if f"-{worker.process.pid}-" in name and station.delivery.current([name])
+        )
         victim.process.kill()
-        survivor, = (worker for worker in both if worker is not victim)
+        (survivor,) = (worker for worker in both if worker is not victim)
         with running(dispatcher):
             survivor.until(lambda: station.begun().get("2") == 2)
             survivor.until(lambda: sorted(station.ids("scored")) == ["0", "1", "2", "3"])
     done_by = {group_id: codec.decode_scored(station.entry(group_id).raw).worker for group_id in "0123"}
-    assert [f"-{victim.process.pid}-" in done_by[group_id] for group_id in "0123"] == [True, True, False, False]
+    assert [f"-{victim.process.pid}-" in done_by[group_id] for group_id in "0123"] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert station.ids(ROLLOUTS) == station.ids("dead") == []
     assert survivor.log.read_text().count("scored group=") == 2
     station.audit()
@@ -165,14 +192,23 @@ def running(dispatcher: Dispatcher) -> Iterator[None]:
 
 def test_every_worker_gives_the_same_result_at_every_repeat(link: Link, keys: Keys, tmp_path: Path) -> None:
     station = Station(link, keys, make_run(scorers=hanging_for(1.0)))
-    texts = [RIGHT, HANGING, "\\boxed{\\sqrt{16} + 0.5}", "no box", "\\boxed{2 \\cdot 2.0}", "\\boxed{3.99999999}"]
+    texts = [
+        RIGHT,
+        HANGING,
+        "\\boxed{\\sqrt{16} + 0.5}",
+        "no box",
+        "\\boxed{2 \\cdot 2.0}",
+        "\\boxed{3.99999999}",
+    ]
     with workers(station, tmp_path, 2) as both:
         both[0].until(lambda: station.delivery.serving()["math"] == 2)
         entries = station.roll_out(*range(4), texts=texts)
         with station.dispatcher() as dispatcher:
             assert dispatcher.rollouts.read_new(64, block_s=0)
             for entry in entries:
-                dispatcher.delivery.enqueue("math", [entry], "0")       # while one is at the first, the other takes one
+                dispatcher.delivery.enqueue(
+                    "math", [entry], "0"
+                )  # while one is at the first, the other takes one
         both[0].until(lambda: len(station.ids("scored")) == 4)
     groups = [codec.decode_scored(station.entry(str(number)).raw) for number in range(4)]
     assert len({group.worker for group in groups}) == 2
@@ -186,18 +222,23 @@ class Served:
     """A worker's options and what comes of them."""
 
     options: tuple[str, ...]
-    scored: list[str]           # groups, in order
+    scored: list[str]  # groups, in order
     left: list[str]
-    queues: set[str]            # as its heartbeat says
-    imported: list[str]         # of the heavy libraries
+    queues: set[str]  # as its heartbeat says
+    imported: list[str]  # of the heavy libraries
 
 
-@pytest.mark.parametrize("case", [
-    Served(("--queues", "judge,light"), ["3", "1", "2"], ["0"], {"judge", "light"}, []),
-    Served((), ["1", "2", "0", "3"], [], {"judge", "light", "math"}, ["math_verify", "sympy"]),
-], ids=["two queues", "all queues"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        Served(("--queues", "judge,light"), ["3", "1", "2"], ["0"], {"judge", "light"}, []),
+        Served((), ["1", "2", "0", "3"], [], {"judge", "light", "math"}, ["math_verify", "sympy"]),
+    ],
+    ids=["two queues", "all queues"],
+)
 def test_a_worker_serves_its_queues_in_their_order_and_imports_what_they_need(
-        link: Link, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Served) -> None:
+    link: Link, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Served
+) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     custom = {"type": "custom", "import_path": "mine:Mine"}
@@ -219,8 +260,9 @@ def test_a_worker_serves_its_queues_in_their_order_and_imports_what_they_need(
 
 
 @pytest.mark.parametrize("part", ["worker", "dispatcher"])
-def test_a_part_that_is_told_to_end_before_the_run_is_there_ends_with_0(link: Link, keys: Keys, tmp_path: Path,
-                                                                        part: str) -> None:
+def test_a_part_that_is_told_to_end_before_the_run_is_there_ends_with_0(
+    link: Link, keys: Keys, tmp_path: Path, part: str
+) -> None:
     station = Station(link, keys, make_run())
     link.client.delete(keys("run"))
     scorers = station.start(tmp_path, "--part", part)

@@ -32,7 +32,9 @@ from tests.support.growth import is_linear
 
 ROW = {"type": "math", "answer": {"value": "5"}}
 ANY = CustomConfig(import_path="style:Style")
-HALVES = TaskConfig(also={"style": PartConfig(scorer=ANY, weight=0.25), "tone": PartConfig(scorer=ANY, weight=0.25)})
+HALVES = TaskConfig(
+    also={"style": PartConfig(scorer=ANY, weight=0.25), "tone": PartConfig(scorer=ANY, weight=0.25)}
+)
 GATED = TaskConfig(also={"safe": PartConfig(scorer=ANY, gate=0.5)})
 BOTH = TaskConfig(also={"style": PartConfig(scorer=ANY, weight=0.5, gate=0.5)})
 SHOWN = TaskConfig(also={"style": PartConfig(scorer=ANY)})
@@ -40,30 +42,46 @@ SHOWN = TaskConfig(also={"style": PartConfig(scorer=ANY)})
 
 def scored(value: float | None, reason: str = "because", **components: float) -> Score:
     status = ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED
-    return Score(status=status, value=value, reason=reason, scorer="math", version="1", seconds=0.5,
-                 components=components)
+    return Score(
+        status=status,
+        value=value,
+        reason=reason,
+        scorer="math",
+        version="1",
+        seconds=0.5,
+        components=components,
+    )
 
 
 def sized(text: str, tokens: int, finish: FinishReason = FinishReason.STOP) -> Completion:
-    return Completion(token_ids=np.full(tokens, 7, np.int32), logprobs=np.full(tokens, -0.5, np.float32), text=text,
-                      policy_spans=(Span(version=0, first=0, count=tokens),), finish_reason=finish)
+    return Completion(
+        token_ids=np.full(tokens, 7, np.int32),
+        logprobs=np.full(tokens, -0.5, np.float32),
+        text=text,
+        policy_spans=(Span(version=0, first=0, count=tokens),),
+        finish_reason=finish,
+    )
 
 
-@pytest.mark.parametrize(("task", "own", "also", "value"), [
-    (TaskConfig(), 1.0, {}, 1.0),
-    (HALVES, 1.0, {"style": 0.0, "tone": 0.0}, 0.5),
-    (HALVES, 0.0, {"style": 1.0, "tone": 1.0}, 0.5),
-    (HALVES, 1.0, {"style": 1.0, "tone": 0.5}, 0.875),
-    (HALVES, 1.0, {"style": 1.0, "tone": 1.0}, 1.0),
-    (GATED, 1.0, {"safe": 0.5}, 1.0),
-    (GATED, 1.0, {"safe": 0.49}, 0.0),
-    (GATED, 0.3, {"safe": 1.0}, 0.3),
-    (BOTH, 1.0, {"style": 0.6}, 0.8),
-    (BOTH, 1.0, {"style": 0.4}, 0.0),
-    (SHOWN, 1.0, {"style": 0.0}, 1.0),
-])
-def test_parts_have_their_weights_and_their_gates(task: TaskConfig, own: float, also: Mapping[str, float],
-                                                  value: float) -> None:
+@pytest.mark.parametrize(
+    ("task", "own", "also", "value"),
+    [
+        (TaskConfig(), 1.0, {}, 1.0),
+        (HALVES, 1.0, {"style": 0.0, "tone": 0.0}, 0.5),
+        (HALVES, 0.0, {"style": 1.0, "tone": 1.0}, 0.5),
+        (HALVES, 1.0, {"style": 1.0, "tone": 0.5}, 0.875),
+        (HALVES, 1.0, {"style": 1.0, "tone": 1.0}, 1.0),
+        (GATED, 1.0, {"safe": 0.5}, 1.0),
+        (GATED, 1.0, {"safe": 0.49}, 0.0),
+        (GATED, 0.3, {"safe": 1.0}, 0.3),
+        (BOTH, 1.0, {"style": 0.6}, 0.8),
+        (BOTH, 1.0, {"style": 0.4}, 0.0),
+        (SHOWN, 1.0, {"style": 0.0}, 1.0),
+    ],
+)
+def test_parts_have_their_weights_and_their_gates(
+    task: TaskConfig, own: float, also: Mapping[str, float], value: float
+) -> None:
     found = content_of(task, scored(own), {name: scored(part) for name, part in also.items()})
     assert found.value == pytest.approx(value)
     assert found.components == {"math": own, **also}
@@ -74,17 +92,24 @@ def test_the_reason_names_the_parts_that_count_and_the_version_all_of_them() -> 
     task = TaskConfig(also=HALVES.also | GATED.also | {"seen": PartConfig(scorer=ANY)})
     also = {name: replace(scored(0.25, f"{name} is poor", edit=1.0), version="7") for name in task.also}
     found = content_of(task, scored(1.0, "equal"), also)
-    assert found.reason == ("equal; style 0.25: style is poor; tone 0.25: tone is poor; "
-                            "safe 0.25 is below its gate of 0.5: safe is poor")
+    assert found.reason == (
+        "equal; style 0.25: style is poor; tone 0.25: tone is poor; "
+        "safe 0.25 is below its gate of 0.5: safe is poor"
+    )
     assert found.version == "1; style 7; tone 7; safe 7; seen 7"
-    assert found.components == ({"math": 1.0} | dict.fromkeys(also, 0.25) | {f"{name}.edit": 1.0 for name in also})
+    assert found.components == (
+        {"math": 1.0} | dict.fromkeys(also, 0.25) | {f"{name}.edit": 1.0 for name in also}
+    )
     fine = content_of(GATED, scored(1.0, "equal"), {"safe": scored(1.0)})
     assert fine.reason == "equal"
 
 
-@pytest.mark.parametrize(("task", "name", "counts"), [
-    (HALVES, "tone", True), (GATED, "safe", True), (SHOWN, "style", False)])
-def test_where_a_part_that_counts_is_unscorable_the_whole_is(task: TaskConfig, name: str, counts: bool) -> None:
+@pytest.mark.parametrize(
+    ("task", "name", "counts"), [(HALVES, "tone", True), (GATED, "safe", True), (SHOWN, "style", False)]
+)
+def test_where_a_part_that_counts_is_unscorable_the_whole_is(
+    task: TaskConfig, name: str, counts: bool
+) -> None:
     also = {other: scored(1.0) for other in task.also} | {name: scored(None, "the judge is away")}
     found = content_of(task, scored(1.0), also)
     assert (found.value is None) == counts
@@ -93,31 +118,52 @@ def test_where_a_part_that_counts_is_unscorable_the_whole_is(task: TaskConfig, n
     assert content_of(task, scored(None, "broken"), also).reason == "broken"
 
 
-@pytest.mark.parametrize(("section", "message"), [
-    ({"also": {"a": {"scorer": {"type": "math"}, "weight": 0.6}, "b": {"scorer": {"type": "swe"}, "weight": 0.4}}},
-     "leave nothing for the scorer itself"),
-    ({"also": {"math": {"scorer": {"type": "math"}}}}, "math is taken"),
-    ({"also": {"rule": {"scorer": {"type": "math"}}}}, "rule is taken"),
-    ({"also": {"failed_tries": {"scorer": {"type": "math"}}}}, "failed_tries is taken"),
-    ({"also": {"overlong": {"scorer": {"type": "math"}}}}, "overlong is taken"),
-    ({"also": {"a": {"scorer": {"type": "math"}, "weight": -0.1}}}, "weight"),
-    ({"also": {"a": {"scorer": {"type": "math"}, "gate": 0}}}, "gate"),
-    ({"penalties": {"overlong": {"buffer_tokens": 9, "max_tokens": 8}}}, "longer than max_tokens"),
-    ({"penalties": {"overlong": {}}}, "buffer_tokens"),
-    ({"penalties": {"length": {"weight": math.inf}}}, "finite"),
-    ({"format": {"weight": 0.5}}, "a gate has none"), ({"format": {"min_think": 9}}, "needs `think: required`"),
-    ({"penalties": {"repetition": {"weight": math.nan}}}, "finite"),
-    ({"penalties": {"repetition": {"span_chars": 3}}}, "span_chars"),
-])
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        (
+            {
+                "also": {
+                    "a": {"scorer": {"type": "math"}, "weight": 0.6},
+                    "b": {"scorer": {"type": "swe"}, "weight": 0.4},
+                }
+            },
+            "leave nothing for the scorer itself",
+        ),
+        ({"also": {"math": {"scorer": {"type": "math"}}}}, "math is taken"),
+        ({"also": {"rule": {"scorer": {"type": "math"}}}}, "rule is taken"),
+        ({"also": {"failed_tries": {"scorer": {"type": "math"}}}}, "failed_tries is taken"),
+        ({"also": {"overlong": {"scorer": {"type": "math"}}}}, "overlong is taken"),
+        ({"also": {"a": {"scorer": {"type": "math"}, "weight": -0.1}}}, "weight"),
+        ({"also": {"a": {"scorer": {"type": "math"}, "gate": 0}}}, "gate"),
+        ({"penalties": {"overlong": {"buffer_tokens": 9, "max_tokens": 8}}}, "longer than max_tokens"),
+        ({"penalties": {"overlong": {}}}, "buffer_tokens"),
+        ({"penalties": {"length": {"weight": math.inf}}}, "finite"),
+        ({"format": {"weight": 0.5}}, "a gate has none"),
+        ({"format": {"min_think": 9}}, "needs `think: required`"),
+        ({"penalties": {"repetition": {"weight": math.nan}}}, "finite"),
+        ({"penalties": {"repetition": {"span_chars": 3}}}, "span_chars"),
+    ],
+)
 def test_a_task_that_can_not_be_meant_is_refused(section: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         TaskConfig.model_validate(section)
 
 
-@pytest.mark.parametrize(("tokens", "most", "amount"), [
-    (1, None, 0.0), (80, None, 0.0), (81, None, 0.05), (90, None, 0.5), (100, None, 1.0), (130, None, 1.0),
-    (40, 50, 0.5), (50, 50, 1.0), (80, 50, 1.0),
-])
+@pytest.mark.parametrize(
+    ("tokens", "most", "amount"),
+    [
+        (1, None, 0.0),
+        (80, None, 0.0),
+        (81, None, 0.05),
+        (90, None, 0.5),
+        (100, None, 1.0),
+        (130, None, 1.0),
+        (40, 50, 0.5),
+        (50, 50, 1.0),
+        (80, 50, 1.0),
+    ],
+)
 def test_the_overlong_penalty_is_dapos(tokens: int, most: int | None, amount: float) -> None:
     config = PenaltiesConfig(overlong=OverlongConfig(buffer_tokens=20, max_tokens=most))
     (found,) = penalties_of(config, sized("x", tokens), allowed_tokens=100)
@@ -128,31 +174,46 @@ def test_the_overlong_penalty_is_dapos(tokens: int, most: int | None, amount: fl
 
 def test_a_prompt_that_leaves_less_room_than_the_buffer_fines_no_short_answer() -> None:
     config = PenaltiesConfig(overlong=OverlongConfig(buffer_tokens=512))
-    found = [penalties_of(config, sized("x", tokens), allowed_tokens=100)[0].amount for tokens in (1, 50, 100)]
+    found = [
+        penalties_of(config, sized("x", tokens), allowed_tokens=100)[0].amount for tokens in (1, 50, 100)
+    ]
     assert found == pytest.approx([0.01, 0.5, 1.0])
 
 
 def test_the_price_of_length_is_in_proportion_and_has_an_end() -> None:
     config = PenaltiesConfig(length=LengthConfig(weight=0.2))
-    found = [penalties_of(config, sized("x", tokens), allowed_tokens=100)[0].amount for tokens in (50, 100, 200)]
+    found = [
+        penalties_of(config, sized("x", tokens), allowed_tokens=100)[0].amount for tokens in (50, 100, 200)
+    ]
     assert found == pytest.approx([0.1, 0.2, 0.2])
 
 
-SPAN = "".join(chr(0x4e00 + number) for number in range(40))
+SPAN = "".join(chr(0x4E00 + number) for number in range(40))
 
 
-@pytest.mark.parametrize(("text", "place"), [
-    (SPAN, None), (SPAN * 2, 40), (f"{SPAN} and {SPAN}", 45), (f"a{SPAN}b{SPAN[:39]}", None),
-    (f"{SPAN[1:]}{SPAN}", None),
-    ("=" * 79, None), ("=" * 80, 40), ("ab" * 40, 40), ("abc" * 26, None), ("abc" * 28, 42), ("", None),
-])
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (SPAN, None),
+        (SPAN * 2, 40),
+        (f"{SPAN} and {SPAN}", 45),
+        (f"a{SPAN}b{SPAN[:39]}", None),
+        (f"{SPAN[1:]}{SPAN}", None),
+        ("=" * 79, None),
+        ("=" * 80, 40),
+        ("ab" * 40, 40),
+        ("abc" * 26, None),
+        ("abc" * 28, 42),
+        ("", None),
+    ],
+)
 def test_a_span_that_comes_again_is_found_where_it_begins(text: str, place: int | None) -> None:
     assert repeated_span(text, 40) == place
 
 
 def test_repetition_costs_its_weight_and_takes_no_long_search() -> None:
     config = PenaltiesConfig(repetition=RepetitionConfig())
-    said = "".join(chr(0x4e00 + number * 7919 % 20_000) for number in range(20_000))
+    said = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(20_000))
     (free,), (paid,) = (penalties_of(config, sized(text, 9), 9) for text in (said, said + said[:300]))
     assert (free.amount, paid.amount) == (0.0, 1.0)
     assert "the 300 characters from 20001 on" in paid.reason
@@ -163,8 +224,12 @@ def test_repetition_costs_its_weight_and_takes_no_long_search() -> None:
 
 def test_a_reward_may_be_negative_and_its_score_is_not() -> None:
     task = TaskConfig(format=FormatConfig(mode="penalty", weight=0.5))
-    score, paid = reward(task, content_of(task, scored(0.0, "wrong"), {}), scored(0.0, "no box"), [
-        Penalty("overlong", 0.25, "90 tokens of 100"), Penalty("repetition", 0.0, "")])
+    score, paid = reward(
+        task,
+        content_of(task, scored(0.0, "wrong"), {}),
+        scored(0.0, "no box"),
+        [Penalty("overlong", 0.25, "90 tokens of 100"), Penalty("repetition", 0.0, "")],
+    )
     assert (score.value, paid) == (0.0, -0.75)
     assert score.reason == "wrong; format: no box; overlong -0.25: 90 tokens of 100"
     assert score.components == {"math": 0.0, "format": 0.0, "overlong": -0.25, "repetition": 0.0}
@@ -179,14 +244,23 @@ def test_a_format_may_be_a_penalty(shape: float, paid: float) -> None:
 def test_penalties_come_off_swe_rls_minus_one_and_off_what_a_gate_has_left() -> None:
     swe = TaskConfig(scorer=SweConfig(format_penalty=True))
     assert reward(swe, scored(0.0, edit=0.0), None, [Penalty("length", 0.1, "x")])[1] == pytest.approx(-1.1)
-    assert reward(TaskConfig(format=FormatConfig()), scored(1.0), scored(0.0), [Penalty("length", 0.1, "x")])[1] == -0.1
+    assert (
+        reward(TaskConfig(format=FormatConfig()), scored(1.0), scored(0.0), [Penalty("length", 0.1, "x")])[1]
+        == -0.1
+    )
 
 
 def test_pay_sees_the_tokens_and_the_end_of_a_completion() -> None:
-    task = TaskConfig(format=FormatConfig(), penalties=PenaltiesConfig(overlong=OverlongConfig(buffer_tokens=20)))
+    task = TaskConfig(
+        format=FormatConfig(), penalties=PenaltiesConfig(overlong=OverlongConfig(buffer_tokens=20))
+    )
     content = content_of(task, scored(1.0), {})
-    for completion, paid in ((sized("\\boxed{5}", 10), 1.0), (sized("\\boxed{5}", 90), 0.5), (sized("5", 10), 0.0),
-                             (sized("\\boxed{5}", 100, FinishReason.LENGTH), -1.0)):
+    for completion, paid in (
+        (sized("\\boxed{5}", 10), 1.0),
+        (sized("\\boxed{5}", 90), 0.5),
+        (sized("5", 10), 0.0),
+        (sized("\\boxed{5}", 100, FinishReason.LENGTH), -1.0),
+    ):
         assert pay(task, content, completion, ROW, 100)[1] == paid
 
 
@@ -209,18 +283,28 @@ class Style(SimpleScorer):
 def config(monkeypatch: pytest.MonkeyPatch) -> ScorersConfig:
     """A task with a part and a penalty, whose part is the scorer above."""
     monkeypatch.setitem(__import__("sys").modules, "style", type("Module", (), {"Style": Style}))
-    return ScorersConfig(retries=0, tasks={"math": TaskConfig(
-        scorer=MathConfig(deadline_s=5.0), also={"style": PartConfig(scorer=ANY, weight=0.25)},
-        penalties=PenaltiesConfig(overlong=OverlongConfig(buffer_tokens=8)))})
+    return ScorersConfig(
+        retries=0,
+        tasks={
+            "math": TaskConfig(
+                scorer=MathConfig(deadline_s=5.0),
+                also={"style": PartConfig(scorer=ANY, weight=0.25)},
+                penalties=PenaltiesConfig(overlong=OverlongConfig(buffer_tokens=8)),
+            )
+        },
+    )
 
 
 def test_a_group_is_scored_by_all_and_equal_texts_are_paid_by_their_own_tokens(
-        config: ScorersConfig, group: Callable[..., Rollout]) -> None:
-    info = {"type": "gsm8k", "answer": {"value": "5"}, "style": "terse"}     # of numbers: no child process
+    config: ScorersConfig, group: Callable[..., Rollout]
+) -> None:
+    info = {"type": "gsm8k", "answer": {"value": "5"}, "style": "terse"}  # of numbers: no child process
     rollout = group(*"abcde", verification_info=info)
     texts = ("#### 5", "#### 5", "2 + 3 is what is asked.\n#### 5", "#### 6", "away\n#### 5")
-    rollout = replace(rollout, completions=tuple(
-        sized(text, tokens) for text, tokens in zip(texts, (1, 12, 1, 1, 1), strict=True)))
+    rollout = replace(
+        rollout,
+        completions=tuple(sized(text, tokens) for text, tokens in zip(texts, (1, 12, 1, 1, 1), strict=True)),
+    )
     scorer = GroupScorer(config)
     try:
         scored_group = scorer.score(rollout, worker="w")

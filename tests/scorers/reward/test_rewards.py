@@ -20,22 +20,26 @@ OPTIONAL = FormatConfig(think="optional")
 FREE = FormatConfig(think="optional", box=False)
 
 
-@pytest.mark.parametrize(("config", "text", "value", "reason"), [
-    (REQUIRED, "<think>x</think> \\boxed{15}", 1.0, "well formed"),
-    (REQUIRED, "x</think> \\boxed{15}", 1.0, "well formed"),             # opened in the prompt
-    (REQUIRED, "\\boxed{15}", 0.0, "no closed thinking span"),
-    (REQUIRED, "<think>x \\boxed{15}", 0.0, "never closed"),
-    (REQUIRED, "<think>\\boxed{15}</think> done", 0.0, "no closed and filled"),
-    (THOUGHT, "<think>x</think> done", 1.0, "well formed"),
-    (OPTIONAL, "\\boxed{15}", 1.0, "well formed"),
-    (OPTIONAL, "<think>x", 0.0, "never closed"),
-    (OPTIONAL, "15", 0.0, "no closed and filled"),
-    (OPTIONAL, "\\boxed{ }", 0.0, "no closed and filled"),
-    (OPTIONAL, "\\boxed{15", 0.0, "no closed and filled"),
-    (FREE, "15", 1.0, "well formed"),
-])
+@pytest.mark.parametrize(
+    ("config", "text", "value", "reason"),
+    [
+        (REQUIRED, "<think>x</think> \\boxed{15}", 1.0, "well formed"),
+        (REQUIRED, "x</think> \\boxed{15}", 1.0, "well formed"),  # opened in the prompt
+        (REQUIRED, "\\boxed{15}", 0.0, "no closed thinking span"),
+        (REQUIRED, "<think>x \\boxed{15}", 0.0, "never closed"),
+        (REQUIRED, "<think>\\boxed{15}</think> done", 0.0, "no closed and filled"),
+        (THOUGHT, "<think>x</think> done", 1.0, "well formed"),
+        (OPTIONAL, "\\boxed{15}", 1.0, "well formed"),
+        (OPTIONAL, "<think>x", 0.0, "never closed"),
+        (OPTIONAL, "15", 0.0, "no closed and filled"),
+        (OPTIONAL, "\\boxed{ }", 0.0, "no closed and filled"),
+        (OPTIONAL, "\\boxed{15", 0.0, "no closed and filled"),
+        (FREE, "15", 1.0, "well formed"),
+    ],
+)
 def test_the_format_is_right_or_wrong_and_says_what_is_missing(
-        complete: Callable[[str], Completion], config: FormatConfig, text: str, value: float, reason: str) -> None:
+    complete: Callable[[str], Completion], config: FormatConfig, text: str, value: float, reason: str
+) -> None:
     score = AnswerFormat(config).score(complete(text).text, MATH_ROW)
     assert score.value == value
     assert reason in score.reason
@@ -49,21 +53,26 @@ GATE = TaskConfig(format=FormatConfig(mode="gate"))
 MIX = TaskConfig(format=FormatConfig(mode="mix", weight=0.25))
 
 
-@pytest.mark.parametrize(("task", "content", "shape", "paid"), [
-    (TaskConfig(), 1.0, None, 1.0),
-    (TaskConfig(), 0.0, None, 0.0),
-    (GATE, 1.0, 1.0, 1.0),
-    (GATE, 1.0, 0.0, 0.0),
-    (GATE, 0.0, 1.0, 0.0),
-    (MIX, 1.0, 1.0, 1.0),
-    (MIX, 1.0, 0.0, 0.75),
-    (MIX, 0.0, 1.0, 0.25),
-    (MIX, 0.0, 0.0, 0.0),
-])
-def test_the_reward_follows_the_mode_and_the_score_stays_the_contents(task: TaskConfig, content: float,
-                                                                     shape: float | None, paid: float) -> None:
-    score, got = reward(task, content_of(task, scored(content), {}),
-                        None if shape is None else scored(shape, "no box"), [])
+@pytest.mark.parametrize(
+    ("task", "content", "shape", "paid"),
+    [
+        (TaskConfig(), 1.0, None, 1.0),
+        (TaskConfig(), 0.0, None, 0.0),
+        (GATE, 1.0, 1.0, 1.0),
+        (GATE, 1.0, 0.0, 0.0),
+        (GATE, 0.0, 1.0, 0.0),
+        (MIX, 1.0, 1.0, 1.0),
+        (MIX, 1.0, 0.0, 0.75),
+        (MIX, 0.0, 1.0, 0.25),
+        (MIX, 0.0, 0.0, 0.0),
+    ],
+)
+def test_the_reward_follows_the_mode_and_the_score_stays_the_contents(
+    task: TaskConfig, content: float, shape: float | None, paid: float
+) -> None:
+    score, got = reward(
+        task, content_of(task, scored(content), {}), None if shape is None else scored(shape, "no box"), []
+    )
     assert got == paid
     assert score.value == content
     assert score.components == {"math": content} | ({} if shape is None else {"format": shape})
@@ -83,7 +92,9 @@ def test_a_format_score_without_a_format_is_a_bug(task: TaskConfig, shape: Score
         reward(task, scored(1.0), shape, [])
 
 
-@pytest.mark.parametrize(("task", "hint"), [("maths", "did you mean 'math'"), ("zzz", "'geometry' or 'math'")])
+@pytest.mark.parametrize(
+    ("task", "hint"), [("maths", "did you mean 'math'"), ("zzz", "'geometry' or 'math'")]
+)
 def test_an_unknown_task_names_the_nearest_known_ones(task: str, hint: str) -> None:
     config = ScorersConfig(tasks={"math": TaskConfig(), "geometry": GATE})
     assert task_config(config, "geometry") is GATE

@@ -69,8 +69,11 @@ def endless() -> list[bytes]:
     return [HEAD, *[b"x-%d: %s\r\n" % (number, b"a" * 90) for number in range(1000)]]
 
 
-@pytest.mark.parametrize("pieces", [list, lambda: [b"POST / HT"], lambda: [HEAD], endless],
-                         ids=["silent", "half a line", "half a head", "endless head"])
+@pytest.mark.parametrize(
+    "pieces",
+    [list, lambda: [b"POST / HT"], lambda: [HEAD], endless],
+    ids=["silent", "half a line", "half a head", "endless head"],
+)
 def test_a_connection_without_a_request_is_closed(port: int, pieces: Callable[[], list[bytes]]) -> None:
     assert talk(port, *pieces()) == b""
 

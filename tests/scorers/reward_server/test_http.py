@@ -72,16 +72,24 @@ def client_of(desk: Any, **options: Any) -> TestClient:
 
 @pytest.fixture
 def joined(link: Link, monkeypatch: pytest.MonkeyPatch) -> Joined:
-    monkeypatch.setattr(desk_module, "BLOCK_S", 0.05)       # how soon a desk can be closed
+    monkeypatch.setattr(desk_module, "BLOCK_S", 0.05)  # how soon a desk can be closed
     return Joined(api_run([]), link, KEYS)
 
 
 def test_a_server_with_a_token_wants_it_for_everything_but_ping() -> None:
     client = client_of(FakeDesk(), token="s3cret")
-    tried = {shown: client.post("/reward", json=BODY, headers={b"authorization": shown.encode()}).status_code
-             for shown in ("", "s3cret", "Bearer wrong", "Bearer s3cret", "bearer  s3cret", "Bearer s\xe9")}
-    assert tried == {"": 401, "s3cret": 401, "Bearer wrong": 401, "Bearer s3cret": 200, "bearer  s3cret": 200,
-                     "Bearer s\xe9": 401}
+    tried = {
+        shown: client.post("/reward", json=BODY, headers={b"authorization": shown.encode()}).status_code
+        for shown in ("", "s3cret", "Bearer wrong", "Bearer s3cret", "bearer  s3cret", "Bearer s\xe9")
+    }
+    assert tried == {
+        "": 401,
+        "s3cret": 401,
+        "Bearer wrong": 401,
+        "Bearer s3cret": 200,
+        "bearer  s3cret": 200,
+        "Bearer s\xe9": 401,
+    }
     assert [client.get(path).status_code for path in ("/ping", "/docs", "/openapi.json")] == [200, 401, 401]
     assert client.post("/reward", json=BODY).headers["www-authenticate"] == "Bearer"
 
@@ -93,7 +101,8 @@ def test_a_token_may_end_with_any_letter() -> None:
 
 
 def test_old_clients_show_no_token_so_none_is_wanted_of_them(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "token").write_text("s3cret")
     assert serve(["--legacy-client", "--token-file", str(tmp_path / "token")]) == 2
     monkeypatch.setenv("MILLRACE_REWARD_TOKEN", "s3cret-token")
@@ -105,9 +114,10 @@ def test_old_clients_show_no_token_so_none_is_wanted_of_them(
 
 
 def test_a_token_comes_from_a_file_or_the_environment_and_never_reaches_a_log(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("MILLRACE_REWARD_TOKEN", "s3cret-token")
-    assert api_run([]).name == "api"            # it is no key of a configuration
+    assert api_run([]).name == "api"  # it is no key of a configuration
     assert "s3cret" not in mask("the token is s3cret-token")
     (tmp_path / "empty").write_text("\n")
     assert serve(["--token-file", str(tmp_path / "empty")]) == 2
@@ -117,23 +127,43 @@ def test_a_token_comes_from_a_file_or_the_environment_and_never_reaches_a_log(
     assert "deadline_s" in said
 
 
-@pytest.mark.parametrize(("content", "kind", "status"), [
-    (b"{", "application/json", 422),
-    (b"[]", "application/json", 422),
-    (b"null", "application/json", 422),
-    (b'{"llm_output": null, "verification_info": "{}"}', "application/json", 422),
-    (b'{"llm_output": "x"}', "application/json", 422),
-    (b'{"llm_output": "\\ud800", "verification_info": "{}"}', "application/json", 422),
-    (b'{"llm_output": "x", "verification_info": "{\\"type\\": \\"\\\\ud800\\"}"}', "application/json", 422),
-    (b'{"llm_output": "x", "verification_info": {"type": ' + b"1" * 5000 + b"}}", "application/json", 422),
-    (b'{"llm_output": "x", "verification_info": ' + b'{"a":' * 5000 + b"1" + b"}" * 5001, "application/json", 422),
-    (b'{"solutions": ["x"], "ground_truths": [true]}', "application/json", 422),
-    (b'{"llm_output": "x", "verification_info": {"type": "math", "answer": ' + b"1" * 4000 + b"}}", "application/json",
-     200),
-    (b"{}", "text/plain", 415),
-    (b'{"llm_output": "' + b"x" * 2000 + b'"}', "application/json", 413),
-])
-def test_no_body_brings_about_a_500(monkeypatch: pytest.MonkeyPatch, content: bytes, kind: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b"{", "application/json", 422),
+        (b"[]", "application/json", 422),
+        (b"null", "application/json", 422),
+        (b'{"llm_output": null, "verification_info": "{}"}', "application/json", 422),
+        (b'{"llm_output": "x"}', "application/json", 422),
+        (b'{"llm_output": "\\ud800", "verification_info": "{}"}', "application/json", 422),
+        (
+            b'{"llm_output": "x", "verification_info": "{\\"type\\": \\"\\\\ud800\\"}"}',
+            "application/json",
+            422,
+        ),
+        (
+            b'{"llm_output": "x", "verification_info": {"type": ' + b"1" * 5000 + b"}}",
+            "application/json",
+            422,
+        ),
+        (
+            b'{"llm_output": "x", "verification_info": ' + b'{"a":' * 5000 + b"1" + b"}" * 5001,
+            "application/json",
+            422,
+        ),
+        (b'{"solutions": ["x"], "ground_truths": [true]}', "application/json", 422),
+        (
+            b'{"llm_output": "x", "verification_info": {"type": "math", "answer": ' + b"1" * 4000 + b"}}",
+            "application/json",
+            200,
+        ),
+        (b"{}", "text/plain", 415),
+        (b'{"llm_output": "' + b"x" * 2000 + b'"}', "application/json", 413),
+    ],
+)
+def test_no_body_brings_about_a_500(
+    monkeypatch: pytest.MonkeyPatch, content: bytes, kind: str, status: int
+) -> None:
     monkeypatch.setattr(service, "BODY_BYTES", 2000 if status == 413 else 1 << 20)
     answer = client_of(FakeDesk()).post("/reward", content=content, headers={"content-type": kind})
     assert answer.status_code == status
@@ -148,6 +178,7 @@ def test_a_bug_is_its_own_rows_alone_and_no_500(monkeypatch: pytest.MonkeyPatch)
         if text == "odd":
             raise OverflowError("int too large")
         return question_of(text, *given)
+
     monkeypatch.setattr(bodies, "question_of", broken)
     dropped: list[tuple[str, int]] = []
     client = client_of(FakeDesk(), drop=dropped.append)
@@ -157,20 +188,26 @@ def test_a_bug_is_its_own_rows_alone_and_no_500(monkeypatch: pytest.MonkeyPatch)
     assert dropped == []
     answer = client.post("/reward", json=items[1])
     assert (answer.status_code, answer.json()["detail"]) == (
-        503, "the server has a bug: OverflowError('int too large')")
+        503,
+        "the server has a bug: OverflowError('int too large')",
+    )
     monkeypatch.setattr(service, "_as_reply", broken)
     assert client.post("/reward", json=BODY).status_code == 503, "wherever it is"
     assert len(dropped) == 2
 
 
-@pytest.mark.parametrize(("info", "error", "said"), [
-    ({"type": "format", "of": {"type": "format"}}, BadMessage, "can't be `of` another one"),
-    ({"type": "format", "of": MATH}, NotServed, "no scorer for rows of task 'format'; it has math"),
-    ({"type": "moods"}, BadMessage, "no scorer for rows of type 'moods'"),
-    ({"type": "math", "answer": {}}, BadMessage, "no answer to check against"),
-])
-def test_what_is_wrong_with_a_row_comes_before_whether_it_is_served(info: dict[str, Any], error: type[Exception],
-                                                                   said: str) -> None:
+@pytest.mark.parametrize(
+    ("info", "error", "said"),
+    [
+        ({"type": "format", "of": {"type": "format"}}, BadMessage, "can't be `of` another one"),
+        ({"type": "format", "of": MATH}, NotServed, "no scorer for rows of task 'format'; it has math"),
+        ({"type": "moods"}, BadMessage, "no scorer for rows of type 'moods'"),
+        ({"type": "math", "answer": {}}, BadMessage, "no answer to check against"),
+    ],
+)
+def test_what_is_wrong_with_a_row_comes_before_whether_it_is_served(
+    info: dict[str, Any], error: type[Exception], said: str
+) -> None:
     with pytest.raises(error, match=said):
         question_of("x", info, {"math": TaskConfig()})
 
@@ -185,11 +222,13 @@ def test_what_is_under_way_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_large_body_is_read_beside_other_requests_and_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     read, go_on = bodies.Bodies.read, threading.Event()
     monkeypatch.setattr(service, "LARGE_BYTES", 300)
-    monkeypatch.setattr(bodies.Bodies, "read", lambda *given, **options: go_on.wait(20) and read(*given, **options))
+    monkeypatch.setattr(
+        bodies.Bodies, "read", lambda *given, **options: go_on.wait(20) and read(*given, **options)
+    )
     large = {**BODY, "llm_output": "x" * 300}
 
     async def talk() -> list[int]:
-        server = RewardServer(FakeDesk(), api_run([]).scorers.tasks, within_s=0.3)      # type: ignore[arg-type]
+        server = RewardServer(FakeDesk(), api_run([]).scorers.tasks, within_s=0.3)  # type: ignore[arg-type]
         transport = httpx.ASGITransport(server.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
             stuck = [asyncio.create_task(client.post("/reward", json=large)) for _ in "ab"]
@@ -197,18 +236,23 @@ def test_a_large_body_is_read_beside_other_requests_and_in_its_time(monkeypatch:
             found = [await client.get("/ping"), *[await one for one in stuck]]
             go_on.set()
             return [answer.status_code for answer in [*found, await client.post("/reward", json=large)]]
+
     assert asyncio.run(talk()) == [200, 503, 503, 200]
 
 
 def test_other_methods_and_places_are_refused_in_json() -> None:
     client = client_of(FakeDesk())
     assert [(client.get(path).status_code, client.get(path).json()) for path in ("/reward", "/")] == [
-        (405, {"detail": "Method Not Allowed"}), (404, {"detail": "Not Found"})]
+        (405, {"detail": "Method Not Allowed"}),
+        (404, {"detail": "Not Found"}),
+    ]
 
 
 def test_a_verdict_without_a_value_is_never_a_number() -> None:
-    for verdict, status in ((unavailable("no worker"), 503),
-                            (Verdict(status="unscorable", value=None, reason="a broken row"), 422)):
+    for verdict, status in (
+        (unavailable("no worker"), 503),
+        (Verdict(status="unscorable", value=None, reason="a broken row"), 422),
+    ):
         answer = client_of(FakeDesk(verdict)).post("/reward", json=BODY)
         assert (answer.status_code, "score" in answer.json()) == (status, False)
         assert verdict.reason in answer.text
@@ -257,7 +301,9 @@ def score_all(link: Link, value: float | None, **components: float) -> int:
 
 def scored(rollout: Rollout, value: float | None, **components: float) -> ScoredGroup:
     status = ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED
-    score = Score(status=status, value=value, reason="as scripted", scorer="s", version="1", components=components)
+    score = Score(
+        status=status, value=value, reason="as scripted", scorer="s", version="1", components=components
+    )
     return ScoredGroup(rollout=rollout, scores=(score,), rewards=(value,), worker="w", seconds=0.0)
 
 
@@ -270,16 +316,22 @@ def test_each_of_two_servers_answers_its_own_and_equal_questions_are_one(joined:
         desks = [Desk(joined), Desk(joined)]
         for desk in desks:
             desk.open()
-        asked = [asyncio.create_task(desk.ask(question(text), 5.0)) for desk in desks for text in ("a", "a", "b")]
+        asked = [
+            asyncio.create_task(desk.ask(question(text), 5.0)) for desk in desks for text in ("a", "a", "b")
+        ]
         assert await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 4)
         assert await asyncio.to_thread(score_all, link, 0.5) == 4
         found = [await one for one in asked]
         for desk in desks:
             await desk.close()
         return found
+
     assert [verdict.value for verdict in asyncio.run(both())] == [0.5] * 6
-    assert not [name for name in ("slots", "where", ROLLOUTS, SCORED) if link.client.exists(KEYS(name))
-                and link.client.type(KEYS(name)) != b"stream"]
+    assert not [
+        name
+        for name in ("slots", "where", ROLLOUTS, SCORED)
+        if link.client.exists(KEYS(name)) and link.client.type(KEYS(name)) != b"stream"
+    ]
     assert link.client.xlen(KEYS(SCORED)) == link.client.xlen(KEYS(ROLLOUTS)) == 0
 
 
@@ -293,11 +345,14 @@ def test_a_desk_has_a_limit_and_lets_go_of_what_is_given_up(joined: Joined, link
         assert sum("2 requests are under way already" in verdict.reason for verdict in verdicts) == 1
         assert sum("no worker serves the queue math" in verdict.reason for verdict in verdicts) == 2
         await desk.close()
+
     asyncio.run(crowd())
     assert link.client.zcard(KEYS("slots")) == link.client.xlen(KEYS(ROLLOUTS)) == 0
 
 
-def test_what_stays_for_ten_minutes_is_forgotten_and_younger_requests_are_not(joined: Joined, link: Link) -> None:
+def test_what_stays_for_ten_minutes_is_forgotten_and_younger_requests_are_not(
+    joined: Joined, link: Link
+) -> None:
     for number in range(3):
         admit(link, KEYS, rollout_of(f"gone-{number}", "math", "x", MATH))
     client: Any = link.client
@@ -306,14 +361,16 @@ def test_what_stays_for_ten_minutes_is_forgotten_and_younger_requests_are_not(jo
     hand_over(link, KEYS, unread, SCORED, codec.encode_scored(scored(codec.decode_rollout(unread.raw), 1.0)))
     seconds = client.time()[0]
     assert discard_old(link, KEYS) == 0
-    link.client = SimpleNamespaceClient(client, seconds + LONGEST_S + 5)        # type: ignore[assignment]
+    link.client = SimpleNamespaceClient(client, seconds + LONGEST_S + 5)  # type: ignore[assignment]
     assert discard_old(link, KEYS) == 3
     link.client = client
     sizes = [client.xlen(KEYS(stream)) for stream in (ROLLOUTS, SCORED, DEAD)] + [client.zcard(KEYS("slots"))]
     assert sizes == [0, 0, 0, 0]
 
 
-def test_a_client_that_comes_back_is_told_what_came_meanwhile_or_asked_for_anew(joined: Joined, link: Link) -> None:
+def test_a_client_that_comes_back_is_told_what_came_meanwhile_or_asked_for_anew(
+    joined: Joined, link: Link
+) -> None:
     async def come_back() -> list[Verdict]:
         desk = Desk(joined, lingers_s=20.0)
         desk.open()
@@ -327,6 +384,7 @@ def test_a_client_that_comes_back_is_told_what_came_meanwhile_or_asked_for_anew(
             found += [await desk.ask(question("a"), 0.05)] if value else []
         await desk.close()
         return found
+
     late, anew, right, late_too, last = asyncio.run(come_back())
     assert [verdict.status for verdict in (late, anew, late_too)] == ["unavailable"] * 3
     assert "not scored within" in anew.reason, "what had failed while nobody waited is no answer"
@@ -342,10 +400,16 @@ def test_a_late_answer_says_what_a_worker_failed_at(joined: Joined, link: Link) 
         found = await desk.ask(question("a"), 0.3)
         await desk.close()
         return found
-    assert asyncio.run(ask()).reason == "not scored within 0.3 s: a worker failed at it: ValueError: no such mood"
+
+    assert (
+        asyncio.run(ask()).reason
+        == "not scored within 0.3 s: a worker failed at it: ValueError: no such mood"
+    )
 
 
-def test_what_redis_forgets_is_asked_again(joined: Joined, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_redis_forgets_is_asked_again(
+    joined: Joined, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(desk_module, "CHECK_S", 0.05)
 
     async def ask() -> list[Verdict]:
@@ -362,6 +426,7 @@ def test_what_redis_forgets_is_asked_again(joined: Joined, link: Link, monkeypat
         found = [await one for one in asked]
         await desk.close()
         return found
+
     assert [verdict.value for verdict in asyncio.run(ask())] == [0.5, 0.5]
 
 
@@ -369,11 +434,12 @@ def test_results_of_a_redis_with_an_earlier_clock_are_read(joined: Joined, link:
     def put(entry_id: str, request_id: str) -> None:
         fields: Any = codec.encode_scored(scored(rollout_of(request_id, "math", "x", MATH), 1.0))
         link.client.xadd(KEYS(SCORED), fields, id=entry_id)
+
     arrivals = Arrivals(link, KEYS, "mine-")
     put("2000-0", "mine-1")
     assert [arrival.request_id for arrival in arrivals.read(block_s=0.01)] == ["mine-1"]
     link.client.delete(KEYS(SCORED))
-    link.client.set(KEYS(DEAD), "no stream")            # whatever Redis says while it is not itself
+    link.client.set(KEYS(DEAD), "no stream")  # whatever Redis says while it is not itself
     with pytest.raises(ResponseError):
         arrivals.read(block_s=0.01)
     link.client.delete(KEYS(DEAD))
@@ -394,11 +460,17 @@ class SimpleNamespaceClient(SimpleNamespace):
         return getattr(self.client, name)
 
 
-@pytest.mark.parametrize(("value", "components", "status"), [
-    (1.0, {}, "scored"), (0.0, {"over_limit": 1.0}, "scored"),
-    (None, {}, "unscorable"), (None, {"bad_row": 1.0}, "unscorable"),
-    (None, {FAILED_TRIES: 4.0}, "unavailable"), (None, {f"judge.{FAILED_TRIES}": 4.0}, "unavailable"),
-])
+@pytest.mark.parametrize(
+    ("value", "components", "status"),
+    [
+        (1.0, {}, "scored"),
+        (0.0, {"over_limit": 1.0}, "scored"),
+        (None, {}, "unscorable"),
+        (None, {"bad_row": 1.0}, "unscorable"),
+        (None, {FAILED_TRIES: 4.0}, "unavailable"),
+        (None, {f"judge.{FAILED_TRIES}": 4.0}, "unavailable"),
+    ],
+)
 def test_whose_fault_it_is_decides(value: float | None, components: dict[str, float], status: str) -> None:
     rollout = rollout_of("a-1", "math", "x", MATH)
     assert verdict_of(scored(rollout, value, **components)).status == status
@@ -420,7 +492,8 @@ def test_servers_share_a_configuration_and_the_run_never_ends(joined: Joined, li
 
 
 def test_a_configuration_that_somebody_else_writes_is_said_aloud_and_left(
-        joined: Joined, link: Link, caplog: pytest.LogCaptureFixture) -> None:
+    joined: Joined, link: Link, caplog: pytest.LogCaptureFixture
+) -> None:
     register(joined, "first")
     tend(joined, "first")
     assert caplog.records == []
@@ -445,15 +518,18 @@ def test_the_reserved_name_is_the_servers_alone(tmp_path: Path, capsys: pytest.C
     assert "no ledger is kept" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("host", "expected"), [("127.0.0.1", True), ("::1", True), ("localhost", True),
-                                                ("0.0.0.0", False), ("example.org", False)])
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("example.org", False)],
+)
 def test_what_only_this_machine_reaches(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
 @pytest.mark.parametrize("has_library", [True, False])
-def test_what_needs_a_library_is_served_where_that_is_installed(has_library: bool,
-                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_needs_a_library_is_served_where_that_is_installed(
+    has_library: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: object() if has_library else None)
     tasks = api_run([]).scorers.tasks
     assert ("gym" in tasks) == has_library

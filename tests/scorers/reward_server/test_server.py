@@ -43,7 +43,7 @@ scorers:
 """
 MATH = {"type": "math_verifiable", "answer": {"value": "5"}}
 RIGHT, WRONG, HANGING = "\\boxed{5}", "\\boxed{6}", "\\boxed{9^{9^{9}}}"
-QUICK_S = 1.5               # --timeout of the server of old clients; a hanging answer takes longer, and less than two
+QUICK_S = 1.5  # --timeout of the server of old clients; a hanging answer takes longer, and less than two
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Served:
     url: str
     old_url: str
     old: subprocess.Popen[bytes]
-    client: Any                 # of Redis
+    client: Any  # of Redis
     log: Path
 
     def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
@@ -69,8 +69,10 @@ class Served:
 
     def left_over(self) -> dict[str, int]:
         """What Redis still has of requests."""
-        sizes = {name: self.client.zcard(KEYS(name)) if name == "slots" else self.client.hlen(KEYS(name))
-                 for name in ("slots", "where", "jobs", "tries")}
+        sizes = {
+            name: self.client.zcard(KEYS(name)) if name == "slots" else self.client.hlen(KEYS(name))
+            for name in ("slots", "where", "jobs", "tries")
+        }
         sizes |= {name: self.client.xlen(KEYS(name)) for name in ("prompts", "rollouts", "scored", "dead")}
         return {name: size for name, size in sizes.items() if size}
 
@@ -84,16 +86,27 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     env = {**os.environ, "REDIS_URL": server.url, "PYTHONPATH": str(ROOT)}
     log = (folder / "log").open("wb")
     serve = ["serve", "--config", str(folder / "config.yaml"), "--port"]
-    words = [[*serve, str(ports[0]), "--timeout", "3"],
-             [*serve, str(ports[1]), "--timeout", str(QUICK_S), "--legacy-client"],
-             ["--run", "api", "--workers", "1", "--queues", "math,light"]]
-    started = [spawn([sys.executable, "-m", "scorers", *line], env=env, cwd=ROOT, stderr=log) for line in words]
+    words = [
+        [*serve, str(ports[0]), "--timeout", "3"],
+        [*serve, str(ports[1]), "--timeout", str(QUICK_S), "--legacy-client"],
+        ["--run", "api", "--workers", "1", "--queues", "math,light"],
+    ]
+    started = [
+        spawn([sys.executable, "-m", "scorers", *line], env=env, cwd=ROOT, stderr=log) for line in words
+    ]
     client = redis.Redis.from_url(server.url)
-    found = Served(f"http://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[1]}", started[1], client, folder / "log")
+    found = Served(
+        f"http://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[1]}", started[1], client, folder / "log"
+    )
     try:
         assert wait_until(lambda: all(map(answers, (found.url, found.old_url))), 60), found.log.read_text()
-        assert wait_until(lambda: any(client.hget(key, "state") == b"waiting for rollouts"
-                                      for key in client.keys(KEYS.alive("scorer", "*"))), 60), found.log.read_text()
+        assert wait_until(
+            lambda: any(
+                client.hget(key, "state") == b"waiting for rollouts"
+                for key in client.keys(KEYS.alive("scorer", "*"))
+            ),
+            60,
+        ), found.log.read_text()
         yield found
     finally:
         for process in started:
@@ -110,27 +123,27 @@ def answers(url: str) -> bool:
         return False
 
 
-STATUSES: list[tuple[str, Any, int]] = [        # a request, its status, and the old server's where that was another
+STATUSES: list[tuple[str, Any, int]] = [  # a request, its status, and the old server's where that was another
     (RIGHT, json.dumps(MATH), 200),
-    (WRONG, MATH, 200),                         # 422: an object
+    (WRONG, MATH, 200),  # 422: an object
     (RIGHT, '{"type": "math_verifiable"}', 422),
     (RIGHT, '{"answer": {"value": "5"}}', 422),
     (RIGHT, "[1]", 422),
     (RIGHT, "not JSON", 422),
     (RIGHT, '{"type": "chess", "answer": {"value": "5"}}', 422),
     (RIGHT, '{"type": 5, "answer": {"value": "5"}}', 422),
-    (RIGHT, "5", 422),                          # 500
-    (RIGHT, "null", 422),                       # 500
-    (RIGHT, {"type": "math_verifiable", "answer": {}}, 422),                                    # 500
+    (RIGHT, "5", 422),  # 500
+    (RIGHT, "null", 422),  # 500
+    (RIGHT, {"type": "math_verifiable", "answer": {}}, 422),  # 500
     (RIGHT, {"type": "math_verifiable", "answer": {"value": "\\frac{"}}, 422),
-    (RIGHT, {"type": "code_verifiable", "answer": "1"}, 422),                                   # 500
+    (RIGHT, {"type": "code_verifiable", "answer": "1"}, 422),  # 500
     (RIGHT, "[" * 100_000, 422),
     (RIGHT, {"type": "math", "answer": {"value": [[[[["5"]]]]]}}, 200),
-    ("1", {"type": "moods", "answer": {"value": "bad row"}}, 422),                              # 500
+    ("1", {"type": "moods", "answer": {"value": "bad row"}}, 422),  # 500
     ("1", {"type": "moods", "answer": {"value": "broken reference"}}, 422),
-    ("1", {"type": "moods", "answer": {"value": "gone"}}, 503),                                 # 400 or 500
-    ("1", {"type": "moods", "answer": {"value": "refused"}}, 503),                              # 400
-    ("1", {"type": "llm_judge", "answer": {"value": "5"}}, 503),                                # 400: no judge
+    ("1", {"type": "moods", "answer": {"value": "gone"}}, 503),  # 400 or 500
+    ("1", {"type": "moods", "answer": {"value": "refused"}}, 503),  # 400
+    ("1", {"type": "llm_judge", "answer": {"value": "5"}}, 503),  # 400: no judge
 ]
 
 
@@ -143,7 +156,9 @@ def test_every_request_has_the_status_of_whose_fault_it_is(served: Served) -> No
         if status == 200:
             is_right &= body["score"] == float(text == RIGHT) and body["status"] == "scored"
         elif status == 422:
-            is_right &= body["detail"][0]["loc"] == ["body", "verification_info"] and bool(body["detail"][0]["msg"])
+            is_right &= body["detail"][0]["loc"] == ["body", "verification_info"] and bool(
+                body["detail"][0]["msg"]
+            )
         else:
             is_right &= isinstance(body["detail"], str) and int(answer.headers["retry-after"]) > 0
         if not is_right:
@@ -153,19 +168,31 @@ def test_every_request_has_the_status_of_whose_fault_it_is(served: Served) -> No
 
 def test_an_answer_says_more_than_its_score(served: Served) -> None:
     body = served.reward(WRONG, MATH).json()
-    assert (body["score"], body["status"], body["scorer"], body["components"]) == (0.0, "scored", "math", {"math": 0.0})
+    assert (body["score"], body["status"], body["scorer"], body["components"]) == (
+        0.0,
+        "scored",
+        "math",
+        {"math": 0.0},
+    )
     assert body["reason"] == "answer 6, expected 5"
     assert body["version"].startswith("4 math-verify=") or re.match(r"\d+ math-verify=", body["version"])
 
 
 def test_a_batch_tells_each_item_its_own_status(served: Served) -> None:
-    items = [{"llm_output": RIGHT, "verification_info": MATH}, {"llm_output": WRONG, "verification_info": MATH},
-             {"llm_output": RIGHT, "verification_info": "5"},
-             {"llm_output": "1", "verification_info": {"type": "moods", "answer": {"value": "gone"}}}]
+    items = [
+        {"llm_output": RIGHT, "verification_info": MATH},
+        {"llm_output": WRONG, "verification_info": MATH},
+        {"llm_output": RIGHT, "verification_info": "5"},
+        {"llm_output": "1", "verification_info": {"type": "moods", "answer": {"value": "gone"}}},
+    ]
     answer = served.post("/reward/batch", {"items": items})
     assert answer.status_code == 200
     assert [(item["score"], item["status"]) for item in answer.json()["results"]] == [
-        (1.0, "scored"), (0.0, "scored"), (None, "unscorable"), (None, "unavailable")]
+        (1.0, "scored"),
+        (0.0, "scored"),
+        (None, "unscorable"),
+        (None, "unavailable"),
+    ]
     assert served.post("/reward/batch", {"items": items[3:]}).status_code == 503
     assert served.post("/reward/batch", {"items": []}).status_code == 422
 
@@ -173,6 +200,7 @@ def test_a_batch_tells_each_item_its_own_status(served: Served) -> None:
 def test_the_older_form_gives_all_scores_or_none(served: Served) -> None:
     def post(*truths: Any) -> httpx.Response:
         return served.post("/reward", {"solutions": [RIGHT] * len(truths), "ground_truths": truths})
+
     assert post("5", 5, MATH, json.dumps(MATH), "6").json() == {"scores": [1.0, 1.0, 1.0, 1.0, 0.0]}
     refused = post("5", {"type": "chess", "answer": {"value": 5}})
     assert (refused.status_code, refused.json()["detail"][0]["loc"]) == (422, ["body", "ground_truths", 1])
@@ -190,26 +218,33 @@ def test_the_old_client_works_with_two_servers_at_once(served: Served) -> None:
 
 def test_the_old_client_is_dropped_where_others_get_503_and_its_answer_waits(served: Served) -> None:
     client, before = OldClient(served.old_url), served.scored()
-    assert client.verify(HANGING, MATH) == 0.0          # it takes longer than one attempt
+    assert client.verify(HANGING, MATH) == 0.0  # it takes longer than one attempt
     assert (client.attempts, served.scored() - before) == (2, 1)
-    with pytest.raises(httpx.TransportError):           # no zero where it can't be scored
+    with pytest.raises(httpx.TransportError):  # no zero where it can't be scored
         OldClient(served.old_url, max_retries=0).verify("1", {"type": "moods", "answer": {"value": "gone"}})
 
 
 def test_only_the_first_mark_of_an_old_trainers_prompt_counts(served: Served) -> None:
     mark = "<\uff5cAssistant\uff5c>"
     client = OldClient(served.old_url)
-    assert client.verify(f"{RIGHT}{mark}I don't know", MATH) == 0.0         # the prompt's own box
+    assert client.verify(f"{RIGHT}{mark}I don't know", MATH) == 0.0  # the prompt's own box
     assert client.verify(f"{WRONG}{mark}{RIGHT}", MATH) == 1.0
-    assert client.verify(f"2 + 3?{mark}<think>{mark}{RIGHT}", MATH) == 0.0       # still thinking, whatever it writes
-    assert served.reward(f"{RIGHT}{mark}I don't know", MATH).json()["score"] == 1.0     # others send responses alone
+    assert (
+        client.verify(f"2 + 3?{mark}<think>{mark}{RIGHT}", MATH) == 0.0
+    )  # still thinking, whatever it writes
+    assert (
+        served.reward(f"{RIGHT}{mark}I don't know", MATH).json()["score"] == 1.0
+    )  # others send responses alone
 
 
 def test_a_queue_that_nobody_serves_is_named_once_the_time_is_up(served: Served) -> None:
     code = {"type": "code_verifiable", "answer": {"test_cases": [{"input": "", "output": "1"}]}}
     answer = served.reward("```python\nprint(1)\n```", code)
     assert answer.status_code == 503
-    assert "no worker serves the queue code; start some with python -m scorers --run api" in answer.json()["detail"]
+    assert (
+        "no worker serves the queue code; start some with python -m scorers --run api"
+        in answer.json()["detail"]
+    )
 
 
 def test_a_client_that_hangs_up_takes_its_request_along(served: Served) -> None:
@@ -233,8 +268,9 @@ def curl(words: list[str]) -> str:
     parser.add_argument("url")
     asked = parser.parse_args(words[1:])
     name, _, value = asked.H.partition(": ")
-    return httpx.request("POST" if asked.d else "GET", asked.url, headers={name: value}, content=asked.d,
-                         timeout=30).text
+    return httpx.request(
+        "POST" if asked.d else "GET", asked.url, headers={name: value}, content=asked.d, timeout=30
+    ).text
 
 
 def test_the_lines_of_the_page_do_what_it_says(served: Served) -> None:
@@ -243,8 +279,10 @@ def test_the_lines_of_the_page_do_what_it_says(served: Served) -> None:
     assert len(found) >= 4
     for command, output in found:
         words = shlex.split(command.replace("http://127.0.0.1:8000", served.url))
-        shown, said = (re.sub(r'("seconds": )[\d.e-]+|("version": )"[^"]*"|(: )\d+(?= requests)', "_", text).strip()
-                       for text in (output, curl(words)))
+        shown, said = (
+            re.sub(r'("seconds": )[\d.e-]+|("version": )"[^"]*"|(: )\d+(?= requests)', "_", text).strip()
+            for text in (output, curl(words))
+        )
         assert shown == said, command
 
 
@@ -265,11 +303,14 @@ def test_nothing_is_left_of_any_request(served: Served) -> None:
 
 def test_a_request_pays_for_repetition_and_not_for_tokens_that_nobody_has_counted() -> None:
     penalties = PenaltiesConfig.model_validate(
-        {"overlong": {"buffer_tokens": 512}, "length": {"weight": 0.5}, "repetition": {"span_chars": 20}})
+        {"overlong": {"buffer_tokens": 512}, "length": {"weight": 0.5}, "repetition": {"span_chars": 20}}
+    )
     scorer = RequestScorer(ScorersConfig(tasks={"math": TaskConfig(penalties=penalties)}))
     try:
-        rewards = [scorer.score(rollout_of("one", "math", text, MATH), "worker").rewards
-                   for text in (RIGHT, "again and again and again and again and " + RIGHT)]
+        rewards = [
+            scorer.score(rollout_of("one", "math", text, MATH), "worker").rewards
+            for text in (RIGHT, "again and again and again and again and " + RIGHT)
+        ]
     finally:
         scorer.close()
     assert rewards == [(1.0,), (0.0,)]

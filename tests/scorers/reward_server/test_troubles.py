@@ -29,7 +29,7 @@ scorers:
     moods: {scorer: {type: custom, queue: light, import_path: "tests.support.moods:Moods"}}
 """
 TAKES_S = 0.2
-WITHIN_S = 90.0             # of the server; a machine may be busy
+WITHIN_S = 90.0  # of the server; a machine may be busy
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,19 @@ class Served:
     def ask(self, number: int) -> str:
         """What becomes of one request, each of which deserves another score."""
         info = {"type": "moods", "answer": {"value": TAKES_S, "number": number}}
-        answer = httpx.post(f"{self.url}/reward", timeout=WITHIN_S + 10,
-                            json={"llm_output": str(number / 100), "verification_info": info})
+        answer = httpx.post(
+            f"{self.url}/reward",
+            timeout=WITHIN_S + 10,
+            json={"llm_output": str(number / 100), "verification_info": info},
+        )
         is_right = answer.status_code == 200 and answer.json()["score"] == number / 100
         return "right" if is_right else f"{answer.status_code} {answer.text}"
 
     def at_work(self) -> list[int]:
         """Processes of the workers that are at a request."""
-        found = [self.client.hmget(key, "state", "pid") for key in self.client.keys(KEYS.alive("scorer", "*"))]
+        found = [
+            self.client.hmget(key, "state", "pid") for key in self.client.keys(KEYS.alive("scorer", "*"))
+        ]
         return [int(pid) for state, pid in found if state and state.startswith(b"scoring group")]
 
 
@@ -61,13 +66,25 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (folder / "config.yaml").write_text(CONFIG)
     server, port = RedisServer(folder / "redis"), free_port()
     env = {**os.environ, "REDIS_URL": server.url, "PYTHONPATH": str(ROOT)}
-    serve = ["serve", "--config", str(folder / "config.yaml"), "--port", str(port), "--timeout", str(WITHIN_S)]
+    serve = [
+        "serve",
+        "--config",
+        str(folder / "config.yaml"),
+        "--port",
+        str(port),
+        "--timeout",
+        str(WITHIN_S),
+    ]
     with (folder / "log").open("wb") as log, redis.Redis.from_url(server.url) as client:
-        started = [spawn([sys.executable, "-m", "scorers", *words], env=env, cwd=ROOT, stderr=log)
-                   for words in (serve, ["--run", "api", "--workers", "2"])]
+        started = [
+            spawn([sys.executable, "-m", "scorers", *words], env=env, cwd=ROOT, stderr=log)
+            for words in (serve, ["--run", "api", "--workers", "2"])
+        ]
         try:
             found = Served(f"http://127.0.0.1:{port}", server, client, folder / "log")
-            assert wait_until(lambda: len(client.keys(KEYS.alive("scorer", "*"))) == 2, 90), found.log.read_text()
+            assert wait_until(lambda: len(client.keys(KEYS.alive("scorer", "*"))) == 2, 90), (
+                found.log.read_text()
+            )
             yield found
         finally:
             for process in started:
@@ -90,8 +107,9 @@ def empty_redis(served: Served) -> None:
 
 
 @pytest.mark.parametrize("trouble", [kill_a_worker, restart_redis, empty_redis])
-def test_every_request_gets_its_own_score_whatever_breaks_meanwhile(served: Served,
-                                                                   trouble: Callable[[Served], None]) -> None:
+def test_every_request_gets_its_own_score_whatever_breaks_meanwhile(
+    served: Served, trouble: Callable[[Served], None]
+) -> None:
     with ThreadPoolExecutor(12) as threads:
         under_way = [threads.submit(served.ask, number) for number in range(12)]
         assert wait_until(lambda: served.at_work() != [], 60), served.log.read_text()

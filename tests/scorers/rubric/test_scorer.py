@@ -53,18 +53,27 @@ def build(server: ScriptedEndpoint) -> Iterator[Build]:
     """A scorer that asks the server, with these options of its section and of its endpoint."""
     built: list[RubricAnswer] = []
 
-    def make(mode: str | None = None, endpoint: Mapping[str, Any] | None = None, kind: type = RubricConfig,
-             **options: Any) -> RubricAnswer:
-        asked = EndpointConfig(**{"urls": (server.url,), "timeout_s": 5.0, "cache": False, **(endpoint or {})})
+    def make(
+        mode: str | None = None,
+        endpoint: Mapping[str, Any] | None = None,
+        kind: type = RubricConfig,
+        **options: Any,
+    ) -> RubricAnswer:
+        asked = EndpointConfig(
+            **{"urls": (server.url,), "timeout_s": 5.0, "cache": False, **(endpoint or {})}
+        )
         options |= {} if mode is None else {"mode": mode}
         built.append(RubricAnswer(kind(endpoint=asked, **options)))
         return built[-1]
+
     yield make
     for scorer in built:
         scorer.close()
 
 
-def row(value: str | None = "72", question: str | None = "6 x 12?", criteria: str | None = CRITERIA) -> dict[str, Any]:
+def row(
+    value: str | None = "72", question: str | None = "6 x 12?", criteria: str | None = CRITERIA
+) -> dict[str, Any]:
     answer = {"value": value, "question": question, "criteria": criteria}
     return {"type": "rubric", "answer": {key: text for key, text in answer.items() if text is not None}}
 
@@ -87,20 +96,30 @@ def teacher(call: Call) -> Saying:
     _, _, solution = texts_of(call.prompt)
     is_sound = any(solution == (response_part(text) or "").strip() for _, text in SOUND)
     code = re.findall(r"code: ([0-9a-f]{12})", call.prompt)[-1]
-    return Saying(f"It writes: {solution}\n\nTotal Score: {10 if is_sound else 1}/10 (code: {code})", delay_s=0.05)
+    return Saying(
+        f"It writes: {solution}\n\nTotal Score: {10 if is_sound else 1}/10 (code: {code})", delay_s=0.05
+    )
 
 
 def test_sound_solutions_score_1_and_miracle_steps_a_tenth_and_behind_a_gate_wrong_ones_0(
-        build: Build, server: ScriptedEndpoint) -> None:
+    build: Build, server: ScriptedEndpoint
+) -> None:
     server.script = teacher
     scorer = build("gate")
-    rows = [(case, 1.0) for case in SOUND] + [(case, 0.1) for case in MIRACLES] + [(case, 0.0) for case in WRONG]
+    rows = (
+        [(case, 1.0) for case in SOUND] + [(case, 0.1) for case in MIRACLES] + [(case, 0.0) for case in WRONG]
+    )
     for (task, text), _ in rows:
         scorer.begin(text, of(task))
     found = [scorer.score(text, of(task)) for (task, text), _ in rows]
-    assert [(text, score.value, score.reason) for ((_, text), value), score in zip(rows, found, strict=True)
-            if score.value != value] == []
-    assert len(server.calls) == len(SOUND) + len(MIRACLES)      # the rule has said of the others that they are wrong
+    assert [
+        (text, score.value, score.reason)
+        for ((_, text), value), score in zip(rows, found, strict=True)
+        if score.value != value
+    ] == []
+    assert len(server.calls) == len(SOUND) + len(
+        MIRACLES
+    )  # the rule has said of the others that they are wrong
     assert server.most_at_once > 1
     assert all(call.body["temperature"] == 0.0 for call in server.calls)
     assert not any("</think>" in text for call in server.calls for text in texts_of(call.prompt))
@@ -108,13 +127,18 @@ def test_sound_solutions_score_1_and_miracle_steps_a_tenth_and_behind_a_gate_wro
 
 # Mode, weight, a solution that the rule finds right or wrong, the model's reply; the score, and how often it is asked.
 TRUTH_TABLE: tuple[tuple[str, float, str, str, float | None, int], ...] = (
-    ("addon", 1.0, FALSE, "Total Score: 8/10", 0.8, 1), ("addon", 0.5, FALSE, "Total Score: 8/10", 0.4, 1),
-    ("addon", 0.5, RIGHT, "Total Score: 8/10", 1.0, 0), ("mixed", 0.5, RIGHT, "Total Score: 8/10", 0.9, 1),
-    ("mixed", 0.5, FALSE, "Total Score: 8/10", 0.4, 1), ("mixed", 1.0, RIGHT, "Total Score: 2/10", 0.2, 1),
-    ("mixed", 0.7, RIGHT, "Total Score: -1000/10", None, 1),                    # -69.7 in the reference
-    ("tinyv_only", 0.5, RIGHT, "Total Score: 3/10", 0.3, 1), ("tinyv_only", 1.0, FALSE, "Total Score: 7/10", 0.7, 1),
-    ("tinyv_only", 1.0, RIGHT, "Total Score: [8]", 0.8, 1),                     # 0 there, after four calls
-    ("gate", 1.0, RIGHT, "Total Score: 8/10", 0.8, 1), ("gate", 1.0, FALSE, "Total Score: 10/10", 0.0, 0),
+    ("addon", 1.0, FALSE, "Total Score: 8/10", 0.8, 1),
+    ("addon", 0.5, FALSE, "Total Score: 8/10", 0.4, 1),
+    ("addon", 0.5, RIGHT, "Total Score: 8/10", 1.0, 0),
+    ("mixed", 0.5, RIGHT, "Total Score: 8/10", 0.9, 1),
+    ("mixed", 0.5, FALSE, "Total Score: 8/10", 0.4, 1),
+    ("mixed", 1.0, RIGHT, "Total Score: 2/10", 0.2, 1),
+    ("mixed", 0.7, RIGHT, "Total Score: -1000/10", None, 1),  # -69.7 in the reference
+    ("tinyv_only", 0.5, RIGHT, "Total Score: 3/10", 0.3, 1),
+    ("tinyv_only", 1.0, FALSE, "Total Score: 7/10", 0.7, 1),
+    ("tinyv_only", 1.0, RIGHT, "Total Score: [8]", 0.8, 1),  # 0 there, after four calls
+    ("gate", 1.0, RIGHT, "Total Score: 8/10", 0.8, 1),
+    ("gate", 1.0, FALSE, "Total Score: 10/10", 0.0, 0),
 )
 
 
@@ -127,31 +151,52 @@ def test_rule_and_grade_meet_as_in_the_truth_table(build: Build, server: Scripte
         score = scorer.score(text, row())
         assert score.components.get("rule") == (None if mode == "tinyv_only" else float(text is RIGHT))
         assert ("verifier" in score.components) == (calls == 1 and value is not None)
-        found.append((mode, weight, text, said, score.value and round(score.value, 9), len(server.calls) - asked))
+        found.append(
+            (mode, weight, text, said, score.value and round(score.value, 9), len(server.calls) - asked)
+        )
     assert tuple(found) == TRUTH_TABLE
 
 
 def test_tinyv_looks_again_at_what_the_rule_calls_wrong(build: Build, server: ScriptedEndpoint) -> None:
     scorer = build(kind=TinyvConfig)
-    for text, said, value, calls in (("\\boxed{72}", "False", 1.0, 0), ("The answer is 72", "False", 1.0, 0),
-                                     ("\\boxed{six dozen}", "True", 1.0, 1), ("\\boxed{62}", "False", 0.0, 2),
-                                     ("\\boxed{62}", "It is not true", None, 3)):
+    for text, said, value, calls in (
+        ("\\boxed{72}", "False", 1.0, 0),
+        ("The answer is 72", "False", 1.0, 0),
+        ("\\boxed{six dozen}", "True", 1.0, 1),
+        ("\\boxed{62}", "False", 0.0, 2),
+        ("\\boxed{62}", "It is not true", None, 3),
+    ):
         server.script = in_turn(said)
         score = scorer.score(text, TINYV_ROW)
         assert (score.value, len(server.calls)) == (value, calls), score.reason
     assert texts_of(server.calls[0].prompt) == ["6 x 12?", "72", "six dozen"]
     server.script = in_turn("False")
     assert build("tinyv_only", kind=TinyvConfig).score("\\boxed{six dozen}", TINYV_ROW).value == 0.0
-    assert build("mixed", kind=TinyvConfig, weight=0.25).score("\\boxed{72}", TINYV_ROW).value == 1.0   # word for word
+    assert (
+        build("mixed", kind=TinyvConfig, weight=0.25).score("\\boxed{72}", TINYV_ROW).value == 1.0
+    )  # word for word
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_silence_scores_0_without_a_rubric_model(build: Build, server: ScriptedEndpoint, mode: str) -> None:
-    silent = ["", "\n", "I don't know", "</think>", "pass", "<think>it is 72", "<think>\\boxed{72}", "\\boxed{}",
-              "\\boxed{ }", "<answer></answer>"]
+    silent = [
+        "",
+        "\n",
+        "I don't know",
+        "</think>",
+        "pass",
+        "<think>it is 72",
+        "<think>\\boxed{72}",
+        "\\boxed{}",
+        "\\boxed{ }",
+        "<answer></answer>",
+    ]
     graded, judged = build(mode), build(mode, kind=TinyvConfig)
-    assert [text for text in (*silent, "6 x 12?", CRITERIA, *CONTENTLESS)
-            if graded.score(text, row()).value != 0.0] == []
+    assert [
+        text
+        for text in (*silent, "6 x 12?", CRITERIA, *CONTENTLESS)
+        if graded.score(text, row()).value != 0.0
+    ] == []
     assert [text for text in silent if judged.score(text, TINYV_ROW).value != 0.0] == []
     assert server.calls == []
 
@@ -164,10 +209,14 @@ def test_a_solution_over_its_limit_is_wrong(build: Build, server: ScriptedEndpoi
 
 def test_no_injection_raises_a_score(build: Build, server: ScriptedEndpoint) -> None:
     scorer = build()
-    texts = [f"Six times 12 is 62.\n{text}" for text in GRADINGS]          # and all others in test_rubric_reply.py
+    texts = [f"Six times 12 is 62.\n{text}" for text in GRADINGS]  # and all others in test_rubric_reply.py
     assert len(texts) >= 30
-    for says in (lambda call: call.prompt, lambda call: texts_of(call.prompt)[-1],
-                 lambda call: texts_of(call.prompt)[-1].splitlines()[-1], teacher):
+    for says in (
+        lambda call: call.prompt,
+        lambda call: texts_of(call.prompt)[-1],
+        lambda call: texts_of(call.prompt)[-1].splitlines()[-1],
+        teacher,
+    ):
         server.script = says
         for text in texts:
             scorer.begin(text, row())
@@ -175,19 +224,29 @@ def test_no_injection_raises_a_score(build: Build, server: ScriptedEndpoint) -> 
         assert {text: value for text, value in found.items() if value not in {None, 0.0, 0.1}} == {}
 
 
-@pytest.mark.parametrize(("saying", "error"), [
-    (FAILING, Retryable), (CUT, Retryable), (GONE, Retryable), (NO_JSON, Retryable), (SILENT, Retryable),
-    (Saying(status=502), Retryable), (Saying(body=b"[]"), Retryable), (Saying(status=401), Permanent),
-    (Saying(status=404), Permanent),
-])
-def test_a_rubric_model_that_fails_gives_no_score(build: Build, server: ScriptedEndpoint, saying: Saying,
-                                                  error: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("saying", "error"),
+    [
+        (FAILING, Retryable),
+        (CUT, Retryable),
+        (GONE, Retryable),
+        (NO_JSON, Retryable),
+        (SILENT, Retryable),
+        (Saying(status=502), Retryable),
+        (Saying(body=b"[]"), Retryable),
+        (Saying(status=401), Permanent),
+        (Saying(status=404), Permanent),
+    ],
+)
+def test_a_rubric_model_that_fails_gives_no_score(
+    build: Build, server: ScriptedEndpoint, saying: Saying, error: type[Exception]
+) -> None:
     server.script = lambda _: saying
     scorer = build(endpoint={"timeout_s": 0.2})
     scorer.begin(FALSE, row())
     with pytest.raises(error):
         scorer.score(FALSE, row())
-    server.script = lambda _: "Total Score: 8/10"           # the call that failed is forgotten
+    server.script = lambda _: "Total Score: 8/10"  # the call that failed is forgotten
     assert scorer.score(FALSE, row()).value == 0.8
 
 
@@ -198,11 +257,18 @@ def test_a_dead_rubric_model_leaves_a_solution_unscorable_after_its_tries(build:
     assert "http://127.0.0.1:9" in score.reason
 
 
-@pytest.mark.parametrize(("saying", "reason"), [
-    (Saying(None), "empty"), (Saying("Total Score: 8/10", finish_reason="length"), "max_tokens"),
-    (Saying("It is fine."), "no total"), (Saying(status=400), "does not take the question"),
-])
-def test_what_is_no_grade_is_unscorable(build: Build, server: ScriptedEndpoint, saying: Saying, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("saying", "reason"),
+    [
+        (Saying(None), "empty"),
+        (Saying("Total Score: 8/10", finish_reason="length"), "max_tokens"),
+        (Saying("It is fine."), "no total"),
+        (Saying(status=400), "does not take the question"),
+    ],
+)
+def test_what_is_no_grade_is_unscorable(
+    build: Build, server: ScriptedEndpoint, saying: Saying, reason: str
+) -> None:
     server.script = lambda _: saying
     score = build().score(RIGHT, row())
     assert score.status is ScoreStatus.UNSCORABLE
@@ -215,7 +281,8 @@ def test_a_reference_that_the_rule_cannot_use_is_unscorable_but_where_no_rule_is
 
 
 def test_a_busy_rubric_model_is_waited_for_and_a_begun_solution_asked_about_once(
-        build: Build, server: ScriptedEndpoint) -> None:
+    build: Build, server: ScriptedEndpoint
+) -> None:
     server.script = in_turn(busy(), "Total Score: 8/10")
     scorer = build("mixed", weight=0.5)
     for _ in range(3):
@@ -224,10 +291,12 @@ def test_a_busy_rubric_model_is_waited_for_and_a_begun_solution_asked_about_once
     assert (score.value, len(server.calls)) == (0.9, 2)
     assert (score.scorer, dict(score.components)) == ("rubric", {"rule": 1.0, "verifier": 0.8})
     assert score.reason == "the rubric model says: total 8 of 10; the rule says right"
-    scorer.begin(RIGHT, {"type": "rubric"})         # says nothing: `score` does
+    scorer.begin(RIGHT, {"type": "rubric"})  # says nothing: `score` does
 
 
-def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(build: Build, server: ScriptedEndpoint) -> None:
+def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(
+    build: Build, server: ScriptedEndpoint
+) -> None:
     server.script = lambda _: FAILING
     scorer = build()
     texts = [f"about {number}" for number in range(8)]
@@ -246,7 +315,9 @@ def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(build: Buil
     assert server.most_at_once == 8
 
 
-def test_what_is_begun_and_never_asked_for_is_forgotten(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_begun_and_never_asked_for_is_forgotten(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(prefetch, "MAX_BEGUN", 3)
     scorer = build()
     for number in range(9):
@@ -255,7 +326,9 @@ def test_what_is_begun_and_never_asked_for_is_forgotten(build: Build, monkeypatc
     assert [scorer.score(f"about {number}", row()).value for number in range(9)] == [0.8] * 9
 
 
-def test_the_same_solution_is_graded_once_where_gradings_are_kept(build: Build, server: ScriptedEndpoint) -> None:
+def test_the_same_solution_is_graded_once_where_gradings_are_kept(
+    build: Build, server: ScriptedEndpoint
+) -> None:
     scorer = build(endpoint={"cache": True})
     values = [scorer.score(text, row()).value for text in (RIGHT, f"<think>?</think> {RIGHT}\n", FALSE)]
     assert values == [0.8] * 3
@@ -263,13 +336,20 @@ def test_the_same_solution_is_graded_once_where_gradings_are_kept(build: Build, 
     assert scorer.take_counts() == {"cache_hits": 1, "cache_misses": 2}
 
 
-@pytest.mark.parametrize(("info", "names"), [
-    ({}, "type"), ({"type": "rubric"}, "question and criteria"), (row(criteria=None), "without criteria"),
-    (row(criteria=" \n"), "without criteria"), (row(question=None), "without question"),
-    (TINYV_ROW, "type 'rubric'"), ({"type": ["rubric"], "answer": row()["answer"]}, "type 'rubric'"),
-    ({"type": "rubric", "answer": {**row()["answer"], "criteria": ["1"]}}, "criteria that is text"),
-    ({"type": "rubric", "answer": {**row()["answer"], "value": True}}, "value that is text"),
-])
+@pytest.mark.parametrize(
+    ("info", "names"),
+    [
+        ({}, "type"),
+        ({"type": "rubric"}, "question and criteria"),
+        (row(criteria=None), "without criteria"),
+        (row(criteria=" \n"), "without criteria"),
+        (row(question=None), "without question"),
+        (TINYV_ROW, "type 'rubric'"),
+        ({"type": ["rubric"], "answer": row()["answer"]}, "type 'rubric'"),
+        ({"type": "rubric", "answer": {**row()["answer"], "criteria": ["1"]}}, "criteria that is text"),
+        ({"type": "rubric", "answer": {**row()["answer"], "value": True}}, "value that is text"),
+    ],
+)
 def test_a_row_that_lacks_something_is_refused(build: Build, info: Mapping[str, Any], names: str) -> None:
     scorer = build()
     for call in (scorer.check_row, lambda info: scorer.score("x", info)):
@@ -288,7 +368,9 @@ def test_a_reference_is_needed_by_the_rule_alone(build: Build) -> None:
             build(mode, kind=TinyvConfig).check_row({"type": "tinyv", "answer": {"question": "6 x 12?"}})
 
 
-def test_the_self_test_passes_where_right_is_preferred_to_wrong(build: Build, server: ScriptedEndpoint) -> None:
+def test_the_self_test_passes_where_right_is_preferred_to_wrong(
+    build: Build, server: ScriptedEndpoint
+) -> None:
     server.script = lambda call: f"Total Score: {9 if 'four' in call.prompt else 3}/10"
     build().self_test()
     server.script = lambda call: str("four" in call.prompt)
@@ -309,8 +391,9 @@ def test_a_rubric_model_that_nobody_has_placed_is_asked_for_in_words() -> None:
     scorer.close()
 
 
-def test_closing_leaves_no_thread_behind_while_the_rule_is_at_work(build: Build, server: ScriptedEndpoint,
-                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_leaves_no_thread_behind_while_the_rule_is_at_work(
+    build: Build, server: ScriptedEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.script = in_turn(SILENT)
     scorer = build("mixed")
     is_planning, plan = threading.Event(), scorer._planned
@@ -319,6 +402,7 @@ def test_closing_leaves_no_thread_behind_while_the_rule_is_at_work(build: Build,
         is_planning.set()
         time.sleep(0.2)
         return plan(text, row)
+
     monkeypatch.setattr(scorer, "_planned", slowly)
     scorer.begin(FALSE, row())
     assert is_planning.wait(10)

@@ -14,8 +14,14 @@ from scorers.sandbox.program import Language, Limits, Outcome, Program, SandboxM
 from scorers.sandbox.walls.seccomp import Walls
 from tests.support.sandbox.fusion_fakes import FakeServer, fake_servers
 
-LIMITS = Limits(wall_s=15.0, memory_bytes=256 << 20, processes=16, file_bytes=4 << 20, scratch_bytes=8 << 20,
-                output_bytes=6 << 20)
+LIMITS = Limits(
+    wall_s=15.0,
+    memory_bytes=256 << 20,
+    processes=16,
+    file_bytes=4 << 20,
+    scratch_bytes=8 << 20,
+    output_bytes=6 << 20,
+)
 Run = Callable[..., Outcome]
 
 
@@ -40,17 +46,24 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[LocalSandbox]:
 @pytest.fixture(scope="session")
 def run(sandbox: LocalSandbox) -> Run:
     """Run a Python program with small limits."""
+
     def run(source: str, stdin: str | bytes = b"", limits: Limits = LIMITS, **files: str) -> Outcome:
-        program = Program(language=Language.PYTHON, source=source.encode(),
-                          files={f"{name}.py": text.encode() for name, text in files.items()})
+        program = Program(
+            language=Language.PYTHON,
+            source=source.encode(),
+            files={f"{name}.py": text.encode() for name, text in files.items()},
+        )
         with sandbox.prepare(program) as prepared:
             return prepared.run(stdin.encode() if isinstance(stdin, str) else stdin, limits)
+
     return run
 
 
 def processes_below(pid: int) -> list[str]:
     """Command lines of all descendants of a process, zombies included."""
-    parents = {other: fields[1] for other in processes.all_pids() if len(fields := processes.stat_fields(other)) > 1}
+    parents = {
+        other: fields[1] for other in processes.all_pids() if len(fields := processes.stat_fields(other)) > 1
+    }
     found, waiting = [], [str(pid)]
     while waiting:
         parent = waiting.pop().encode()

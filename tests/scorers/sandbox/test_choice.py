@@ -24,7 +24,8 @@ def test_auto_takes_the_best_that_holds(sandbox: LocalSandbox) -> None:
 
 
 def test_auto_takes_landlock_where_bubblewrap_is_missing_and_says_why(
-        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     if landlock.abi_version() == 0:
         pytest.skip("this kernel has no Landlock")
     monkeypatch.setattr(bubblewrap, "find_bwrap", lambda: None)
@@ -40,7 +41,9 @@ def test_auto_takes_landlock_where_bubblewrap_is_missing_and_says_why(
 def test_nothing_runs_where_no_walls_stand(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bubblewrap, "find_bwrap", lambda: None)
     monkeypatch.setattr(landlock, "abi_version", lambda: 0)
-    with pytest.raises(SandboxMissing, match=r"(bwrap is not installed|the kernel has none).*scorers\.sandbox=unsafe"):
+    with pytest.raises(
+        SandboxMissing, match=r"(bwrap is not installed|the kernel has none).*scorers\.sandbox=unsafe"
+    ):
         build_sandbox(ScorersConfig.model_validate({"sandbox": asked}))
 
 
@@ -68,7 +71,8 @@ def test_fusion_without_servers_is_refused() -> None:
 
 
 def test_a_python_that_the_programs_user_can_t_run_is_passed_over(
-        monkeypatch: pytest.MonkeyPatch, sandbox: LocalSandbox, tmp_path: Path) -> None:
+    monkeypatch: pytest.MonkeyPatch, sandbox: LocalSandbox, tmp_path: Path
+) -> None:
     system = toolchain.Interpreter("/usr/bin/python3", None)
     if not Path(system.path).exists():
         pytest.skip("this machine has no /usr/bin/python3")

@@ -36,7 +36,7 @@ from tests.support.endpoint_server import (
 from tests.support.redis_servers import free_port
 
 Build = Callable[..., Endpoint]
-PATIENCE_S = 10.0               # of the tests: however an endpoint behaves, its future ends
+PATIENCE_S = 10.0  # of the tests: however an endpoint behaves, its future ends
 
 
 @pytest.fixture
@@ -51,9 +51,12 @@ def build() -> Iterator[Build]:
 
     def make(*servers: ScriptedEndpoint | str, **settings: Any) -> Endpoint:
         urls = tuple(server if isinstance(server, str) else server.url for server in servers)
-        config = EndpointConfig(**{"urls": urls, "model": "judge", "timeout_s": 5.0, "cache": False, **settings})
+        config = EndpointConfig(
+            **{"urls": urls, "model": "judge", "timeout_s": 5.0, "cache": False, **settings}
+        )
         built.append(Endpoint(config))
         return built[-1]
+
     yield make
     for endpoint in built:
         endpoint.close()
@@ -77,12 +80,18 @@ def nobody() -> str:
     return f"http://127.0.0.1:{free_port()}"
 
 
-def test_what_is_sent_is_the_config_and_the_messages(server: ScriptedEndpoint, build: Build,
-                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_sent_is_the_config_and_the_messages(
+    server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert said(build(server, max_tokens=7), "half of a pair: \ud83d, a whole one: \ud83d\ude00") == "True"
     (call,) = server.calls
-    assert call.body == {"model": "judge", "max_tokens": 7, "temperature": 0.0, "stream": False,
-                         "messages": [{"role": "user", "content": "half of a pair: \ufffd, a whole one: \U0001f600"}]}
+    assert call.body == {
+        "model": "judge",
+        "max_tokens": 7,
+        "temperature": 0.0,
+        "stream": False,
+        "messages": [{"role": "user", "content": "half of a pair: \ufffd, a whole one: \U0001f600"}],
+    }
     assert "authorization" not in call.headers
     monkeypatch.setenv("RUBRIC_API_KEY", "planted")
     said(build(server, key_variable="RUBRIC_API_KEY"))
@@ -90,20 +99,25 @@ def test_what_is_sent_is_the_config_and_the_messages(server: ScriptedEndpoint, b
 
 
 @pytest.mark.parametrize("form", ["{}/v1", "{}", "{}/", "{}/v1/", "{}/v1/chat/completions"])
-def test_an_address_may_be_written_as_other_systems_do(server: ScriptedEndpoint, build: Build, form: str) -> None:
+def test_an_address_may_be_written_as_other_systems_do(
+    server: ScriptedEndpoint, build: Build, form: str
+) -> None:
     assert said(build(form.format(server.url.removesuffix("/v1")))) == "True"
 
 
-@pytest.mark.parametrize(("url", "said_of_it"), [
-    ("<STEM_LLM_JUDGE_URL>", "expected http://HOST:PORT"),
-    ("localhost:8000", "expected http://HOST:PORT"),
-    ("http://", "expected http://HOST:PORT"),
-    ("http://h:many/", "expected http://HOST:PORT"),
-    ("http://user:planted@h:8000", "no password in an address"),
-    ("ftp://user:planted@h", "expected http://HOST:PORT"),
-    ("http://h:8000/v1?key=planted", "an address ends with its path, got 'http://h:8000/v1'"),
-    ("http://h:8000/#planted", "an address ends with its path, got 'http://h:8000/'"),
-])
+@pytest.mark.parametrize(
+    ("url", "said_of_it"),
+    [
+        ("<STEM_LLM_JUDGE_URL>", "expected http://HOST:PORT"),
+        ("localhost:8000", "expected http://HOST:PORT"),
+        ("http://", "expected http://HOST:PORT"),
+        ("http://h:many/", "expected http://HOST:PORT"),
+        ("http://user:planted@h:8000", "no password in an address"),
+        ("ftp://user:planted@h", "expected http://HOST:PORT"),
+        ("http://h:8000/v1?key=planted", "an address ends with its path, got 'http://h:8000/v1'"),
+        ("http://h:8000/#planted", "an address ends with its path, got 'http://h:8000/'"),
+    ],
+)
 def test_what_is_no_address_is_refused_with_the_config(url: str, said_of_it: str) -> None:
     with pytest.raises(ValidationError, match=said_of_it) as caught:
         EndpointConfig(urls=(url,))
@@ -116,13 +130,18 @@ def test_a_temperature_that_every_server_refuses_is_refused_with_the_config(temp
         EndpointConfig(temperature=temperature)
 
 
-@pytest.mark.parametrize(("saying", "reply"), [
-    (Saying("No", "stop"), Reply("No", "stop")),
-    (Saying("I thin", "length"), Reply("I thin", "length")),
-    (Saying(None, "length"), Reply("", "length")),
-    (Saying(None, None), Reply("", None)),
-])
-def test_a_reply_is_what_the_model_said(server: ScriptedEndpoint, build: Build, saying: Saying, reply: Reply) -> None:
+@pytest.mark.parametrize(
+    ("saying", "reply"),
+    [
+        (Saying("No", "stop"), Reply("No", "stop")),
+        (Saying("I thin", "length"), Reply("I thin", "length")),
+        (Saying(None, "length"), Reply("", "length")),
+        (Saying(None, None), Reply("", None)),
+    ],
+)
+def test_a_reply_is_what_the_model_said(
+    server: ScriptedEndpoint, build: Build, saying: Saying, reply: Reply
+) -> None:
     server.script = in_turn(saying)
     assert ask(build(server)).result(PATIENCE_S) == reply
 
@@ -131,42 +150,55 @@ def body(message: object) -> Saying:
     return Saying(body=json.dumps(message).encode())
 
 
-@pytest.mark.parametrize(("message", "text"), [
-    ({"content": None, "reasoning": "Both are 72."}, "<think>"),            # vLLM, with a --reasoning-parser
-    ({"content": None, "reasoning_content": "Both are 72."}, "<think>"),
-    ({"content": "", "reasoning": "I say</think>True"}, "<think>"),         # a thought is no reply, whatever it quotes
-    ({"content": None, "reasoning": None, "reasoning_content": 1}, ""),
-    ({"content": "True", "reasoning": "Both are 72."}, "True"),
-])
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": None, "reasoning": "Both are 72."}, "<think>"),  # vLLM, with a --reasoning-parser
+        ({"content": None, "reasoning_content": "Both are 72."}, "<think>"),
+        (
+            {"content": "", "reasoning": "I say</think>True"},
+            "<think>",
+        ),  # a thought is no reply, whatever it quotes
+        ({"content": None, "reasoning": None, "reasoning_content": 1}, ""),
+        ({"content": "True", "reasoning": "Both are 72."}, "True"),
+    ],
+)
 def test_thoughts_without_a_reply_are_thoughts_without_an_end_and_not_kept(
-        server: ScriptedEndpoint, build: Build, message: dict[str, object], text: str) -> None:
+    server: ScriptedEndpoint, build: Build, message: dict[str, object], text: str
+) -> None:
     server.script = in_turn(body({"choices": [{"message": message, "finish_reason": "stop"}]}))
     endpoint = build(server, cache=True)
     assert [said(endpoint), said(endpoint)] == [text, text]
-    assert len(server.calls) == (1 if text == "True" else 2)        # what cut it off may be the server's settings
+    assert len(server.calls) == (1 if text == "True" else 2)  # what cut it off may be the server's settings
 
 
-@pytest.mark.parametrize(("saying", "reason"), [
-    (SILENT, "no reply within 0.5 s"),
-    (Saying(delay_s=9.0), "no reply within 0.5 s"),
-    (FAILING, "HTTP 500 told to"),
-    (Saying(status=502, body=b"<html>Bad Gateway"), "HTTP 502 <html>Bad Gateway"),
-    (CUT, "the connection broke"),
-    (GONE, "the connection broke"),
-    (NO_JSON, "a reply that is not JSON"),
-    (Saying(body=b""), "a reply that is not JSON"),
-    (Saying(body=b"[" * 100_000), "a reply that is not JSON"),
-    (Saying(body=b" " * (REPLY_BYTES + 1)), "a reply of more than 4 MiB"),
-    (body(1), "a reply without a message"),
-    (body({"choices": []}), "a reply without a message"),
-    (body({"choices": [{"message": {}}]}), "a reply without a message"),
-    (body({"choices": [{"message": "True"}]}), "a reply without a message"),
-    (body({"choices": [{"message": {"content": 1}}]}), "a reply whose message is no text"),
-])
+@pytest.mark.parametrize(
+    ("saying", "reason"),
+    [
+        (SILENT, "no reply within 0.5 s"),
+        (Saying(delay_s=9.0), "no reply within 0.5 s"),
+        (FAILING, "HTTP 500 told to"),
+        (Saying(status=502, body=b"<html>Bad Gateway"), "HTTP 502 <html>Bad Gateway"),
+        (CUT, "the connection broke"),
+        (GONE, "the connection broke"),
+        (NO_JSON, "a reply that is not JSON"),
+        (Saying(body=b""), "a reply that is not JSON"),
+        (Saying(body=b"[" * 100_000), "a reply that is not JSON"),
+        (Saying(body=b" " * (REPLY_BYTES + 1)), "a reply of more than 4 MiB"),
+        (body(1), "a reply without a message"),
+        (body({"choices": []}), "a reply without a message"),
+        (body({"choices": [{"message": {}}]}), "a reply without a message"),
+        (body({"choices": [{"message": "True"}]}), "a reply without a message"),
+        (body({"choices": [{"message": {"content": 1}}]}), "a reply whose message is no text"),
+    ],
+)
 def test_a_broken_exchange_is_tried_again_by_the_caller_and_never_a_reply(
-        server: ScriptedEndpoint, build: Build, saying: Saying, reason: str) -> None:
+    server: ScriptedEndpoint, build: Build, saying: Saying, reason: str
+) -> None:
     server.script = in_turn(saying)
-    endpoint = build(server, timeout_s=0.5 if "0.5 s" in reason else 1.0 if saying.status == 502 else PATIENCE_S)
+    endpoint = build(
+        server, timeout_s=0.5 if "0.5 s" in reason else 1.0 if saying.status == 502 else PATIENCE_S
+    )
     error = error_of(endpoint)
     assert isinstance(error, EndpointUnavailable)
     assert isinstance(error, Retryable)
@@ -181,7 +213,9 @@ def test_where_nobody_answers_is_said_after_the_time_of_a_call(build: Build) -> 
     began = time.monotonic()
     error = error_of(build(url, timeout_s=0.2))
     assert isinstance(error, EndpointUnavailable)
-    assert f"{url}/v1/chat/completions: no " in str(error)     # connection; or reply, where the machine is that busy
+    assert f"{url}/v1/chat/completions: no " in str(
+        error
+    )  # connection; or reply, where the machine is that busy
     assert time.monotonic() - began > 0.2
     with pytest.raises(HostAway, match=f"{url}/v1/chat/completions: no connection"):
         asyncio.run(Wire(None, timeout_s=PATIENCE_S).complete(f"{url}/v1", b"{}"))
@@ -197,18 +231,24 @@ def test_a_server_that_is_about_to_start_is_waited_for(build: Build) -> None:
     server.close()
 
 
-@pytest.mark.parametrize(("status", "text", "kind"), [
-    (401, "", EndpointMisused),
-    (403, "", EndpointMisused),
-    (404, " The model `judge` does not exist.", EndpointMisused),
-    (307, "", EndpointMisused),
-    (400, " This model's maximum context length is 4096", RequestRefused),
-    (413, "", RequestRefused),
-    (422, "", RequestRefused),
-])
-def test_what_no_retry_mends_is_permanent_and_says_where(server: ScriptedEndpoint, build: Build, status: int, text: str,
-                                                        kind: type[Permanent]) -> None:
-    answer = json.dumps({"error": {"message": text.strip() or " ", "type": "made up", "code": status}}).encode()
+@pytest.mark.parametrize(
+    ("status", "text", "kind"),
+    [
+        (401, "", EndpointMisused),
+        (403, "", EndpointMisused),
+        (404, " The model `judge` does not exist.", EndpointMisused),
+        (307, "", EndpointMisused),
+        (400, " This model's maximum context length is 4096", RequestRefused),
+        (413, "", RequestRefused),
+        (422, "", RequestRefused),
+    ],
+)
+def test_what_no_retry_mends_is_permanent_and_says_where(
+    server: ScriptedEndpoint, build: Build, status: int, text: str, kind: type[Permanent]
+) -> None:
+    answer = json.dumps(
+        {"error": {"message": text.strip() or " ", "type": "made up", "code": status}}
+    ).encode()
     server.script = in_turn(Saying(status=status, body=answer))
     error = error_of(build(server))
     assert type(error) is kind
@@ -217,14 +257,15 @@ def test_what_no_retry_mends_is_permanent_and_says_where(server: ScriptedEndpoin
     assert len(server.calls) == 1
 
 
-def test_a_wrong_key_is_said_without_the_key(server: ScriptedEndpoint, build: Build,
-                                            monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_key_is_said_without_the_key(
+    server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LLM_JUDGE_API_KEY", "planted")
     server.script = in_turn(Saying(status=401, body=b'{"error": {"message": "Incorrect API key: planted"}}'))
     error = error_of(build(server))
     assert f"{server.url}/chat/completions: HTTP 401 Incorrect API key: ****" in str(error)
     assert "planted" not in str(error)
-    server.script = in_turn(Saying(status=401, body=b'{"error": "Unauthorized"}'))      # vLLM's own words
+    server.script = in_turn(Saying(status=401, body=b'{"error": "Unauthorized"}'))  # vLLM's own words
     assert str(error_of(build(server))) == f"{server.url}/chat/completions: HTTP 401 Unauthorized"
 
 
@@ -238,11 +279,16 @@ def test_no_address_is_permanent(build: Build) -> None:
     assert "set `urls`" in str(error_of(build()))
 
 
-@pytest.mark.parametrize(("models", "reason"), [
-    (("a", "b"), "set `model` of the endpoint; it serves a, b"),
-    ((), "set `model` of the endpoint; it serves none"),
-])
-def test_a_model_that_has_to_be_named_is_not_guessed(build: Build, models: tuple[str, ...], reason: str) -> None:
+@pytest.mark.parametrize(
+    ("models", "reason"),
+    [
+        (("a", "b"), "set `model` of the endpoint; it serves a, b"),
+        ((), "set `model` of the endpoint; it serves none"),
+    ],
+)
+def test_a_model_that_has_to_be_named_is_not_guessed(
+    build: Build, models: tuple[str, ...], reason: str
+) -> None:
     with scripted_endpoint(models=models) as server:
         error = error_of(build(server, model=None))
         assert isinstance(error, EndpointMisused)
@@ -259,8 +305,9 @@ def test_the_only_model_is_asked_for_once_and_again_after_a_failure(build: Build
         assert server.listings == 1
 
 
-def test_a_server_that_fails_is_replaced_by_the_next_and_left_alone(server: ScriptedEndpoint, build: Build,
-                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_fails_is_replaced_by_the_next_and_left_alone(
+    server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hosts, "FIRST_WAIT_S", 60.0)
     monkeypatch.setattr(hosts, "LONGEST_WAIT_S", 60.0)
     with scripted_endpoint(FAILING) as failing, scripted_endpoint(models=["another"]) as other:
@@ -270,8 +317,9 @@ def test_a_server_that_fails_is_replaced_by_the_next_and_left_alone(server: Scri
         assert len(failing.calls) == len(other.calls) == 1
 
 
-def test_a_server_is_not_in_doubt_for_ever(server: ScriptedEndpoint, build: Build,
-                                          monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_is_not_in_doubt_for_ever(
+    server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hosts, "FIRST_WAIT_S", 0.05)
     with scripted_endpoint(FAILING, "True") as once_failing:
         endpoint = build(once_failing, server)
@@ -281,7 +329,8 @@ def test_a_server_is_not_in_doubt_for_ever(server: ScriptedEndpoint, build: Buil
 
 
 def test_what_every_server_said_is_told_and_one_that_may_get_well_is_enough_to_try_again(
-        server: ScriptedEndpoint, build: Build) -> None:
+    server: ScriptedEndpoint, build: Build
+) -> None:
     server.script = in_turn(Saying(status=401))
     with scripted_endpoint(FAILING) as failing:
         error = error_of(build(server, failing))
@@ -289,12 +338,22 @@ def test_what_every_server_said_is_told_and_one_that_may_get_well_is_enough_to_t
     assert re.search("HTTP 401.*; .*HTTP 500", str(error))
 
 
-@pytest.mark.parametrize("saying", [
-    busy("0.02"), busy("0.02", status=503), busy(None), busy("soon"), busy("0"), busy("nan"), busy("-5"),
-    busy(formatdate(time.time() - 60, usegmt=True)),
-])
-def test_too_many_requests_cost_no_attempt(server: ScriptedEndpoint, build: Build, saying: Saying,
-                                          monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "saying",
+    [
+        busy("0.02"),
+        busy("0.02", status=503),
+        busy(None),
+        busy("soon"),
+        busy("0"),
+        busy("nan"),
+        busy("-5"),
+        busy(formatdate(time.time() - 60, usegmt=True)),
+    ],
+)
+def test_too_many_requests_cost_no_attempt(
+    server: ScriptedEndpoint, build: Build, saying: Saying, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hosts, "FIRST_REST_S", 0.005)
     server.script = in_turn(*[saying] * 5, "True")
     assert said(build(server)) == "True"
@@ -302,7 +361,8 @@ def test_too_many_requests_cost_no_attempt(server: ScriptedEndpoint, build: Buil
 
 
 def test_retry_after_is_obeyed_by_all_and_another_server_asked_meanwhile(
-        server: ScriptedEndpoint, build: Build) -> None:
+    server: ScriptedEndpoint, build: Build
+) -> None:
     server.script = in_turn(busy("0.3"), "from the busy one")
     endpoint = build(server)
     asked = [ask(endpoint)]
@@ -317,19 +377,26 @@ def test_retry_after_is_obeyed_by_all_and_another_server_asked_meanwhile(
         assert said(build(server, other)) == said(build(other, server)) == "from the other one"
 
 
-@pytest.mark.parametrize(("retry_after", "wants"), [("0.05", "0 s"), ("0.001", "0 s"), ("0", "1 s"), ("60", "60 s")])
-def test_who_is_busy_for_too_long_is_named(server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch,
-                                          retry_after: str, wants: str) -> None:
+@pytest.mark.parametrize(
+    ("retry_after", "wants"), [("0.05", "0 s"), ("0.001", "0 s"), ("0", "1 s"), ("60", "60 s")]
+)
+def test_who_is_busy_for_too_long_is_named(
+    server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch, retry_after: str, wants: str
+) -> None:
     monkeypatch.setattr(calls, "BUSY_S", 0.15)
     server.script = in_turn(busy(retry_after))
     error = error_of(build(server))
     assert isinstance(error, EndpointUnavailable)
-    assert re.fullmatch(rf"{re.escape(server.url)}: too many requests \(HTTP 429\) for 0 s, and wants to be left alone "
-                        rf"for {wants} more", str(error))
+    assert re.fullmatch(
+        rf"{re.escape(server.url)}: too many requests \(HTTP 429\) for 0 s, and wants to be left alone "
+        rf"for {wants} more",
+        str(error),
+    )
 
 
-def test_half_of_a_key_at_the_end_of_a_long_error_is_not_shown(server: ScriptedEndpoint, build: Build,
-                                                              monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_of_a_key_at_the_end_of_a_long_error_is_not_shown(
+    server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LLM_JUDGE_API_KEY", "planted-and-long")
     server.script = in_turn(Saying(status=401, body=b"x" * (SAID_CHARS - 7) + b"planted-and-long"))
     error = error_of(build(server))
@@ -339,7 +406,8 @@ def test_half_of_a_key_at_the_end_of_a_long_error_is_not_shown(server: ScriptedE
 
 @pytest.mark.parametrize("key", ["two\nlines of it", "secr\u00e9t", "secr\x01t"])
 def test_a_key_that_no_header_can_carry_is_an_error_that_does_not_show_it(
-        server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
     monkeypatch.setenv("LLM_JUDGE_API_KEY", key)
     error = error_of(build(server))
     assert isinstance(error, EndpointMisused)
@@ -348,9 +416,12 @@ def test_a_key_that_no_header_can_carry_is_an_error_that_does_not_show_it(
 
 
 @pytest.mark.parametrize("finish_reason", ["abort", "error"])
-def test_a_reply_that_the_server_broke_off_is_none_and_is_asked_for_again(server: ScriptedEndpoint, build: Build,
-                                                                         finish_reason: str) -> None:
-    server.script = in_turn(Saying("Final Decision: No", finish_reason=finish_reason), "Final Decision: Not so fast.")
+def test_a_reply_that_the_server_broke_off_is_none_and_is_asked_for_again(
+    server: ScriptedEndpoint, build: Build, finish_reason: str
+) -> None:
+    server.script = in_turn(
+        Saying("Final Decision: No", finish_reason=finish_reason), "Final Decision: Not so fast."
+    )
     endpoint = build(server, cache=True)
     assert isinstance(error := error_of(endpoint), Retryable)
     assert f"broke its reply off ({finish_reason})" in str(error)
@@ -376,22 +447,27 @@ def test_one_process_keeps_64_calls_under_way_and_no_more(server: ScriptedEndpoi
     assert server.most_at_once == 64
 
 
-def test_a_call_has_its_whole_time_however_long_it_waited_for_its_turn(server: ScriptedEndpoint, build: Build) -> None:
+def test_a_call_has_its_whole_time_however_long_it_waited_for_its_turn(
+    server: ScriptedEndpoint, build: Build
+) -> None:
     server.script = in_turn(Saying(delay_s=0.1))
     endpoint = build(server, concurrency=1, timeout_s=0.3)
     assert {one.result(PATIENCE_S).text for one in [ask(endpoint) for _ in range(6)]} == {"True"}
     assert server.most_at_once == 1
 
 
-def test_a_call_whose_turn_does_not_come_ends_with_a_reason(server: ScriptedEndpoint, build: Build,
-                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_whose_turn_does_not_come_ends_with_a_reason(
+    server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(admission, "PATIENCE_S", 0.1)
     server.script = in_turn(SILENT)
     endpoint = build(server, concurrency=1)
     asked = [ask(endpoint) for _ in range(3)]
     for one in asked[1:]:
         assert isinstance(error := one.exception(PATIENCE_S), NoCallFree)
-        assert str(error) == f"2 calls waited 0 s for one of 1 calls at once to {server.url}, and none was free"
+        assert (
+            str(error) == f"2 calls waited 0 s for one of 1 calls at once to {server.url}, and none was free"
+        )
     assert not asked[0].done()
 
 
@@ -407,8 +483,9 @@ def test_what_is_cancelled_leaves_its_place_to_others(server: ScriptedEndpoint, 
     assert said(endpoint) == "True"
 
 
-def test_closing_ends_what_is_under_way_and_the_endpoint_can_be_used_again(server: ScriptedEndpoint,
-                                                                          build: Build) -> None:
+def test_closing_ends_what_is_under_way_and_the_endpoint_can_be_used_again(
+    server: ScriptedEndpoint, build: Build
+) -> None:
     server.script = in_turn(*[SILENT] * 3, "True")
     endpoint = build(server)
     asked = [ask(endpoint) for _ in range(3)]
@@ -422,8 +499,17 @@ def test_closing_ends_what_is_under_way_and_the_endpoint_can_be_used_again(serve
 def test_the_same_question_is_asked_once(server: ScriptedEndpoint, build: Build) -> None:
     server.script = in_turn(*map(str, range(9)))
     endpoint = build(server, cache=True)
-    texts = [said(endpoint, text, key) for text, key in [
-        ("a", None), ("a", None), ("b", None), ("nonce 1: a", "a"), ("nonce 2: a", "a"), ("nonce 3: b", "b")]]
+    texts = [
+        said(endpoint, text, key)
+        for text, key in [
+            ("a", None),
+            ("a", None),
+            ("b", None),
+            ("nonce 1: a", "a"),
+            ("nonce 2: a", "a"),
+            ("nonce 3: b", "b"),
+        ]
+    ]
     assert texts == ["0", "0", "1", "2", "2", "3"]
     assert ask(endpoint, "a").result(PATIENCE_S) == Reply("0", "stop", cached=True)
     assert endpoint.take_counts() == {"cache_hits": 3, "cache_misses": 4}
@@ -442,15 +528,26 @@ def test_what_was_no_answer_is_not_kept(server: ScriptedEndpoint, build: Build) 
 
 def tasks_at(*endpoints: dict[str, Any]) -> dict[str, Any]:
     first, *others = ({"type": "judge", "endpoint": endpoint} for endpoint in endpoints)
-    return {"tasks": {"free": {"scorer": first, "also": {f"part{number}": {"scorer": other}
-                                                         for number, other in enumerate(others)}}}}
+    return {
+        "tasks": {
+            "free": {
+                "scorer": first,
+                "also": {f"part{number}": {"scorer": other} for number, other in enumerate(others)},
+            }
+        }
+    }
 
 
 def test_who_asks_the_same_servers_has_the_same_limits() -> None:
     here, there = "http://a:8000", "http://b"
     ScorersConfig.model_validate(tasks_at({"urls": [here], "concurrency": 8}, {"urls": [there]}, {}, {}))
-    ScorersConfig.model_validate(tasks_at({"urls": [here, there]}, {"urls": [f"{there}/v1/", here], "max_tokens": 9}))
+    ScorersConfig.model_validate(
+        tasks_at({"urls": [here, there]}, {"urls": [f"{there}/v1/", here], "max_tokens": 9})
+    )
     for other in ({"concurrency": 8}, {"requests_per_minute": 60}):
-        with pytest.raises(ValidationError, match=r"scorers\.tasks\.free\.scorer\.endpoint and "
-                                                  r"scorers\.tasks\.free\.also\.part0\.scorer\.endpoint are the same"):
+        with pytest.raises(
+            ValidationError,
+            match=r"scorers\.tasks\.free\.scorer\.endpoint and "
+            r"scorers\.tasks\.free\.also\.part0\.scorer\.endpoint are the same",
+        ):
             ScorersConfig.model_validate(tasks_at({"urls": [here]}, {"urls": [f"{here}/v1"], **other}))

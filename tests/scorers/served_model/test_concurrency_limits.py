@@ -25,13 +25,24 @@ from tests.support.redis_servers import RedisServer
 URLS = ("http://judge:8000/v1",)
 
 
-def terms(concurrency: int = 64, requests_per_minute: int | None = None, lease_s: float = 60.0,
-          urls: tuple[str, ...] = URLS) -> Terms:
+def terms(
+    concurrency: int = 64,
+    requests_per_minute: int | None = None,
+    lease_s: float = 60.0,
+    urls: tuple[str, ...] = URLS,
+) -> Terms:
     return Terms(urls=urls, concurrency=concurrency, requests_per_minute=requests_per_minute, lease_s=lease_s)
 
 
-def exchange(limits: Limits, agreed: Terms, ended: Sequence[str], wanted: Sequence[str], *, who: str = "w",
-             held: int = 0) -> Grant:
+def exchange(
+    limits: Limits,
+    agreed: Terms,
+    ended: Sequence[str],
+    wanted: Sequence[str],
+    *,
+    who: str = "w",
+    held: int = 0,
+) -> Grant:
     return limits.exchange(agreed, Ask(who, held, ended, wanted))
 
 
@@ -60,7 +71,7 @@ def test_calls_begin_in_order_while_there_is_room_and_others_when_they_end(limit
 
 
 def test_calls_begin_at_the_agreed_pace_and_half_an_interval_early_at_most(limits: Limits) -> None:
-    agreed = terms(requests_per_minute=600)             # one in 0.1 s
+    agreed = terms(requests_per_minute=600)  # one in 0.1 s
     grant = exchange(limits, agreed, [], ["a", "b"])
     assert grant.begun == ["a"]
     assert 0.0 < grant.wait_s <= 0.05
@@ -70,7 +81,7 @@ def test_calls_begin_at_the_agreed_pace_and_half_an_interval_early_at_most(limit
 
 
 def test_in_no_time_do_more_begin_than_the_pace_and_one(shared: Shared, redis_url: str) -> None:
-    agreed, names = terms(1_000_000, requests_per_minute=30_000), itertools.count()       # one in 2 ms
+    agreed, names = terms(1_000_000, requests_per_minute=30_000), itertools.count()  # one in 2 ms
     windows: list[tuple[float, int]] = []
 
     def work(limits: SharedLimits, begun: list[int]) -> None:
@@ -80,14 +91,16 @@ def test_in_no_time_do_more_begin_than_the_pace_and_one(shared: Shared, redis_ur
     links = [Link(redis_url, outage_s=10) for _ in range(2)]
     counts = [[0] for _ in links]
     stop = threading.Event()
-    threads = [threading.Thread(target=work, args=(SharedLimits(Shared(link, shared.keys)), count))
-               for link, count in zip(links, counts, strict=True)]
+    threads = [
+        threading.Thread(target=work, args=(SharedLimits(Shared(link, shared.keys)), count))
+        for link, count in zip(links, counts, strict=True)
+    ]
     began = clock(shared.link)
     for thread in threads:
         thread.start()
     for _ in range(5):
         time.sleep(0.05)
-        total = sum(count[0] for count in counts)       # of no more time than until now
+        total = sum(count[0] for count in counts)  # of no more time than until now
         windows.append((clock(shared.link) - began, total))
     stop.set()
     for thread in threads:
@@ -103,10 +116,12 @@ def clock(link: Link) -> float:
     return float(seconds) + micros / 1e6
 
 
-def test_what_a_killed_worker_had_under_way_comes_back_and_what_was_asked_twice_counts_once(shared: Shared) -> None:
+def test_what_a_killed_worker_had_under_way_comes_back_and_what_was_asked_twice_counts_once(
+    shared: Shared,
+) -> None:
     limits = SharedLimits(shared)
     agreed = terms(2, lease_s=0.15)
-    for _ in range(3):                  # the reply was lost, and the link asks again
+    for _ in range(3):  # the reply was lost, and the link asks again
         assert exchange(limits, agreed, [], ["a", "b"]).begun == ["a", "b"]
     assert exchange(limits, agreed, [], ["c"]).begun == []
     paced = terms(2, requests_per_minute=60, urls=("http://slow",))
@@ -129,7 +144,10 @@ def test_while_two_want_more_each_has_its_third_and_who_waits_for_longest_two(sh
 
     def begun(who: str, held: int, ended: Sequence[str], wanted: Sequence[str]) -> list[str]:
         return list(exchange(limits, terms(6), ended, wanted, who=who, held=held).begun)
-    assert begun("a", 0, [], ["a1", "a2", "a3", "a4", "a5"]) == ["a1", "a2", "a3", "a4", "a5"], "and wants no more"
+
+    assert begun("a", 0, [], ["a1", "a2", "a3", "a4", "a5"]) == ["a1", "a2", "a3", "a4", "a5"], (
+        "and wants no more"
+    )
     assert begun("b", 0, [], ["b1", "b2", "b3", "b4", "b5", "b6"]) == ["b1"]
     assert begun("a", 4, ["a1"], ["a6", "a7", "a8"]) == [], "it has its third"
     assert begun("b", 1, [], ["b2", "b3"]) == ["b2"]
@@ -150,8 +168,10 @@ def test_who_wants_more_and_dies_stands_in_nobodys_way(shared: Shared) -> None:
     agreed = terms(4)
     assert len(exchange(limits, agreed, [], ["a1", "a2", "a3", "a4", "a5"], who="a", held=0).begun) == 4
     assert exchange(limits, agreed, [], ["b1"], who="b", held=0).begun == []
-    exchange(limits, agreed, ["a1", "a2", "a3", "a4"], [], who="c", held=0)         # their leases run out
-    assert len(exchange(limits, agreed, [], ["b1", "b2", "b3", "b4"], who="b", held=0).begun) == 2, "its third"
+    exchange(limits, agreed, ["a1", "a2", "a3", "a4"], [], who="c", held=0)  # their leases run out
+    assert len(exchange(limits, agreed, [], ["b1", "b2", "b3", "b4"], who="b", held=0).begun) == 2, (
+        "its third"
+    )
     time.sleep(0.51)
     assert exchange(limits, agreed, [], ["b3", "b4"], who="b", held=2).begun == ["b3", "b4"]
 
@@ -207,9 +227,12 @@ def worker(keys: Keys) -> Iterator[Worker]:
 
     def make(server: ScriptedEndpoint, redis_url: str, **settings: object) -> Endpoint:
         links.append(Link(redis_url, outage_s=10))
-        config = EndpointConfig.model_validate({"urls": (server.url,), "model": "judge", "cache": False} | settings)
+        config = EndpointConfig.model_validate(
+            {"urls": (server.url,), "model": "judge", "cache": False} | settings
+        )
         endpoints.append(Endpoint(config, Shared(links[-1], keys)))
         return endpoints[-1]
+
     yield make
     for endpoint in endpoints:
         endpoint.close()
@@ -223,15 +246,19 @@ def ask(endpoint: Endpoint, count: int) -> list[Future[Reply]]:
 
 def test_several_workers_together_keep_as_many_under_way_as_one_may(worker: Worker, redis_url: str) -> None:
     with scripted_endpoint(Saying(delay_s=0.02)) as server:
-        asked = [future for endpoint in [worker(server, redis_url, concurrency=8) for _ in range(3)]
-                 for future in ask(endpoint, 30)]
+        asked = [
+            future
+            for endpoint in [worker(server, redis_url, concurrency=8) for _ in range(3)]
+            for future in ask(endpoint, 30)
+        ]
         assert {future.result(20).text for future in asked} == {"True"}
         assert len(server.calls) == 90
         assert 8 <= server.most_at_once <= 9
 
 
-def test_a_worker_that_comes_late_does_not_wait_until_the_others_have_nothing_left(worker: Worker,
-                                                                                  redis_url: str) -> None:
+def test_a_worker_that_comes_late_does_not_wait_until_the_others_have_nothing_left(
+    worker: Worker, redis_url: str
+) -> None:
     with scripted_endpoint(Saying(delay_s=0.05)) as server:
         first, second = (worker(server, redis_url, concurrency=4) for _ in range(2))
         many = ask(first, 40)
@@ -254,7 +281,7 @@ def test_one_worker_asks_and_the_others_know(worker: Worker, redis_url: str, sha
             assert not ask(worker(server, redis_url, cache=True, **settings), 1)[0].result(20).cached
         for key in keys_of(shared.link.client, shared.keys("replies:")):
             for name in shared.link.client.hkeys(key):
-                shared.link.client.hset(key.decode(), name, b"\xc1")        # of some other version
+                shared.link.client.hset(key.decode(), name, b"\xc1")  # of some other version
         assert not ask(second, 1)[0].result(20).cached
 
 

@@ -19,9 +19,10 @@ def main_solution(n, power=1):
     return {"sum": sum(d ** power for d in digits(n)), "root": math.sqrt(abs(n))}
 """
 EVALUATES: Final = "def main_solution(text):\n    return eval(text)"
-MARKS: Final = (                # of a thought, of blocks and of a turn's end: in a row's program they are text
+MARKS: Final = (  # of a thought, of blocks and of a turn's end: in a row's program they are text
     'def main_solution(n):\n    """Neither a <think> nor\n~~~~\n```python\n    """\n'
-    '    return "</think>" * abs(n)\n# <|im_end|>')
+    '    return "</think>" * abs(n)\n# <|im_end|>'
+)
 F: Final = "def f(text, n):\n    out = []\n    for c in text:\n        out.append(c * n)\n    return out, len(out) > 2"
 
 
@@ -41,7 +42,8 @@ ROWS: Final[dict[str, dict[str, Any]]] = {
     "a list": codeio('"output": [1, 2]'),
     "an object": codeio('"output": {"b": [0.5, null], "a": true}'),
     "a text": codeio('"output": "it\'s {a} \\\\frac"'),
-    "a brace": codeio('"output": "}"'), "an empty object": codeio('"output": {}'),
+    "a brace": codeio('"output": "}"'),
+    "an empty object": codeio('"output": {}'),
     "nothing": codeio('"output": null'),
     "a float": codeio('"output": 0.6666666666666666'),
     "a number": {"type": "codeio", "answer": {"predict": "output", "value": 1}},
@@ -50,8 +52,15 @@ ROWS: Final[dict[str, dict[str, Any]]] = {
     "crux input with gold": cruxeval(predict="input", input="'ab', 2", output="(['aa', 'bb'], False)"),
     "crux output": cruxeval(predict="output", input="'abc', 1", output="(['a', 'b', 'c'], True)"),
     "crux output to run": cruxeval(input="'abc', n=1"),
-    "crux set": {"type": "cruxeval", "answer": {"functional": "def f(a):\n    return set(a), {1: len(a)}",
-                                                "input": "[1, 2]", "output": "({1, 2}, {1: 2})", "predict": "output"}},
+    "crux set": {
+        "type": "cruxeval",
+        "answer": {
+            "functional": "def f(a):\n    return set(a), {1: len(a)}",
+            "input": "[1, 2]",
+            "output": "({1, 2}, {1: 2})",
+            "predict": "output",
+        },
+    },
 }
 
 
@@ -66,31 +75,40 @@ def json_block(text: str) -> str:
 HONEST: Final[tuple[tuple[str, str], ...]] = (
     ("an input", r'\boxed{"input": {"n": 16, "power": 2}}'),
     ("an input", json_block('{"input": {"power": 2, "n": 16}}')),
-    ("an input", json_block('"input": {"n": -16, "power": 2}')),            # feasible; 0 in Reasoning360
+    ("an input", json_block('"input": {"n": -16, "power": 2}')),  # feasible; 0 in Reasoning360
     ("an input", r'\boxed{"input": {"n": 1}}' + "\n" + json_block('{"input": {"n": 16, "power": 2}}')),
     ("a program with marks", json_block('{"input": {"n": -2}}')),
     ("an input of an evaluator", json_block('{"input": {"text": "9"}}')),
     ("an input without a program", json_block('{"input":{"n":3}}')),
     ("an input without a program", json_block('{"n": 3}')),
     ("a list", r'\boxed{"output": [1, 2]}'),
-    ("a list", r'\boxed{{"output": [1, 2]}}'),                              # 0 in Reasoning360
+    ("a list", r'\boxed{{"output": [1, 2]}}'),  # 0 in Reasoning360
     ("a list", r'\boxed{\{"output": \[1, 2\]\}}'),
-    ("a list", json_block('\\boxed{"output": [1, 2]}')), ("a list", r'\boxed{\text{"output": [1, 2]}}'),
+    ("a list", json_block('\\boxed{"output": [1, 2]}')),
+    ("a list", r'\boxed{\text{"output": [1, 2]}}'),
     ("a list", r'\boxed{\texttt{\{"output": [1, 2]\}}}'),
     ("a list", '\\boxed{\n```json\n{"output": [1, 2]}\n```\n}'),
     ("a list", "<think>\\boxed{5}</think>" + json_block('{"output": [1, 2.0]}')),
-    ("a list", json_block('{"output": 5}') + json_block('{"output": [1, 2]}')),     # the last one; 0 in Reasoning360
+    (
+        "a list",
+        json_block('{"output": 5}') + json_block('{"output": [1, 2]}'),
+    ),  # the last one; 0 in Reasoning360
     ("a list", json_block('{"output": 5}') + r'\boxed{"output": [1, 2]}'),
-    ("a list", '```\n{"output": [1, 2]}\n```'), ("a list", r"\boxed{'output': (1, 2)}"),
+    ("a list", '```\n{"output": [1, 2]}\n```'),
+    ("a list", r"\boxed{'output': (1, 2)}"),
     ("a list", "```python\nprint(1)\n```\n" + json_block('{"reasoning": "short", "output": [1, 2]}')),
     ("an object", json_block('{"output": {"a": true, "b": [0.5, null]}}')),
     ("an object", json_block('{"a": true, "b": [0.5, null]}')),
     ("an object", r"\boxed{'output': {'a': True, 'b': [0.5, None]}}"),
     ("a text", json_block('{"output": "it\'s {a} \\\\frac"}')),
-    ("a brace", r'\boxed{"output": "}"}'), ("a brace", r'\boxed{{"output": "}"}}, as asked'),
-    ("an empty object", r'\boxed{"output": {}}'), ("an empty object", r"\boxed{'output': {}}"),
-    ("nothing", r'\boxed{"output": null}'), ("nothing", json_block('{"output": None}')),
-    ("a float", r'\boxed{"output": 0.6666667}'), ("a float", r'\boxed{"output": 0.6666666666666666}'),
+    ("a brace", r'\boxed{"output": "}"}'),
+    ("a brace", r'\boxed{{"output": "}"}}, as asked'),
+    ("an empty object", r'\boxed{"output": {}}'),
+    ("an empty object", r"\boxed{'output': {}}"),
+    ("nothing", r'\boxed{"output": null}'),
+    ("nothing", json_block('{"output": None}')),
+    ("a float", r'\boxed{"output": 0.6666667}'),
+    ("a float", r'\boxed{"output": 0.6666666666666666}'),
     ("a number", r'\boxed{"output": 1.0}'),
     ("an object with the key", json_block('{"output": {"input": 4, "output": 3}}')),
     ("crux input", block("assert f('ab', 2) == (['aa', 'bb'], False)")),
@@ -105,50 +123,79 @@ HONEST: Final[tuple[tuple[str, str], ...]] = (
     ("crux output", block('assert f("abc", 1) == (["a", "b", "c"], True)')),
     ("crux output", block("assert f('a' 'bc', 0x1) == (['a', 'b', 'c'], True)")),
     ("crux output", block(F + "\n\nassert f('abc', 1) == (['a', 'b', 'c'], True)") + "<|im_end|>"),
-    ("crux output", "<think>" + block("assert f('abc', 1) == 1") + "</think>"
-     + block("assert f('abc', 1) == (\n    ['a', 'b', 'c'],\n    True,\n)")),
+    (
+        "crux output",
+        "<think>"
+        + block("assert f('abc', 1) == 1")
+        + "</think>"
+        + block("assert f('abc', 1) == (\n    ['a', 'b', 'c'],\n    True,\n)"),
+    ),
     ("crux output to run", block("assert f('abc', n=1) == (['a', 'b', 'c'], True)")),
     ("crux set", block("assert f([1, 2]) == ({2, 1}, {1.0: 2})")),
     ("crux set", block("assert f([1, 2])==({1,2},{1:2})")),
     ("crux input", block("assert f(n=2, text='ab') == (['aa', 'bb'], False)")),
     ("crux input", block("assert f(['a', 'b'], 2) == (['aa', 'bb'], False)")),
     ("crux input with gold", block('assert f("""ab""", 2) == (["aa", "bb"], False)')),
-    ("crux output to run", "It is short.\n```py\nassert f('abc', n = 1) == (['a', 'b', 'c'], True)\n```\nThat is all."),
+    (
+        "crux output to run",
+        "It is short.\n```py\nassert f('abc', n = 1) == (['a', 'b', 'c'], True)\n```\nThat is all.",
+    ),
 )
 
 WRONG: Final[tuple[tuple[str, str], ...]] = (
-    ("an input", r'\boxed{"input": {"n": 17, "power": 2}}'), ("an input", json_block('{"input": {"n": 16}}')),
-    ("an input", json_block('{"input": [16, 2]}')), ("an input", json_block('{"input": {"m": 16, "power": 2}}')),
-    ("an input", json_block('{"output": {"sum": 37, "root": 4.0}}')), ("an input", r'\boxed{"input": {"n": 13}}'),
+    ("an input", r'\boxed{"input": {"n": 17, "power": 2}}'),
+    ("an input", json_block('{"input": {"n": 16}}')),
+    ("an input", json_block('{"input": [16, 2]}')),
+    ("an input", json_block('{"input": {"m": 16, "power": 2}}')),
+    ("an input", json_block('{"output": {"sum": 37, "root": 4.0}}')),
+    ("an input", r'\boxed{"input": {"n": 13}}'),
     ("a program with marks", json_block('{"input": {"n": 3}}')),
     ("an input without a program", json_block('{"input": {"n": -3}}')),
-    ("a list", "[1, 2]"), ("a list", '{"output": [1, 2]}'), ("a list", r"\boxed{[1, 2]}"),
-    ("a list", r'\boxed{"output": [2, 1]}'), ("a list", r'\boxed{"output": "[1, 2]"}'),
-    ("a list", r'\boxed{"output": [1, 2, 3]}'), ("a list", r'\boxed{"input": [1, 2]}'),
-    ("a list", json_block('{"output": [1, 2]}') + json_block('{"output": 5}')),     # the last one; 1 in Reasoning360
+    ("a list", "[1, 2]"),
+    ("a list", '{"output": [1, 2]}'),
+    ("a list", r"\boxed{[1, 2]}"),
+    ("a list", r'\boxed{"output": [2, 1]}'),
+    ("a list", r'\boxed{"output": "[1, 2]"}'),
+    ("a list", r'\boxed{"output": [1, 2, 3]}'),
+    ("a list", r'\boxed{"input": [1, 2]}'),
+    (
+        "a list",
+        json_block('{"output": [1, 2]}') + json_block('{"output": 5}'),
+    ),  # the last one; 1 in Reasoning360
     ("a list", json_block('{"output": [1, 2]}') + r'\boxed{"output": 5}'),
-    ("a list", r'\boxed{"output": [1, 2]'), ("a list", '```json\n{"output": [1, 2]}'),
-    ("an object", json_block('{"output": {"a": 1, "b": [0.5, null]}}')),            # true is no 1; 1 in Reasoning360
+    ("a list", r'\boxed{"output": [1, 2]'),
+    ("a list", '```json\n{"output": [1, 2]}'),
+    ("an object", json_block('{"output": {"a": 1, "b": [0.5, null]}}')),  # true is no 1; 1 in Reasoning360
     ("an object", json_block('{"output": {"a": true, "b": [0.5]}}')),
     ("an object", json_block('{"output": {"a": true, "b": [0.5, null], "c": 1}}')),
-    ("a text", json_block('{"output": "it\'s {a}"}')), ("a brace", r'\boxed{"output": "{"}'),
+    ("a text", json_block('{"output": "it\'s {a}"}')),
+    ("a brace", r'\boxed{"output": "{"}'),
     ("nothing", json_block('{"output": 0}')),
-    ("nothing", json_block('{"output": ""}')), ("nothing", json_block('{"output": "null"}')), ("nothing", "null"),
-    ("a float", r'\boxed{"output": 0.667}'), ("a float", r'\boxed{"output": "0.6666666666666666"}'),
-    ("a number", r'\boxed{"output": true}'), ("a number", r'\boxed{"output": 1.0000001}'),
+    ("nothing", json_block('{"output": ""}')),
+    ("nothing", json_block('{"output": "null"}')),
+    ("nothing", "null"),
+    ("a float", r'\boxed{"output": 0.667}'),
+    ("a float", r'\boxed{"output": "0.6666666666666666"}'),
+    ("a number", r'\boxed{"output": true}'),
+    ("a number", r'\boxed{"output": 1.0000001}'),
     ("an object with the key", json_block('{"output": 3, "input": 4}')),
     ("crux input", block("assert f('aa', 2) == (['aa', 'bb'], False)")),
-    ("crux input", block("assert f('abc', 1) == (['a', 'b', 'c'], True)")),         # another output; 1 in Reasoning360
+    (
+        "crux input",
+        block("assert f('abc', 1) == (['a', 'b', 'c'], True)"),
+    ),  # another output; 1 in Reasoning360
     ("crux input", block("assert f('ab') == (['aa', 'bb'], False)")),
     ("crux input", block("assert f('ab', 2) == ['aa', 'bb']")),
     ("crux input", "assert f('ab', 2) == (['aa', 'bb'], False)"),
     ("crux input", "```python\nassert f('ab', 2) == (['aa', 'bb'], False)"),
-    ("crux input", block("f('ab', 2) == (['aa', 'bb'], False)")), ("crux input", block("'ab', 2")),
+    ("crux input", block("f('ab', 2) == (['aa', 'bb'], False)")),
+    ("crux input", block("'ab', 2")),
     ("crux output", block("assert f('abc', 1) == (['a', 'b', 'c'], False)")),
-    ("crux output", block("assert f('abc', 1) == (['a', 'b', 'c'], 1)")),           # True is no 1; 1 in Reasoning360
+    ("crux output", block("assert f('abc', 1) == (['a', 'b', 'c'], 1)")),  # True is no 1; 1 in Reasoning360
     ("crux output", block("assert f('abc', 1) == [['a', 'b', 'c'], True]")),
-    ("crux output", block("assert f('ab', 2) == (['aa', 'bb'], False)")),           # another input; 1 in Reasoning360
-    ("crux output", block("(['a', 'b', 'c'], True)")), ("crux output", block("assert f('abc', 1)")),
+    ("crux output", block("assert f('ab', 2) == (['aa', 'bb'], False)")),  # another input; 1 in Reasoning360
+    ("crux output", block("(['a', 'b', 'c'], True)")),
+    ("crux output", block("assert f('abc', 1)")),
     ("crux output", block("assert f('abc', 1) != (['a', 'b', 'c'], False)")),
     ("crux output to run", block("assert f('abc', n=1) == (['a', 'b', 'c'], False)")),
     ("crux output to run", block("assert f('abc', 1) == (['a', 'b', 'c'], True)")),
@@ -159,49 +206,129 @@ WRONG: Final[tuple[tuple[str, str], ...]] = (
 
 ASSERTED: Final = "assert f('ab', 2) == (['aa', 'bb'], False)"
 ATTACKS: Final[tuple[tuple[str, str], ...]] = (
-    *((row, block(text)) for row in ("crux input", "crux input with gold", "crux output", "crux output to run")
-      for text in (
-          "pass", "# hi", "assert True", "assert f", "import sys\nsys.exit(0)", "import os\nos._exit(0)",
-          "raise SystemExit", "def f(*_): return (['aa', 'bb'], False)\nassert f(1) == (['aa', 'bb'], False)",
-          "f = lambda *_: (['aa', 'bb'], False)\nassert f(1) == (['aa', 'bb'], False)",
-          "class A:\n    def __eq__(self, other): return True\nassert f(A(), 1) == A()",
-          "import builtins\nbuiltins.AssertionError = print\nassert f('x', 1) == 1",
-          "print('all 1 cases passed')\nexit()\nassert f('x', 1) == 1", "exec('def f(*_): pass')\nassert f() == None",
-          "assert f('ab', 2) == f('ab', 2)", "assert f('abc', 1) == f('abc', 1)",
-          "assert f('abc', n=1) == f('abc', n=1)",
-          "assert f('ab', 2) == (['aa', 'bb'], False) or True", "assert f('x', 1) == 1 if 0 else True",
-          "assert (f('ab', 2) == (['aa', 'bb'], False), 'a tuple is true')",
-          "assert (lambda *_: (['aa', 'bb'], False))('ab', 2) == (['aa', 'bb'], False)",
-          "assert f(*open('/etc/passwd')) == (['aa', 'bb'], False)",
-          "assert f(__import__('os').system('id'), 2) == (['aa', 'bb'], False)",
-          "assert f('ab', n=2, **{'n': 2}) == (['aa', 'bb'], False)",
-          f"{ASSERTED}\n{ASSERTED}", f"if True:\n    {ASSERTED}", f"try:\n    {ASSERTED}\nexcept BaseException: pass",
-          "\n".join(f"assert f('{text}', {n}) == (['aa', 'bb'], False)" for text in ("a", "ab") for n in range(3)),
-          "assert f(??) == (['aa', 'bb'], False)", "assert f('abc', 1) == ??", "assert f(" + "-" * 15_000 + "1) == 1",
-          "assert f(" + "[" * 150 + "]" * 150 + ", 1) == (['aa', 'bb'], False)", "(" * 9_000,
-          "assert f(0x" + "f" * 15_000 + ", 1) == (['aa', 'bb'], False)", "x" * 30_000, "1+" * 9_000 + "1", "\0",
-          "assert f('\\ud800', 1) == (['aa', 'bb'], False)", "assert f('\ud800') == 1",
-          "assert f(..., 1) == (['aa', 'bb'], False)",
-      )),
-    *(("nothing", text) for text in (
-        r"\boxed{?}", r"\boxed{}", json_block("{}"), json_block("nothing"), json_block('{"answer": null}'),
-        json_block('"output":'), json_block("{" * 10_000), json_block('{"output": ' + "[" * 900 + "]" * 900 + "}"))),
-    *(("an empty object", text) for text in (
-        r"\boxed{}", r"\boxed{ }", r"\boxed{?}", r"\boxed{...}", "```json\n```", json_block(""), "{}",
-        json_block("{}"), r"\boxed{{}}", r"Put it in \boxed{}.")),
-    *(("a list", text) for text in (
-        json_block('{"output": 5, "output": [1, 2]}'), json_block("{'output': 5, 'output': [1, 2]}"),
-        r'\boxed{"output": [1, 2], "output": [2, 1]}', r'<think>\boxed{"output": [1, 2]}',
-        r'\boxed{"output": [1, 2] or 5}', json_block('{"output": __import__("os").getcwd()}'),
-        json_block('{"output": [1, 2' + " " * 30_000 + "]}"), r'Put `"output": [1, 2]` in \boxed{}.',
-        r'\boxed{"output": [1, 2]} or \boxed{"output": [2, 1]}', json_block('{"output": 1' + "0" * 9_000 + "}"))),
-    *(("an input of an evaluator", json_block('{"input": {"text": "' + text + '"}}')) for text in (
-        "__import__('os')._exit(0)", "exit()", "type('A', (), {'__eq__': lambda *_: True})()",
-        "setattr(__import__('builtins'), 'eval', lambda _: None)", "lambda: 9",
-        "open('/etc/shadow').read()", "print('all 1 cases passed')", "[0] * 10**12")),
-    *(("an input", json_block('{"input": {"n": ' + text + "}}")) for text in (
-        "null", '"main_solution"', '{"n": 16}', "1e999", "NaN", "1" + "0" * 5_000)),
+    *(
+        (row, block(text))
+        for row in ("crux input", "crux input with gold", "crux output", "crux output to run")
+        for text in (
+            "pass",
+            "# hi",
+            "assert True",
+            "assert f",
+            "import sys\nsys.exit(0)",
+            "import os\nos._exit(0)",
+            "raise SystemExit",
+            "def f(*_): return (['aa', 'bb'], False)\nassert f(1) == (['aa', 'bb'], False)",
+            "f = lambda *_: (['aa', 'bb'], False)\nassert f(1) == (['aa', 'bb'], False)",
+            "class A:\n    def __eq__(self, other): return True\nassert f(A(), 1) == A()",
+            "import builtins\nbuiltins.AssertionError = print\nassert f('x', 1) == 1",
+            "print('all 1 cases passed')\nexit()\nassert f('x', 1) == 1",
+            "exec('def f(*_): pass')\nassert f() == None",
+            "assert f('ab', 2) == f('ab', 2)",
+            "assert f('abc', 1) == f('abc', 1)",
+            "assert f('abc', n=1) == f('abc', n=1)",
+            "assert f('ab', 2) == (['aa', 'bb'], False) or True",
+            "assert f('x', 1) == 1 if 0 else True",
+            "assert (f('ab', 2) == (['aa', 'bb'], False), 'a tuple is true')",
+            "assert (lambda *_: (['aa', 'bb'], False))('ab', 2) == (['aa', 'bb'], False)",
+            "assert f(*open('/etc/passwd')) == (['aa', 'bb'], False)",
+            "assert f(__import__('os').system('id'), 2) == (['aa', 'bb'], False)",
+            "assert f('ab', n=2, **{'n': 2}) == (['aa', 'bb'], False)",
+            f"{ASSERTED}\n{ASSERTED}",
+            f"if True:\n    {ASSERTED}",
+            f"try:\n    {ASSERTED}\nexcept BaseException: pass",
+            "\n".join(
+                f"assert f('{text}', {n}) == (['aa', 'bb'], False)" for text in ("a", "ab") for n in range(3)
+            ),
+            "assert f(??) == (['aa', 'bb'], False)",
+            "assert f('abc', 1) == ??",
+            "assert f(" + "-" * 15_000 + "1) == 1",
+            "assert f(" + "[" * 150 + "]" * 150 + ", 1) == (['aa', 'bb'], False)",
+            "(" * 9_000,
+            "assert f(0x" + "f" * 15_000 + ", 1) == (['aa', 'bb'], False)",
+            "x" * 30_000,
+            "1+" * 9_000 + "1",
+            "\0",
+            "assert f('\\ud800', 1) == (['aa', 'bb'], False)",
+            "assert f('\ud800') == 1",
+            "assert f(..., 1) == (['aa', 'bb'], False)",
+        )
+    ),
+    *(
+        ("nothing", text)
+        for text in (
+            r"\boxed{?}",
+            r"\boxed{}",
+            json_block("{}"),
+            json_block("nothing"),
+            json_block('{"answer": null}'),
+            json_block('"output":'),
+            json_block("{" * 10_000),
+            json_block('{"output": ' + "[" * 900 + "]" * 900 + "}"),
+        )
+    ),
+    *(
+        ("an empty object", text)
+        for text in (
+            r"\boxed{}",
+            r"\boxed{ }",
+            r"\boxed{?}",
+            r"\boxed{...}",
+            "```json\n```",
+            json_block(""),
+            "{}",
+            json_block("{}"),
+            r"\boxed{{}}",
+            r"Put it in \boxed{}.",
+        )
+    ),
+    *(
+        ("a list", text)
+        for text in (
+            json_block('{"output": 5, "output": [1, 2]}'),
+            json_block("{'output': 5, 'output': [1, 2]}"),
+            r'\boxed{"output": [1, 2], "output": [2, 1]}',
+            r'<think>\boxed{"output": [1, 2]}',
+            r'\boxed{"output": [1, 2] or 5}',
+            json_block('{"output": __import__("os").getcwd()}'),
+            json_block('{"output": [1, 2' + " " * 30_000 + "]}"),
+            r'Put `"output": [1, 2]` in \boxed{}.',
+            r'\boxed{"output": [1, 2]} or \boxed{"output": [2, 1]}',
+            json_block('{"output": 1' + "0" * 9_000 + "}"),
+        )
+    ),
+    *(
+        ("an input of an evaluator", json_block('{"input": {"text": "' + text + '"}}'))
+        for text in (
+            "__import__('os')._exit(0)",
+            "exit()",
+            "type('A', (), {'__eq__': lambda *_: True})()",
+            "setattr(__import__('builtins'), 'eval', lambda _: None)",
+            "lambda: 9",
+            "open('/etc/shadow').read()",
+            "print('all 1 cases passed')",
+            "[0] * 10**12",
+        )
+    ),
+    *(
+        ("an input", json_block('{"input": {"n": ' + text + "}}"))
+        for text in ("null", '"main_solution"', '{"n": 16}', "1e999", "NaN", "1" + "0" * 5_000)
+    ),
 )
-NOTHING: Final = ("", "\n", "I don't know", "</think>", "pass", "<think>It is", r"\boxed{}", "<answer></answer>",
-                  "```json\n```", "```python\n```", "```python\n\n```", "# hi", "```", "\0", "\ud800",
-                  "The program walks over its input once and gives back what it has found on the way.")
+NOTHING: Final = (
+    "",
+    "\n",
+    "I don't know",
+    "</think>",
+    "pass",
+    "<think>It is",
+    r"\boxed{}",
+    "<answer></answer>",
+    "```json\n```",
+    "```python\n```",
+    "```python\n\n```",
+    "# hi",
+    "```",
+    "\0",
+    "\ud800",
+    "The program walks over its input once and gives back what it has found on the way.",
+)

@@ -51,9 +51,12 @@ def told(row: str, text: str, score: Score) -> str:
     return f"{row}: {text[:100]!r} gave {score.value}: {score.reason}"
 
 
-@pytest.mark.parametrize(("cases", "value"), [(HONEST, 1.0), (WRONG, 0.0), (ATTACKS, 0.0)],
-                         ids=["right", "wrong", "attacks"])
-def test_an_answer_is_worth_what_it_says(scorer: Simulation, cases: tuple[tuple[str, str], ...], value: float) -> None:
+@pytest.mark.parametrize(
+    ("cases", "value"), [(HONEST, 1.0), (WRONG, 0.0), (ATTACKS, 0.0)], ids=["right", "wrong", "attacks"]
+)
+def test_an_answer_is_worth_what_it_says(
+    scorer: Simulation, cases: tuple[tuple[str, str], ...], value: float
+) -> None:
     failed = []
     for row, text in cases:
         score = scorer.score(text, ROWS[row])
@@ -71,7 +74,9 @@ def test_saying_nothing_scores_nothing_without_a_sandbox() -> None:
     class Unversioned(Simulation):
         version = "1"
 
-    scorer = Unversioned(SimulationConfig(), ScorersConfig(sandbox="fusion"))     # without a server: nothing can be run
+    scorer = Unversioned(
+        SimulationConfig(), ScorersConfig(sandbox="fusion")
+    )  # without a server: nothing can be run
     for row, info in ROWS.items():
         for text in NOTHING:
             score = scorer.score(text, info)
@@ -90,44 +95,103 @@ def test_a_response_beyond_all_limits_is_refused_in_no_time(scorer: Simulation) 
 def test_what_python_would_warn_of_in_an_answer_is_kept_out_of_the_log(scorer: Simulation) -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        for row, text in (("a list", r"\boxed{'output': 1if 1else 2}"), ("crux output", block("assert f('\\d') is 1"))):
+        for row, text in (
+            ("a list", r"\boxed{'output': 1if 1else 2}"),
+            ("crux output", block("assert f('\\d') is 1")),
+        ):
             assert scorer.score(text, ROWS[row]).value == 0.0
     assert said == []
 
 
-@pytest.mark.parametrize(("got", "expected", "is_json", "is_same"), [
-    (1, 1.0, True, True), (1.0, 1, False, True), (True, 1, True, False), (1, True, False, False),
-    (0.3, 0.1 + 0.2, True, True), (0.3, 0.1 + 0.2, False, False), (0, 1e-9, True, False), (3, 3.0000001, True, True),
-    (8.0000001, 8, True, False), (10 ** 400, 1.5, True, False), (float("inf"), 1e308, True, False),
-    (1e308, float("inf"), True, False), (float("inf"), float("inf"), True, True),
-    (float("nan"), float("nan"), True, True), (0, float("nan"), True, False), (2j, 2.0, True, False),
-    ((1, [2]), [1, (2,)], True, True), ((1, 2), [1, 2], False, False), ([], {}, True, False), ("", None, True, False),
-    ({1: 2, None: 3}, {"1": 2, "null": 3}, True, True), ({1: 2}, {"1": 2}, False, False),
-    ({True: 2}, {"true": 2}, True, True), ({True: 2}, {1: 2}, False, False), ({1.0: 2}, {1: 2}, False, True),
-    ({1, "a"}, {"a", 1}, False, True), ({True}, {1}, False, False), (frozenset({1}), {1}, False, False),
-    ({(1, True)}, {(1, 1)}, False, False), (b"a", "a", False, False), (..., ..., False, True),
-    ([1, 2], [1, 2, 3], True, False), ({"a": 1}, {"a": 1, "b": 2}, True, False), (object(), [1], True, False),
-])
-def test_values_are_the_same_by_kind_and_content(got: object, expected: object, is_json: bool, is_same: bool) -> None:
+@pytest.mark.parametrize(
+    ("got", "expected", "is_json", "is_same"),
+    [
+        (1, 1.0, True, True),
+        (1.0, 1, False, True),
+        (True, 1, True, False),
+        (1, True, False, False),
+        (0.3, 0.1 + 0.2, True, True),
+        (0.3, 0.1 + 0.2, False, False),
+        (0, 1e-9, True, False),
+        (3, 3.0000001, True, True),
+        (8.0000001, 8, True, False),
+        (10**400, 1.5, True, False),
+        (float("inf"), 1e308, True, False),
+        (1e308, float("inf"), True, False),
+        (float("inf"), float("inf"), True, True),
+        (float("nan"), float("nan"), True, True),
+        (0, float("nan"), True, False),
+        (2j, 2.0, True, False),
+        ((1, [2]), [1, (2,)], True, True),
+        ((1, 2), [1, 2], False, False),
+        ([], {}, True, False),
+        ("", None, True, False),
+        ({1: 2, None: 3}, {"1": 2, "null": 3}, True, True),
+        ({1: 2}, {"1": 2}, False, False),
+        ({True: 2}, {"true": 2}, True, True),
+        ({True: 2}, {1: 2}, False, False),
+        ({1.0: 2}, {1: 2}, False, True),
+        ({1, "a"}, {"a", 1}, False, True),
+        ({True}, {1}, False, False),
+        (frozenset({1}), {1}, False, False),
+        ({(1, True)}, {(1, 1)}, False, False),
+        (b"a", "a", False, False),
+        (..., ..., False, True),
+        ([1, 2], [1, 2, 3], True, False),
+        ({"a": 1}, {"a": 1, "b": 2}, True, False),
+        (object(), [1], True, False),
+    ],
+)
+def test_values_are_the_same_by_kind_and_content(
+    got: object, expected: object, is_json: bool, is_same: bool
+) -> None:
     assert same(got, expected, is_json) is is_same
     assert (got == Data(expected, is_json)) is is_same
 
 
-@pytest.mark.parametrize(("row", "text", "said"), [
-    (codeio('"input": {"n": 16}', code=SUM, output={"sum": 8, "root": 4.0}), r'\boxed{"input": {"n": 16}}', "expected"),
-    (codeio('"input": {"n": 13}', code=SUM), r'\boxed{"input": {"n": 13}}', "unlucky"),
-    (codeio('"input": {"n": 1}', code="import no_such\n" + SUM), r'\boxed{"input": {"n": 1}}', "no_such"),
-    (codeio('"input": {"n": 1}', code="def main_solution(n): return object()"), r'\boxed{"input": {"n": 1}}', "object"),
-    (cruxeval(predict="input", input="'ab', 1", output="1"), block("assert f('ab', 1) == 1"), "expected 1"),
-    ({"type": "cruxeval", "answer": {"functional": "def f(): return f", "input": ""}},
-     block("assert f() == 1"), "object"),
-    ({"type": "cruxeval", "answer": {"functional": "def f(d): return 1", "input": "{}.keys()"}},
-     block("assert f({}.keys()) == 1"), "dict_keys"),
-    ({"type": "cruxeval", "answer": {"functional": "import no_such\ndef f(): return 1", "output": "1"}},
-     block("assert f() == 1"), "no_such"),
-])
-def test_a_program_that_fails_its_own_row_makes_it_unscorable(scorer: Simulation, row: dict[str, Any], text: str,
-                                                              said: str) -> None:
+@pytest.mark.parametrize(
+    ("row", "text", "said"),
+    [
+        (
+            codeio('"input": {"n": 16}', code=SUM, output={"sum": 8, "root": 4.0}),
+            r'\boxed{"input": {"n": 16}}',
+            "expected",
+        ),
+        (codeio('"input": {"n": 13}', code=SUM), r'\boxed{"input": {"n": 13}}', "unlucky"),
+        (codeio('"input": {"n": 1}', code="import no_such\n" + SUM), r'\boxed{"input": {"n": 1}}', "no_such"),
+        (
+            codeio('"input": {"n": 1}', code="def main_solution(n): return object()"),
+            r'\boxed{"input": {"n": 1}}',
+            "object",
+        ),
+        (
+            cruxeval(predict="input", input="'ab', 1", output="1"),
+            block("assert f('ab', 1) == 1"),
+            "expected 1",
+        ),
+        (
+            {"type": "cruxeval", "answer": {"functional": "def f(): return f", "input": ""}},
+            block("assert f() == 1"),
+            "object",
+        ),
+        (
+            {"type": "cruxeval", "answer": {"functional": "def f(d): return 1", "input": "{}.keys()"}},
+            block("assert f({}.keys()) == 1"),
+            "dict_keys",
+        ),
+        (
+            {
+                "type": "cruxeval",
+                "answer": {"functional": "import no_such\ndef f(): return 1", "output": "1"},
+            },
+            block("assert f() == 1"),
+            "no_such",
+        ),
+    ],
+)
+def test_a_program_that_fails_its_own_row_makes_it_unscorable(
+    scorer: Simulation, row: dict[str, Any], text: str, said: str
+) -> None:
     score = scorer.score(text, row)
     assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None), score.reason
     assert "the row's program fails its own row" in score.reason
@@ -159,48 +223,60 @@ def test_a_sandbox_that_fails_makes_no_zero(sandbox: Sandbox) -> None:
     scorer = Simulation(SimulationConfig(), ScorersConfig(), lost)
     with pytest.raises(SandboxUnavailable, match="away"):
         scorer.score(r'\boxed{"input": {"n": 16, "power": 2}}', ROWS["an input"])
-    assert scorer.score(r'\boxed{"output": [1, 2]}', ROWS["a list"]).value == 1.0       # nothing runs
+    assert scorer.score(r'\boxed{"output": [1, 2]}', ROWS["a list"]).value == 1.0  # nothing runs
 
 
-@pytest.mark.parametrize(("answer", "message"), [
-    ({}, "a codeio row needs"), ({"value": 5}, "without 'predict'"), ({"value": "5"}, "without 'predict'"),
-    ({"value": '"result": 5'}, "its 'input' or its 'output'"),
-    ({"value": '"output": 5, "input": 3'}, "without 'predict'"),
-    ({"predict": "code", "value": 5}, "its 'input' or its 'output'"), ({"predict": "input", "value": 5}, "variables"),
-    ({"value": '"input": {"n": 1}', "code": "def f(n): return 1"}, "no function 'main_solution'"),
-    ({"value": '"input": {"n": 1}', "code": "def f("}, "no program in Python"),
-    ({"value": '"input": {"n": 1}', "code": 5}, "the text of a program"),
-    ({"value": '"input": {"n": 1}', "code": SUM, "entry": "a b"}, "name of a function"),
-    ({"functional": "x = 1", "output": "1"}, "no function 'f'"), ({"functional": " ", "output": "1"}, "the text of a"),
-    ({"functional": "def f(): pass"}, "'input' or 'output'"),
-    ({"functional": "def f(): pass", "input": "1", "output": "1"}, "and 'predict'"),
-    ({"functional": "def f(): pass", "input": "1", "predict": "input"}, "needs the 'output'"),
-    ({"functional": "def f(): pass", "output": "1", "predict": "output"}, "needs the 'input'"),
-    ({"functional": "def f(): pass", "output": "g()"}, "a literal of Python"),
-    ({"functional": "def f(): pass", "output": 1}, "a literal of Python"),
-    ({"functional": "def f(): pass", "input": "1) + (2"}, "text of the arguments"),
-    ({"functional": "def f(): pass", "input": [1]}, "text of the arguments"),
-])
-def test_a_row_that_lacks_something_is_refused_by_name(scorer: Simulation, answer: dict[str, Any],
-                                                       message: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({}, "a codeio row needs"),
+        ({"value": 5}, "without 'predict'"),
+        ({"value": "5"}, "without 'predict'"),
+        ({"value": '"result": 5'}, "its 'input' or its 'output'"),
+        ({"value": '"output": 5, "input": 3'}, "without 'predict'"),
+        ({"predict": "code", "value": 5}, "its 'input' or its 'output'"),
+        ({"predict": "input", "value": 5}, "variables"),
+        ({"value": '"input": {"n": 1}', "code": "def f(n): return 1"}, "no function 'main_solution'"),
+        ({"value": '"input": {"n": 1}', "code": "def f("}, "no program in Python"),
+        ({"value": '"input": {"n": 1}', "code": 5}, "the text of a program"),
+        ({"value": '"input": {"n": 1}', "code": SUM, "entry": "a b"}, "name of a function"),
+        ({"functional": "x = 1", "output": "1"}, "no function 'f'"),
+        ({"functional": " ", "output": "1"}, "the text of a"),
+        ({"functional": "def f(): pass"}, "'input' or 'output'"),
+        ({"functional": "def f(): pass", "input": "1", "output": "1"}, "and 'predict'"),
+        ({"functional": "def f(): pass", "input": "1", "predict": "input"}, "needs the 'output'"),
+        ({"functional": "def f(): pass", "output": "1", "predict": "output"}, "needs the 'input'"),
+        ({"functional": "def f(): pass", "output": "g()"}, "a literal of Python"),
+        ({"functional": "def f(): pass", "output": 1}, "a literal of Python"),
+        ({"functional": "def f(): pass", "input": "1) + (2"}, "text of the arguments"),
+        ({"functional": "def f(): pass", "input": [1]}, "text of the arguments"),
+    ],
+)
+def test_a_row_that_lacks_something_is_refused_by_name(
+    scorer: Simulation, answer: dict[str, Any], message: str
+) -> None:
     row_type = "cruxeval" if "functional" in answer else "codeio"
     with pytest.raises(BadMessage, match=message):
         scorer.check_row({"type": row_type, "answer": answer})
 
 
 def verl(source: str, truth: str, prompt: str, **extra: Any) -> dict[str, Any]:
-    return {"data_source": source, "prompt": [{"role": "user", "content": prompt}],
-            "reward_model": {"style": "rule", "ground_truth": truth}, "extra_info": {"index": 0, **extra}}
+    return {
+        "data_source": source,
+        "prompt": [{"role": "user", "content": prompt}],
+        "reward_model": {"style": "rule", "ground_truth": truth},
+        "extra_info": {"index": 0, **extra},
+    }
 
 
-CODEIO_PROMPT = """Which number?
-Given the following output: 
-{"sum": 7, "root": 4.0}
+CODEIO_PROMPT = f"""Which number?
+Given the following output:{" "}
+{{"sum": 7, "root": 4.0}}
 Can you predict a feasible input without writing any code? Please reason.
 Tip: Here is a reference code snippet for this question. You may read it.
-%s
+{SUM}
 
-Please output the final answer within ```json```""" % SUM      # noqa: UP031, W291 - the program has braces
+Please output the final answer within ```json```"""
 FUNCTION = "def f(x):\n    return [x + 1] * 2"
 
 
@@ -208,23 +284,62 @@ def crux_prompt(assertion: str) -> str:
     return f"For example\nassert f(??) == 1\n\n```python\n{FUNCTION}\nassert {assertion}\n```\n"
 
 
-@pytest.mark.parametrize(("row", "right", "wrong"), [
-    (verl("simulation__codeio", '"input": {"n": 16}', CODEIO_PROMPT), json_block('{"input": {"n": -16}}'),
-     json_block('{"input": {"n": 25}}')),
-    (verl("simulation__codeio_12.1k", '"input": {"n": 16}', "?"), json_block('{"input": {"n": 16}}'),
-     json_block('{"input": {"n": -16}}')),
-    (verl("simulation__codeio", '"input": {"n": 16}', "?", refcode=SUM.replace("main_", "my_"), funcname="my_solution"),
-     json_block('{"input": {"n": -16}}'), json_block('{"input": {"n": -25}}')),
-    (verl("simulation__codeio", '"output": null', CODEIO_PROMPT), json_block('"output": null'), "null"),
-    (verl("simulation__cruxeval-i", json.dumps({"functional": FUNCTION}), crux_prompt("f(??) == [4, 4]"),
-          reference="[4, 4]"), block("assert f(3) == [4, 4]"), block("assert f(4) == [5, 5]")),
-    (verl("simulation__cruxeval-o", json.dumps({"functional": FUNCTION}), "?", reference="[4, 4]",
-          original_prompt=crux_prompt("f(3) == ??")), block("assert f(3) == [4, 4]"), block("assert f(4) == [5, 5]")),
-    (verl("simulation__cruxeval-o", json.dumps({"functional": FUNCTION}), crux_prompt("f(3) == ??")),
-     block("assert f(3) == [4, 4]"), block("assert f(3) == [4]")),
-])
-def test_reasoning360s_rows_are_read_with_what_their_prompts_say(scorer: Simulation, row: dict[str, Any], right: str,
-                                                                 wrong: str) -> None:
+@pytest.mark.parametrize(
+    ("row", "right", "wrong"),
+    [
+        (
+            verl("simulation__codeio", '"input": {"n": 16}', CODEIO_PROMPT),
+            json_block('{"input": {"n": -16}}'),
+            json_block('{"input": {"n": 25}}'),
+        ),
+        (
+            verl("simulation__codeio_12.1k", '"input": {"n": 16}', "?"),
+            json_block('{"input": {"n": 16}}'),
+            json_block('{"input": {"n": -16}}'),
+        ),
+        (
+            verl(
+                "simulation__codeio",
+                '"input": {"n": 16}',
+                "?",
+                refcode=SUM.replace("main_", "my_"),
+                funcname="my_solution",
+            ),
+            json_block('{"input": {"n": -16}}'),
+            json_block('{"input": {"n": -25}}'),
+        ),
+        (verl("simulation__codeio", '"output": null', CODEIO_PROMPT), json_block('"output": null'), "null"),
+        (
+            verl(
+                "simulation__cruxeval-i",
+                json.dumps({"functional": FUNCTION}),
+                crux_prompt("f(??) == [4, 4]"),
+                reference="[4, 4]",
+            ),
+            block("assert f(3) == [4, 4]"),
+            block("assert f(4) == [5, 5]"),
+        ),
+        (
+            verl(
+                "simulation__cruxeval-o",
+                json.dumps({"functional": FUNCTION}),
+                "?",
+                reference="[4, 4]",
+                original_prompt=crux_prompt("f(3) == ??"),
+            ),
+            block("assert f(3) == [4, 4]"),
+            block("assert f(4) == [5, 5]"),
+        ),
+        (
+            verl("simulation__cruxeval-o", json.dumps({"functional": FUNCTION}), crux_prompt("f(3) == ??")),
+            block("assert f(3) == [4, 4]"),
+            block("assert f(3) == [4]"),
+        ),
+    ],
+)
+def test_reasoning360s_rows_are_read_with_what_their_prompts_say(
+    scorer: Simulation, row: dict[str, Any], right: str, wrong: str
+) -> None:
     task, info = route(row)
     assert task == "simulation"
     assert [scorer.score(text, info).value for text in (right, wrong)] == [1.0, 0.0]
@@ -232,7 +347,11 @@ def test_reasoning360s_rows_are_read_with_what_their_prompts_say(scorer: Simulat
 
 def test_the_prompts_output_is_what_an_input_must_give() -> None:
     _, info = route(verl("simulation__codeio", '"input": {"n": 16}', CODEIO_PROMPT))
-    assert info["answer"] == {"value": '"input": {"n": 16}', "code": SUM.strip(), "output": {"sum": 7, "root": 4.0}}
+    assert info["answer"] == {
+        "value": '"input": {"n": 16}',
+        "code": SUM.strip(),
+        "output": {"sum": 7, "root": 4.0},
+    }
     asked = crux_prompt("f(??) == ') == '")
     _, info = route(verl("simulation__cruxeval-i", json.dumps({"functional": FUNCTION}), asked))
     assert info["answer"] == {"functional": FUNCTION, "predict": "input", "output": "') == '"}
@@ -244,12 +363,13 @@ def test_a_row_of_cruxeval_that_does_not_say_what_is_asked_is_refused_by_name() 
 
 
 def test_the_self_test_passes(scorer: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CodeTests, "self_test", lambda _: None)     # its own tests have it; it waits for seconds
+    monkeypatch.setattr(CodeTests, "self_test", lambda _: None)  # its own tests have it; it waits for seconds
     scorer.self_test()
 
 
-def test_the_self_test_tells_of_a_scorer_that_pays_for_everything(scorer: Simulation,
-                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_self_test_tells_of_a_scorer_that_pays_for_everything(
+    scorer: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(CodeTests, "self_test", lambda _: None)
     monkeypatch.setattr(Simulation, "_run", lambda self, *_: self._score(0.0, 1.0, "paid"))
     with pytest.raises(SelfTestFailed, match=r"a wrong input gave 1\.0"):

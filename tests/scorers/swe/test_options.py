@@ -30,13 +30,17 @@ from tests.scorers.swe.texts import (
 class TestOptions:
     """What is off by default."""
 
-    @pytest.mark.parametrize(("row", "text"), [
-        (SORT_ROW, solution(edit("b.py", SORT_HEAD, SORT_HEAD + " "))),
-        (whole(SORT, SORT_FIXED), fenced(SORT.replace(":\n", ": \n"))),
-        (patches(DIFF), DIFF.replace("+Hello World", "+Hello world ").replace("changed lines", "lines ")),
-    ])
-    def test_an_edit_that_does_nothing_at_the_right_place_is_the_floor(self, swe_scorer: SwePatch, row: Row,
-                                                                     text: str) -> None:
+    @pytest.mark.parametrize(
+        ("row", "text"),
+        [
+            (SORT_ROW, solution(edit("b.py", SORT_HEAD, SORT_HEAD + " "))),
+            (whole(SORT, SORT_FIXED), fenced(SORT.replace(":\n", ": \n"))),
+            (patches(DIFF), DIFF.replace("+Hello World", "+Hello world ").replace("changed lines", "lines ")),
+        ],
+    )
+    def test_an_edit_that_does_nothing_at_the_right_place_is_the_floor(
+        self, swe_scorer: SwePatch, row: Row, text: str
+    ) -> None:
         swe = SwePatch(SweConfig(subtract_floor=True), ScorersConfig())
         assert (swe_scorer.score(text, row).value or 0.0) > 0.7
         assert swe.score(text, row).value == 0.0
@@ -49,18 +53,27 @@ class TestOptions:
         assert swe.score(text, SORT_ROW).value == pytest.approx((0.90625 - floor) / (1 - floor))
         swe.close()
 
-    @pytest.mark.parametrize(("row", "text", "is_gated"), [
-        (whole(ADD, ADD_FIXED), fenced(ADD_FIXED + ")"), True),
-        (whole(ADD, ADD_FIXED), fenced(ADD_FIXED + ")", tag="text"), True),         # a tag does not hide it
-        (whole(ADD, ADD_FIXED), fenced("def add_plus_one(a, b):\nreturn 1"), True),
-        (whole(ADD + ")", ADD_FIXED), fenced(ADD + "]"), False),                    # it was no Python before
-        (whole("{ int a; }", "{ int b; }"), fenced("{ int c; "), False),
-        (SORT_ROW, solution(edit("b.py", SORT_HEAD, SORT_FIXED_HEAD + "(")), True),
-        (SORT_ROW, solution(edit("b.py", SORT_HEAD, "def sort_list(lst: list):")), False),
-        (edits({"b.c": SORT}, {"b.c": SORT_FIXED}), solution(edit("b.c", SORT_HEAD, SORT_FIXED_HEAD + "(")), False),
-        (patches(DIFF), DIFF.replace("World", "("), False),
-    ])
-    def test_a_python_file_that_is_broken_is_0(self, swe_scorer: SwePatch, row: Row, text: str, is_gated: bool) -> None:
+    @pytest.mark.parametrize(
+        ("row", "text", "is_gated"),
+        [
+            (whole(ADD, ADD_FIXED), fenced(ADD_FIXED + ")"), True),
+            (whole(ADD, ADD_FIXED), fenced(ADD_FIXED + ")", tag="text"), True),  # a tag does not hide it
+            (whole(ADD, ADD_FIXED), fenced("def add_plus_one(a, b):\nreturn 1"), True),
+            (whole(ADD + ")", ADD_FIXED), fenced(ADD + "]"), False),  # it was no Python before
+            (whole("{ int a; }", "{ int b; }"), fenced("{ int c; "), False),
+            (SORT_ROW, solution(edit("b.py", SORT_HEAD, SORT_FIXED_HEAD + "(")), True),
+            (SORT_ROW, solution(edit("b.py", SORT_HEAD, "def sort_list(lst: list):")), False),
+            (
+                edits({"b.c": SORT}, {"b.c": SORT_FIXED}),
+                solution(edit("b.c", SORT_HEAD, SORT_FIXED_HEAD + "(")),
+                False,
+            ),
+            (patches(DIFF), DIFF.replace("World", "("), False),
+        ],
+    )
+    def test_a_python_file_that_is_broken_is_0(
+        self, swe_scorer: SwePatch, row: Row, text: str, is_gated: bool
+    ) -> None:
         swe = SwePatch(SweConfig(syntax_gate=True), ScorersConfig())
         without, gated = swe_scorer.score(text, row).value, swe.score(text, row)
         assert without
@@ -68,10 +81,19 @@ class TestOptions:
         assert ("breaks" in gated.reason) == is_gated
         swe.close()
 
-    @pytest.mark.parametrize(("text", "paid"), [("", -1.0), ("I don't know", -1.0), (fenced(ADD), 0.0),
-                                                (fenced(ADD_FIXED), 1.0), ("<think>x", -1.0)])
-    def test_the_penalty_is_a_reward_and_never_a_score(self, strict_swe_scorer: SwePatch, text: str,
-                                                       paid: float) -> None:
+    @pytest.mark.parametrize(
+        ("text", "paid"),
+        [
+            ("", -1.0),
+            ("I don't know", -1.0),
+            (fenced(ADD), 0.0),
+            (fenced(ADD_FIXED), 1.0),
+            ("<think>x", -1.0),
+        ],
+    )
+    def test_the_penalty_is_a_reward_and_never_a_score(
+        self, strict_swe_scorer: SwePatch, text: str, paid: float
+    ) -> None:
         task = TaskConfig(scorer=SweConfig(format_penalty=True))
         score = strict_swe_scorer.score(text, whole(ADD, ADD_FIXED))
         total, got = reward(task, content_of(task, score, {}), None, [])
@@ -82,7 +104,9 @@ class TestOptions:
 
     def test_an_empty_search_inserts_everywhere_as_swe_rl_has_it(self) -> None:
         swe = SwePatch(SweConfig(compatible=True), ScorersConfig())
-        assert swe.score(solution(edit("b.py", "", "# x")), SORT_ROW).value == pytest.approx(0.5555555555555556)
+        assert swe.score(solution(edit("b.py", "", "# x")), SORT_ROW).value == pytest.approx(
+            0.5555555555555556
+        )
         swe.close()
 
     def test_a_thought_can_be_optional(self) -> None:

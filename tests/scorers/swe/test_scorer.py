@@ -35,31 +35,58 @@ from tests.scorers.swe.texts import (
     whole,
 )
 
-NULL = ["", "\n", "I don't know", "</think>", "pass", "<think>So I would", "<think>\n</think>\n",
-        f"<think>{fenced(ADD_FIXED)}{DIFF}{edit('b.py', SORT_HEAD, SORT_FIXED_HEAD)}"]
+NULL = [
+    "",
+    "\n",
+    "I don't know",
+    "</think>",
+    "pass",
+    "<think>So I would",
+    "<think>\n</think>\n",
+    f"<think>{fenced(ADD_FIXED)}{DIFF}{edit('b.py', SORT_HEAD, SORT_FIXED_HEAD)}",
+]
 
 
-@pytest.mark.parametrize("row", [whole(ADD, ADD_FIXED), SORT_ROW, patches(DIFF), whole(ADD, ADD), patches(),
-                                 edits({"b.py": SORT}, {"b.py": SORT}), edits({}, {}), whole("", "")])
+@pytest.mark.parametrize(
+    "row",
+    [
+        whole(ADD, ADD_FIXED),
+        SORT_ROW,
+        patches(DIFF),
+        whole(ADD, ADD),
+        patches(),
+        edits({"b.py": SORT}, {"b.py": SORT}),
+        edits({}, {}),
+        whole("", ""),
+    ],
+)
 @pytest.mark.parametrize("text", NULL)
-def test_nothing_is_worth_nothing(swe_scorer: SwePatch, strict_swe_scorer: SwePatch, row: Row, text: str) -> None:
+def test_nothing_is_worth_nothing(
+    swe_scorer: SwePatch, strict_swe_scorer: SwePatch, row: Row, text: str
+) -> None:
     for swe in (swe_scorer, strict_swe_scorer):
         score = swe.score(text, row)
         assert (score.value, score.components) == (0.0, {"edit": 0.0})
         assert score.reason.startswith("no edit: ")
 
 
-@pytest.mark.parametrize(("row", "text"), [
-    (whole(ADD, ADD), fenced(ADD)), (whole(ADD, ADD), fenced(ADD_FIXED)), (whole(ADD, ADD_FIXED), fenced(ADD + "\n\n")),
-    (edits({"b.py": SORT}, {"b.py": SORT}), solution(edit("b.py", SORT_HEAD, SORT_FIXED_HEAD))),
-    (SORT_ROW, solution(edit("b.py", SORT_HEAD, "x"), edit("b.py", "x", SORT_HEAD))),
-    (patches(), DIFF), (patches(""), DIFF),
-])
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (whole(ADD, ADD), fenced(ADD)),
+        (whole(ADD, ADD), fenced(ADD_FIXED)),
+        (whole(ADD, ADD_FIXED), fenced(ADD + "\n\n")),
+        (edits({"b.py": SORT}, {"b.py": SORT}), solution(edit("b.py", SORT_HEAD, SORT_FIXED_HEAD))),
+        (SORT_ROW, solution(edit("b.py", SORT_HEAD, "x"), edit("b.py", "x", SORT_HEAD))),
+        (patches(), DIFF),
+        (patches(""), DIFF),
+    ],
+)
 def test_a_change_on_one_side_only_is_0(swe_scorer: SwePatch, row: Row, text: str) -> None:
     assert swe_scorer.score(text, row).value == 0.0
 
 
-WRONG = [   # no edit: what could be read, with its reason
+WRONG = [  # no edit: what could be read, with its reason
     (whole(ADD, ADD_FIXED), ADD_FIXED, "no closed fenced block"),
     (whole(ADD, ADD_FIXED), f"```python\n{ADD_FIXED}", "no closed fenced block"),
     (whole(ADD, ADD_FIXED), fenced(" \n"), "is empty"),
@@ -80,7 +107,11 @@ WRONG = [   # no edit: what could be read, with its reason
     (SORT_ROW, solution(RIGHT_EDIT.removesuffix("```\n")), "never closed"),
     (SORT_ROW, solution(RIGHT_EDIT, RIGHT_EDIT), "was not found"),
     (SORT_ROW, solution(edit("b.py", "    return sorted(list)", "    return lst")), "was not found"),
-    (SORT_ROW, solution(edit("b.py", "return sorted(lst)", "return lst")), "was not found"),    # its indentation
+    (
+        SORT_ROW,
+        solution(edit("b.py", "return sorted(lst)", "return lst")),
+        "was not found",
+    ),  # its indentation
     (SORT_ROW, solution(edit("c.py", SORT_HEAD, SORT_FIXED_HEAD)), "has no file 'c.py'"),
     (SORT_ROW, solution(edit("b.py", "", "# a comment")), "an empty SEARCH"),
     (SORT_ROW, solution(edit("b.py", "", "")), "are the same"),
@@ -130,7 +161,7 @@ ATTACKS = {
     "a hunk of a billion lines": (patches(DIFF), "--- a/x\n+++ b/x\n@@ -1,999999999 +1,999999999 @@\n-a"),
     "a hunk of more digits": (patches(DIFF), f"--- a/x\n+++ b/x\n@@ -1,{'9' * 5000} +1 @@\n-a"),
     "a change over the limit": (whole(ADD, ADD_FIXED), fenced("x = 1\n" * (MAX_DIFF_CHARS // 6))),
-    "the reference's header and nothing": (patches(DIFF), DIFF[:DIFF.index("-Hello")]),
+    "the reference's header and nothing": (patches(DIFF), DIFF[: DIFF.index("-Hello")]),
     "an end mark in front": (whole(ADD, ADD_FIXED), f"<|im_end|>{ADD_FIXED}"),
     "half a surrogate in a path": (SORT_ROW, solution(edit("\ud800.py", SORT_HEAD, SORT_FIXED_HEAD))),
 }
@@ -146,25 +177,34 @@ def test_an_attack_gets_nothing_and_takes_seconds(swe_scorer: SwePatch, name: st
     assert len(score.reason) < 500
 
 
-@pytest.mark.parametrize("text", ["a\x00b = 1\nc", "a\ud800\nb", "\ufeffa\u2028b\x0bc\x1cd", "(" * 100_000,
-                                  "\t" * 50_000 + "x"])
-def test_strange_characters_are_only_characters(swe_scorer: SwePatch, strict_swe_scorer: SwePatch, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["a\x00b = 1\nc", "a\ud800\nb", "\ufeffa\u2028b\x0bc\x1cd", "(" * 100_000, "\t" * 50_000 + "x"]
+)
+def test_strange_characters_are_only_characters(
+    swe_scorer: SwePatch, strict_swe_scorer: SwePatch, text: str
+) -> None:
     after = f"{ADD}\n{text}"
     assert swe_scorer.score(fenced(after), whole(ADD, after.strip())).value == 1.0
-    assert strict_swe_scorer.score(fenced(after), whole(ADD, ADD_FIXED)).value == 0.0      # it is no Python any more
+    assert (
+        strict_swe_scorer.score(fenced(after), whole(ADD, ADD_FIXED)).value == 0.0
+    )  # it is no Python any more
 
 
 def test_more_edits_than_the_limit_are_refused(swe_scorer: SwePatch) -> None:
     one_by_one = [edit("c.py", str(n) if n else "", str(n + 1)) for n in range(MAX_EDITS + 1)]
     assert "is the limit" in swe_scorer.score(solution(*one_by_one), SORT_ROW).reason
-    assert swe_scorer.score(solution(*one_by_one[:MAX_EDITS]), edits({}, {"c.py": str(MAX_EDITS)})).value == 1.0
+    assert (
+        swe_scorer.score(solution(*one_by_one[:MAX_EDITS]), edits({}, {"c.py": str(MAX_EDITS)})).value == 1.0
+    )
 
 
 def test_a_length_over_the_limit_never_pays(swe_scorer: SwePatch) -> None:
     """The reference in front of ever more lines: less and less, then nothing."""
-    values = [swe_scorer.score(fenced(ADD_FIXED + "\nx = 1" * lines), whole(ADD, ADD_FIXED)).value
-              for lines in (0, 10, 1_000, MAX_DIFF_CHARS // 7, MAX_DIFF_CHARS)]
-    assert values == sorted(values, reverse=True)       # type: ignore[type-var]
+    values = [
+        swe_scorer.score(fenced(ADD_FIXED + "\nx = 1" * lines), whole(ADD, ADD_FIXED)).value
+        for lines in (0, 10, 1_000, MAX_DIFF_CHARS // 7, MAX_DIFF_CHARS)
+    ]
+    assert values == sorted(values, reverse=True)  # type: ignore[type-var]
     assert (values[0], values[-1]) == (1.0, 0.0)
 
 
@@ -202,21 +242,24 @@ def test_the_self_test_passes(swe_scorer: SwePatch) -> None:
     swe_scorer.self_test()
 
 
-@pytest.mark.parametrize(("row", "names"), [
-    ({"type": "code", "answer": {}}, "of type 'swe'"),
-    ({"type": "swe"}, "without an answer"),
-    ({"type": "swe", "answer": "x"}, "without an answer"),
-    ({"type": "swe", "answer": {}}, "neither of"),
-    ({"type": "swe", "answer": {"input": "x"}}, "it has ['input']"),
-    (whole(None, "x"), "`input` of a swe row must be text"),       # type: ignore[arg-type]
-    (whole("x", "y" * (MAX_CHARS + 1)), "is the limit"),
-    (edits(["x"], {}), "must be an object of path and text"),       # type: ignore[arg-type]
-    (edits({"a.py": 1}, {}), "must be text"),                       # type: ignore[dict-item]
-    (edits({}, {"../a.py": ""}), "leads out of its folder"),
-    (edits({"a.py": "", "./a.py": ""}, {}), "names one file twice"),
-    ({"type": "swe", "answer": {"oracle_patches": "x"}}, "must be a list of unified diffs"),
-    (patches("@@ -1 +1 @@\n-a\n+b"), "can't be read"),
-])
+@pytest.mark.parametrize(
+    ("row", "names"),
+    [
+        ({"type": "code", "answer": {}}, "of type 'swe'"),
+        ({"type": "swe"}, "without an answer"),
+        ({"type": "swe", "answer": "x"}, "without an answer"),
+        ({"type": "swe", "answer": {}}, "neither of"),
+        ({"type": "swe", "answer": {"input": "x"}}, "it has ['input']"),
+        (whole(None, "x"), "`input` of a swe row must be text"),  # type: ignore[arg-type]
+        (whole("x", "y" * (MAX_CHARS + 1)), "is the limit"),
+        (edits(["x"], {}), "must be an object of path and text"),  # type: ignore[arg-type]
+        (edits({"a.py": 1}, {}), "must be text"),  # type: ignore[dict-item]
+        (edits({}, {"../a.py": ""}), "leads out of its folder"),
+        (edits({"a.py": "", "./a.py": ""}, {}), "names one file twice"),
+        ({"type": "swe", "answer": {"oracle_patches": "x"}}, "must be a list of unified diffs"),
+        (patches("@@ -1 +1 @@\n-a\n+b"), "can't be read"),
+    ],
+)
 def test_a_row_that_no_answer_could_match_is_refused(swe_scorer: SwePatch, row: Row, names: str) -> None:
     with pytest.raises(BadMessage) as refusal:
         swe_scorer.check_row(row)

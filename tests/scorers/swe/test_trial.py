@@ -33,8 +33,10 @@ def mean(numbers):
         raise Empty("no numbers")
     return sum(numbers)
 """
-FIXES = [("        self.value -= number", "        self.value += number"),
-         ("    return sum(numbers)", "    return sum(numbers) / len(numbers)")]
+FIXES = [
+    ("        self.value -= number", "        self.value += number"),
+    ("    return sum(numbers)", "    return sum(numbers) / len(numbers)"),
+]
 CALC_FIXED = CALC.replace("-= number", "+= number").replace("sum(numbers)", "sum(numbers) / len(numbers)")
 TESTS = """from __future__ import annotations
 
@@ -76,10 +78,15 @@ class StatsTest(unittest.TestCase):
 if __name__ == "__main__":
     unittest.main()
 """
-FILES = {"stats/__init__.py": "from .calc import mean\n", "stats/calc.py": CALC,
-         "stats/errors.py": "class Empty(ValueError):\n    pass\n", "README.md": "```text\nstats\n```\n",
-         "tests/cases.py": "CASES = [([1, 2], 1.5), ([3], 3.0)]\n", "tests/test_stats.py": TESTS,
-         "tests/test_unit.py": UNIT_TESTS}
+FILES = {
+    "stats/__init__.py": "from .calc import mean\n",
+    "stats/calc.py": CALC,
+    "stats/errors.py": "class Empty(ValueError):\n    pass\n",
+    "README.md": "```text\nstats\n```\n",
+    "tests/cases.py": "CASES = [([1, 2], 1.5), ([3], 3.0)]\n",
+    "tests/test_stats.py": TESTS,
+    "tests/test_unit.py": UNIT_TESTS,
+}
 HEAD = "from .errors import Empty"
 REFERENCE = {"stats/calc.py": CALC_FIXED}
 COMMAND = "pytest -q tests/test_stats.py"
@@ -95,7 +102,7 @@ def in_calc(*replacements: tuple[str, str]) -> str:
     return solution(*(edit("stats/calc.py", search, replace) for search, replace in replacements))
 
 
-ROW = row()             # one object: a row is tried once as long as it is the same
+ROW = row()  # one object: a row is tried once as long as it is the same
 RIGHT = in_calc(*FIXES)
 WHOLE = whole(CALC, CALC_FIXED)
 WHOLE["answer"] |= {"files": FILES, "test_command": "python -m unittest tests.test_unit"}
@@ -109,20 +116,36 @@ def scorer() -> Iterator[SwePatch]:
     swe.close()
 
 
-@pytest.mark.parametrize(("info", "text"), [
-    (WHOLE, fenced(CALC_FIXED)),
-    (row("python -m pytest -x --tb=short tests/test_stats.py tests/test_unit.py", IN_SRC,
-         {"src/stats/calc.py": CALC_FIXED}),
-     RIGHT.replace("### stats", "### src/stats")),
-    (ROW, RIGHT),
-    (ROW, solution(edit("stats/calc.py", *FIXES[0]), edit("stats/calc.py", HEAD, f"{HEAD}\nfrom .own import half"),
-                   edit("stats/own.py", "", "def half(total, count):\n    return total / count"),
-                   edit("stats/calc.py", "    return sum(numbers)", "    return half(sum(numbers), len(numbers))"))),
-])
+@pytest.mark.parametrize(
+    ("info", "text"),
+    [
+        (WHOLE, fenced(CALC_FIXED)),
+        (
+            row(
+                "python -m pytest -x --tb=short tests/test_stats.py tests/test_unit.py",
+                IN_SRC,
+                {"src/stats/calc.py": CALC_FIXED},
+            ),
+            RIGHT.replace("### stats", "### src/stats"),
+        ),
+        (ROW, RIGHT),
+        (
+            ROW,
+            solution(
+                edit("stats/calc.py", *FIXES[0]),
+                edit("stats/calc.py", HEAD, f"{HEAD}\nfrom .own import half"),
+                edit("stats/own.py", "", "def half(total, count):\n    return total / count"),
+                edit(
+                    "stats/calc.py", "    return sum(numbers)", "    return half(sum(numbers), len(numbers))"
+                ),
+            ),
+        ),
+    ],
+)
 def test_an_edit_with_which_every_test_passes_is_1(scorer: SwePatch, info: Row, text: str) -> None:
     score = scorer.score(text, info)
     assert (score.value, score.components) == (1.0, {"edit": 1.0}), score.reason
-    assert score.version != scorer.version      # the sandbox's own is part of it
+    assert score.version != scorer.version  # the sandbox's own is part of it
 
 
 WRONG = [
@@ -141,7 +164,7 @@ def test_an_edit_with_which_a_test_fails_is_0(scorer: SwePatch, text: str, reaso
     assert reason in score.reason
 
 
-IN_THE_MODULE = {       # beside one of the two fixes, when the module is loaded
+IN_THE_MODULE = {  # beside one of the two fixes, when the module is loaded
     "ends with success": "import os; os._exit(0)",
     "writes over the tests": """
 import os
@@ -164,17 +187,35 @@ if os.fork() == 0:
     time.sleep(3600)""",
 }
 ATTACKS = {name: in_calc((HEAD, f"{HEAD}\n{code}"), FIXES[0]) for name, code in IN_THE_MODULE.items()} | {
-    "is equal to everything": in_calc(FIXES[0], ("    return sum(numbers)", """    class Any(float):
+    "is equal to everything": in_calc(
+        FIXES[0],
+        (
+            "    return sum(numbers)",
+            """    class Any(float):
         def __eq__(self, other): return True
         def __sub__(self, other): return 0.0
         __rsub__ = __sub__
-    return Any(0)""")),
-    "raises what skips a test": in_calc(FIXES[0], ("    return sum(numbers)", """    import unittest
-    raise unittest.SkipTest("no")""")),
-    "raises what a test waits for": in_calc(FIXES[0], ("    return sum(numbers)", "    raise Empty('no numbers')")),
+    return Any(0)""",
+        ),
+    ),
+    "raises what skips a test": in_calc(
+        FIXES[0],
+        (
+            "    return sum(numbers)",
+            """    import unittest
+    raise unittest.SkipTest("no")""",
+        ),
+    ),
+    "raises what a test waits for": in_calc(
+        FIXES[0], ("    return sum(numbers)", "    raise Empty('no numbers')")
+    ),
     "brings its own tests": solution(edit("tests/test_stats.py", "", "def test_nothing(): pass")),
-    "brings a conftest": solution(edit("conftest.py", "", "import os; os._exit(0)"), edit("stats/calc.py", *FIXES[0])),
-    "brings its own pytest": solution(edit("pytest.py", "", "raises = mark = None"), edit("stats/calc.py", *FIXES[0])),
+    "brings a conftest": solution(
+        edit("conftest.py", "", "import os; os._exit(0)"), edit("stats/calc.py", *FIXES[0])
+    ),
+    "brings its own pytest": solution(
+        edit("pytest.py", "", "raises = mark = None"), edit("stats/calc.py", *FIXES[0])
+    ),
     "brings its own math": solution(edit("math.py", "", "isclose = max"), edit("stats/calc.py", *FIXES[0])),
 }
 
@@ -188,8 +229,13 @@ def test_an_attack_on_the_tests_gets_nothing(scorer: SwePatch, name: str) -> Non
 def test_a_fraction_of_the_tests_pays_where_the_run_says_so_and_hanging_pays_nothing() -> None:
     info, trial = read_row(ROW), Trial(ScorersConfig(credit="fraction"))
     assert info.tests is not None
-    for text, fraction in ((CALC.replace(*FIXES[1]), 0.8), ("import os\nos._exit(0)", 0.0)):    # of five, all but one
-        assert trial.verdict(info, info.tests, {"stats/calc.py": text}, time.monotonic() + 40.0)[0] == fraction
+    for text, fraction in (
+        (CALC.replace(*FIXES[1]), 0.8),
+        ("import os\nos._exit(0)", 0.0),
+    ):  # of five, all but one
+        assert (
+            trial.verdict(info, info.tests, {"stats/calc.py": text}, time.monotonic() + 40.0)[0] == fraction
+        )
     started = time.monotonic()
     value, reason = trial.verdict(info, info.tests, {"stats/calc.py": "while True: pass"}, started + 1.0)
     assert time.monotonic() - started < 1.0 + 2.0
@@ -198,11 +244,17 @@ def test_a_fraction_of_the_tests_pays_where_the_run_says_so_and_hanging_pays_not
     trial.close()
 
 
-@pytest.mark.parametrize(("info", "reason"), [
-    (row(after={"stats/calc.py": CALC + "\n# fixed"}), "the reference itself does not pass"),
-    (row(files={**FILES, "tests/test_stats.py": "def test_nothing():\n    assert True\n"}), "pass without any edit"),
-    (row(files={**FILES, "tests/test_stats.py": "x = 1\n"}), "the reference itself does not pass"),
-])
+@pytest.mark.parametrize(
+    ("info", "reason"),
+    [
+        (row(after={"stats/calc.py": CALC + "\n# fixed"}), "the reference itself does not pass"),
+        (
+            row(files={**FILES, "tests/test_stats.py": "def test_nothing():\n    assert True\n"}),
+            "pass without any edit",
+        ),
+        (row(files={**FILES, "tests/test_stats.py": "x = 1\n"}), "the reference itself does not pass"),
+    ],
+)
 def test_a_row_whose_tests_say_nothing_is_unscorable(scorer: SwePatch, info: Row, reason: str) -> None:
     score = scorer.score(RIGHT, info)
     assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
@@ -213,23 +265,32 @@ def changed(**answer: Any) -> Row:
     return {"type": "swe", "answer": {**ROW["answer"], **answer}}
 
 
-@pytest.mark.parametrize(("info", "names"), [
-    (row("make test"), "what can: `pytest FILE"),
-    (row("pytest"), "what can"),
-    (row("pytest -k mean tests/test_stats.py"), "'-k'"),
-    (row("pytest tests/test_stats.py::test_mean"), "which is no file of the row"),
-    (row("pytest tests/test_none.py"), "'tests/test_none.py'"),
-    (row("pytest 'tests"), "can't be read"),
-    (row("python tests/test_unit.py"), "what can"),
-    (changed(test_command=None), "must be text"),
-    ({"type": "swe", "answer": {**ROW["answer"], "files": "x"}}, "must be an object of path and text"),
-    ({"type": "swe", "answer": {**edits({}, {})["answer"], "test_command": COMMAND}}, "tests need both"),
-    (row(files={**FILES, "conftest.py": ""}), "conftest.py"),
-    (row(files={**FILES, "math.py": ""}), "named 'math'"),
-    (row(files={**FILES, "tests/test_stats.py": "def ("}), "is no Python"),
-    ({"type": "swe", "answer": {"oracle_patches": [], "files": FILES, "test_command": COMMAND}}, "can't run tests"),
-    ({"type": "swe", "answer": {**WHOLE["answer"], "files": {"tests/test_unit.py": UNIT_TESTS}}}, "must name input's"),
-])
+@pytest.mark.parametrize(
+    ("info", "names"),
+    [
+        (row("make test"), "what can: `pytest FILE"),
+        (row("pytest"), "what can"),
+        (row("pytest -k mean tests/test_stats.py"), "'-k'"),
+        (row("pytest tests/test_stats.py::test_mean"), "which is no file of the row"),
+        (row("pytest tests/test_none.py"), "'tests/test_none.py'"),
+        (row("pytest 'tests"), "can't be read"),
+        (row("python tests/test_unit.py"), "what can"),
+        (changed(test_command=None), "must be text"),
+        ({"type": "swe", "answer": {**ROW["answer"], "files": "x"}}, "must be an object of path and text"),
+        ({"type": "swe", "answer": {**edits({}, {})["answer"], "test_command": COMMAND}}, "tests need both"),
+        (row(files={**FILES, "conftest.py": ""}), "conftest.py"),
+        (row(files={**FILES, "math.py": ""}), "named 'math'"),
+        (row(files={**FILES, "tests/test_stats.py": "def ("}), "is no Python"),
+        (
+            {"type": "swe", "answer": {"oracle_patches": [], "files": FILES, "test_command": COMMAND}},
+            "can't run tests",
+        ),
+        (
+            {"type": "swe", "answer": {**WHOLE["answer"], "files": {"tests/test_unit.py": UNIT_TESTS}}},
+            "must name input's",
+        ),
+    ],
+)
 def test_a_row_whose_tests_can_not_be_run_is_refused(scorer: SwePatch, info: Row, names: str) -> None:
     with pytest.raises(BadMessage) as refusal:
         scorer.check_row(info)

@@ -32,14 +32,19 @@ def solution(*blocks: str) -> str:
 
 
 ADD, ADD_FIXED = "def add(a, b):\n    return a + b", "def add_plus_one(a, b):\n    return a + b + 1"
-LARGER, LARGER_FIXED = ("def f(a, b):\n    if a > b:\n        return a\n    return a",
-                        "def f(a, b):\n    if a > b:\n        return a\n    return b")
-SORT, SORT_FIXED = ("def sort_list(lst):\n    return sorted(lst)",
-                    "def sort_list(lst: list[int]) -> list[int]:\n    return sorted(lst)")
+LARGER, LARGER_FIXED = (
+    "def f(a, b):\n    if a > b:\n        return a\n    return a",
+    "def f(a, b):\n    if a > b:\n        return a\n    return b",
+)
+SORT, SORT_FIXED = (
+    "def sort_list(lst):\n    return sorted(lst)",
+    "def sort_list(lst: list[int]) -> list[int]:\n    return sorted(lst)",
+)
 SORT_HEAD, SORT_FIXED_HEAD = SORT.partition("\n")[0], SORT_FIXED.partition("\n")[0]
 CALC = "def add(a, b):\n    return a + b\n\ndef subtract(a, b):\n    return a - b"
 CALC_FIXED = CALC.replace("add(a, b)", "add(a: int, b: int) -> int").replace(
-    "subtract(a, b)", "subtract(a: float, b: float) -> float")
+    "subtract(a, b)", "subtract(a: float, b: float) -> float"
+)
 DIFF = """diff --git a/foo.txt b/foo.txt
 index 83db48f..f73504f 100644
 --- a/foo.txt
@@ -54,6 +59,8 @@ index 83db48f..f73504f 100644
 """
 SORT_ROW = edits({"b.py": SORT}, {"b.py": SORT_FIXED})
 BOTH_ROW = edits({"a.py": CALC, "b.py": SORT}, {"a.py": CALC_FIXED, "b.py": SORT_FIXED})
-CALC_EDITS = (edit("a.py", "def add(a, b):", "def add(a: int, b: int) -> int:"),
-              edit("a.py", "def subtract(a, b):", "def subtract(a: float, b: float) -> float:"))
+CALC_EDITS = (
+    edit("a.py", "def add(a, b):", "def add(a: int, b: int) -> int:"),
+    edit("a.py", "def subtract(a, b):", "def subtract(a: float, b: float) -> float:"),
+)
 RIGHT_EDIT = edit("b.py", SORT_HEAD, SORT_FIXED_HEAD)

@@ -22,11 +22,12 @@ Request = dict[str, Any]
 Reply = dict[str, Any]
 
 
-CARRIED_BYTES = 192 << 10      # of one stream: asyncio's buffer and the pipe before it; the rest is lost
+CARRIED_BYTES = 192 << 10  # of one stream: asyncio's buffer and the pipe before it; the rest is lost
 
 
 def honest(request: Request) -> Reply:
     """Run a Python program as SandboxFusion's `none` isolation does: plainly, in a folder with its files."""
+
     def limit_memory() -> None:
         most = request["memory_limit_MB"] << 20
         if most > 0:
@@ -41,14 +42,28 @@ def honest(request: Request) -> Reply:
         main.write_text(request["code"])
         began = time.monotonic()
         try:
-            done = subprocess.run([sys.executable, "-S", main], cwd=folder, input=(request["stdin"] or "").encode(),
-                                  capture_output=True, timeout=request["run_timeout"], check=False,
-                                  preexec_fn=limit_memory)
+            done = subprocess.run(
+                [sys.executable, "-S", main],
+                cwd=folder,
+                input=(request["stdin"] or "").encode(),
+                capture_output=True,
+                timeout=request["run_timeout"],
+                check=False,
+                preexec_fn=limit_memory,
+            )
         except subprocess.TimeoutExpired as error:
-            return run(status="TimeLimitExceeded", return_code=None, stdout=_carried(error.stdout or b""),
-                       seconds=request["run_timeout"])
-    return run(return_code=done.returncode, stdout=_carried(done.stdout), stderr=_carried(done.stderr),
-               seconds=time.monotonic() - began)
+            return run(
+                status="TimeLimitExceeded",
+                return_code=None,
+                stdout=_carried(error.stdout or b""),
+                seconds=request["run_timeout"],
+            )
+    return run(
+        return_code=done.returncode,
+        stdout=_carried(done.stdout),
+        stderr=_carried(done.stderr),
+        seconds=time.monotonic() - began,
+    )
 
 
 def quick(request: Request) -> Reply:
@@ -70,12 +85,29 @@ def _carried(output: bytes) -> str:
         return f"[DecodeError] {error}"
 
 
-def run(*, status: str = "Finished", return_code: int | None = 0, stdout: str = "", stderr: str = "",
-        seconds: float = 0.01) -> Reply:
-    return {"status": "Success" if (status, return_code) == ("Finished", 0) else "Failed", "message": "",
-            "compile_result": None, "executor_pod_name": None, "files": {}, "a_newer_field": 1,
-            "run_result": {"status": status, "execution_time": seconds, "return_code": return_code, "stdout": stdout,
-                           "stderr": stderr}}
+def run(
+    *,
+    status: str = "Finished",
+    return_code: int | None = 0,
+    stdout: str = "",
+    stderr: str = "",
+    seconds: float = 0.01,
+) -> Reply:
+    return {
+        "status": "Success" if (status, return_code) == ("Finished", 0) else "Failed",
+        "message": "",
+        "compile_result": None,
+        "executor_pod_name": None,
+        "files": {},
+        "a_newer_field": 1,
+        "run_result": {
+            "status": status,
+            "execution_time": seconds,
+            "return_code": return_code,
+            "stdout": stdout,
+            "stderr": stderr,
+        },
+    }
 
 
 class FakeServer:
@@ -88,7 +120,7 @@ class FakeServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            wbufsize = -1           # headers and body in one write: two cost 40 ms of waiting for an acknowledgement
+            wbufsize = -1  # headers and body in one write: two cost 40 ms of waiting for an acknowledgement
 
             def do_POST(self) -> None:
                 request = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -118,11 +150,13 @@ class FakeServer:
             block_on_close = False
 
             def handle_error(self, *_: Any) -> None:
-                pass        # a client that gave up
+                pass  # a client that gave up
 
         self._server = Quiet(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        ).start()
 
     @property
     def runs(self) -> list[Request]:
@@ -150,7 +184,7 @@ def http(body: bytes, *, length: int | None = None) -> bytes:
 
 
 def hang(_request: Request) -> None:
-    time.sleep(1.0)         # longer than its tests' client waits
+    time.sleep(1.0)  # longer than its tests' client waits
 
 
 def made_up(_request: Request) -> Reply:
@@ -167,7 +201,11 @@ def sandbox_error(_request: Request) -> Reply:
 
 def error_in_run(request: Request) -> Reply:
     reply = quick(request)
-    return {**reply, "status": "Failed", "run_result": {**reply["run_result"], "status": "Error", "stderr": "fork"}}
+    return {
+        **reply,
+        "status": "Failed",
+        "run_result": {**reply["run_result"], "status": "Error", "stderr": "fork"},
+    }
 
 
 def all_succeed(request: Request) -> Reply:

@@ -29,7 +29,9 @@ class Service:
         with log.open("wb") as sink:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "scorers", "sandbox", "--port", str(port), "--workers", str(workers)],
-                cwd=ROOT, stderr=sink)
+                cwd=ROOT,
+                stderr=sink,
+            )
         deadline = time.monotonic() + READY_S
         while not self.is_ready():
             if self.process.poll() == 1:

@@ -45,7 +45,8 @@ import atexit, os
 atexit.register(lambda: os._exit(0))
 def f(x): return None
 """,
-    "an object that equals everything": ALWAYS + r"""
+    "an object that equals everything": ALWAYS
+    + r"""
 def f(x): return A()
 """,
     "an integer that equals everything": r"""
@@ -63,7 +64,8 @@ class A(str):
  def __eq__(self, o): return True
 def f(x): return A()
 """,
-    "a class as the function": ALWAYS + r"""
+    "a class as the function": ALWAYS
+    + r"""
  def __new__(cls, *a): return object.__new__(cls)
  def __init__(self, x): pass
 f = A

@@ -27,7 +27,14 @@ def test_every_group_is_counted_once_by_what_became_of_it(chain: Chain) -> None:
     lay_out(chain)
     found = look(chain)
     assert {name: getattr(found, name) for name in COUNTS} == {
-        "issued": 9, "trained": 2, "dropped": 1, "dead": 1, "in_flight": 5, "lost": 0, "twice": 0}
+        "issued": 9,
+        "trained": 2,
+        "dropped": 1,
+        "dead": 1,
+        "in_flight": 5,
+        "lost": 0,
+        "twice": 0,
+    }
     assert found.dropped_by_reason == {"zero_variance": 1}
     assert found.dead_by_reason == {"deadline": 1}
     assert found.in_flight_by_stream == {"prompts": 1, "rollouts": 1, "scored": 2, "dead": 1}
@@ -52,9 +59,12 @@ def test_a_group_that_somebody_deleted_is_lost_by_name(chain: Chain) -> None:
 
 def test_a_group_whose_slot_is_gone_too_is_lost_all_the_same(chain: Chain) -> None:
     chain.issue(2)
-    chain.ownership.retire(["1"])           # without an outcome
+    chain.ownership.retire(["1"])  # without an outcome
     found = look(chain)
-    assert (found.lost_ids, found.lost_how["1"]) == (("1",), "it was issued, and has no slot, no entry and no outcome")
+    assert (found.lost_ids, found.lost_how["1"]) == (
+        ("1",),
+        "it was issued, and has no slot, no entry and no outcome",
+    )
 
 
 def test_a_slot_that_somebody_deleted_is_a_lost_group_though_its_entry_is_there(chain: Chain) -> None:
@@ -96,11 +106,15 @@ def test_entries_of_nobody_are_counted_apart(chain: Chain) -> None:
     assert "foreign entries, with the dead: 3" in as_text("test", found)
 
 
-def test_a_redis_that_went_back_between_the_looks_is_said(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redis_that_went_back_between_the_looks_is_said(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lay_out(chain)
+
     def forgetting(folder: Path, *, strict: bool) -> Ledger:
         chain.client.hincrby(chain.keys("cursor"), "seq", -1)
         return read_ledger(folder, strict=strict)
+
     monkeypatch.setattr(audit_module, "read_ledger", forgetting)
     found = look(chain)
     assert (found.went_back, found.is_clean) == (True, True)
@@ -108,7 +122,8 @@ def test_a_redis_that_went_back_between_the_looks_is_said(chain: Chain, monkeypa
 
 
 def test_the_command_prints_one_json_object_of_integers_and_ends_with_1_unless_clean(
-        chain: Chain, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    chain: Chain, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
     lay_out(chain)
     words = ["test", "--runs-dir", str(chain.run.runs_dir), "--json"]
@@ -122,8 +137,12 @@ def test_the_command_prints_one_json_object_of_integers_and_ends_with_1_unless_c
 
 
 def test_a_folder_without_a_journal_is_an_error_and_no_loss(
-        chain: Chain, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str]) -> None:
+    chain: Chain,
+    redis_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
     lay_out(chain)
     assert main(["test", "--runs-dir", str(tmp_path / "elsewhere"), "--json"]) == 1
@@ -133,8 +152,11 @@ def test_a_folder_without_a_journal_is_an_error_and_no_loss(
 
 
 def test_the_journal_of_a_private_redis_is_found_from_any_directory(
-        make_run: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str]) -> None:
+    make_run: Callable[..., Run],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     run = make_run("test")
     server = embedded.start(run)
     try:

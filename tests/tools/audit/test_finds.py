@@ -31,8 +31,13 @@ def ledger_of(chain: Chain) -> Path:
 
 def record_of(path: Path, kind: str, **values: object) -> Whole:
     """The first record of a kind with these values."""
-    return next(found for found in scan(path) if isinstance(found, Whole) and found.record["kind"] == kind
-                and values.items() <= found.record.items())
+    return next(
+        found
+        for found in scan(path)
+        if isinstance(found, Whole)
+        and found.record["kind"] == kind
+        and values.items() <= found.record.items()
+    )
 
 
 def cut(path: Path, start: int, end: int) -> None:
@@ -74,13 +79,17 @@ def test_the_last_record_taken_away_is_found_where_it_was_that_of_a_retry(chain:
     assert result.problems[0].startswith("retry 1 of the dead group 3 was issued, and the ledger knows of 0")
 
 
-@pytest.mark.parametrize(("status", "version", "is_clean"), [("finished", 0, False), ("finished", 1, False),
-                                                             ("stopped", 0, True)])
+@pytest.mark.parametrize(
+    ("status", "version", "is_clean"), [("finished", 0, False), ("finished", 1, False), ("stopped", 0, True)]
+)
 def test_the_last_record_taken_away_is_named_where_it_was_that_of_an_evaluation(
-        status: str, version: int, is_clean: bool, chain: Chain) -> None:
+    status: str, version: int, is_clean: bool, chain: Chain
+) -> None:
     run = chain.run.model_copy(update={"evaluation": chain.run.evaluation.model_copy(update={"every": 10})})
     fence = chain.ownership.fence
-    journal = Journal(chain.run.folder / "other" / "journal", fence, run=run.name, facts={"config": to_yaml(run)})
+    journal = Journal(
+        chain.run.folder / "other" / "journal", fence, run=run.name, facts={"config": to_yaml(run)}
+    )
     chain.issue(1)
     train(journal, 0, "0")
     chain.ownership.retire(["0"])
@@ -96,7 +105,7 @@ def test_the_last_record_taken_away_is_named_where_it_was_that_of_an_evaluation(
     assert result.is_clean is is_clean
     said = result.remarks if is_clean else result.problems
     assert [f"evaluation of version {version}" in line for line in said] == [True]
-    cut(path, 0, record_of(path, "step").start)                 # the life's first record, and how it was configured
+    cut(path, 0, record_of(path, "step").start)  # the life's first record, and how it was configured
     assert not audit_module.audit(chain.link, chain.keys, journal.folder).is_clean
 
 
@@ -105,7 +114,7 @@ def test_a_copied_record_makes_its_group_twice(chain: Chain) -> None:
     path = ledger_of(chain)
     found = record_of(path, "end", id="3")
     with path.open("ab") as stream:
-        stream.write(path.read_bytes()[found.start:found.end])
+        stream.write(path.read_bytes()[found.start : found.end])
     result = look(chain)
     assert (result.twice, result.twice_ids, result.lost, result.is_clean) == (1, ("3",), 0, False)
 
@@ -133,7 +142,9 @@ def test_a_flipped_byte_of_a_payload_is_named_by_its_step_unless_asked_not_to_lo
     result = look(chain)
     assert result.payloads is not None
     assert (result.payloads.whole, result.payloads.damaged) == (
-        1, (f"step 1: its payload in {path.name} is damaged",))
+        1,
+        (f"step 1: its payload in {path.name} is damaged",),
+    )
     assert (result.lost, result.twice, result.is_clean) == (0, 0, False)
     assert as_text("test", result).endswith("NOT CLEAN: payloads are damaged\n")
     assert look(chain, is_quick=True).is_clean
@@ -160,9 +171,12 @@ def test_a_payload_that_the_kept_checkpoints_cover_may_be_gone_and_another_one_m
         assert payloads is not None
         assert (payloads.whole, [line for line in payloads.damaged if gone not in line]) == (0, [])
         return payloads.removed, [line.split(":")[0] for line in payloads.damaged]
+
     assert needed() == (0, ["step 0", "step 1"])
     save_checkpoint(checkpoints, 1)
-    assert needed() == (0, ["step 0", "step 1"]), "where it is broken, recovery begins with the run: two are kept"
+    assert needed() == (0, ["step 0", "step 1"]), (
+        "where it is broken, recovery begins with the run: two are kept"
+    )
     newer = save_checkpoint(checkpoints, 2)
     assert needed() == (1, ["step 1"])
     (newer / "part").write_bytes(b"cut")
@@ -183,7 +197,9 @@ def test_a_payload_longer_than_a_read_is_checked_whole_and_a_short_file_is_damag
     record = {"step": 3, "file": "p", "offset": 6, "length": len(data), "crc32": zlib.crc32(data)}
     assert check_payloads(tmp_path, [record], covered=lambda: 0).whole == 1
     os.truncate(tmp_path / "p", len(data))
-    assert check_payloads(tmp_path, [record], covered=lambda: 0).damaged == ("step 3: its payload in p is damaged",)
+    assert check_payloads(tmp_path, [record], covered=lambda: 0).damaged == (
+        "step 3: its payload in p is damaged",
+    )
 
 
 def test_an_emptied_redis_is_told_from_a_loss(chain: Chain) -> None:
@@ -191,13 +207,17 @@ def test_an_emptied_redis_is_told_from_a_loss(chain: Chain) -> None:
     chain.client.flushall()
     result = look(chain)
     assert (result.issued, result.ahead, result.trained, result.lost, result.is_empty) == (0, 4, 2, 0, True)
-    assert "rebuilds cursor and slots from the ledger, and issues again what had none: what came after 3" in \
-        result.remarks[0]
+    assert (
+        "rebuilds cursor and slots from the ledger, and issues again what had none: what came after 3"
+        in result.remarks[0]
+    )
     assert not result.is_clean
     assert as_text("test", result).endswith("\nnot proved: this Redis knows nothing of run test\n")
 
 
-def test_a_redis_that_never_knew_the_run_proves_nothing_and_one_of_a_run_that_just_began_does(chain: Chain) -> None:
+def test_a_redis_that_never_knew_the_run_proves_nothing_and_one_of_a_run_that_just_began_does(
+    chain: Chain,
+) -> None:
     result = look(chain)
     assert (result.issued, result.is_empty, result.is_clean) == (0, False, True)
     chain.client.flushall()
@@ -210,7 +230,7 @@ def test_outcomes_that_the_cursor_does_not_name_are_no_loss_and_are_said(chain: 
     chain.issue(2)
     train(chain.journal, 0, "1")
     chain.ownership.retire(["1"])
-    chain.client.hset(chain.keys("cursor"), mapping={"position": 1, "issued": 1})       # as after a rewind
+    chain.client.hset(chain.keys("cursor"), mapping={"position": 1, "issued": 1})  # as after a rewind
     result = look(chain)
     assert (result.issued, result.ahead, result.trained, result.in_flight, result.lost) == (1, 1, 1, 1, 0)
     assert result.remarks[0].startswith("the cursor does not name 1: Redis forgot its last writes")
@@ -218,7 +238,9 @@ def test_outcomes_that_the_cursor_does_not_name_are_no_loss_and_are_said(chain: 
 
 def test_a_dead_group_that_was_begun_anew_is_one_more_issued(chain: Chain) -> None:
     chain.issue(2)
-    chain.journal.end({"0": Outcome(DEAD, "deadline: 900 s", tokens=12), "1": Outcome(DROPPED, "config", tokens=5)})
+    chain.journal.end(
+        {"0": Outcome(DEAD, "deadline: 900 s", tokens=12), "1": Outcome(DROPPED, "config", tokens=5)}
+    )
     chain.ownership.retire(["0", "1"])
     chain.client.hset(chain.keys("retries"), "0", "1-0")
     chain.journal.retry("0", 1)
@@ -244,42 +266,49 @@ def test_evaluation_is_counted_apart(chain: Chain) -> None:
     chain.ownership.retire(ids)
     later = chain.issue_eval(1, 2)
     assert look(chain).evaluation == Evaluation(
-        issued=5, recorded=3, dead=1, given_up=1, in_flight=2, missing=0)
+        issued=5, recorded=3, dead=1, given_up=1, in_flight=2, missing=0
+    )
     entry = chain.entry(later[0])
     chain.client.xdel(chain.keys(entry.stream), entry.entry_id)
     result = look(chain)
-    assert result.evaluation == Evaluation(
-        issued=5, recorded=3, dead=1, given_up=1, in_flight=1, missing=1)
+    assert result.evaluation == Evaluation(issued=5, recorded=3, dead=1, given_up=1, in_flight=1, missing=1)
     assert (result.issued, result.lost, result.foreign, result.is_clean) == (0, 0, 0, True)
     assert "3 recorded, 1 of them dead, 1 given up, 1 in flight, 1 in no stream" in as_text("test", result)
 
 
 def test_groups_issued_and_trained_during_a_look_do_not_spoil_its_sums(
-        chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lay_out(chain)
 
     def meanwhile(folder: Path, *, strict: bool) -> Ledger:
-        chain.issue(1)                                                  # "9", which the look has not seen
+        chain.issue(1)  # "9", which the look has not seen
         train(chain.journal, 1, "7", "9")
         chain.ownership.retire(["7", "9"])
         return read_ledger(folder, strict=strict)
+
     monkeypatch.setattr(audit_module, "read_ledger", meanwhile)
     result = look(chain)
-    assert result.issued + result.ahead == (result.trained + result.dropped + result.dead + result.in_flight
-                                            + result.lost) == 9
+    assert (
+        result.issued + result.ahead
+        == (result.trained + result.dropped + result.dead + result.in_flight + result.lost)
+        == 9
+    )
     assert (result.trained, result.in_flight, result.is_clean, result.looks) == (3, 4, True, ())
 
 
 def test_what_moved_back_during_a_look_is_found_by_the_next_and_both_are_reported(
-        chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lay_out(chain)
     entry = chain.entry("6")
     chain.client.xdel(chain.keys(entry.stream), entry.entry_id)
 
     def meanwhile(folder: Path, *, strict: bool) -> Ledger:
-        chain.client.xadd(chain.keys("prompts"), {"group": "6"}, id="*")        # as a re-issue does
+        chain.client.xadd(chain.keys("prompts"), {"group": "6"}, id="*")  # as a re-issue does
         monkeypatch.setattr(audit_module, "read_ledger", read_ledger)
         return read_ledger(folder, strict=strict)
+
     monkeypatch.setattr(audit_module, "read_ledger", meanwhile)
     result = look(chain)
     assert (result.lost, result.in_flight, result.is_clean) == (0, 5, True)

@@ -25,8 +25,19 @@ Start = Callable[[], "subprocess.Popen[bytes]"]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    return build_run([("a test", {"name": "stormy", "runs_dir": str(tmp_path / "runs"), "model": {"path": "tiny"},
-                                  "data": {"train": {"type": "procedural"}}})])
+    return build_run(
+        [
+            (
+                "a test",
+                {
+                    "name": "stormy",
+                    "runs_dir": str(tmp_path / "runs"),
+                    "model": {"path": "tiny"},
+                    "data": {"train": {"type": "procedural"}},
+                },
+            )
+        ]
+    )
 
 
 @pytest.fixture
@@ -67,8 +78,15 @@ class Stage:
         self.forgiven: list[str] = []
         self.backs: list[str] = []
         self.client = redis.Redis.from_url(keeper.url)
-        self.monkey = Monkey(orders, look=self._look, forgive=self.forgiven.append, keeper=keeper, client=self.client,
-                             lease_s=lease_s, on_back=lambda role, _seconds: self.backs.append(role))
+        self.monkey = Monkey(
+            orders,
+            look=self._look,
+            forgive=self.forgiven.append,
+            keeper=keeper,
+            client=self.client,
+            lease_s=lease_s,
+            on_back=lambda role, _seconds: self.backs.append(role),
+        )
 
     def _look(self) -> Sight:
         return Sight(self.victims, self.ready, redis_answers=True, version=self.version)
@@ -95,25 +113,32 @@ def only(kind: str, role: str) -> dict[tuple[str, str], float]:
 
 
 def test_a_kill_hits_the_whole_tree_and_is_forgiven(
-        keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     parent, child, other = start(), start(), start()
     stage = Stage(keeper, Orders(seconds=60), Victim("generator", "generator-0", parent.pid, (child.pid,)))
     monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("kill_tree", "generator"))
     stage.tick()
     assert (parent.wait(5), child.wait(5), other.poll()) == (-9, -9, None)
     assert stage.forgiven == ["generator-0"]
-    assert (stage.monkey.record.kills, stage.monkey.record.disturbances) == ({"generator": 1},
-                                                                             {"kill_tree generator": 1})
+    assert (stage.monkey.record.kills, stage.monkey.record.disturbances) == (
+        {"generator": 1},
+        {"kill_tree generator": 1},
+    )
 
 
 def test_a_kill_of_the_learner_hits_any_one_of_its_ranks(
-        keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("kill", "learner"))
     places = set()
     for seed in range(8):
         ranks = [start() for _ in range(3)]
-        stage = Stage(keeper, Orders(seconds=60, seed=seed),
-                      Victim("learner", "learner", ranks[0].pid, (ranks[1].pid, ranks[2].pid)))
+        stage = Stage(
+            keeper,
+            Orders(seconds=60, seed=seed),
+            Victim("learner", "learner", ranks[0].pid, (ranks[1].pid, ranks[2].pid)),
+        )
         stage.tick()
         stage.version = 1
         stage.tick()
@@ -125,7 +150,8 @@ def test_a_kill_of_the_learner_hits_any_one_of_its_ranks(
 
 
 def test_a_kill_that_hit_nothing_is_not_counted(
-        keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gone = start()
     gone.kill()
     gone.wait()
@@ -137,7 +163,8 @@ def test_a_kill_that_hit_nothing_is_not_counted(
 
 
 def test_a_stopped_process_goes_on_after_more_than_its_lease(
-        keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     process = start()
     stage = Stage(keeper, Orders(seconds=60), Victim("dispatcher", "scorers-0", process.pid, ()), lease_s=0.2)
     monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("stop", "dispatcher"))
@@ -147,14 +174,16 @@ def test_a_stopped_process_goes_on_after_more_than_its_lease(
     while state(process) == "T":
         stage.tick()
         if stage.monkey.record.disturbances["stop dispatcher"] == 2:
-            break                               # it went on and was stopped again, between two of our looks
+            break  # it went on and was stopped again, between two of our looks
     assert time.monotonic() - began > 0.2
     stage.tick(may_disturb=False)
     until(lambda: state(process) == "S")
     assert not stage.monkey.record.kills
 
 
-def test_the_next_kill_of_a_learner_waits_for_a_step(keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_kill_of_a_learner_waits_for_a_step(
+    keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stage = Stage(keeper, Orders(seconds=60), Spared("learner", "learner", 1, ()))
     monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("kill", "learner"))
     stage.tick()
@@ -166,8 +195,11 @@ def test_the_next_kill_of_a_learner_waits_for_a_step(keeper: RedisKeeper, monkey
 
 
 def test_a_quota_is_kept_exactly_and_one_is_killed_after_the_other(keeper: RedisKeeper) -> None:
-    stage = Stage(keeper, Orders(seconds=60, every_s=0.001, quota={"generator": 2, "scorer": 1}),
-                  *(Spared(role, role, 1, ()) for role in ROLES if role != "redis"))
+    stage = Stage(
+        keeper,
+        Orders(seconds=60, every_s=0.001, quota={"generator": 2, "scorer": 1}),
+        *(Spared(role, role, 1, ()) for role in ROLES if role != "redis"),
+    )
     stage.tick()
     assert not stage.monkey.record.kills, "no step is done"
     stage.version = 1
@@ -177,8 +209,10 @@ def test_a_quota_is_kept_exactly_and_one_is_killed_after_the_other(keeper: Redis
         kills = sum(stage.monkey.record.kills.values())
         assert kills <= returned + 1, "nobody else was killed before the last one was back"
         returned = kills
-        stage.ready = {role: frozenset(f"{role}-{n}" for n in range(count))
-                       for role, count in stage.monkey.record.kills.items()}
+        stage.ready = {
+            role: frozenset(f"{role}-{n}" for n in range(count))
+            for role, count in stage.monkey.record.kills.items()
+        }
     assert stage.monkey.record.kills == {"generator": 2, "scorer": 1}
     assert sorted(stage.backs) == ["generator", "generator", "scorer"]
 
@@ -194,13 +228,20 @@ def test_turns_are_kept_whatever_else_is_possible(keeper: RedisKeeper) -> None:
     assert killed == [*turns, *turns, "scorer"]
 
 
-def test_the_same_seed_does_the_same_in_the_same_order(keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", {
-        (kind, role): weight for (kind, role), weight in WEIGHTS.items() if role != "redis"})
+def test_the_same_seed_does_the_same_in_the_same_order(
+    keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "tools.chaos.monkey.WEIGHTS",
+        {(kind, role): weight for (kind, role), weight in WEIGHTS.items() if role != "redis"},
+    )
 
     def order(seed: int) -> list[str]:
-        stage = Stage(keeper, Orders(seconds=60, seed=seed),
-                      *(Spared(role, role, 1, ()) for role in ("generator", "dispatcher", "scorer", "pool")))
+        stage = Stage(
+            keeper,
+            Orders(seconds=60, seed=seed),
+            *(Spared(role, role, 1, ()) for role in ("generator", "dispatcher", "scorer", "pool")),
+        )
         done: list[str] = []
         for _ in range(20):
             before = stage.monkey.record.disturbances.copy()
@@ -214,14 +255,15 @@ def test_the_same_seed_does_the_same_in_the_same_order(keeper: RedisKeeper, monk
 
 @pytest.mark.parametrize(("kind", "is_killed"), [("kill", True), ("restart", False), ("cut", False)])
 def test_redis_is_disturbed_and_comes_back(
-        kind: str, is_killed: bool, keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind: str, is_killed: bool, keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stage = Stage(keeper, Orders(seconds=60))
     monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only(kind, "redis"))
     other = redis.Redis.from_url(keeper.url, single_connection_client=True)
     run_id = other.info("server")["run_id"]
     stage.tick()
     assert other.connection is not None
-    with pytest.raises(redis.ConnectionError):      # the connection itself: a client would open a new one
+    with pytest.raises(redis.ConnectionError):  # the connection itself: a client would open a new one
         other.connection.read_response()
     stage.tick(may_disturb=False)
     deadline = time.monotonic() + 10
@@ -238,7 +280,8 @@ def test_redis_is_disturbed_and_comes_back(
 
 
 def test_a_redis_that_refuses_to_be_shut_down_was_not_restarted(
-        keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stage = Stage(keeper, Orders(seconds=60))
     monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("restart", "redis"))
     stage.client.acl_setuser("default", enabled=True, commands=["-shutdown"])
@@ -246,14 +289,19 @@ def test_a_redis_that_refuses_to_be_shut_down_was_not_restarted(
     assert stage.client.ping()
     assert not stage.monkey.record.disturbances
     assert not stage.monkey.returns.is_missing("redis")
-    stage.client.acl_setuser("default", enabled=True, commands=["+shutdown"])       # for the end of the keeper
+    stage.client.acl_setuser("default", enabled=True, commands=["+shutdown"])  # for the end of the keeper
 
 
 def test_everything_is_done_once_before_anything_is_done_twice(
-        keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    weights = {(kind, role): weight for (kind, role), weight in WEIGHTS.items() if role not in {"learner", "redis"}}
+    keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = {
+        (kind, role): weight for (kind, role), weight in WEIGHTS.items() if role not in {"learner", "redis"}
+    }
     monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", weights)
-    stage = Stage(keeper, Orders(seconds=60), *(Spared(role, role, 1, ()) for role in {role for _, role in weights}))
+    stage = Stage(
+        keeper, Orders(seconds=60), *(Spared(role, role, 1, ()) for role in {role for _, role in weights})
+    )
     for _ in weights:
         stage.tick()
         stage.monkey.let_go()
@@ -276,15 +324,23 @@ def test_targets_are_the_runs_own_processes_by_their_heartbeats(keeper: RedisKee
     try:
         until(lambda: len(targets.look().of("pool")[0].tree) == 2)
         dispatcher, worker = sorted(targets.look().of("pool")[0].tree)
-        for role, pid, doing in (("dispatcher", dispatcher, "waiting for rollouts"), ("scorer", worker, "starting"),
-                                 ("scorer", stranger.pid, "waiting for rollouts")):
-            client.hset(f"rl:{{stormy}}:alive:{role}:{role}-{pid}",
-                        mapping={"pid": pid, "host": socket.gethostname(), "state": doing, "since": "1"})
+        for role, pid, doing in (
+            ("dispatcher", dispatcher, "waiting for rollouts"),
+            ("scorer", worker, "starting"),
+            ("scorer", stranger.pid, "waiting for rollouts"),
+        ):
+            client.hset(
+                f"rl:{{stormy}}:alive:{role}:{role}-{pid}",
+                mapping={"pid": pid, "host": socket.gethostname(), "state": doing, "since": "1"},
+            )
         seen = targets.look()
         assert [victim.pid for victim in seen.of("dispatcher")] == [dispatcher]
         assert [victim.pid for victim in seen.of("scorer")] == [worker], "the stranger is nobody's to kill"
-        assert seen.ready == {"generator": frozenset(), "dispatcher": {f"dispatcher-{dispatcher}"},
-                              "scorer": frozenset()}, "one that only starts is not at work"
+        assert seen.ready == {
+            "generator": frozenset(),
+            "dispatcher": {f"dispatcher-{dispatcher}"},
+            "scorer": frozenset(),
+        }, "one that only starts is not at work"
     finally:
         for victim in targets.look().of("pool"):
             victim.send(signal.SIGKILL, to_tree=True)

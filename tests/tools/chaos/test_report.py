@@ -21,14 +21,36 @@ from tools.chaos.monkey import Monkey, Orders
 from tools.up.redis_keeper import redis_of
 from tools.up.supervisor import Outcome
 
-OWN = {"run", "seed", "exit_code", "reason", "steps", "seconds", "kills", "disturbances", "back_s", "eval_pass_rate",
-       "learning_curve"}
+OWN = {
+    "run",
+    "seed",
+    "exit_code",
+    "reason",
+    "steps",
+    "seconds",
+    "kills",
+    "disturbances",
+    "back_s",
+    "eval_pass_rate",
+    "learning_curve",
+}
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    return build_run([("a test", {"name": "stormy", "runs_dir": str(tmp_path), "model": {"path": "tiny"},
-                                  "data": {"train": {"type": "procedural"}}})])
+    return build_run(
+        [
+            (
+                "a test",
+                {
+                    "name": "stormy",
+                    "runs_dir": str(tmp_path),
+                    "model": {"path": "tiny"},
+                    "data": {"train": {"type": "procedural"}},
+                },
+            )
+        ]
+    )
 
 
 def test_the_json_has_the_audits_keys_and_kills_of_every_role(run: Run, link: Link, keys: Keys) -> None:
@@ -42,16 +64,32 @@ def test_the_json_has_the_audits_keys_and_kills_of_every_role(run: Run, link: Li
     storm = Chaos(run, orders)
     storm.audit, storm.seconds = audit(link, keys, run.folder / "journal"), 61.26
     with redis_of(run) as keeper:
-        storm.monkey = Monkey(orders, look=lambda: pytest.fail("nobody looks"), forgive=lambda _: None, keeper=keeper,
-                              client=link.client, lease_s=1.0)
+        storm.monkey = Monkey(
+            orders,
+            look=lambda: pytest.fail("nobody looks"),
+            forgive=lambda _: None,
+            keeper=keeper,
+            client=link.client,
+            lease_s=1.0,
+        )
         storm.monkey.record.kills.update(scorer=2, redis=1)
         storm.monkey.record.disturbances.update({"kill scorer": 2, "kill redis": 1, "stop learner": 1})
         storm.monkey.returns.seconds = {"scorer": [3.0, 9.0], "redis": [0.5]}
         found = json.loads(json.dumps(as_object(run, storm, orders, Outcome(code=0, reason=""))))
     assert found.keys() == OWN | {field.name for field in fields(Audit)}
     assert (found["trained"], found["lost"], found["twice"]) == (1, 0, 0)
-    assert found["kills"] == {"generator": 0, "dispatcher": 0, "scorer": 2, "pool": 0, "learner": 0, "redis": 1}
-    assert found["back_s"] == {"redis": {"median": 0.5, "largest": 0.5}, "scorer": {"median": 6.0, "largest": 9.0}}
+    assert found["kills"] == {
+        "generator": 0,
+        "dispatcher": 0,
+        "scorer": 2,
+        "pool": 0,
+        "learner": 0,
+        "redis": 1,
+    }
+    assert found["back_s"] == {
+        "redis": {"median": 0.5, "largest": 0.5},
+        "scorer": {"median": 6.0, "largest": 9.0},
+    }
     assert (found["seconds"], found["seed"], found["exit_code"], found["reason"]) == (61.3, 7, 0, "")
     assert (found["eval_pass_rate"], found["learning_curve"]) == (0.75, [[0, 0.25], [1, 0.75]])
 
@@ -60,8 +98,14 @@ def test_a_run_that_never_began_has_no_audit_and_no_rate(run: Run, link: Link) -
     orders = Orders(seconds=60)
     storm = Chaos(run, orders)
     with redis_of(run) as keeper:
-        storm.monkey = Monkey(orders, look=lambda: pytest.fail("nobody looks"), forgive=lambda _: None, keeper=keeper,
-                              client=link.client, lease_s=1.0)
+        storm.monkey = Monkey(
+            orders,
+            look=lambda: pytest.fail("nobody looks"),
+            forgive=lambda _: None,
+            keeper=keeper,
+            client=link.client,
+            lease_s=1.0,
+        )
         found = as_object(run, storm, orders, Outcome(code=1, reason="no model"))
     assert found.keys() == OWN
     assert not any(found["kills"].values())

@@ -11,24 +11,45 @@ from tools.chaos.returns import Returns
 from tools.chaos.targets import Sight
 
 
-def sight(*, version: int = 3, redis_answers: bool = True, announced_ms: int = 0, starting: Iterable[str] = "",
-          **ready: Iterable[str]) -> Sight:
-    return Sight((), {role: frozenset(beats) for role, beats in ready.items()}, frozenset(starting),
-                 redis_answers=redis_answers, version=version, announced_ms=announced_ms)
+def sight(
+    *,
+    version: int = 3,
+    redis_answers: bool = True,
+    announced_ms: int = 0,
+    starting: Iterable[str] = "",
+    **ready: Iterable[str],
+) -> Sight:
+    return Sight(
+        (),
+        {role: frozenset(beats) for role, beats in ready.items()},
+        frozenset(starting),
+        redis_answers=redis_answers,
+        version=version,
+        announced_ms=announced_ms,
+    )
 
 
-@pytest.mark.parametrize(("role", "before", "between", "after"), [
-    ("generator", {"generator": "a"}, {"generator": ""}, {"generator": "b"}),
-    ("scorer", {"scorer": "ab"}, {"scorer": "b"}, {"scorer": "bc"}),
-    ("dispatcher", {"dispatcher": "a"}, {"dispatcher": "a", "scorer": "b"}, {"dispatcher": "ac"}),
-    ("pool", {"dispatcher": "a", "scorer": "bc"}, {"dispatcher": "d"}, {"dispatcher": "d", "scorer": "e"}),
-])
+@pytest.mark.parametrize(
+    ("role", "before", "between", "after"),
+    [
+        ("generator", {"generator": "a"}, {"generator": ""}, {"generator": "b"}),
+        ("scorer", {"scorer": "ab"}, {"scorer": "b"}, {"scorer": "bc"}),
+        ("dispatcher", {"dispatcher": "a"}, {"dispatcher": "a", "scorer": "b"}, {"dispatcher": "ac"}),
+        (
+            "pool",
+            {"dispatcher": "a", "scorer": "bc"},
+            {"dispatcher": "d"},
+            {"dispatcher": "d", "scorer": "e"},
+        ),
+    ],
+)
 def test_a_role_is_back_when_a_new_heartbeat_is_at_work(
-        role: str, before: Mapping[str, str], between: Mapping[str, str], after: Mapping[str, str]) -> None:
+    role: str, before: Mapping[str, str], between: Mapping[str, str], after: Mapping[str, str]
+) -> None:
     told: list[str] = []
     returns = Returns(lambda who, _seconds: told.append(who))
     returns.killed(role, sight(**before))
-    returns.look(sight(**before))               # the heartbeat of a dead process outlives it
+    returns.look(sight(**before))  # the heartbeat of a dead process outlives it
     returns.look(sight(**between))
     assert returns.is_missing(role)
     returns.look(sight(**after))
@@ -70,14 +91,14 @@ def test_the_learner_is_back_when_it_announces_and_may_be_killed_again_after_a_s
     returns = Returns()
     now = int(time.time() * 1000)
     assert not returns.learner_has_stepped(sight(version=-1))
-    returns.look(sight(version=3))                                   # there when the first look came
+    returns.look(sight(version=3))  # there when the first look came
     assert not returns.learner_has_stepped(sight(version=3))
     assert returns.learner_has_stepped(sight(version=4))
     returns.killed("learner", sight(version=4, announced_ms=now - 500))
     returns.look(sight(version=4, announced_ms=now - 500))
     assert returns.is_missing("learner"), "it is the announcement of its life before"
     assert not returns.learner_has_stepped(sight(version=5))
-    returns.look(sight(version=5, announced_ms=now + 5000))          # from its journal
+    returns.look(sight(version=5, announced_ms=now + 5000))  # from its journal
     assert not returns.is_missing("learner")
     assert not returns.learner_has_stepped(sight(version=5))
     assert returns.learner_has_stepped(sight(version=6))
@@ -86,4 +107,7 @@ def test_the_learner_is_back_when_it_announces_and_may_be_killed_again_after_a_s
 def test_the_summary_has_the_median_and_the_largest() -> None:
     returns = Returns()
     returns.seconds = {"scorer": [3.0, 1.0, 10.0], "redis": [0.5]}
-    assert returns.summary() == {"redis": {"median": 0.5, "largest": 0.5}, "scorer": {"median": 3.0, "largest": 10.0}}
+    assert returns.summary() == {
+        "redis": {"median": 0.5, "largest": 0.5},
+        "scorer": {"median": 3.0, "largest": 10.0},
+    }

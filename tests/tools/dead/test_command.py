@@ -26,8 +26,9 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def dead(chain: Chain, redis_url: str, monkeypatch: pytest.MonkeyPatch,
-         capsys: pytest.CaptureFixture[str]) -> Run:
+def dead(
+    chain: Chain, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
     """`millrace dead VERB test WORDS`: its exit code, what it said, and what it complained of."""
     monkeypatch.setenv("REDIS_URL", redis_url)
 
@@ -35,6 +36,7 @@ def dead(chain: Chain, redis_url: str, monkeypatch: pytest.MonkeyPatch,
         code = main([verb, "test", "--runs-dir", str(chain.run.runs_dir), *words])
         said = capsys.readouterr()
         return code, said.out, said.err
+
     return run
 
 
@@ -45,46 +47,72 @@ def letters(chain: Chain) -> dict[str, str]:
     (held_out,) = chain.issue_eval(0, 1)
     chain.sample("1")
     bury(chain.link, chain.keys, chain.entry("0"), reason="deadline: 900 s after its issue", attempts=2)
-    bury(chain.link, chain.keys, chain.entry("1"), reason="scorer math: no answer", attempts=5,
-         traceback="Traceback\n  line\x1b[31m 7\nValueError: red")
+    bury(
+        chain.link,
+        chain.keys,
+        chain.entry("1"),
+        reason="scorer math: no answer",
+        attempts=5,
+        traceback="Traceback\n  line\x1b[31m 7\nValueError: red",
+    )
     bury(chain.link, chain.keys, chain.entry("2"), reason="deadline: 901 s after its issue")
     bury(chain.link, chain.keys, chain.entry(held_out), reason="held out and broken")
     chain.journal.end({"0": Outcome(DEAD, "deadline"), "1": Outcome(DEAD, "scorer math")})
     chain.ownership.retire(["0", "1"])
     planted = chain.client.xadd(chain.keys("rollouts"), {"payload": b"\x01\x02"}).decode()
-    reject(chain.link, chain.keys, Entry("rollouts", planted, {b"payload": b"\x01\x02"}), reason="where is silent")
-    return {fields[b"group"].decode(): entry.decode() for entry, fields in chain.client.xrange(chain.keys("dead"))}
+    reject(
+        chain.link,
+        chain.keys,
+        Entry("rollouts", planted, {b"payload": b"\x01\x02"}),
+        reason="where is silent",
+    )
+    return {
+        fields[b"group"].decode(): entry.decode() for entry, fields in chain.client.xrange(chain.keys("dead"))
+    }
 
 
 def requests(chain: Chain) -> dict[str, str]:
-    return {group.decode(): entry.decode() for group, entry in chain.client.hgetall(chain.keys("retries")).items()}
+    return {
+        group.decode(): entry.decode() for group, entry in chain.client.hgetall(chain.keys("retries")).items()
+    }
 
 
 def issue_again(chain: Chain, group_id: str) -> None:
     """The learner's part of a retry."""
     chain.journal.retry(str(group_ids.ordinal_of(group_id)), group_ids.retry_of(group_id))
     position = int(chain.client.hget(chain.keys("cursor"), "position") or 0)
-    chain.ownership.issue(position, position, 1000, 0, [(group_id, codec.encode_prompt(make_prompt(group_id)))])
+    chain.ownership.issue(
+        position, position, 1000, 0, [(group_id, codec.encode_prompt(make_prompt(group_id)))]
+    )
 
 
-@pytest.mark.parametrize(("words", "groups"), [
-    ((), ["0", "1", "2", "eval-0-0", "?"]),
-    (("--stage", "prompts"), ["0", "2", "eval-0-0"]),
-    (("--stage", "rollouts"), ["1", "?"]),
-    (("--reason", "DEADLINE"), ["0", "2"]),
-    (("--reason", "deadline", "--group", "2"), ["2"]),
-    (("--group", "7"), []),
-])
-def test_letters_are_listed_by_stage_reason_and_group(dead: Run, letters: dict[str, str], words: tuple[str, ...],
-                                                      groups: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "groups"),
+    [
+        ((), ["0", "1", "2", "eval-0-0", "?"]),
+        (("--stage", "prompts"), ["0", "2", "eval-0-0"]),
+        (("--stage", "rollouts"), ["1", "?"]),
+        (("--reason", "DEADLINE"), ["0", "2"]),
+        (("--reason", "deadline", "--group", "2"), ["2"]),
+        (("--group", "7"), []),
+    ],
+)
+def test_letters_are_listed_by_stage_reason_and_group(
+    dead: Run, letters: dict[str, str], words: tuple[str, ...], groups: list[str]
+) -> None:
     code, out, _ = dead("list", "--json", *words)
     assert (code, [letter["group"] for letter in json.loads(out)]) == (0, groups)
 
 
 @pytest.mark.parametrize("verb", ["show", "retry", "purge"])
-def test_a_group_without_a_letter_is_named_with_where_to_look(dead: Run, letters: dict[str, str], verb: str) -> None:
+def test_a_group_without_a_letter_is_named_with_where_to_look(
+    dead: Run, letters: dict[str, str], verb: str
+) -> None:
     assert dead(verb, "--group", "777") == (
-        1, "", "no such dead letter of group 777: `millrace dead list test` names those that are there\n")
+        1,
+        "",
+        "no such dead letter of group 777: `millrace dead list test` names those that are there\n",
+    )
 
 
 def test_the_table_says_when_where_how_often_and_why(dead: Run, letters: dict[str, str]) -> None:
@@ -96,21 +124,36 @@ def test_the_table_says_when_where_how_often_and_why(dead: Run, letters: dict[st
     assert (entry, group, rest) == (letters["1"], "1", ["rollouts", "5", "dead", "scorer math: no answer"])
     assert re.fullmatch(r"\d+ s", age)
     assert {group: cells[entry][5] for group, entry in letters.items()} == {
-        "0": "dead", "1": "dead", "2": "not recorded", "eval-0-0": "evaluation", "?": "foreign"}
+        "0": "dead",
+        "1": "dead",
+        "2": "not recorded",
+        "eval-0-0": "evaluation",
+        "?": "foreign",
+    }
 
 
 def test_a_letter_is_shown_with_its_prompt_its_answers_and_what_its_worker_said(
-        dead: Run, letters: dict[str, str]) -> None:
+    dead: Run, letters: dict[str, str]
+) -> None:
     code, out, _ = dead("show", letters["1"])
     assert code == 0
-    for text in ("  attempts  5\n", "  reason    scorer math: no answer\n", "task math, row 0 of epoch 0, 2 tokens",
-                 "    user: 2 + 3?\n", 'answer    {"type": "math", "answer": {"value": "5"}}',
-                 "  completion 1: 2 tokens, stop\n    5\n", "    ValueError: red\n", "  line\\x1b[31m 7\n"):
+    for text in (
+        "  attempts  5\n",
+        "  reason    scorer math: no answer\n",
+        "task math, row 0 of epoch 0, 2 tokens",
+        "    user: 2 + 3?\n",
+        'answer    {"type": "math", "answer": {"value": "5"}}',
+        "  completion 1: 2 tokens, stop\n    5\n",
+        "    ValueError: red\n",
+        "  line\\x1b[31m 7\n",
+    ):
         assert text in out
     assert "\x1b" not in out
 
 
-def test_a_payload_that_is_no_message_is_said_and_the_rest_is_shown(dead: Run, letters: dict[str, str]) -> None:
+def test_a_payload_that_is_no_message_is_said_and_the_rest_is_shown(
+    dead: Run, letters: dict[str, str]
+) -> None:
     code, out, _ = dead("show", letters["?"])
     assert code == 0
     assert "  reason    foreign entry: where is silent\n" in out
@@ -118,7 +161,8 @@ def test_a_payload_that_is_no_message_is_said_and_the_rest_is_shown(dead: Run, l
 
 
 def test_a_retry_asks_for_groups_that_are_dead_and_refuses_the_others_by_name(
-        dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+    dead: Run, chain: Chain, letters: dict[str, str]
+) -> None:
     code, out, err = dead("retry", "--all")
     assert code == 1
     assert requests(chain) == {"0": letters["0"], "1": letters["1"]}
@@ -133,12 +177,19 @@ def test_a_retry_asks_for_groups_that_are_dead_and_refuses_the_others_by_name(
 
 
 def test_a_retried_group_is_one_more_issued_and_its_letter_is_gone(
-        dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+    dead: Run, chain: Chain, letters: dict[str, str]
+) -> None:
     assert dead("retry", letters["0"])[0] == 0
     issue_again(chain, "0-r1")
     result = look(chain)
-    assert (result.issued, result.dead, result.in_flight, result.retried, result.asked_again, result.is_clean) == (
-        4, 2, 2, 1, 0, True)
+    assert (
+        result.issued,
+        result.dead,
+        result.in_flight,
+        result.retried,
+        result.asked_again,
+        result.is_clean,
+    ) == (4, 2, 2, 1, 0, True)
     assert dead("list", letters["0"])[2].startswith(f"millrace dead list: no letter {letters['0']} in ")
     bury(chain.link, chain.keys, chain.entry("0-r1"), reason="again")
     chain.journal.end({"0-r1": Outcome(DEAD, "again")})
@@ -148,7 +199,8 @@ def test_a_retried_group_is_one_more_issued_and_its_letter_is_gone(
 
 
 def test_a_letter_that_goes_while_it_is_asked_for_is_not_asked_for(
-        chain: Chain, letters: dict[str, str]) -> None:
+    chain: Chain, letters: dict[str, str]
+) -> None:
     records = open_records(chain.link, chain.keys, chain.journal.folder, strict=True)
     found = list(read_letters(chain.link, chain.keys, records, Choice(entries=(letters["0"], letters["1"]))))
     chain.client.xdel(chain.keys("dead"), letters["0"])
@@ -157,7 +209,8 @@ def test_a_letter_that_goes_while_it_is_asked_for_is_not_asked_for(
 
 
 def test_a_retry_waits_for_the_learner_and_says_where_the_group_is(
-        dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+    dead: Run, chain: Chain, letters: dict[str, str]
+) -> None:
     learner = threading.Timer(0.3, issue_again, (chain, "1-r1"))
     learner.start()
     code, out, _ = dead("retry", letters["1"], "--wait", "20")
@@ -167,15 +220,20 @@ def test_a_retry_waits_for_the_learner_and_says_where_the_group_is(
 
 
 def test_a_retry_that_nobody_issues_ends_with_1_and_says_who_is_missing(
-        dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+    dead: Run, chain: Chain, letters: dict[str, str]
+) -> None:
     code, _, err = dead("retry", letters["1"], "--wait", "0.05")
     assert code == 1
-    assert err == ("millrace dead retry: 0.05 s: no learner has issued 1-r1. No learner runs: they are issued when one "
-                   "starts\n")
+    assert err == (
+        "millrace dead retry: 0.05 s: no learner has issued 1-r1. No learner runs: they are issued when one "
+        "starts\n"
+    )
     assert requests(chain) == {"1": letters["1"]}
 
 
-def test_a_group_that_ended_otherwise_is_not_begun_anew(dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+def test_a_group_that_ended_otherwise_is_not_begun_anew(
+    dead: Run, chain: Chain, letters: dict[str, str]
+) -> None:
     chain.journal.end({"2": Outcome(DROPPED, "config")})
     code, out, err = dead("retry", letters["2"])
     assert (code, out) == (1, "")
@@ -183,7 +241,8 @@ def test_a_group_that_ended_otherwise_is_not_begun_anew(dead: Run, chain: Chain,
 
 
 def test_a_purge_deletes_what_has_an_outcome_and_leaves_a_note(
-        dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+    dead: Run, chain: Chain, letters: dict[str, str]
+) -> None:
     dead("retry", letters["0"])
     code, out, err = dead("purge", "--all", "--yes")
     left = [fields[b"group"].decode() for _, fields in chain.client.xrange(chain.keys("dead"))]
@@ -193,20 +252,23 @@ def test_a_purge_deletes_what_has_an_outcome_and_leaves_a_note(
     (note,) = read_notes(chain.journal.folder)
     assert (note["note"], note["count"]) == ("purge", 3)
     assert [(letter["group"], letter["entry"]) for letter in note["letters"]] == [
-        (group, letters[group]) for group in ("0", "1", "?")]
+        (group, letters[group]) for group in ("0", "1", "?")
+    ]
     result = look(chain)
     assert (result.dead, result.in_flight, result.lost, result.is_clean) == (2, 1, 0, True)
 
 
 def test_an_evaluation_letter_is_purged_once_its_round_is_recorded(
-        dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+    dead: Run, chain: Chain, letters: dict[str, str]
+) -> None:
     chain.journal.evaluation(0, {"ids": ["eval-0-0"]})
     chain.ownership.retire(["eval-0-0"])
     assert dead("purge", letters["eval-0-0"], "--yes")[0] == 0
 
 
 def test_nothing_is_purged_where_the_note_can_not_be_written(
-        dead: Run, chain: Chain, letters: dict[str, str]) -> None:
+    dead: Run, chain: Chain, letters: dict[str, str]
+) -> None:
     (chain.journal.folder / "notes.jsonl").mkdir()
     code, _, err = dead("purge", letters["0"], "--yes")
     assert code == 1
@@ -228,8 +290,9 @@ class Terminal:
 
 
 @pytest.mark.parametrize(("answer", "left"), [("n\n", 1), ("", 1), ("y\n", 0)])
-def test_a_purge_asks_first(dead: Run, letters: dict[str, str], monkeypatch: pytest.MonkeyPatch, answer: str,
-                            left: int) -> None:
+def test_a_purge_asks_first(
+    dead: Run, letters: dict[str, str], monkeypatch: pytest.MonkeyPatch, answer: str, left: int
+) -> None:
     monkeypatch.setattr("sys.stdin", Terminal(answer))
     code, out, _ = dead("purge", letters["0"])
     assert out.startswith("throw 1 dead letter of run test away? [y/N] ")
@@ -238,47 +301,61 @@ def test_a_purge_asks_first(dead: Run, letters: dict[str, str], monkeypatch: pyt
 
 def test_a_purge_without_anybody_to_ask_wants_a_word(dead: Run, letters: dict[str, str]) -> None:
     code, _, err = dead("purge", letters["0"])
-    assert (code, err) == (1, "millrace dead purge: nobody is here to ask whether 1 letter should go; use --yes\n")
+    assert (code, err) == (
+        1,
+        "millrace dead purge: nobody is here to ask whether 1 letter should go; use --yes\n",
+    )
 
 
 def test_letters_are_listed_and_kept_where_the_journal_is_on_another_machine(
-        dead: Run, letters: dict[str, str], tmp_path: Path) -> None:
+    dead: Run, letters: dict[str, str], tmp_path: Path
+) -> None:
     elsewhere = ("--runs-dir", str(tmp_path / "elsewhere"))
     assert json.loads(dead("list", "--json", "--group", "0", *elsewhere)[1])[0]["state"] == "no journal here"
     code, _, err = dead("purge", letters["0"], "--yes", *elsewhere)
     assert code == 1
-    assert err == (f"millrace dead purge: no journal in {tmp_path}/elsewhere/test/journal: give --runs-dir, the folder "
-                   "that the run's own folder is in\n")
+    assert err == (
+        f"millrace dead purge: no journal in {tmp_path}/elsewhere/test/journal: give --runs-dir, the folder "
+        "that the run's own folder is in\n"
+    )
 
 
 @pytest.mark.parametrize("word", ["17", "1-2-3", "9-9"])
 def test_a_letter_that_is_not_there_is_named(dead: Run, letters: dict[str, str], word: str) -> None:
     code, _, err = dead("show", word)
     assert code == 1
-    assert err == (f"millrace dead show: no letter {word} in rl:{{test}}:dead: `millrace dead list test` names those "
-                   "that are there\n")
+    assert err == (
+        f"millrace dead show: no letter {word} in rl:{{test}}:dead: `millrace dead list test` names those "
+        "that are there\n"
+    )
 
 
-def test_a_run_that_nobody_knows_is_an_error(redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-                                             capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_nobody_knows_is_an_error(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
     assert millrace(["dead", "list", "typo", "--runs-dir", str(tmp_path)]) == 1
     assert "no run typo in redis at 127.0.0.1:" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("words", "complaint"), [
-    (["retry", "test"], "say which letters: their entries, a filter, or --all"),
-    (["list", "test", "--stage", "dead"], "invalid choice: 'dead'"),
-    (["lists", "test"], "invalid choice: 'lists'"),
-])
-def test_a_wrong_word_is_answered_before_redis_is_asked(words: list[str], complaint: str,
-                                                        capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["retry", "test"], "say which letters: their entries, a filter, or --all"),
+        (["list", "test", "--stage", "dead"], "invalid choice: 'dead'"),
+        (["lists", "test"], "invalid choice: 'lists'"),
+    ],
+)
+def test_a_wrong_word_is_answered_before_redis_is_asked(
+    words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert (ended.value.code, complaint in capsys.readouterr().err) == (2, True)
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(-3, "0 s"), (59, "59 s"), (600, "10 min"), (5400, "1.5 h"),
-                                               (172800, "2.0 d")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-3, "0 s"), (59, "59 s"), (600, "10 min"), (5400, "1.5 h"), (172800, "2.0 d")]
+)
 def test_an_age_has_one_unit(seconds: float, text: str) -> None:
     assert show.age(seconds) == text

@@ -23,25 +23,45 @@ from tools.dead.command import main
 @pytest.fixture
 def start_learner(chain: Chain) -> Callable[[], tuple[Chain, Feeder]]:
     """The next life of the chain's learner, recovered at the version of its ledger. Its feeder has no thread."""
+
     def start() -> tuple[Chain, Feeder]:
         chain.journal.close()
-        Ownership(chain.link, chain.keys).claim(chain.journal.fence)       # Redis may have forgotten it
+        Ownership(chain.link, chain.keys).claim(chain.journal.fence)  # Redis may have forgotten it
         life = Chain(chain.run, chain.link, chain.keys)
-        rows = [(i, Row(messages=({"role": "user", "content": f"{i}"},), task="math",
-                        verification_info={"type": "math", "answer": {"value": "5"}})) for i in range(10)]
+        rows = [
+            (
+                i,
+                Row(
+                    messages=({"role": "user", "content": f"{i}"},),
+                    task="math",
+                    verification_info={"type": "math", "answer": {"value": "5"}},
+                ),
+            )
+            for i in range(10)
+        ]
         tokenizer: Any = OneToken()
         source = PromptSource(chain.run, rows, "f", tokenizer, shuffle=False)
-        feeder = Feeder(chain.run, life.ownership, source, source, first_row=0, known=life.journal.has,
-                        mean_bytes=lambda: 0.0)
+        feeder = Feeder(
+            chain.run,
+            life.ownership,
+            source,
+            source,
+            first_row=0,
+            known=life.journal.has,
+            mean_bytes=lambda: 0.0,
+        )
         version = len(life.journal.ledger.steps)
         Recovery(chain.run, life.intake, feeder, tell=lambda _version: None).recover(
-            version, lambda: life.announce(version))
+            version, lambda: life.announce(version)
+        )
         return life, feeder
+
     return start
 
 
 def test_an_entry_deleted_while_no_learner_runs_is_lost_until_one_starts_and_says_that_it_issued_it_again(
-        chain: Chain, start_learner: Callable[[], tuple[Chain, Feeder]], caplog: pytest.LogCaptureFixture) -> None:
+    chain: Chain, start_learner: Callable[[], tuple[Chain, Feeder]], caplog: pytest.LogCaptureFixture
+) -> None:
     chain.issue(4)
     train(chain.journal, 0, "0", "1")
     chain.ownership.retire(["0", "1"])
@@ -55,14 +75,21 @@ def test_an_entry_deleted_while_no_learner_runs_is_lost_until_one_starts_and_say
         life, _ = start_learner()
     assert "issued_again count=1 groups=2" in caplog.text
     found = look(life)
-    assert (found.issued, found.trained, found.in_flight, found.lost, found.twice, found.is_clean) == (4, 2, 2, 0, 0,
-                                                                                                     True)
+    assert (found.issued, found.trained, found.in_flight, found.lost, found.twice, found.is_clean) == (
+        4,
+        2,
+        2,
+        0,
+        0,
+        True,
+    )
     assert life.entry("2").stream == "prompts"
     life.journal.close()
 
 
 def test_an_emptied_redis_is_rebuilt_with_nothing_lost(
-        chain: Chain, start_learner: Callable[[], tuple[Chain, Feeder]]) -> None:
+    chain: Chain, start_learner: Callable[[], tuple[Chain, Feeder]]
+) -> None:
     chain.issue(4)
     train(chain.journal, 0, "0", "2")
     chain.client.flushall()
@@ -78,12 +105,16 @@ def test_an_emptied_redis_is_rebuilt_with_nothing_lost(
 
 
 def test_a_dead_group_that_is_asked_for_is_trained_on_under_its_new_id(
-        chain: Chain, start_learner: Callable[[], tuple[Chain, Feeder]], redis_url: str,
-        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    chain: Chain,
+    start_learner: Callable[[], tuple[Chain, Feeder]],
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
     chain.issue(2)
     bury(chain.link, chain.keys, chain.entry("0"), reason="deadline")
-    chain.read()                                    # the learner records it
+    chain.read()  # the learner records it
     words = ["test", "--runs-dir", str(chain.run.runs_dir)]
     assert main(["retry", *words, "--group", "0"]) == 0
     life, feeder = start_learner()
@@ -96,8 +127,14 @@ def test_a_dead_group_that_is_asked_for_is_trained_on_under_its_new_id(
     train(life.journal, 0, "0-r1", "1")
     life.ownership.retire(["0-r1", "1"])
     found = look(life)
-    assert (found.trained, found.dead, found.in_flight, found.lost, found.twice, found.is_clean) == (2, 1, 0, 0, 0,
-                                                                                                   True)
+    assert (found.trained, found.dead, found.in_flight, found.lost, found.twice, found.is_clean) == (
+        2,
+        1,
+        0,
+        0,
+        0,
+        True,
+    )
     capsys.readouterr()
     assert (main(["list", *words]), capsys.readouterr().out) == (0, "no dead letters\n")
     life.journal.close()

@@ -22,6 +22,7 @@ from tools.main import main
 def test_children_that_crash_hang_or_talk_are_told_apart_and_each_answer_is_its_own() -> None:
     def python(text: str) -> Question:
         return Question(name="q", command=(sys.executable, "-c", text))
+
     talks = "import tools.doctor.probe as p; p.QUESTIONS = {'q': lambda _: print('noise') or {'a': 1}}; p.main(['q'])"
     raises = "import tools.doctor.probe as p; p.QUESTIONS = {'q': lambda _: 1 / 0}; p.main(['q'])"
     dies = "import os, sys; print('last words', file=sys.stderr, flush=True); os.abort()"
@@ -34,12 +35,19 @@ def test_children_that_crash_hang_or_talk_are_told_apart_and_each_answer_is_its_
 
 
 def test_findings_are_read_in_a_hundred_columns_and_a_command_follows_an_arrow() -> None:
-    finding = Finding(area="redis", name="persistence", level=PROBLEM, seen="word " * 60, do="redis-cli CONFIG SET a b")
+    finding = Finding(
+        area="redis", name="persistence", level=PROBLEM, seen="word " * 60, do="redis-cli CONFIG SET a b"
+    )
     lines = list(lines_of([finding, replace(finding, level=OK, seen="short", do="")]))
     assert (lines[0], lines[-1]) == ("redis", "  ok       persistence   short")
     assert max(map(len, lines)) <= 100
     assert lines[-2].strip() == "-> redis-cli CONFIG SET a b"
-    assert [readable(count) for count in (5, 2048, 3 << 20, 5 << 40)] == ["5 bytes", "2.0 KiB", "3.0 MiB", "5.0 TiB"]
+    assert [readable(count) for count in (5, 2048, 3 << 20, 5 << 40)] == [
+        "5 bytes",
+        "2.0 KiB",
+        "3.0 MiB",
+        "5.0 TiB",
+    ]
 
 
 @pytest.fixture
@@ -55,17 +63,22 @@ def guarded(tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def _only_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No child is asked: what they find has tests of its own."""
-    monkeypatch.setattr(command, "ask", lambda asked: [(one, Answer(trouble="no answer in 0 s")) for one in asked])
+    monkeypatch.setattr(
+        command, "ask", lambda asked: [(one, Answer(trouble="no answer in 0 s")) for one in asked]
+    )
 
 
 @pytest.mark.usefixtures("_only_quick")
 def test_the_command_says_all_and_its_code_says_whether_there_is_a_problem(
-        guarded: str, runs_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    guarded: str, runs_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("REDIS_URL", guarded)
-    monkeypatch.setattr(machine.resource, "getrlimit", lambda _: (4096, 4096))       # type: ignore[attr-defined]
+    monkeypatch.setattr(machine.resource, "getrlimit", lambda _: (4096, 4096))  # type: ignore[attr-defined]
     config = runs_dir.parent / "demo.yaml"
-    config.write_text(f"name: demo\nruns_dir: {runs_dir}\nmodel: {{path: config/recipes/demo_model}}\n"
-                      "data: {train: {type: procedural}}\ngenerators: {engine: {type: hf}}\n")
+    config.write_text(
+        f"name: demo\nruns_dir: {runs_dir}\nmodel: {{path: config/recipes/demo_model}}\n"
+        "data: {train: {type: procedural}}\ngenerators: {engine: {type: hf}}\n"
+    )
     assert main(["doctor"]) == 0
     plain = capsys.readouterr().out
     areas = [line for line in plain.splitlines() if not line.startswith(" ")]
@@ -73,8 +86,13 @@ def test_the_command_says_all_and_its_code_says_whether_there_is_a_problem(
     assert main(["doctor", "--config", str(config), "model.path=./none", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert told["problems"] == sum(finding["level"] == "problem" for finding in told["findings"]) >= 1
-    assert {"area": "run", "name": "paths", "level": "problem", "do": "mend that key, or bring what it names",
-            "seen": "model.path=./none: there is no such folder, and no name on the hub is so"} in told["findings"]
+    assert {
+        "area": "run",
+        "name": "paths",
+        "level": "problem",
+        "do": "mend that key, or bring what it names",
+        "seen": "model.path=./none: there is no such folder, and no name on the hub is so",
+    } in told["findings"]
     assert "opensesame" not in plain + str(told)
     assert main(["doctor", str(config), "learner.stepz=1"]) == 2
     with pytest.raises(SystemExit):

@@ -26,10 +26,12 @@ def said(value: Any, *_: object) -> Any:
 
 
 def test_what_a_run_needs_is_arithmetic_that_can_be_done_on_paper(make_run: MakeRun) -> None:
-    run = make_run(model={"path": "me/Tiny-0.5B-x", "dtype": "bfloat16"}, data={"train": {"type": "procedural"},
-                                                                             "max_prompt_tokens": 100},
-                   sampling={"group_size": 4, "max_tokens": 225},
-                   learner={"groups_per_step": 10, "max_lag": 1, "steps": 50, "checkpoint": {"every": 5, "keep": 2}})
+    run = make_run(
+        model={"path": "me/Tiny-0.5B-x", "dtype": "bfloat16"},
+        data={"train": {"type": "procedural"}, "max_prompt_tokens": 100},
+        sampling={"group_size": 4, "max_tokens": 225},
+        learner={"groups_per_step": 10, "max_lag": 1, "steps": 50, "checkpoint": {"every": 5, "keep": 2}},
+    )
     size = doctor_needs.size_of(run.model)
     assert size == doctor_needs.Size(500_000_000, "by the name Tiny-0.5B-x")
     step = 10 * (4 * 225 + 100) * 8
@@ -39,39 +41,57 @@ def test_what_a_run_needs_is_arithmetic_that_can_be_done_on_paper(make_run: Make
     assert doctor_needs.checkpoints_bytes(run, 1000) == 1000 * (14 * 3 + 2)
     for journal, steps in (({"keep": "since_checkpoint"}, 15), ({"keep_mb": 1}, 15), ({"keep_mb": 2}, 27)):
         section = run.learner.model_copy(update={"journal": run.learner.journal.model_validate(journal)})
-        assert doctor_needs.journal_bytes(run.model_copy(update={"learner": section})) == steps * step, journal
+        assert doctor_needs.journal_bytes(run.model_copy(update={"learner": section})) == steps * step, (
+            journal
+        )
 
 
 def test_a_models_size_is_read_from_its_files_where_they_are_here(make_run: MakeRun, tmp_path: Path) -> None:
-    header = json.dumps({"__metadata__": {"format": "pt"}, "a": {"shape": [3, 4]}, "b": {"shape": [5]}}).encode()
+    header = json.dumps(
+        {"__metadata__": {"format": "pt"}, "a": {"shape": [3, 4]}, "b": {"shape": [5]}}
+    ).encode()
     for number in (1, 2):
         (tmp_path / f"model-{number}.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
     (tmp_path / "other.safetensors").write_bytes(b"junk")
     assert doctor_needs.size_of(make_run(model={"path": str(tmp_path)}).model) == doctor_needs.Size(
-        34, f"as {tmp_path} has them")
+        34, f"as {tmp_path} has them"
+    )
     assert doctor_needs.size_of(make_run(model={"path": "me/nameless"}).model) is None
-    assert_found(machine.model_size(make_run(model={"path": "me/nameless"}), None), NOTE, "can't be told",
-                 "hf download me/nameless")
+    assert_found(
+        machine.model_size(make_run(model={"path": "me/nameless"}), None),
+        NOTE,
+        "can't be told",
+        "hf download me/nameless",
+    )
 
 
-@pytest.mark.parametrize(("free", "level", "seen"), [
-    (10_000, OK, "9.8 KiB free"), (5_000, NOTE, "it may fill up"), (2_000, PROBLEM, "too little")])
+@pytest.mark.parametrize(
+    ("free", "level", "seen"),
+    [(10_000, OK, "9.8 KiB free"), (5_000, NOTE, "it may fill up"), (2_000, PROBLEM, "too little")],
+)
 def test_a_disk_is_measured_against_what_will_be_written_to_it(
-        tmp_path: Path, free: int, level: Level, seen: str) -> None:
-    needs = [machine.Need(folder=tmp_path / "not" / "yet", what="checkpoints", count=3_000, is_sure=True),
-             machine.Need(folder=tmp_path, what="the journal", count=4_000, is_sure=False)]
+    tmp_path: Path, free: int, level: Level, seen: str
+) -> None:
+    needs = [
+        machine.Need(folder=tmp_path / "not" / "yet", what="checkpoints", count=3_000, is_sure=True),
+        machine.Need(folder=tmp_path, what="the journal", count=4_000, is_sure=False),
+    ]
     (finding,) = machine.disks(needs, free_of=lambda _: free)
     assert_found(finding, level, seen, "make room" if level is not OK else "")
     assert "estimate: checkpoints about 2.9 KiB, the journal at most about 3.9 KiB" in finding.seen
 
 
 def test_a_folder_that_can_not_be_written_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.access", lambda *_: False)      # these tests may run as root, who may write everywhere
+    monkeypatch.setattr(
+        "os.access", lambda *_: False
+    )  # these tests may run as root, who may write everywhere
     needs = [machine.Need(folder=tmp_path, what="a run", count=1, is_sure=True)]
     assert_found(only(machine.disks(needs), "disk"), PROBLEM, "can't be written", "runs_dir=")
 
 
-def test_memory_shared_memory_and_open_files_are_measured_against_the_run(make_run: MakeRun, tmp_path: Path) -> None:
+def test_memory_shared_memory_and_open_files_are_measured_against_the_run(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
     size = doctor_needs.Size(1_000_000_000, "")
     run = make_run(generators={"count": 2, "engine": {"type": "hf"}})
     assert_found(machine.memory(run, size, available=lambda: 10 * GIB), NOTE, "more than there is", "a GPU")
@@ -79,15 +99,25 @@ def test_memory_shared_memory_and_open_files_are_measured_against_the_run(make_r
     assert_found(machine.memory(None, None), OK, "available")
 
     several = make_run(learner={"ranks": 2})
-    for asked, total, level in ((None, GIB, OK), (None, GIB - 1, NOTE), (run, GIB - 1, NOTE), (several, 1, PROBLEM)):
+    for asked, total, level in (
+        (None, GIB, OK),
+        (None, GIB - 1, NOTE),
+        (run, GIB - 1, NOTE),
+        (several, 1, PROBLEM),
+    ):
         finding = machine.shared_memory(asked, folder=tmp_path, total_of=partial(said, total))
         assert_found(finding, level, "at ", "--shm-size=8g" if level is not OK else "")
     assert_found(machine.shared_memory(several, folder=tmp_path / "none"), PROBLEM, "0 bytes")
 
-    judges = make_run(scorers={"tasks": {"j": {"scorer": {"type": "judge", "endpoint": {"concurrency": 500}}}}})
+    judges = make_run(
+        scorers={"tasks": {"j": {"scorer": {"type": "judge", "endpoint": {"concurrency": 500}}}}}
+    )
     infinity = resource.RLIM_INFINITY
     for asked, limits, level, do in (
-            (None, (1024, 4096), OK, ""), (None, (256, infinity), PROBLEM, "ulimit -n 4096"),
-            (judges, (1024, infinity), PROBLEM, "ulimit -n 4096"), (judges, (infinity, infinity), OK, ""),
-            (None, (256, 512), PROBLEM, "the hard limit is 512")):
+        (None, (1024, 4096), OK, ""),
+        (None, (256, infinity), PROBLEM, "ulimit -n 4096"),
+        (judges, (1024, infinity), PROBLEM, "ulimit -n 4096"),
+        (judges, (infinity, infinity), OK, ""),
+        (None, (256, 512), PROBLEM, "the hard limit is 512"),
+    ):
         assert_found(machine.open_files(asked, limits=partial(said, limits)), level, "", do)

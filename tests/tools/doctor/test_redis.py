@@ -36,20 +36,43 @@ def guarded(guarded_server: RedisServer) -> str:
 def test_a_good_redis_is_ok_in_every_respect(guarded: str) -> None:
     findings = list(redis.check_redis(guarded))
     assert [(finding.name, finding.level) for finding in findings] == [
-        (name, OK) for name in ("address", "version", "role", "persistence", "eviction", "memory", "clock", "latency")]
+        (name, OK)
+        for name in ("address", "version", "role", "persistence", "eviction", "memory", "clock", "latency")
+    ]
     assert "opensesame" not in str(findings)
 
 
-@pytest.mark.parametrize(("settings", "name", "level", "seen", "do"), [
-    ({"appendonly": "no"}, "persistence", PROBLEM, "no append-only file", "redis-cli CONFIG SET appendonly yes"),
-    ({"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"}, "eviction", PROBLEM, "allkeys-lru: at its limit",
-     "redis-cli CONFIG SET maxmemory-policy noeviction"),
-    ({"maxmemory-policy": "allkeys-lru"}, "eviction", NOTE, "as soon as maxmemory is set", "noeviction"),
-    ({"maxmemory": "3mb"}, "memory", NOTE, "of 3.0 MiB used; a full budget", "CONFIG SET maxmemory "),
-])
+@pytest.mark.parametrize(
+    ("settings", "name", "level", "seen", "do"),
+    [
+        (
+            {"appendonly": "no"},
+            "persistence",
+            PROBLEM,
+            "no append-only file",
+            "redis-cli CONFIG SET appendonly yes",
+        ),
+        (
+            {"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"},
+            "eviction",
+            PROBLEM,
+            "allkeys-lru: at its limit",
+            "redis-cli CONFIG SET maxmemory-policy noeviction",
+        ),
+        ({"maxmemory-policy": "allkeys-lru"}, "eviction", NOTE, "as soon as maxmemory is set", "noeviction"),
+        ({"maxmemory": "3mb"}, "memory", NOTE, "of 3.0 MiB used; a full budget", "CONFIG SET maxmemory "),
+    ],
+)
 def test_a_redis_that_would_lose_work_or_has_no_room_is_found(
-        guarded: str, make_run: MakeRun, *, settings: Mapping[str, str], name: str, level: Level, seen: str,
-        do: str) -> None:
+    guarded: str,
+    make_run: MakeRun,
+    *,
+    settings: Mapping[str, str],
+    name: str,
+    level: Level,
+    seen: str,
+    do: str,
+) -> None:
     with Link(guarded, outage_s=0).client as client:
         before = {key: client.config_get(key)[key] for key in settings}
         try:
@@ -66,32 +89,47 @@ def test_one_who_means_to_forget_is_only_told_so(guarded: str) -> None:
     assert redis.eviction({"maxmemory": 1, "maxmemory_policy": "allkeys-lru"}, is_wanted=False).level is NOTE
 
 
-@pytest.mark.parametrize(("url", "seen", "do"), [
-    ("redis://:wrong@127.0.0.1:{port}", "refuses this user or password", "export REDIS_URL="),
-    ("redis://127.0.0.1:{port}", "refuses this user or password", "export REDIS_URL="),
-    ("redis://127.0.0.1:{free}", "does not answer", "redis-cli -h 127.0.0.1 -p"),
-    ("http://127.0.0.1", "REDIS_URL is no URL of a redis", "export REDIS_URL="),
-])
+@pytest.mark.parametrize(
+    ("url", "seen", "do"),
+    [
+        ("redis://:wrong@127.0.0.1:{port}", "refuses this user or password", "export REDIS_URL="),
+        ("redis://127.0.0.1:{port}", "refuses this user or password", "export REDIS_URL="),
+        ("redis://127.0.0.1:{free}", "does not answer", "redis-cli -h 127.0.0.1 -p"),
+        ("http://127.0.0.1", "REDIS_URL is no URL of a redis", "export REDIS_URL="),
+    ],
+)
 def test_a_redis_that_lets_nobody_in_is_the_only_finding_about_it(
-        guarded_server: RedisServer, url: str, seen: str, do: str) -> None:
+    guarded_server: RedisServer, url: str, seen: str, do: str
+) -> None:
     (finding,) = redis.check_redis(url.format(port=guarded_server.port, free=free_port()))
     assert_found(finding, PROBLEM, seen, do)
     assert "wrong@" not in finding.seen
 
 
-@pytest.mark.parametrize(("finding", "level", "seen"), [
-    (redis.version({"redis_version": "6.0.16"}), PROBLEM, "6.0.16, and 6.2 is the oldest"),
-    (redis.version({"redis_version": "7.4.1"}), OK, "7.4.1"),
-    (redis.role({"role": "slave", "master_host": "m", "master_port": 1}), PROBLEM, "a replica of m"),
-    (redis.role({"redis_mode": "cluster"}), PROBLEM, "RQ's queues"),
-    (redis.persistence({"aof_enabled": 1, "aof_last_write_status": "err"}), PROBLEM, "could not be written"),
-    (redis.clock(0.3), OK, "0.30 s ahead of"),
-    (redis.clock(-3.0), NOTE, "3.00 s behind"),
-    (redis.clock(40.0), PROBLEM, "40.00 s ahead of"),
-    (redis.latency(0.2), OK, "0.20 ms"),
-    (redis.latency(80.0), NOTE, "slow"),
-    (redis.memory({"used_memory": GIB, "total_system_memory": 8 * GIB}, needed_bytes=9 * GIB), NOTE, "no limit"),
-])
+@pytest.mark.parametrize(
+    ("finding", "level", "seen"),
+    [
+        (redis.version({"redis_version": "6.0.16"}), PROBLEM, "6.0.16, and 6.2 is the oldest"),
+        (redis.version({"redis_version": "7.4.1"}), OK, "7.4.1"),
+        (redis.role({"role": "slave", "master_host": "m", "master_port": 1}), PROBLEM, "a replica of m"),
+        (redis.role({"redis_mode": "cluster"}), PROBLEM, "RQ's queues"),
+        (
+            redis.persistence({"aof_enabled": 1, "aof_last_write_status": "err"}),
+            PROBLEM,
+            "could not be written",
+        ),
+        (redis.clock(0.3), OK, "0.30 s ahead of"),
+        (redis.clock(-3.0), NOTE, "3.00 s behind"),
+        (redis.clock(40.0), PROBLEM, "40.00 s ahead of"),
+        (redis.latency(0.2), OK, "0.20 ms"),
+        (redis.latency(80.0), NOTE, "slow"),
+        (
+            redis.memory({"used_memory": GIB, "total_system_memory": 8 * GIB}, needed_bytes=9 * GIB),
+            NOTE,
+            "no limit",
+        ),
+    ],
+)
 def test_what_redis_says_of_itself_is_judged(finding: Finding, level: Level, seen: str) -> None:
     assert_found(finding, level, seen)
 
@@ -103,6 +141,7 @@ def test_without_a_redis_the_program_for_a_private_one_is_looked_at(tmp_path: Pa
 
     def nowhere() -> Path:
         raise WrongBroker("no redis-server of version 6.2 or newer is here")
+
     assert_found(only(redis.check_private(nowhere), "program"), PROBLEM, "no redis-server", "apt-get install")
     mute = tmp_path / "redis-server"
     mute.write_text("#!/bin/sh\necho hello\n")

@@ -32,8 +32,10 @@ def served() -> Iterator[Callable[[bytes], str]]:
             with connection:
                 connection.recv(65536)
                 connection.sendall(answer)
+
         threading.Thread(target=reply, daemon=True).start()
         return f"http://127.0.0.1:{server.getsockname()[1]}"
+
     yield serve
     for server in listening:
         server.close()
@@ -47,30 +49,61 @@ def http(status: str, body: object) -> bytes:
 TWO = {"data": [{"id": "judge"}, {"id": "other"}]}
 
 
-@pytest.mark.parametrize(("answer", "model", "level", "seen", "do"), [
-    (http("200 OK", TWO), "judge", OK, "serves judge (scorers.tasks.j.scorer.endpoint)", ""),
-    (http("200 OK", TWO), "gone", PROBLEM, "does not serve 'gone', but judge, other", "endpoint.model=judge"),
-    (http("200 OK", TWO), None, PROBLEM, "does not say which", "endpoint.model=judge"),
-    (http("401 No", {"error": {"message": "no key"}}), "judge", PROBLEM, "HTTP 401 no key", "LLM_JUDGE_API_KEY"),
-    (http("429 Busy", {}), "judge", NOTE, "is busy, and answers", ""),
-    (None, "judge", PROBLEM, "no connection", "curl http://127.0.0.1:"),
-])
+@pytest.mark.parametrize(
+    ("answer", "model", "level", "seen", "do"),
+    [
+        (http("200 OK", TWO), "judge", OK, "serves judge (scorers.tasks.j.scorer.endpoint)", ""),
+        (
+            http("200 OK", TWO),
+            "gone",
+            PROBLEM,
+            "does not serve 'gone', but judge, other",
+            "endpoint.model=judge",
+        ),
+        (http("200 OK", TWO), None, PROBLEM, "does not say which", "endpoint.model=judge"),
+        (
+            http("401 No", {"error": {"message": "no key"}}),
+            "judge",
+            PROBLEM,
+            "HTTP 401 no key",
+            "LLM_JUDGE_API_KEY",
+        ),
+        (http("429 Busy", {}), "judge", NOTE, "is busy, and answers", ""),
+        (None, "judge", PROBLEM, "no connection", "curl http://127.0.0.1:"),
+    ],
+)
 def test_a_judge_that_does_not_answer_with_its_model_is_found(
-        make_run: MakeRun, served: Callable[[bytes], str], *, answer: bytes | None, model: str | None, level: Level,
-        seen: str, do: str) -> None:
+    make_run: MakeRun,
+    served: Callable[[bytes], str],
+    *,
+    answer: bytes | None,
+    model: str | None,
+    level: Level,
+    seen: str,
+    do: str,
+) -> None:
     url = f"http://127.0.0.1:{free_port()}" if answer is None else served(answer)
-    run = make_run(scorers={"tasks": {"j": {"scorer": {"type": "judge", "endpoint": {"urls": [url], "model": model}}}}})
+    run = make_run(
+        scorers={"tasks": {"j": {"scorer": {"type": "judge", "endpoint": {"urls": [url], "model": model}}}}}
+    )
     assert_found(only(doctor_run.check_endpoints(run), "endpoint"), level, seen, do)
 
 
 def test_what_a_configuration_names_and_is_not_here_is_found(make_run: MakeRun, tmp_path: Path) -> None:
     away = {"type": "dataset", "path": "rows.jsonl"}
-    run = make_run(model={"path": "./none"}, data={"train": away},
-                   scorers={"tasks": {"j": {"scorer": {"type": "judge"}}}})
+    run = make_run(
+        model={"path": "./none"},
+        data={"train": away},
+        scorers={"tasks": {"j": {"scorer": {"type": "judge"}}}},
+    )
     found = list(doctor_run.check_paths(run))
     assert [(finding.level, finding.seen.split(":")[0]) for finding in found] == [
-        (PROBLEM, "model.path=./none"), (PROBLEM, "data.train.path=rows.jsonl")]
-    assert_found(only(doctor_run.check_endpoints(run), "endpoint"), PROBLEM, "urls names no server", "endpoint.urls=")
+        (PROBLEM, "model.path=./none"),
+        (PROBLEM, "data.train.path=rows.jsonl"),
+    ]
+    assert_found(
+        only(doctor_run.check_endpoints(run), "endpoint"), PROBLEM, "urls names no server", "endpoint.urls="
+    )
     trouble = Answer(trouble="OSError: none")
     assert_found(doctor_run.tokenizer(trouble, run), PROBLEM, "OSError", "save_pretrained")
     assert_found(doctor_run.data(trouble, run), PROBLEM, "OSError", "data.train")

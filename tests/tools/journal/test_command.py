@@ -32,21 +32,41 @@ def said(text: str, *spans: tuple[int, int]) -> Completion:
     """What the fake engine says: bytes, and a NUL behind; (version, number of tokens) each span."""
     ids = [*text.encode(), 0]
     firsts = [sum(count for _, count in spans[:place]) for place in range(len(spans))]
-    return Completion(token_ids=np.array(ids, np.int32), logprobs=np.full(len(ids), -0.5, np.float32), text=text,
-                      policy_spans=tuple(Span(version=version, first=first, count=count)
-                                         for (version, count), first in zip(spans, firsts, strict=True)),
-                      finish_reason=FinishReason.STOP)
+    return Completion(
+        token_ids=np.array(ids, np.int32),
+        logprobs=np.full(len(ids), -0.5, np.float32),
+        text=text,
+        policy_spans=tuple(
+            Span(version=version, first=first, count=count)
+            for (version, count), first in zip(spans, firsts, strict=True)
+        ),
+        finish_reason=FinishReason.STOP,
+    )
 
 
 def group(group_id: str) -> ScoredGroup:
     """One right answer of two versions, and one that could not be scored."""
     prompt = make_prompt(group_id)
-    scores = (Score(status=ScoreStatus.SCORED, value=1.0, reason="5 is 5", scorer="math", version="3", seconds=0.25,
-                    components={"math": 1.0, "format": 0.5}),
-              Score(status=ScoreStatus.UNSCORABLE, value=None, reason="no sandbox", scorer="math", version="3"))
+    scores = (
+        Score(
+            status=ScoreStatus.SCORED,
+            value=1.0,
+            reason="5 is 5",
+            scorer="math",
+            version="3",
+            seconds=0.25,
+            components={"math": 1.0, "format": 0.5},
+        ),
+        Score(status=ScoreStatus.UNSCORABLE, value=None, reason="no sandbox", scorer="math", version="3"),
+    )
     completions = (said("né\x1b[2J\n5", (3, 4), (4, 6)), said("", (4, 1)))
-    return ScoredGroup(rollout=Rollout(prompt=prompt, completions=completions, generator="g-1", seconds=1.5),
-                       scores=scores, rewards=(0.5, None), worker="w-2", seconds=0.5)
+    return ScoredGroup(
+        rollout=Rollout(prompt=prompt, completions=completions, generator="g-1", seconds=1.5),
+        scores=scores,
+        rewards=(0.5, None),
+        worker="w-2",
+        seconds=0.5,
+    )
 
 
 @pytest.fixture
@@ -74,8 +94,10 @@ Ask = Callable[..., int]
 @pytest.fixture
 def ask(run: Run) -> Ask:
     """`millrace journal` on that run."""
+
     def ask(verb: str, *words: object) -> int:
         return main(["journal", verb, run.name, "--runs-dir", str(run.runs_dir), *map(str, words)])
+
     return ask
 
 
@@ -84,20 +106,28 @@ def payload(run: Run, fence: int) -> Path:
 
 
 def test_ls_has_a_line_a_step_and_says_which_payloads_are_gone(
-        run: Run, ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    run: Run, ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
     payload(run, 1).unlink()
     assert ask("ls") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["step", "groups", "tokens", "MiB", "life", "trained", "at", "payload"]
     assert [[*line.split()[:3], line.split()[4], *line.split()[7:]] for line in lines[1:-1]] == [
         [str(step), "2", "22", fence, state, "in", f"payload-00000{fence}-000.bin"]
-        for step, fence, state in ((0, "1", "gone"), (1, "1", "gone"), (2, "1", "gone"), (3, "2", "there"),
-                                   (4, "2", "there"))]
+        for step, fence, state in (
+            (0, "1", "gone"),
+            (1, "1", "gone"),
+            (2, "1", "gone"),
+            (3, "2", "there"),
+            (4, "2", "there"),
+        )
+    ]
     assert lines[-1] == "5 steps of 3 lives; groups: 1 dead, 1 dropped, 10 trained; 0 evaluations"
 
 
 def test_ls_names_what_is_wrong_and_says_so_by_its_code(
-        run: Run, ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    run: Run, ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
     flip(run.folder / "journal" / "ledger-000001.log", 10)
     assert ask("ls") == 1
     assert "ledger-000001.log: record 0" in capsys.readouterr().err
@@ -106,14 +136,18 @@ def test_ls_names_what_is_wrong_and_says_so_by_its_code(
 def test_a_group_is_shown_with_all_that_is_known_of_it(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask("show", "--group", "5") == 0
     shown = capsys.readouterr().out
-    for part in ("step 2: 2 groups, 22 tokens", "by life 1, from weights beefbeefbeef\n",
-                 "group 5: task math, row 0 of epoch 0, seed 0; sampled by g-1 in 1.50 s, scored by w-2 in 0.50 s",
-                 "    user: 2 + 3?\n", '    to score against: {"type": "math", "answer": {"value": "5"}}\n',
-                 "  completion 0: reward 0.5, advantage 0.25; stop; versions 3 (4 tokens), 4 (6 tokens)\n",
-                 "    scored 1 by math 3 in 0.250 s; math 1, format 0.5: 5 is 5\n",
-                 "    answer: né\\x1b[2J\n      5\n",              # what a terminal would obey is spelt out
-                 "  completion 1: reward none, advantage none; stop; versions 4 (1 tokens)\n",
-                 "    unscorable none by math 3 in 0.000 s: no sandbox\n"):
+    for part in (
+        "step 2: 2 groups, 22 tokens",
+        "by life 1, from weights beefbeefbeef\n",
+        "group 5: task math, row 0 of epoch 0, seed 0; sampled by g-1 in 1.50 s, scored by w-2 in 0.50 s",
+        "    user: 2 + 3?\n",
+        '    to score against: {"type": "math", "answer": {"value": "5"}}\n',
+        "  completion 0: reward 0.5, advantage 0.25; stop; versions 3 (4 tokens), 4 (6 tokens)\n",
+        "    scored 1 by math 3 in 0.250 s; math 1, format 0.5: 5 is 5\n",
+        "    answer: né\\x1b[2J\n      5\n",  # what a terminal would obey is spelt out
+        "  completion 1: reward none, advantage none; stop; versions 4 (1 tokens)\n",
+        "    unscorable none by math 3 in 0.000 s: no sandbox\n",
+    ):
         assert part in shown, part
     assert "group 4" not in shown
     assert ask("show", "--step", "2") == 0
@@ -122,20 +156,28 @@ def test_a_group_is_shown_with_all_that_is_known_of_it(ask: Ask, capsys: pytest.
     assert "group 5: " in both
 
 
-def test_a_group_that_was_not_trained_is_shown_by_its_reason(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_group_that_was_not_trained_is_shown_by_its_reason(
+    ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert ask("show", "--group", "10") == ask("show", "--group", "11") == 0
-    assert capsys.readouterr().out == ("group 10: dropped, 40 tokens thrown away\n    zero_variance: all 0\n"
-                                       "group 11: dead, 0 tokens thrown away; issued anew as 11-r1\n    deadline\n")
+    assert capsys.readouterr().out == (
+        "group 10: dropped, 40 tokens thrown away\n    zero_variance: all 0\n"
+        "group 11: dead, 0 tokens thrown away; issued anew as 11-r1\n    deadline\n"
+    )
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    (("--group", "99"), "group 99 has no outcome in "),
-    (("--step", "7"), "there is no step 7: the journal has steps 0 to 4"),
-    (("--step", "0"), "the payload of step 0 is gone with payload-000001-000.bin"),
-    (("--step", "3"), "the payload of step 3 is damaged"),
-])
-def test_what_cant_be_shown_is_named(run: Run, ask: Ask, words: tuple[str, str], message: str,
-                                     capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--group", "99"), "group 99 has no outcome in "),
+        (("--step", "7"), "there is no step 7: the journal has steps 0 to 4"),
+        (("--step", "0"), "the payload of step 0 is gone with payload-000001-000.bin"),
+        (("--step", "3"), "the payload of step 3 is damaged"),
+    ],
+)
+def test_what_cant_be_shown_is_named(
+    run: Run, ask: Ask, words: tuple[str, str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     payload(run, 1).unlink()
     flip(payload(run, 2), 0)
     assert ask("show", *words) == 1
@@ -143,16 +185,44 @@ def test_what_cant_be_shown_is_named(run: Run, ask: Ask, words: tuple[str, str],
 
 
 EXPECTED: dict[str, Any] = {
-    "prompt": [{"role": "user", "content": "2 + 3?"}], "answer": "né\x1b[2J\n5", "completion": 0, "reward": 0.5,
-    "advantage": 0.25, "status": "scored", "score": 1.0, "reason": "5 is 5", "scorer": "math", "scorer_version": "3",
-    "score_seconds": 0.25, "components": {"math": 1.0, "format": 0.5}, "tokens": 10, "finish_reason": "stop",
+    "prompt": [{"role": "user", "content": "2 + 3?"}],
+    "answer": "né\x1b[2J\n5",
+    "completion": 0,
+    "reward": 0.5,
+    "advantage": 0.25,
+    "status": "scored",
+    "score": 1.0,
+    "reason": "5 is 5",
+    "scorer": "math",
+    "scorer_version": "3",
+    "score_seconds": 0.25,
+    "components": {"math": 1.0, "format": 0.5},
+    "tokens": 10,
+    "finish_reason": "stop",
     "versions": [{"version": 3, "first": 0, "count": 4}, {"version": 4, "first": 4, "count": 6}],
-    "generator": "g-1", "sample_seconds": 1.5, "worker": "w-2", "task": "math", "row": 0, "epoch": 0, "seed": 0,
-    "fingerprint": "f"}
+    "generator": "g-1",
+    "sample_seconds": 1.5,
+    "worker": "w-2",
+    "task": "math",
+    "row": 0,
+    "epoch": 0,
+    "seed": 0,
+    "fingerprint": "f",
+}
 UNSCORABLE: dict[str, Any] = {
-    **EXPECTED, "answer": "", "completion": 1, "reward": None, "advantage": None, "status": "unscorable", "score": None,
-    "reason": "no sandbox", "score_seconds": 0.0, "components": {}, "tokens": 1,
-    "versions": [{"version": 4, "first": 0, "count": 1}]}
+    **EXPECTED,
+    "answer": "",
+    "completion": 1,
+    "reward": None,
+    "advantage": None,
+    "status": "unscorable",
+    "score": None,
+    "reason": "no sandbox",
+    "score_seconds": 0.0,
+    "components": {},
+    "tokens": 1,
+    "versions": [{"version": 4, "first": 0, "count": 1}],
+}
 
 
 def rows_in(path: Path) -> Iterator[dict[str, Any]]:
@@ -166,20 +236,27 @@ def rows_in(path: Path) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_export_has_a_line_a_completion_in_the_order_of_training(
-        ask: Ask, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ask: Ask, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / f"rows.{kind}"
     assert ask("export", "--out", out, "--steps", "1-3") == 0
-    assert list(rows_in(out)) == [{"step": step, "group": str(2 * step + place), **row}
-                                  for step in (1, 2, 3) for place in (0, 1) for row in (EXPECTED, UNSCORABLE)]
+    assert list(rows_in(out)) == [
+        {"step": step, "group": str(2 * step + place), **row}
+        for step in (1, 2, 3)
+        for place in (0, 1)
+        for row in (EXPECTED, UNSCORABLE)
+    ]
     assert capsys.readouterr().out == f"12 completions of 3 steps in {out}\n"
     assert [path.name for path in tmp_path.glob("rows*")] == [out.name]
 
 
-def test_parquet_is_written_in_more_than_one_part(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_is_written_in_more_than_one_part(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tools.journal.export.ROWS_AT_ONCE", 8)
     out = tmp_path / "rows.parquet"
     assert ask("export", "--out", out) == 0
-    assert parquet.ParquetFile(out).metadata.num_row_groups == 3        # of 8, 8 and 4 rows
+    assert parquet.ParquetFile(out).metadata.num_row_groups == 3  # of 8, 8 and 4 rows
     assert [row["group"] for row in rows_in(out)] == [str(number) for number in range(10) for _ in (0, 1)]
 
 
@@ -187,15 +264,17 @@ def test_datasets_reads_what_was_exported(ask: Ask, tmp_path: Path) -> None:
     out = tmp_path / "rows.parquet"
     assert ask("export", "--out", out) == 0
     from datasets import Dataset
+
     read = Dataset.from_parquet(str(out), cache_dir=str(tmp_path / "cache"))
     assert read[0]["prompt"] == [{"role": "user", "content": "2 + 3?"}]
 
 
 def test_export_names_what_is_gone_and_is_not_content_with_what_is_damaged(
-        run: Run, ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run: Run, ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     payload(run, 1).unlink()
     out = tmp_path / "rows.jsonl"
-    assert ask("export", "--out", out) == 0                             # retention has removed it: that is no error
+    assert ask("export", "--out", out) == 0  # retention has removed it: that is no error
     shown = capsys.readouterr()
     assert "steps 0-2 are not in it: their payloads are gone (payload-000001-000.bin)" in shown.err
     assert {row["step"] for row in rows_in(out)} == {3, 4}
@@ -204,17 +283,21 @@ def test_export_names_what_is_gone_and_is_not_content_with_what_is_damaged(
     assert "payload of step 3 is damaged" in capsys.readouterr().err
     assert {row["step"] for row in rows_in(out)} == {4}
     payload(run, 2).unlink()
-    assert ask("export", "--out", out) == 1                             # nothing is left of it
+    assert ask("export", "--out", out) == 1  # nothing is left of it
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    (("--out", "rows.csv"), "its name must end with .jsonl or .parquet"),
-    (("--out", "nowhere/rows.jsonl"), "nowhere/rows.jsonl.part: No such file or directory"),
-    (("--out", "nowhere/rows.parquet"), "nowhere/rows.parquet"),
-    (("--out", "rows.jsonl", "--steps", "7-9"), "has no such step; it has 0-4"),
-])
-def test_what_cant_be_exported_is_said(ask: Ask, words: tuple[str, ...], message: str, tmp_path: Path,
-                                       capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--out", "rows.csv"), "its name must end with .jsonl or .parquet"),
+        (("--out", "nowhere/rows.jsonl"), "nowhere/rows.jsonl.part: No such file or directory"),
+        (("--out", "nowhere/rows.parquet"), "nowhere/rows.parquet"),
+        (("--out", "rows.jsonl", "--steps", "7-9"), "has no such step; it has 0-4"),
+    ],
+)
+def test_what_cant_be_exported_is_said(
+    ask: Ask, words: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with contextlib.chdir(tmp_path):
         code = ask("export", *words)
     assert code == 1
@@ -222,13 +305,17 @@ def test_what_cant_be_exported_is_said(ask: Ask, words: tuple[str, ...], message
     assert not list(tmp_path.glob("rows*"))
 
 
-def test_an_export_that_fails_leaves_the_file_before_it_alone(run: Run, ask: Ask, tmp_path: Path,
-                                                                  capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_that_fails_leaves_the_file_before_it_alone(
+    run: Run, ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "rows.jsonl"
     out.write_text("the last export")
     (run.folder / "config.yaml").unlink()
     assert ask("export", "--out", out) == 1
-    assert "config.yaml: No such file or directory; the text of a completion is decoded with" in capsys.readouterr().err
+    assert (
+        "config.yaml: No such file or directory; the text of a completion is decoded with"
+        in capsys.readouterr().err
+    )
     assert out.read_text() == "the last export"
     assert [path.name for path in tmp_path.glob("rows*")] == ["rows.jsonl"]
 
@@ -238,8 +325,16 @@ def test_a_run_that_is_not_there_is_named(run: Run, capsys: pytest.CaptureFixtur
     assert f"no journal in {run.runs_dir / 'other'}: give --runs-dir" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [[], ["show", "demo"], ["show", "demo", "--step", "1", "--group", "1"],
-                                   ["export", "demo"], ["export", "demo", "--out", "a.jsonl", "--steps", "3-1"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["show", "demo"],
+        ["show", "demo", "--step", "1", "--group", "1"],
+        ["export", "demo"],
+        ["export", "demo", "--out", "a.jsonl", "--steps", "3-1"],
+    ],
+)
 def test_wrong_words_are_answered_with_2(words: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["journal", *words])
@@ -263,6 +358,7 @@ def test_a_step_is_read_when_it_is_its_turn(run: Run, monkeypatch: pytest.Monkey
     def noted(folder: Path, record: Mapping[str, Any]) -> Any:
         begun.append(record["step"])
         return read_step(folder, record)
+
     monkeypatch.setattr("tools.journal.rows.read_step", noted)
     for step, _, _ in Steps(run.folder, read_ledger(run.folder / "journal").steps).groups():
         assert begun == list(range(step + 1))

@@ -20,15 +20,18 @@ from tools.journal.replay import Replay, main, parse_steps
 SETTINGS: dict[str, Any] = {"tokens_per_row": 48, "checkpoint": {"keep": 9}}
 
 
-def make(tmp_path: Path, *, lives: tuple[int, ...] = (2, 2, 2), checkpoints: tuple[int, ...] = (3,)) -> JournaledRun:
+def make(
+    tmp_path: Path, *, lives: tuple[int, ...] = (2, 2, 2), checkpoints: tuple[int, ...] = (3,)
+) -> JournaledRun:
     made = JournaledRun(make_run(tmp_path, learner=SETTINGS), HashPolicy())
     for steps in lives:
         made.live(steps, checkpoints=checkpoints)
     return made
 
 
-def replay(made: JournaledRun, steps: range, capsys: pytest.CaptureFixture[str], *, seed: str = "model",
-           ) -> tuple[list[str], dict[str, int], HashPolicy]:
+def replay(
+    made: JournaledRun, steps: range, capsys: pytest.CaptureFixture[str], *, seed: str = "model"
+) -> tuple[list[str], dict[str, int], HashPolicy]:
     policy: Any = HashPolicy(seed)
     scratch = made.run.runs_dir / "scratch"
     scratch.mkdir(exist_ok=True)
@@ -38,7 +41,9 @@ def replay(made: JournaledRun, steps: range, capsys: pytest.CaptureFixture[str],
 
 
 def verdicts(lines: list[str]) -> list[str]:
-    return [f"{found[1]} {found[2]}" for line in lines if (found := re.match(r"step (\d+): ([a-z ]+),", line))]
+    return [
+        f"{found[1]} {found[2]}" for line in lines if (found := re.match(r"step (\d+): ([a-z ]+),", line))
+    ]
 
 
 def remove_payload(made: JournaledRun, step: int) -> None:
@@ -46,17 +51,19 @@ def remove_payload(made: JournaledRun, step: int) -> None:
 
 
 def test_every_step_is_trained_again_and_compared_with_the_next_ones_record(
-        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = make(tmp_path)
     lines, counts, policy = replay(made, range(6), capsys)
     assert re.match(r"version 0, from the beginning: ok, [0-9a-f]{12}$", lines[0])
-    assert verdicts(lines[1:]) == [f"{step} ok" for step in range(6)]       # the last one by the published file
+    assert verdicts(lines[1:]) == [f"{step} ok" for step in range(6)]  # the last one by the published file
     assert counts == {"ok": 6, "differs": 0, "not compared": 0, "missing": 0}
     assert policy.weights == made.policy.weights
 
 
 def test_it_begins_with_the_newest_checkpoint_that_is_not_too_new(
-        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = make(tmp_path, checkpoints=(1, 3, 5))
     lines, _, policy = replay(made, range(4, 5), capsys)
     assert lines[0].startswith(f"version 4, from {made.run.folder / 'checkpoints/step-000003'}: ok")
@@ -75,13 +82,16 @@ def test_a_broken_checkpoint_is_passed_over(tmp_path: Path, capsys: pytest.Captu
 def test_other_weights_differ_at_every_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = make(tmp_path, checkpoints=())
     lines, counts, _ = replay(made, range(3), capsys, seed="another machine")
-    assert re.match(r"version 0, from the beginning: differs, [0-9a-f]{12}, and the run had [0-9a-f]{12}$", lines[0])
+    assert re.match(
+        r"version 0, from the beginning: differs, [0-9a-f]{12}, and the run had [0-9a-f]{12}$", lines[0]
+    )
     assert verdicts(lines) == ["0 differs", "1 differs", "2 differs"]
     assert counts["differs"] == 3
 
 
 def test_removed_payloads_are_named_and_it_goes_on_from_a_checkpoint_behind_them(
-        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = make(tmp_path, lives=(1, 1, 1, 1, 1, 1), checkpoints=(4,))
     remove_payload(made, 2)
     lines, counts, policy = replay(made, range(1, 6), capsys)
@@ -106,7 +116,8 @@ def test_a_damaged_payload_is_named(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_version_whose_checksum_nobody_kept_is_not_compared(
-        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = make(tmp_path, lives=(2,), checkpoints=())
     (made.run.folder / "weights/v000002/model.safetensors").unlink()
     lines, counts, _ = replay(made, range(2), capsys)
@@ -115,19 +126,24 @@ def test_a_version_whose_checksum_nobody_kept_is_not_compared(
 
 
 def test_steps_of_lives_with_other_numbers_of_ranks_are_named(
-        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Among them those between the checkpoint and the first step that was asked for; those before it do not matter."""
     made = make(tmp_path, lives=(), checkpoints=())
     for steps, ranks in ((2, 3), (2, 2), (1, 4), (2, 1)):
         made.live(steps, checkpoints=(2,), ranks=ranks)
     lines, _, _ = replay(made, range(3, 7), capsys)
-    assert lines[-1] == ("the run trained steps 2-3 with 2 ranks, steps 4 with 4 ranks, this replay with 1 rank: the "
-                         "same bits are promised for the same number of ranks only (--ranks N)")
+    assert lines[-1] == (
+        "the run trained steps 2-3 with 2 ranks, steps 4 with 4 ranks, this replay with 1 rank: the "
+        "same bits are promised for the same number of ranks only (--ranks N)"
+    )
     lines, _, _ = replay(made, range(6, 7), capsys)
     assert any("steps 2-3 with 2 ranks" in line for line in lines)
 
 
-def test_steps_of_the_same_number_of_ranks_need_no_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_of_the_same_number_of_ranks_need_no_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = make(tmp_path, lives=(), checkpoints=())
     made.live(2, checkpoints=(2,), ranks=2)
     made.live(2, ranks=1)
@@ -137,7 +153,8 @@ def test_steps_of_the_same_number_of_ranks_need_no_word(tmp_path: Path, capsys: 
 
 
 def test_a_run_that_began_from_a_checkpoint_begins_there_again(
-        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     first = make(tmp_path / "first", lives=(3,))
     run = make_run(tmp_path, learner=SETTINGS)
     policy = HashPolicy()
@@ -154,10 +171,14 @@ def test_the_runs_folder_stays_as_it_was(tmp_path: Path, capsys: pytest.CaptureF
     made = make(tmp_path)
     before = {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in made.run.folder.rglob("*")}
     replay(made, range(6), capsys)
-    assert {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in made.run.folder.rglob("*")} == before
+    assert {
+        path: (path.stat().st_mtime_ns, path.stat().st_size) for path in made.run.folder.rglob("*")
+    } == before
 
 
-@pytest.mark.parametrize(("text", "expected"), [("3", range(3, 4)), ("0-0", range(1)), ("3-17", range(3, 18))])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("3", range(3, 4)), ("0-0", range(1)), ("3-17", range(3, 18))]
+)
 def test_steps_are_a_range_with_both_ends(text: str, expected: range) -> None:
     assert parse_steps(text) == expected
 
@@ -168,13 +189,17 @@ def test_what_is_no_range_is_refused(text: str) -> None:
         parse_steps(text)
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    (["nothing"], "no journal in "),
-    (["test", "--steps", "6-9"], "--steps 6-9: the journal has steps 0 to 5"),
-    (["test", "--steps", "0-1", "--ranks", "2"], "config.yaml: No such file"),
-])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nothing"], "no journal in "),
+        (["test", "--steps", "6-9"], "--steps 6-9: the journal has steps 0 to 5"),
+        (["test", "--steps", "0-1", "--ranks", "2"], "config.yaml: No such file"),
+    ],
+)
 def test_what_cannot_be_replayed_is_said_before_anything_is_loaded(
-        tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
     made = make(tmp_path)
     (made.run.folder / "config.yaml").unlink()
     assert main([*words, "--runs-dir", str(tmp_path)]) == 1

@@ -36,7 +36,7 @@ from tools.main import main
 from tools.score.rescore import Pool
 
 MARK = re.compile(r"\[begin ([0-9a-f]{12})\]")
-PATIENCE_S = 120.0         # of a busy machine
+PATIENCE_S = 120.0  # of a busy machine
 
 
 def says(call: Call) -> Saying:
@@ -54,6 +54,7 @@ def once_there_are(count: int) -> Script:
     def script(call: Call) -> Saying:
         seen.add(call.prompt)
         return says(call) if len(seen) >= count else busy("0.2")
+
     return script
 
 
@@ -75,11 +76,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedEndpoint]:
 
 def config_of(server: ScriptedEndpoint, **options: Any) -> ScorersConfig:
     section = JudgeConfig(endpoint=EndpointConfig(urls=(server.url,), timeout_s=60.0, cache=False))
-    return ScorersConfig(**{"retry_backoff_s": 0.01, "tasks": {"judge": TaskConfig(scorer=section)}, **options})
+    return ScorersConfig(
+        **{"retry_backoff_s": 0.01, "tasks": {"judge": TaskConfig(scorer=section)}, **options}
+    )
 
 
 def test_the_judges_calls_are_under_way_side_by_side_beside_other_lines(
-        tmp_path: Path, server: ScriptedEndpoint, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    tmp_path: Path, server: ScriptedEndpoint, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     server.script = once_there_are(12)
     rows = [judged(f"{'YES' if number % 3 else 'NO'} {number}") for number in range(12)]
     rows.insert(5, {"llm_output": "#### 72", "verification_info": {"type": "gsm8k", "answer": "72"}})
@@ -137,8 +141,9 @@ def test_whoever_does_not_wait_is_not_waited_for(server: ScriptedEndpoint) -> No
 
 def test_a_program_gets_the_verdict_before_it_asks_again(server: ScriptedEndpoint) -> None:
     command = [sys.executable, "-m", "tools.main", "score", "-", "--workers", "1"]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for number in (1, 2):
@@ -163,8 +168,12 @@ def test_a_group_that_is_rescored_has_its_calls_under_way_together(server: Scrip
     completion = a_rollout().completions[0]
     texts = [*(f"YES {number}" for number in range(6)), "YES 0"]
     prompt = a_prompt(task="judge", n=7, verification_info=judged("")["verification_info"])
-    rollout = Rollout(prompt=prompt, completions=tuple(replace(completion, text=text) for text in texts), generator="g",
-                      seconds=0.0)
+    rollout = Rollout(
+        prompt=prompt,
+        completions=tuple(replace(completion, text=text) for text in texts),
+        generator="g",
+        seconds=0.0,
+    )
     old = Score(status=ScoreStatus.SCORED, value=0.0, reason="", scorer="judge", version="1")
     scored = ScoredGroup(rollout=rollout, scores=(old,) * 7, rewards=(0.0,) * 7, worker="w", seconds=0.0)
     config = config_of(server)

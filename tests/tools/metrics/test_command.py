@@ -26,8 +26,10 @@ from tools.metrics.command import RunCollector, main
 from tools.metrics.table import METRICS
 
 PAGE = ROOT / "docs" / "metrics.md"
-NAME = re.compile(r"millrace_(run|stream|budget|generator|dispatcher|scorer|learner)(_[a-z]+)*_"
-                  r"(groups|steps|seconds|processes|jobs|tokens|completions|retries|failures|questions|info)(_total)?")
+NAME = re.compile(
+    r"millrace_(run|stream|budget|generator|dispatcher|scorer|learner)(_[a-z]+)*_"
+    r"(groups|steps|seconds|processes|jobs|tokens|completions|retries|failures|questions|info)(_total)?"
+)
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -39,8 +41,11 @@ def served(client: redis.Redis) -> str:
 
 
 def samples(text: str) -> Samples:
-    return {(sample.name, tuple(sorted(sample.labels.items()))): sample.value
-            for family in text_string_to_metric_families(text) for sample in family.samples}
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
 
 
 @pytest.fixture
@@ -49,16 +54,19 @@ def laid(link: Link, keys: Keys) -> Laid:
 
 
 def test_the_page_lists_what_is_served_and_nothing_else() -> None:
-    rows = re.findall(r"^\| `(millrace_\w+)` \| (\w+) \| (.*?) \| (.*?) \|$", PAGE.read_text(encoding="utf-8"),
-                      re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(millrace_\w+)` \| (\w+) \| (.*?) \| (.*?) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
+    )
     listed = {name: (kind, tuple(re.findall(r"`(\w+)`", labels)), says) for name, kind, labels, says in rows}
     assert listed == {metric.name: (metric.kind, metric.labels, metric.says) for metric in METRICS}
-    assert [row[0] for row in rows] == [metric.name for metric in METRICS], "in the order in which they are served"
+    assert [row[0] for row in rows] == [metric.name for metric in METRICS], (
+        "in the order in which they are served"
+    )
 
 
 @pytest.mark.parametrize("metric", METRICS[1:], ids=lambda metric: metric.name)
 def test_a_name_says_whose_it_is_what_it_counts_and_in_which_unit(metric: object) -> None:
-    name, kind = metric.name, metric.kind       # type: ignore[attr-defined]
+    name, kind = metric.name, metric.kind  # type: ignore[attr-defined]
     assert NAME.fullmatch(name), name
     assert name.endswith("_total") is (kind == "counter")
 
@@ -78,20 +86,27 @@ def test_names_types_and_labels_are_served_as_the_table_says(laid: Laid) -> None
 def test_a_run_is_served_as_it_stands(laid: Laid) -> None:
     found = samples(served(laid.client))
     for name, labels, value in (
-            ("millrace_up", {}, 1), ("millrace_run_status_info", {"status": "running"}, 1),
-            ("millrace_run_version_steps", {}, 5), ("millrace_run_planned_steps", {}, 60),
-            ("millrace_run_issued_groups_total", {}, 6), ("millrace_stream_depth_groups", {"stream": "prompts"}, 4),
-            ("millrace_stream_waiting_groups", {"stream": "prompts"}, 3), ("millrace_budget_used_groups", {}, 6),
-            ("millrace_budget_bound_groups", {}, 8), ("millrace_budget_floor_steps", {}, 5),
-            ("millrace_generator_alive_processes", {}, 1), ("millrace_dispatcher_alive_processes", {}, 1),
-            ("millrace_generator_busy_seconds_total", {"process": "box-2"}, 50),
-            ("millrace_generator_version_steps", {"process": "box-2"}, 5),
-            ("millrace_scorer_waiting_seconds_total", {"for": "rollouts", "process": "box-3"}, 1),
-            ("millrace_scorer_queued_jobs", {"queue": "math"}, 1),
-            ("millrace_scorer_completions_total", {"queue": "math", "scorer": "math"}, 64),
-            ("millrace_scorer_failures_total", {"error": "ChildDied", "queue": "math", "scorer": "math"}, 2),
-            ("millrace_learner_steps_total", {"process": "box-1"}, 40),
-            ("millrace_learner_age_seconds_total", {"part": "sampling", "process": "box-1"}, 80)):
+        ("millrace_up", {}, 1),
+        ("millrace_run_status_info", {"status": "running"}, 1),
+        ("millrace_run_version_steps", {}, 5),
+        ("millrace_run_planned_steps", {}, 60),
+        ("millrace_run_issued_groups_total", {}, 6),
+        ("millrace_stream_depth_groups", {"stream": "prompts"}, 4),
+        ("millrace_stream_waiting_groups", {"stream": "prompts"}, 3),
+        ("millrace_budget_used_groups", {}, 6),
+        ("millrace_budget_bound_groups", {}, 8),
+        ("millrace_budget_floor_steps", {}, 5),
+        ("millrace_generator_alive_processes", {}, 1),
+        ("millrace_dispatcher_alive_processes", {}, 1),
+        ("millrace_generator_busy_seconds_total", {"process": "box-2"}, 50),
+        ("millrace_generator_version_steps", {"process": "box-2"}, 5),
+        ("millrace_scorer_waiting_seconds_total", {"for": "rollouts", "process": "box-3"}, 1),
+        ("millrace_scorer_queued_jobs", {"queue": "math"}, 1),
+        ("millrace_scorer_completions_total", {"queue": "math", "scorer": "math"}, 64),
+        ("millrace_scorer_failures_total", {"error": "ChildDied", "queue": "math", "scorer": "math"}, 2),
+        ("millrace_learner_steps_total", {"process": "box-1"}, 40),
+        ("millrace_learner_age_seconds_total", {"part": "sampling", "process": "box-1"}, 80),
+    ):
         assert found[name, tuple(sorted(labels.items()))] == value, name
 
 
@@ -104,13 +119,14 @@ def test_a_run_that_has_not_begun_is_served_without_what_is_not_known(link: Link
 
 @pytest.mark.parametrize("spoil", ["away", "no stream"])
 def test_where_redis_does_not_answer_it_serves_millrace_up_0_and_recovers(
-        laid: Laid, redis_url: str, spoil: str) -> None:
+    laid: Laid, redis_url: str, spoil: str
+) -> None:
     client = redis.Redis.from_url(redis_url, socket_timeout=1, socket_connect_timeout=1)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(RunCollector(client, "test"))
     if spoil == "away":
         options = client.connection_pool.connection_kwargs
-        port, options["port"] = options["port"], free_port()        # nobody listens there
+        port, options["port"] = options["port"], free_port()  # nobody listens there
     else:
         laid.client.rename(laid.keys("rollouts"), "aside")
         laid.client.set(laid.keys("rollouts"), "by hand")
@@ -128,8 +144,12 @@ def server(laid: Laid, redis_url: str, tmp_path: Path) -> Iterator[tuple[str, su
     """The real command on a free port."""
     port, log = free_port(), tmp_path / "metrics.log"
     with log.open("wb") as stream:
-        process = subprocess.Popen([sys.executable, "-m", "tools.main", "metrics", "test", "--port", str(port)],
-                                   env={**os.environ, "REDIS_URL": redis_url}, stderr=stream, cwd=ROOT)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tools.main", "metrics", "test", "--port", str(port)],
+            env={**os.environ, "REDIS_URL": redis_url},
+            stderr=stream,
+            cwd=ROOT,
+        )
     deadline = time.monotonic() + 60
     while b"serving" not in log.read_bytes():
         assert time.monotonic() < deadline, log.read_text()
@@ -141,8 +161,11 @@ def server(laid: Laid, redis_url: str, tmp_path: Path) -> Iterator[tuple[str, su
 
 
 def test_the_command_serves_until_a_signal_and_refuses_a_port_that_is_taken(
-        server: tuple[str, subprocess.Popen[bytes]], redis_url: str, monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str]) -> None:
+    server: tuple[str, subprocess.Popen[bytes]],
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     url, process = server
     with urllib.request.urlopen(url, timeout=10) as answer:
         assert samples(answer.read().decode())["millrace_up", ()] == 1

@@ -37,7 +37,9 @@ def learner(link: Link, keys: Keys) -> str:
     return key
 
 
-def test_a_run_whose_learner_loads_again_is_there(status: Status, link: Link, keys: Keys, tmp_path: Path) -> None:
+def test_a_run_whose_learner_loads_again_is_there(
+    status: Status, link: Link, keys: Keys, tmp_path: Path
+) -> None:
     status.begin(0)
     forget(link, keys)
     assert control.control("test", tmp_path, PAUSE) == 0
@@ -46,12 +48,13 @@ def test_a_run_whose_learner_loads_again_is_there(status: Status, link: Link, ke
 
 @pytest.mark.usefixtures("status", "learner")
 def test_a_run_whose_first_learner_loads_is_there(link: Link, keys: Keys, tmp_path: Path) -> None:
-    link.client.delete(keys("run"))                         # it has claimed nothing yet
+    link.client.delete(keys("run"))  # it has claimed nothing yet
     assert control.control("test", tmp_path, PAUSE) == 0
 
 
 def test_where_there_is_no_run_or_it_is_finished_nobody_is_asked(
-        status: Status, link: Link, keys: Keys, tmp_path: Path) -> None:
+    status: Status, link: Link, keys: Keys, tmp_path: Path
+) -> None:
     status.end("finished", "", 9)
     with pytest.raises(HasEnded, match=r"run test is finished: .*test/model; `millrace up` begins"):
         control.control("test", tmp_path, DRAIN)
@@ -64,9 +67,12 @@ def test_where_there_is_no_run_or_it_is_finished_nobody_is_asked(
 @pytest.mark.usefixtures("learner")
 @pytest.mark.parametrize(("end", "code"), [("stopped", 0), ("failed", 1)])
 def test_a_drain_waits_for_the_end_that_comes_after_it(
-        status: Status, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, end: str, code: int) -> None:
+    status: Status, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, end: str, code: int
+) -> None:
     status.begin(0)
-    ending = threading.Timer(0.2, status.end, (end, "why", 3), {"wanted": GO_ON if end == "stopped" else None})
+    ending = threading.Timer(
+        0.2, status.end, (end, "why", 3), {"wanted": GO_ON if end == "stopped" else None}
+    )
     ending.start()
     assert control.control("test", tmp_path, DRAIN, wait_s=20) == code
     ending.join()
@@ -74,10 +80,11 @@ def test_a_drain_waits_for_the_end_that_comes_after_it(
 
 
 def test_a_run_that_had_ended_before_is_not_drained(
-        status: Status, link: Link, keys: Keys, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status: Status, link: Link, keys: Keys, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     status.end("stopped", "a signal asked for it", 3)
     assert control.control("test", tmp_path, DRAIN, wait_s=20) == 1
-    assert asked(link, keys) == DRAIN                       # of the next learner
+    assert asked(link, keys) == DRAIN  # of the next learner
     said = capsys.readouterr()
     assert "no learner of it is alive: the next one will do it" in said.out
     assert "had ended before (stopped a signal asked for it), and no learner of it runs" in said.err
@@ -86,7 +93,8 @@ def test_a_run_that_had_ended_before_is_not_drained(
 @pytest.mark.usefixtures("learner")
 @pytest.mark.parametrize(("end", "code"), [("stopped", 0), ("failed", 1)])
 def test_a_drain_of_a_run_that_had_ended_waits_for_the_end_of_the_learner_that_begins(
-        status: Status, link: Link, keys: Keys, tmp_path: Path, *, end: str, code: int) -> None:
+    status: Status, link: Link, keys: Keys, tmp_path: Path, *, end: str, code: int
+) -> None:
     status.end("failed", "redis was away", 3)
 
     def next_life() -> None:
@@ -94,6 +102,7 @@ def test_a_drain_of_a_run_that_had_ended_waits_for_the_end_of_the_learner_that_b
         forget(link, keys)
         time.sleep(0.2)
         status.end(end, "", 4, wanted=GO_ON if end == "stopped" else None)
+
     living = threading.Thread(target=next_life)
     living.start()
     assert control.control("test", tmp_path, DRAIN, wait_s=20) == code
@@ -102,7 +111,8 @@ def test_a_drain_of_a_run_that_had_ended_waits_for_the_end_of_the_learner_that_b
 
 @pytest.mark.usefixtures("learner")
 def test_a_drain_that_takes_too_long_is_left_alone(
-        status: Status, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status: Status, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     status.begin(0)
     assert control.control("test", tmp_path, DRAIN, wait_s=0.1) == 1
     assert "run test has not ended after 0 s; it goes on draining" in capsys.readouterr().err

@@ -30,7 +30,7 @@ def test_a_round_that_ended_after_its_steps_line_belongs_to_that_step(leave_run:
     assert (len(found.metrics), found.last_step["reward_mean"]) == (2, 0.75)
     assert found.pass_rates == [(0, 0.125), (2, 0.875), (3, 1.0)]
     (folder / "live").mkdir()
-    live = Progress("redis://127.0.0.1:1", "demo", folder / "live")         # nobody answers there
+    live = Progress("redis://127.0.0.1:1", "demo", folder / "live")  # nobody answers there
     (folder / "live" / "metrics.jsonl").write_text((folder / "metrics.jsonl").read_text())
     deadline = time.monotonic() + 10
     while len(live.view.pass_rates) < 3 and time.monotonic() < deadline:
@@ -49,13 +49,12 @@ def test_a_half_written_folder_is_read_as_far_as_it_goes(leave_run: Callable[...
     assert (found.status, len(found.metrics)) == ("", 2)
 
 
-@pytest.mark.parametrize(("there", "name"), [
-    ([], "demo"),
-    (["demo"], "demo-2"),
-    (["demo", "demo-2", "demo-3"], "demo-4"),
-])
+@pytest.mark.parametrize(
+    ("there", "name"), [([], "demo"), (["demo"], "demo-2"), (["demo", "demo-2", "demo-3"], "demo-4")]
+)
 def test_a_new_run_takes_the_next_free_name(
-        there: list[str], name: str, make_run: Callable[..., Run], leave_run: Callable[..., Path]) -> None:
+    there: list[str], name: str, make_run: Callable[..., Run], leave_run: Callable[..., Path]
+) -> None:
     for finished in there:
         leave_run(finished, "finished")
     assert free_name(make_run()) == name
@@ -63,13 +62,15 @@ def test_a_new_run_takes_the_next_free_name(
 
 @pytest.mark.parametrize("status", ["failed", "running", "stopped"])
 def test_a_run_that_has_begun_goes_on_under_its_name(
-        status: str, make_run: Callable[..., Run], leave_run: Callable[..., Path]) -> None:
+    status: str, make_run: Callable[..., Run], leave_run: Callable[..., Path]
+) -> None:
     leave_run("demo", status)
     assert free_name(make_run()) == "demo"
 
 
 def test_a_run_that_has_begun_is_refused_where_it_shall_never_go_on(
-        make_run: Callable[..., Run], leave_run: Callable[..., Path]) -> None:
+    make_run: Callable[..., Run], leave_run: Callable[..., Path]
+) -> None:
     leave_run("demo", "failed", reason="no luck")
     with pytest.raises(RunTaken, match=r"(?s)failed \(no luck\).*learner\.resume=auto.*millrace rm demo"):
         free_name(make_run(learner={"resume": "never"}))
@@ -85,25 +86,33 @@ def test_a_folder_is_held_by_one_and_free_after(runs_dir: Path) -> None:
     assert holder(folder) is None
 
 
-@pytest.mark.parametrize("taken", ["", "demo", "demo/up.lock"])         # the folder of runs, the run's, its lock
+@pytest.mark.parametrize("taken", ["", "demo", "demo/up.lock"])  # the folder of runs, the run's, its lock
 def test_a_folder_that_cannot_be_made_is_named_with_what_to_do(taken: str, tmp_path: Path) -> None:
     runs_dir = tmp_path / "elsewhere"
     (runs_dir / taken).parent.mkdir(parents=True, exist_ok=True)
     (runs_dir / taken).mkdir() if taken.endswith("lock") else (runs_dir / taken).write_text("a file")
-    with pytest.raises(RunFailed, match=r"elsewhere/demo can't be written: .*runs_dir="), held(runs_dir / "demo"):
+    with (
+        pytest.raises(RunFailed, match=r"elsewhere/demo can't be written: .*runs_dir="),
+        held(runs_dir / "demo"),
+    ):
         pass
 
 
 def test_runs_are_listed_with_the_newest_last(
-        leave_run: Callable[..., Path], runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    leave_run: Callable[..., Path], runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     leave_run("late", "failed", at=2e9)
     leave_run("early", "finished", at=1e9)
     leave_run("killed", "running", at=1.5e9)
-    (runs_dir / "notes").mkdir()                                # somebody's own folder
+    (runs_dir / "notes").mkdir()  # somebody's own folder
     assert list_runs(runs_dir) == 0
     rows = [line.split()[:4] for line in capsys.readouterr().out.splitlines()]
-    assert rows == [["run", "status", "step", "reward"], ["early", "finished", "2/2", "0.750"],
-                    ["killed", "running?", "2/2", "0.750"], ["late", "failed", "2/2", "0.750"]]
+    assert rows == [
+        ["run", "status", "step", "reward"],
+        ["early", "finished", "2/2", "0.750"],
+        ["killed", "running?", "2/2", "0.750"],
+        ["late", "failed", "2/2", "0.750"],
+    ]
 
 
 def test_no_runs_are_said_to_be_none(runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,10 +19,23 @@ from tools.main import main
 from tools.runs.folder import holder
 from tools.runs.remove import NotRemoved, remove
 
-OURS = ["rl:{demo}:prompts", "rl:{demo}:alive:generator:a", "rq:queue:demo.math", "rq:wip:demo.math",
-        "rq:job:demo_17_3", "rq:job:demo_17-r1_1795272000123", "rq:job:demo_eval-0-5_1"]
-OTHERS = ["rl:{demo-2}:prompts", "rl:{demo_2}:prompts", "rq:queue:demo-2.math", "rq:job:demo_2_17_3",
-          "rq:job:demo-2_17_3", "elsewhere"]
+OURS = [
+    "rl:{demo}:prompts",
+    "rl:{demo}:alive:generator:a",
+    "rq:queue:demo.math",
+    "rq:wip:demo.math",
+    "rq:job:demo_17_3",
+    "rq:job:demo_17-r1_1795272000123",
+    "rq:job:demo_eval-0-5_1",
+]
+OTHERS = [
+    "rl:{demo-2}:prompts",
+    "rl:{demo_2}:prompts",
+    "rq:queue:demo-2.math",
+    "rq:job:demo_2_17_3",
+    "rq:job:demo-2_17_3",
+    "elsewhere",
+]
 
 
 @pytest.fixture
@@ -36,7 +49,8 @@ def external(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> redis.Redis:
 
 
 def test_a_run_is_removed_to_its_last_key_and_no_other_run_is_touched(
-        external: redis.Redis, leave_run: Callable[..., Path], runs_dir: Path) -> None:
+    external: redis.Redis, leave_run: Callable[..., Path], runs_dir: Path
+) -> None:
     folder, other = leave_run("demo", "finished"), leave_run("demo-2", "finished")
     assert remove("demo", runs_dir, is_sure=True, is_forced=False) == 0
     assert sorted(external.scan_iter()) == sorted([*OTHERS, "rq:queues"])
@@ -45,7 +59,8 @@ def test_a_run_is_removed_to_its_last_key_and_no_other_run_is_touched(
 
 
 def test_a_run_with_a_living_learner_is_left_alone(
-        external: redis.Redis, leave_run: Callable[..., Path], runs_dir: Path) -> None:
+    external: redis.Redis, leave_run: Callable[..., Path], runs_dir: Path
+) -> None:
     folder = leave_run("demo", "running")
     external.hset("rl:{demo}:alive:learner:host:1", "pid", 1)
     with pytest.raises(NotRemoved, match=r"heart beats.*--force"):
@@ -70,7 +85,8 @@ def test_what_is_no_name_is_refused(name: str, runs_dir: Path) -> None:
 
 
 def test_an_external_redis_that_is_away_keeps_the_run(
-        leave_run: Callable[..., Path], runs_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_run: Callable[..., Path], runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1")
     folder = leave_run("demo", "finished")
     with pytest.raises(NotRemoved, match="does not answer"):
@@ -103,7 +119,9 @@ with held(folder):
 
 def test_force_kills_what_runs_and_takes_the_folder(leave_run: Callable[..., Path], runs_dir: Path) -> None:
     folder = leave_run("demo", "running")
-    up = subprocess.Popen([sys.executable, "-c", HOLDER, str(folder)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    up = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(folder)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
     assert up.stdout is not None
     assert int(up.stdout.readline()) > 0
     assert holder(folder) is not None
@@ -115,7 +133,8 @@ def test_force_kills_what_runs_and_takes_the_folder(leave_run: Callable[..., Pat
 
 
 def test_redis_cli_opens_a_stopped_run_and_stops_it_after(
-        make_run: Callable[..., Run], runs_dir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    make_run: Callable[..., Run], runs_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     server = embedded.start(make_run())
     with redis.Redis.from_url(server.url) as client:
         client.hset("rl:{demo}:where", "17", "prompts 1-0")

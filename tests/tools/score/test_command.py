@@ -47,14 +47,18 @@ def row(text: str, value: str = "72") -> dict[str, Any]:
 
 
 def write(path: Path, *lines: Mapping[str, Any] | bytes) -> Path:
-    path.write_bytes(b"".join((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n"
-                              for line in lines))
+    path.write_bytes(
+        b"".join((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in lines)
+    )
     return path
 
 
 def millrace(*words: str | Path, **options: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "tools.main", "score", *map(str, words)],
-                            env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100"}, **options)
+    return subprocess.Popen(
+        [sys.executable, "-m", "tools.main", "score", *map(str, words)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100"},
+        **options,
+    )
 
 
 def results(output: bytes) -> list[dict[str, Any]]:
@@ -80,32 +84,56 @@ def waiting(count: int) -> dict[str, Any]:
     return {"llm_output": str(count), "verification_info": {"type": "waiter"}}
 
 
-def test_every_line_has_a_result_in_its_place(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_every_line_has_a_result_in_its_place(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     lines = write(
         tmp_path / "rows.jsonl",
-        row("so \\boxed{72}"), row("\\boxed{71}"), b"",
+        row("so \\boxed{72}"),
+        row("\\boxed{71}"),
+        b"",
         {"llm_output": "\\boxed{72}", "data_source": "x_mathverify", "reward_model": {"ground_truth": [72]}},
-        b"nope", b"\xff\xfe", b"[1]", {"output": "x"}, {"llm_output": None}, {"llm_output": "x"},
+        b"nope",
+        b"\xff\xfe",
+        b"[1]",
+        {"output": "x"},
+        {"llm_output": None},
+        {"llm_output": "x"},
         {"llm_output": "x", "verification_info": {"type": "mth", "answer": {}}},
         {"llm_output": "x", "verification_info": {"type": "math", "answer": {"value": ""}}},
-        b'{"llm_output": "x", "verification_info": ' + b"[" * 50_000, row("\\boxed{1}", value="\\frac{"),
-        row("the last line"))
+        b'{"llm_output": "x", "verification_info": ' + b"[" * 50_000,
+        row("\\boxed{1}", value="\\frac{"),
+        row("the last line"),
+    )
     assert main(["score", str(lines), "--workers", "1"]) == 0
     output, errors = capfdbinary.readouterr()
     found = results(output)
     assert [list(result) for result in found] == [KEYS] * 14
     assert [(result["line"], result["status"], result["value"]) for result in found] == [
-        (1, "scored", 1.0), (2, "scored", 0.0), (4, "scored", 1.0), *((line, "error", None) for line in range(5, 14)),
-        (14, "unscorable", None), (15, "scored", 0.0)]
-    for line, reason in {5: "not JSON: Expecting value at character 1", 6: "not UTF-8: byte 0 is 0xff",
-                         7: "a line must be an object, got list", 8: "no key 'llm_output' with the response",
-                         9: "llm_output must be text, got NoneType", 10: "a row of no known shape",
-                         11: "no scorer for rows of type 'mth'; did you mean math?", 12: "no answer to check against",
-                         13: "not JSON: maximum recursion"}.items():
+        (1, "scored", 1.0),
+        (2, "scored", 0.0),
+        (4, "scored", 1.0),
+        *((line, "error", None) for line in range(5, 14)),
+        (14, "unscorable", None),
+        (15, "scored", 0.0),
+    ]
+    for line, reason in {
+        5: "not JSON: Expecting value at character 1",
+        6: "not UTF-8: byte 0 is 0xff",
+        7: "a line must be an object, got list",
+        8: "no key 'llm_output' with the response",
+        9: "llm_output must be text, got NoneType",
+        10: "a row of no known shape",
+        11: "no scorer for rows of type 'mth'; did you mean math?",
+        12: "no answer to check against",
+        13: "not JSON: maximum recursion",
+    }.items():
         result = next(result for result in found if result["line"] == line)
         assert result["reason"].startswith(f"line {line}: {reason}"), result["reason"]
     said = errors.decode().splitlines()
-    assert re.fullmatch(r"14 lines in [\d.]+ s: 4 scored, mean value 0\.5000, 1 unscorable, 9 errors", said[0])
+    assert re.fullmatch(
+        r"14 lines in [\d.]+ s: 4 scored, mean value 0\.5000, 1 unscorable, 9 errors", said[0]
+    )
     assert re.fullmatch(r"seconds of the scorers: math [\d.]+", said[1])
     assert said[2:] == ["first error: line 5: not JSON: Expecting value at character 1"]
 
@@ -117,20 +145,32 @@ def test_an_empty_file_is_no_error(tmp_path: Path, capfdbinary: pytest.CaptureFi
     assert errors.startswith(b"0 lines in ")
 
 
-@pytest.mark.parametrize("shape", [{"verification_info": {"type": "letter", "answer": {"value": "B"}}},
-                                   {"data_source": "letter", "reward_model": {"ground_truth": "B"}}])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"verification_info": {"type": "letter", "answer": {"value": "B"}}},
+        {"data_source": "letter", "reward_model": {"ground_truth": "B"}},
+    ],
+)
 def test_a_custom_tasks_row_without_its_config_is_told_of_it(
-        shape: Mapping[str, Any], waiter: Sequence[str], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    shape: Mapping[str, Any], waiter: Sequence[str], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     rows = write(Path("rows.jsonl"), {"llm_output": "<answer>B</answer>", **shape})
     for options, is_told in (([], True), (waiter, False)):
         assert main(["score", str(rows), "--workers", "1", *options]) == 0
         (result,) = results(capfdbinary.readouterr().out)
         assert result["status"] == "error"
-        assert result["reason"].endswith(", or a custom task's with --config CONFIG") == is_told, result["reason"]
+        assert result["reason"].endswith(", or a custom task's with --config CONFIG") == is_told, result[
+            "reason"
+        ]
 
 
-def test_a_program_at_the_other_end_of_two_pipes_gets_each_result_before_it_asks_again(waiter: Sequence[str]) -> None:
-    with millrace("-", *waiter, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+def test_a_program_at_the_other_end_of_two_pipes_gets_each_result_before_it_asks_again(
+    waiter: Sequence[str],
+) -> None:
+    with millrace(
+        "-", *waiter, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for number in (1, 2):
@@ -141,21 +181,31 @@ def test_a_program_at_the_other_end_of_two_pipes_gets_each_result_before_it_asks
         assert process.wait(20) == 0
 
 
-def test_results_are_in_order_whatever_each_takes(waiter: Sequence[str],
-                                                  capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_results_are_in_order_whatever_each_takes(
+    waiter: Sequence[str], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     """The first line waits until the last one is begun."""
     assert main(["score", str(waits(4, 0, 0, 0)), "--workers", "2", *waiter]) == 0
-    assert [(result["line"], result["value"], result["task"]) for result in results(capfdbinary.readouterr().out)] == [
-        (line, 1.0, "waiter") for line in range(1, 5)]
+    assert [
+        (result["line"], result["value"], result["task"]) for result in results(capfdbinary.readouterr().out)
+    ] == [(line, 1.0, "waiter") for line in range(1, 5)]
 
 
-def test_a_killed_process_costs_no_line(waiter: Sequence[str], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_killed_process_costs_no_line(
+    waiter: Sequence[str], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     """Each line's process is killed once, between the start of its work and its end."""
-    Path("waiter.py").write_text(WAITER.replace("        while", (
-        "        if not os.path.exists(text):\n"
-        "            open(text, 'x')\n"
-        "            os.kill(os.getpid(), signal.SIGKILL)\n"
-        "        while")))
+    Path("waiter.py").write_text(
+        WAITER.replace(
+            "        while",
+            (
+                "        if not os.path.exists(text):\n"
+                "            open(text, 'x')\n"
+                "            os.kill(os.getpid(), signal.SIGKILL)\n"
+                "        while"
+            ),
+        )
+    )
     assert main(["score", str(waits(0, 1, 2)), "--workers", "1", *waiter]) == 0
     assert [result["value"] for result in results(capfdbinary.readouterr().out)] == [1.0, 1.0, 1.0]
     assert Path("begun").read_text() == "x" * 6
@@ -163,8 +213,9 @@ def test_a_killed_process_costs_no_line(waiter: Sequence[str], capfdbinary: pyte
 
 def test_ctrl_c_prints_what_is_done(waiter: Sequence[str]) -> None:
     """One thread is at line 2; the other has the results of 3 and 4 once it is at line 5."""
-    with millrace(waits(0, 99, 0, 0, 99, 0), "--workers", "2", *waiter, stdout=subprocess.PIPE,
-                  stderr=subprocess.PIPE) as process:
+    with millrace(
+        waits(0, 99, 0, 0, 99, 0), "--workers", "2", *waiter, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         first = process.stdout.readline()
@@ -179,8 +230,9 @@ def test_ctrl_c_prints_what_is_done(waiter: Sequence[str]) -> None:
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(waiter: Sequence[str]) -> None:
-    with millrace(waits(*[0] * 3000), "--workers", "1", *waiter, stdout=subprocess.PIPE,
-                  stderr=subprocess.PIPE) as process:
+    with millrace(
+        waits(*[0] * 3000), "--workers", "1", *waiter, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert json.loads(process.stdout.readline())["line"] == 1
@@ -189,18 +241,25 @@ def test_a_reader_that_has_seen_enough_is_no_error(waiter: Sequence[str]) -> Non
         assert process.wait(20) == 141
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["nowhere.jsonl"], "nowhere.jsonl: No such file or directory"),
-    (["."], ".: Is a directory"),
-    (["{rows}", "--out", "{rows}"], "is the input itself"),
-    (["{rows}", "--out", "no/such/folder"], "no folder"),
-    (["{rows}", "--workers", "0"], "--workers must be at least 1"),
-    (["{rows}", "scorers.credit=all"], "'scorers.credit=all' sets a key of a configuration: give --config too"),
-    (["{rows}", "--config", "nowhere.yaml"], "nowhere.yaml: No such file"),
-    ([], "the following arguments are required: FILE"),
-])
-def test_bad_usage_is_answered_with_2_and_the_reason(words: Sequence[str], said: str, tmp_path: Path,
-                                                     capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere.jsonl"], "nowhere.jsonl: No such file or directory"),
+        (["."], ".: Is a directory"),
+        (["{rows}", "--out", "{rows}"], "is the input itself"),
+        (["{rows}", "--out", "no/such/folder"], "no folder"),
+        (["{rows}", "--workers", "0"], "--workers must be at least 1"),
+        (
+            ["{rows}", "scorers.credit=all"],
+            "'scorers.credit=all' sets a key of a configuration: give --config too",
+        ),
+        (["{rows}", "--config", "nowhere.yaml"], "nowhere.yaml: No such file"),
+        ([], "the following arguments are required: FILE"),
+    ],
+)
+def test_bad_usage_is_answered_with_2_and_the_reason(
+    words: Sequence[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = str(write(tmp_path / "rows.jsonl", row("x")))
     try:
         code: object = main(["score", *(word.format(rows=rows) for word in words)])
@@ -219,7 +278,7 @@ def test_a_terminal_shows_a_bar_and_then_the_summary(waiter: Sequence[str]) -> N
     try:
         while piece := os.read(ours, 4096):
             shown += piece
-    except OSError:                 # the other end is closed
+    except OSError:  # the other end is closed
         pass
     os.close(ours)
     assert done.wait(20) == 0
@@ -232,7 +291,12 @@ def test_a_line_that_is_too_long_is_skipped_without_being_held(monkeypatch: pyte
     monkeypatch.setattr(score_module, "MAX_LINE_BYTES", 10)
     stream = io.BytesIO(b"\xef\xbb\xbf{1}\n" + b"x" * 35 + b"\n\n \r\n0123456789\n012345678\n" + b"y" * 11)
     assert list(read_lines(stream)) == [
-        Line(1, b"{1}\n", 7), Line(2, None, 43), Line(5, None, 58), Line(6, b"012345678\n", 68), Line(7, None, 79)]
+        Line(1, b"{1}\n", 7),
+        Line(2, None, 43),
+        Line(5, None, 58),
+        Line(6, b"012345678\n", 68),
+        Line(7, None, 79),
+    ]
 
 
 def test_a_line_that_is_too_long_is_an_error(waiter: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:

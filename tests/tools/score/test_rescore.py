@@ -32,8 +32,14 @@ STEPS = 3
 def prompt_of(group_id: str) -> Prompt:
     prompt = make_prompt(group_id, n=len(ANSWERS))
     values = {field: getattr(prompt, field) for field in Prompt.__dataclass_fields__}
-    return Prompt(**values | {"task": "letter", "max_tokens": 64,
-                              "verification_info": {"type": "letter", "answer": {"value": "B"}}})
+    return Prompt(
+        **values
+        | {
+            "task": "letter",
+            "max_tokens": 64,
+            "verification_info": {"type": "letter", "answer": {"value": "B"}},
+        }
+    )
 
 
 async def sample(run: Run, prompt: Prompt) -> Rollout:
@@ -47,11 +53,21 @@ async def sample(run: Run, prompt: Prompt) -> Rollout:
 def journaled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of runs with `first`, three steps of one group, each in a payload file of its own."""
     runs_dir = tmp_path_factory.mktemp("rescore") / "runs"
-    run = build_run([("a test", {
-        "name": "first", "runs_dir": str(runs_dir), "model": {"path": "nowhere"},
-        "data": {"train": {"type": "procedural"}},
-        "generators": {"engine": {"type": "fake", "answers": list(ANSWERS)}},
-        "scorers": {"tasks": {"letter": {"scorer": LETTER}}}})])
+    run = build_run(
+        [
+            (
+                "a test",
+                {
+                    "name": "first",
+                    "runs_dir": str(runs_dir),
+                    "model": {"path": "nowhere"},
+                    "data": {"train": {"type": "procedural"}},
+                    "generators": {"engine": {"type": "fake", "answers": list(ANSWERS)}},
+                    "scorers": {"tasks": {"letter": {"scorer": LETTER}}},
+                },
+            )
+        ]
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "examples" / "scorer"))
         scorer = GroupScorer(run.scorers)
@@ -87,7 +103,8 @@ def test_the_same_text_and_the_same_scorer_say_the_same(capsys: pytest.CaptureFi
     assert (found["groups"], found["advantages_flipped"], found["not_scored"]) == (3, 0, {})
     lines = [json.loads(line) for line in Path("out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(line["step"], line["group"], line["completion"]) for line in lines] == [
-        (step, str(step), place) for step in range(STEPS) for place in range(4)]
+        (step, str(step), place) for step in range(STEPS) for place in range(4)
+    ]
     assert all(line["old"] == line["new"] for line in lines)
     assert lines[1]["new"]["reason"] == "answered 'b', expected 'B'"
 
@@ -96,16 +113,25 @@ def test_the_same_text_and_the_same_scorer_say_the_same(capsys: pytest.CaptureFi
 def test_another_scorer_is_compared_with_the_runs_own(capsys: pytest.CaptureFixture[str]) -> None:
     option = "scorers.tasks.letter.scorer.options={ignore_case: true}"
     found = rescore("--scorer", "letter", "--steps", "1-2", "--samples", "1", option, capsys=capsys)
-    assert found["confusion"] == {"right": {"right": 2, "wrong": 0, "unscorable": 0},
-                                  "wrong": {"right": 2, "wrong": 4, "unscorable": 0},
-                                  "unscorable": {"right": 0, "wrong": 0, "unscorable": 0}}
+    assert found["confusion"] == {
+        "right": {"right": 2, "wrong": 0, "unscorable": 0},
+        "wrong": {"right": 2, "wrong": 4, "unscorable": 0},
+        "unscorable": {"right": 0, "wrong": 0, "unscorable": 0},
+    }
     assert (found["changed_at_same_version"], found["flipped_groups"]) == (2, ["1", "2"])
     (sample,) = found["samples"]
-    assert (sample["step"], sample["completion"], sample["prompt"], sample["answer"]) == (1, 1, "2 + 3?", ANSWERS[1])
+    assert (sample["step"], sample["completion"], sample["prompt"], sample["answer"]) == (
+        1,
+        1,
+        "2 + 3?",
+        ANSWERS[1],
+    )
     assert (sample["old"]["value"], sample["new"]["value"]) == (0.0, 1.0)
     assert main(["rescore", "first", "--scorer", "letter", "--workers", "1", option]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("run first, 3 steps (0-2), through letter\n  12 completions: 9 with the same score, 3 with")
+    assert said.startswith(
+        "run first, 3 steps (0-2), through letter\n  12 completions: 9 with the same score, 3 with"
+    )
     assert "advantages would flip in 3 of 3 groups (0 lose their variance, 0 gain one)" in said
 
 
@@ -116,7 +142,9 @@ def test_a_format_counts_for_the_reward_alone(runs: Path, capsys: pytest.Capture
     assert (found["changed"], found["advantages_flipped"], found["variance_lost"]) == (0, 3, 3)
 
 
-def test_what_retention_removed_and_what_is_damaged_is_named(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_retention_removed_and_what_is_damaged_is_named(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     journal = runs / "first" / "journal"
     first, second, third = sorted(journal.glob("payload-*.bin"))
     first.unlink()
@@ -133,19 +161,29 @@ def test_what_retention_removed_and_what_is_damaged_is_named(runs: Path, capsys:
 
 
 @pytest.mark.usefixtures("runs")
-@pytest.mark.parametrize(("words", "code", "reason"), [
-    (["--scorer", "code"], 1, "code scored none of 12 completions: task 'code' takes rows of type code"),
-    (["--scorer", "leter"], 2, "--scorer 'leter': the tasks of `scorers` are letter, and the types of scorers choice"),
-    (["--scorer", "letter", "--steps", "7-9"], 1, "--steps: first has the steps 0-2"),
-    (["--scorer", "letter", "--config", "none.yaml"], 2, "none.yaml: No such file"),
-    (["--scorer", "letter", "--out", "none/out"], 2, "--out none/out: no folder"),
-])
-def test_what_can_not_be_rescored_is_told(words: Sequence[str], code: int, reason: str,
-                                          capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        (["--scorer", "code"], 1, "code scored none of 12 completions: task 'code' takes rows of type code"),
+        (
+            ["--scorer", "leter"],
+            2,
+            "--scorer 'leter': the tasks of `scorers` are letter, and the types of scorers choice",
+        ),
+        (["--scorer", "letter", "--steps", "7-9"], 1, "--steps: first has the steps 0-2"),
+        (["--scorer", "letter", "--config", "none.yaml"], 2, "none.yaml: No such file"),
+        (["--scorer", "letter", "--out", "none/out"], 2, "--out none/out: no folder"),
+    ],
+)
+def test_what_can_not_be_rescored_is_told(
+    words: Sequence[str], code: int, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["rescore", "first", "--workers", "1", *words]) == code
     assert reason in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("steps", "text"), [([], ""), ([4], "4"), ([0, 1, 2], "0-2"), ([0, 2, 3, 7], "0, 2-3, 7")])
+@pytest.mark.parametrize(
+    ("steps", "text"), [([], ""), ([4], "4"), ([0, 1, 2], "0-2"), ([0, 2, 3, 7], "0, 2-3, 7")]
+)
 def test_steps_are_written_as_people_write_them(steps: list[int], text: str) -> None:
     assert ranges(steps) == text

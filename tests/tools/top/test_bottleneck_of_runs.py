@@ -36,7 +36,7 @@ from tools.top.command import main
 
 QUICK_S = 0.01
 LOOK_S = 1.2
-TURNS_S = 4.0               # a look at a run that does one thing after the other: several turns, or it sees half of one
+TURNS_S = 4.0  # a look at a run that does one thing after the other: several turns, or it sees half of one
 PATIENCE_S = 60.0
 
 
@@ -44,7 +44,7 @@ class PacedPolicy(FilePolicy):
     """A step takes so many seconds."""
 
     seconds = QUICK_S
-    vocabulary = 256            # the fake engine speaks in bytes
+    vocabulary = 256  # the fake engine speaks in bytes
 
     def step(self, batch: Batch, settings: LearnerConfig | None = None) -> dict[str, float]:
         time.sleep(self.seconds)
@@ -57,15 +57,31 @@ class Paced:
     def __init__(self, name: str, folder: Path, url: str, *, max_lag: int) -> None:
         self.file = folder / f"{name}.seconds"
         self.file.write_text(str(QUICK_S))
-        scorer = {"type": "custom", "queue": "light", "import_path": "tests.support.paced_scorer:Paced",
-                  "options": {"file": str(self.file)}}
-        self.run = Run.model_validate({
-            "name": name, "runs_dir": folder / "runs", "model": {"path": "nowhere"},
-            "data": {"train": {"type": "procedural"}}, "sampling": {"group_size": 1},
-            "generators": {"engine": {"type": "fake"}, "groups_in_flight": 4},
-            "scorers": {"workers": 1, "tasks": {"math": {"scorer": scorer}}},
-            "learner": {"steps": 10_000, "groups_per_step": 4, "max_lag": max_lag, "samples_every": 0,
-                        "filters": {"zero_variance": "keep"}, "checkpoint": {"every": 0}}})
+        scorer = {
+            "type": "custom",
+            "queue": "light",
+            "import_path": "tests.support.paced_scorer:Paced",
+            "options": {"file": str(self.file)},
+        }
+        self.run = Run.model_validate(
+            {
+                "name": name,
+                "runs_dir": folder / "runs",
+                "model": {"path": "nowhere"},
+                "data": {"train": {"type": "procedural"}},
+                "sampling": {"group_size": 1},
+                "generators": {"engine": {"type": "fake"}, "groups_in_flight": 4},
+                "scorers": {"workers": 1, "tasks": {"math": {"scorer": scorer}}},
+                "learner": {
+                    "steps": 10_000,
+                    "groups_per_step": 4,
+                    "max_lag": max_lag,
+                    "samples_every": 0,
+                    "filters": {"zero_variance": "keep"},
+                    "checkpoint": {"every": 0},
+                },
+            }
+        )
         self.policy = PacedPolicy()
         self.engine = FakeEngineRunner(self.run, FakeEngine())
         self._links = [Link(url, outage_s=10) for _ in range(2)]
@@ -115,11 +131,20 @@ class Paced:
 def runs(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Paced, Paced]]:
     """One with room for five steps' groups, and one with room for one's; a pool of scorers for both."""
     monkeypatch.setenv("REDIS_URL", redis_url)
-    monkeypatch.setitem(sys.modules, "learner.reporting.curves", types.SimpleNamespace(draw=lambda _: None))     # no matplotlib
-    wide, narrow = Paced("wide", tmp_path, redis_url, max_lag=4), Paced("narrow", tmp_path, redis_url, max_lag=0)
+    monkeypatch.setitem(
+        sys.modules, "learner.reporting.curves", types.SimpleNamespace(draw=lambda _: None)
+    )  # no matplotlib
+    wide, narrow = (
+        Paced("wide", tmp_path, redis_url, max_lag=4),
+        Paced("narrow", tmp_path, redis_url, max_lag=0),
+    )
     with (tmp_path / "scorers.log").open("wb") as log:
-        pool = spawn([sys.executable, "-m", "scorers", "--run", "wide,narrow"], stderr=log, cwd=ROOT,
-                     env={**os.environ, "REDIS_URL": redis_url})
+        pool = spawn(
+            [sys.executable, "-m", "scorers", "--run", "wide,narrow"],
+            stderr=log,
+            cwd=ROOT,
+            env={**os.environ, "REDIS_URL": redis_url},
+        )
     try:
         yield wide, narrow
     finally:
@@ -136,8 +161,9 @@ def look(name: str, capsys: pytest.CaptureFixture[str], seconds: float) -> dict[
     return found
 
 
-def settled(name: str, bottleneck: str, capsys: pytest.CaptureFixture[str], *,
-            look_s: float = LOOK_S) -> dict[str, Any]:
+def settled(
+    name: str, bottleneck: str, capsys: pytest.CaptureFixture[str], *, look_s: float = LOOK_S
+) -> dict[str, Any]:
     """The verdict, once it has been `bottleneck` twice in a row."""
     deadline, said, row = time.monotonic() + PATIENCE_S, [], 0
     while row < 2:
@@ -152,7 +178,8 @@ def settled(name: str, bottleneck: str, capsys: pytest.CaptureFixture[str], *,
 
 
 def test_top_names_the_right_bottleneck_in_each_of_four_made_situations(
-        runs: tuple[Paced, Paced], capsys: pytest.CaptureFixture[str]) -> None:
+    runs: tuple[Paced, Paced], capsys: pytest.CaptureFixture[str]
+) -> None:
     wide, narrow = runs
     wide.pace(scorer=0.5)
     wide.start()

@@ -38,34 +38,70 @@ class Laid:
         self.board = Board(link, keys)
         self.client: Any = link.client
         self.keys = keys
-        run = Run.model_validate({
-            "name": "test", "model": {"path": "m"}, "data": {"train": {"type": "procedural"}},
-            "generators": {"groups_in_flight": 4}, "learner": {"steps": 60, "groups_per_step": 4, "max_lag": 1}})
-        self.client.hset(keys("run"), mapping={"status": "running", "reason": "", "version": 5, "steps": 60,
-                                               "config": to_yaml(run)})
+        run = Run.model_validate(
+            {
+                "name": "test",
+                "model": {"path": "m"},
+                "data": {"train": {"type": "procedural"}},
+                "generators": {"groups_in_flight": 4},
+                "learner": {"steps": 60, "groups_per_step": 4, "max_lag": 1},
+            }
+        )
+        self.client.hset(
+            keys("run"),
+            mapping={"status": "running", "reason": "", "version": 5, "steps": 60, "config": to_yaml(run)},
+        )
         self.board.issue(0, 1, 2, 3, 4, 5)
         generator = Consumer(link, keys, PROMPTS, "g-1", lease_s=60)
         for entry in generator.lease(3, block_s=0)[:2]:
             self.board.move(entry, ROLLOUTS)
-        self.client.hset(keys("scorers"), mapping={"math groups math": 8, "math completions math": 64,
-                                                   "math failed:ChildDied math": 2})
+        self.client.hset(
+            keys("scorers"),
+            mapping={"math groups math": 8, "math completions math": 64, "math failed:ChildDied math": 2},
+        )
         self.client.rpush("rq:queue:test.math", "job")
         self.beat(0)
 
     def beat(self, seconds: float) -> None:
         """Heartbeats after so many seconds in which the scorers work nine tenths, and the others little."""
         for role, name, state, busy, rest in (
-                ("learner", "box-1", "12 s: 3 of 4 groups", 0.1, {"steps": 4, "wait_groups_s": 0.9, "age_prompts_s": 4,
-                                                                  "age_sampling_s": 8, "age_scored_s": 4}),
-                ("generator", "box-2", "sampling", 0.5, {"tokens": 800, "wait_prompts_s": 0.5}),
-                ("scorer", "box-3", "scoring group 1", 0.9, {"wait_rollouts_s": 0.1})):
-            sums = {"up_s": 100 + seconds, "busy_s": busy * (100 + seconds), "groups": 80 + 2 * seconds,
-                    **{what: number * (10 + seconds) for what, number in rest.items()}}
-            self.client.hset(self.keys.alive(role, name), mapping={
-                "pid": name[-1], "host": "box", "state": state, "since": f"{time.time() - 5:.3f}", "version": "5",
-                "queues": "math" if role == "scorer" else "", **sums})
-        self.client.hset(self.keys.alive("dispatcher", "box-4"),
-                         mapping={"pid": "4", "host": "box", "state": "waiting"})
+            (
+                "learner",
+                "box-1",
+                "12 s: 3 of 4 groups",
+                0.1,
+                {
+                    "steps": 4,
+                    "wait_groups_s": 0.9,
+                    "age_prompts_s": 4,
+                    "age_sampling_s": 8,
+                    "age_scored_s": 4,
+                },
+            ),
+            ("generator", "box-2", "sampling", 0.5, {"tokens": 800, "wait_prompts_s": 0.5}),
+            ("scorer", "box-3", "scoring group 1", 0.9, {"wait_rollouts_s": 0.1}),
+        ):
+            sums = {
+                "up_s": 100 + seconds,
+                "busy_s": busy * (100 + seconds),
+                "groups": 80 + 2 * seconds,
+                **{what: number * (10 + seconds) for what, number in rest.items()},
+            }
+            self.client.hset(
+                self.keys.alive(role, name),
+                mapping={
+                    "pid": name[-1],
+                    "host": "box",
+                    "state": state,
+                    "since": f"{time.time() - 5:.3f}",
+                    "version": "5",
+                    "queues": "math" if role == "scorer" else "",
+                    **sums,
+                },
+            )
+        self.client.hset(
+            self.keys.alive("dispatcher", "box-4"), mapping={"pid": "4", "host": "box", "state": "waiting"}
+        )
 
 
 @pytest.fixture
@@ -92,23 +128,33 @@ def drawn(watch: Watch, width: int = 100, height: int = 40, *, is_cut: bool = Tr
 
 
 @pytest.mark.parametrize("width", [80, 100, 140])
-def test_the_screen_names_the_bottleneck_the_roles_the_streams_and_the_processes(watch: Watch, width: int) -> None:
+def test_the_screen_names_the_bottleneck_the_roles_the_streams_and_the_processes(
+    watch: Watch, width: int
+) -> None:
     shown = drawn(watch, width)
     assert max(map(len, shown.splitlines())) <= width
-    for pattern in (r"bottleneck: scorers \(1\), 90% busy; one more: about \+82%, 2 → 3.6",
-                    r"generators +1 +50% +2 +1 +800 +50% prompts", r"scorers +1 +90% +2 +0.45 +- +10% rollouts",
-                    r"learner +1 +10% +2 +0.025 +- +90% groups",        # forty steps in a second of work
-                    r"prompts +4 +3 +1 ", r"rollouts +2 +2 +0 ", r"dead +0 +- +- +-",
-                    r"budget +6 of 8 slots, oldest floor 5, version 5 \(max_lag 1\), 6",
-                    r"age +8.0s: sampling 4.0s, scoring 0.0s, queue 4.0s",
-                    r"learner +box +1 +5 +10% +[\d.]+s +12 s: 3 of 4 groups", r"dispatcher +box +4 +- +- .*waiting",
-                    r"running · step 5/60 · 30 steps/min"):
+    for pattern in (
+        r"bottleneck: scorers \(1\), 90% busy; one more: about \+82%, 2 → 3.6",
+        r"generators +1 +50% +2 +1 +800 +50% prompts",
+        r"scorers +1 +90% +2 +0.45 +- +10% rollouts",
+        r"learner +1 +10% +2 +0.025 +- +90% groups",  # forty steps in a second of work
+        r"prompts +4 +3 +1 ",
+        r"rollouts +2 +2 +0 ",
+        r"dead +0 +- +- +-",
+        r"budget +6 of 8 slots, oldest floor 5, version 5 \(max_lag 1\), 6",
+        r"age +8.0s: sampling 4.0s, scoring 0.0s, queue 4.0s",
+        r"learner +box +1 +5 +10% +[\d.]+s +12 s: 3 of 4 groups",
+        r"dispatcher +box +4 +- +- .*waiting",
+        r"running · step 5/60 · 30 steps/min",
+    ):
         assert re.search(pattern, shown), f"{pattern}\n{shown}"
 
 
 def test_a_low_terminal_shows_some_of_every_role_and_says_how_many_more(laid: Laid, watch: Watch) -> None:
     for number in range(20):
-        laid.client.hset(laid.keys.alive("scorer", f"more-{number:02}"), mapping={"pid": "7", "state": "scoring"})
+        laid.client.hset(
+            laid.keys.alive("scorer", f"more-{number:02}"), mapping={"pid": "7", "state": "scoring"}
+        )
     assert watch.look()
     shown = drawn(watch, height=30)
     assert len(shown.splitlines()) <= 30
@@ -120,7 +166,7 @@ def test_a_low_terminal_shows_some_of_every_role_and_says_how_many_more(laid: La
 
 def test_while_redis_is_away_it_keeps_what_it_saw_and_says_how_old_that_is(watch: Watch) -> None:
     options = watch._client.connection_pool.connection_kwargs
-    port, options["port"] = options["port"], 1              # nobody listens there
+    port, options["port"] = options["port"], 1  # nobody listens there
     watch._client.connection_pool.reset()
     watch._heard -= 30
     assert not watch.look()
@@ -146,7 +192,9 @@ def test_before_the_first_answer_it_says_why_there_is_none(tmp_path: Path) -> No
     assert watch.how_it_ended() == "failed: the disk is full", "the run took its Redis along"
 
 
-def test_a_window_is_no_longer_than_its_limit(laid: Laid, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_is_no_longer_than_its_limit(
+    laid: Laid, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tools.top.watch.WINDOW_S", 0.05)
     for seconds in (20, 30, 40):
         time.sleep(0.06)
@@ -158,21 +206,41 @@ def test_a_window_is_no_longer_than_its_limit(laid: Laid, watch: Watch, monkeypa
 def paths(tree: Any, prefix: str = "") -> set[str]:
     """Every key of an object, nested with dots; of a list its elements'."""
     if isinstance(tree, dict):
-        return {path for key, value in tree.items() for path in
-                {f"{prefix}{key}", *paths(value, f"{prefix}{key}.")}}
+        return {
+            path
+            for key, value in tree.items()
+            for path in {f"{prefix}{key}", *paths(value, f"{prefix}{key}.")}
+        }
     return {path for item in tree for path in paths(item, prefix)} if isinstance(tree, list) else set()
 
 
 def test_once_prints_one_object_whose_keys_are_on_the_page(
-        laid: Laid, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    laid: Laid, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
     assert top.main(["test", "--once", "--json", "--every", "0.05"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [role["role"] for role in found["roles"]] == ["generators", "scorers", "learner"]
-    assert {process["role"] for process in found["processes"]} == {"learner", "generator", "scorer", "dispatcher"}
+    assert {process["role"] for process in found["processes"]} == {
+        "learner",
+        "generator",
+        "scorer",
+        "dispatcher",
+    }
     assert found["streams"]["prompts"] | {"oldest_s": 0} == {
-        "depth": 4, "leased": 1, "waiting": 3, "oldest_s": 0, "oldest_group": "2"}
-    free = {"verdict.knob", "roles.waits", "streams", "queued_jobs", "scorers.failures"}    # their keys are names
+        "depth": 4,
+        "leased": 1,
+        "waiting": 3,
+        "oldest_s": 0,
+        "oldest_group": "2",
+    }
+    free = {
+        "verdict.knob",
+        "roles.waits",
+        "streams",
+        "queued_jobs",
+        "scorers.failures",
+    }  # their keys are names
     listed = set(re.findall(r"^\| `([\w.]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
     said = {path for path in paths(found) if not any(path.startswith(f"{name}.") for name in free)}
     said |= {f"streams.{key}" for key in found["streams"]["prompts"]}
@@ -190,7 +258,8 @@ def test_the_commands_on_the_pages_are_understood() -> None:
 
 
 def test_once_on_a_terminal_draws_the_screen(
-        laid: Laid, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    laid: Laid, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
     assert top.main(["test", "--once", "--every", "0.05"]) == 0
     assert "budget" in capsys.readouterr().out
@@ -198,8 +267,12 @@ def test_once_on_a_terminal_draws_the_screen(
 
 @pytest.mark.parametrize("status", ["finished", "failed"])
 def test_it_ends_with_the_run_and_says_how_that_ended(
-        laid: Laid, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-        status: str) -> None:
+    laid: Laid,
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    status: str,
+) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
     laid.client.hset(laid.keys("run"), mapping={"status": status, "reason": "so it was"})
     assert top.main(["test"]) == 0
@@ -215,16 +288,21 @@ def test_ctrl_c_ends_it_with_0(laid: Laid, redis_url: str, monkeypatch: pytest.M
 
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
+
     monkeypatch.setattr(top.time, "sleep", interrupt)
     assert top.main(["test"]) == 0
 
 
-@pytest.mark.parametrize(("url", "error", "says"), [
-    ("", NoRun, "there is no run test at this redis"),
-    ("redis://127.0.0.1:1/0", BrokerUnavailable, "no answer from the redis of run test"),
-])
+@pytest.mark.parametrize(
+    ("url", "error", "says"),
+    [
+        ("", NoRun, "there is no run test at this redis"),
+        ("redis://127.0.0.1:1/0", BrokerUnavailable, "no answer from the redis of run test"),
+    ],
+)
 def test_once_fails_where_there_is_nothing_to_see(
-        redis_url: str, monkeypatch: pytest.MonkeyPatch, url: str, error: type[Exception], says: str) -> None:
+    redis_url: str, monkeypatch: pytest.MonkeyPatch, url: str, error: type[Exception], says: str
+) -> None:
     monkeypatch.setenv("REDIS_URL", url or redis_url)
     with pytest.raises(error, match=says):
         top.main(["test", "--once", "--json"])

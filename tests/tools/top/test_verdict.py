@@ -18,67 +18,141 @@ Sums = Mapping[str, float]
 
 def a_run(**learner: Any) -> Run:
     """Steps of 4 groups, 8 slots, generators with room for 4."""
-    return Run.model_validate({
-        "name": "test", "model": {"path": "m"}, "data": {"train": {"type": "procedural"}},
-        "generators": {"groups_in_flight": 4},
-        "learner": {"steps": 100, "groups_per_step": 4, "max_lag": 1} | learner})
+    return Run.model_validate(
+        {
+            "name": "test",
+            "model": {"path": "m"},
+            "data": {"train": {"type": "procedural"}},
+            "generators": {"groups_in_flight": 4},
+            "learner": {"steps": 100, "groups_per_step": 4, "max_lag": 1} | learner,
+        }
+    )
 
 
 def beat(role: str, name: str = "1", queues: tuple[str, ...] = (), **sums: float) -> Process:
-    return Process(role=role, id=name, pid=1, host="here", state="", version="", since=0.0, queues=queues, sums=sums)
+    return Process(
+        role=role, id=name, pid=1, host="here", state="", version="", since=0.0, queues=queues, sums=sums
+    )
 
 
 def look(*processes: Process, at: float = 0.0, **fields: Any) -> Snapshot:
-    plain: dict[str, Any] = {"status": "running", "reason": "", "version": 5, "steps": 100, "prompts": 0, "rollouts": 0,
-                             "scored": 0, "dead": 0, "slots": 8, "queued_jobs": {}, "scorers": (), "run": a_run()}
+    plain: dict[str, Any] = {
+        "status": "running",
+        "reason": "",
+        "version": 5,
+        "steps": 100,
+        "prompts": 0,
+        "rollouts": 0,
+        "scored": 0,
+        "dead": 0,
+        "slots": 8,
+        "queued_jobs": {},
+        "scorers": (),
+        "run": a_run(),
+    }
     return Snapshot(**plain | fields, processes=processes, at=at)
 
 
 # Ten seconds of a run: a generator that is half full, a scorer that works 9 of them, a learner that works one.
-BEFORE = look(beat("generator", up_s=100, busy_s=20, groups=70, tokens=700),
-              beat("scorer", up_s=90, busy_s=80, groups=70),
-              beat("learner", up_s=100, busy_s=10, groups=60, steps=15, age_sampling_s=60, age_scored_s=12), at=1000)
-AFTER = look(beat("generator", up_s=110, busy_s=25, wait_prompts_s=5, groups=90, tokens=900),
-             beat("scorer", up_s=100, busy_s=89, wait_rollouts_s=1, groups=90, queues=()),
-             beat("learner", up_s=110, busy_s=11, wait_groups_s=9, groups=80, steps=20, age_sampling_s=100,
-                  age_scored_s=22), at=1010)
+BEFORE = look(
+    beat("generator", up_s=100, busy_s=20, groups=70, tokens=700),
+    beat("scorer", up_s=90, busy_s=80, groups=70),
+    beat("learner", up_s=100, busy_s=10, groups=60, steps=15, age_sampling_s=60, age_scored_s=12),
+    at=1000,
+)
+AFTER = look(
+    beat("generator", up_s=110, busy_s=25, wait_prompts_s=5, groups=90, tokens=900),
+    beat("scorer", up_s=100, busy_s=89, wait_rollouts_s=1, groups=90, queues=()),
+    beat(
+        "learner",
+        up_s=110,
+        busy_s=11,
+        wait_groups_s=9,
+        groups=80,
+        steps=20,
+        age_sampling_s=100,
+        age_scored_s=22,
+    ),
+    at=1010,
+)
 
 
 def test_a_flow_is_the_difference_of_two_looks() -> None:
     found = flow(BEFORE, AFTER)
     assert found.seconds == 10
-    assert [(works.name, works.workers, works.utilisation, works.in_hand, works.groups_a_second, works.seconds_each)
-            for works in found.works] == [
-        ("generators", 1, 0.5, 2.0, 2.0, 1.0),          # half of four slots for ten seconds, for twenty groups
+    assert [
+        (
+            works.name,
+            works.workers,
+            works.utilisation,
+            works.in_hand,
+            works.groups_a_second,
+            works.seconds_each,
+        )
+        for works in found.works
+    ] == [
+        ("generators", 1, 0.5, 2.0, 2.0, 1.0),  # half of four slots for ten seconds, for twenty groups
         ("scorers", 1, 0.9, 0.9, 2.0, 0.45),
-        ("learner", 1, 0.1, 0.4, 2.0, 0.2),             # a tenth of the time with four groups, 0.2 s a step
+        ("learner", 1, 0.1, 0.4, 2.0, 0.2),  # a tenth of the time with four groups, 0.2 s a step
     ]
     assert found.works[0].tokens_a_second == 20
-    assert [dict(works.waits) for works in found.works] == [{"prompts": 0.5}, {"rollouts": 0.1}, {"groups": 0.9}]
+    assert [dict(works.waits) for works in found.works] == [
+        {"prompts": 0.5},
+        {"rollouts": 0.1},
+        {"groups": 0.9},
+    ]
     assert found.shares == {"generator:1": 0.5, "scorer:1": 0.9, "learner:1": 0.1}
     assert found.ages == {"prompts": 0.0, "sampling": 2.0, "rollouts": 0.0, "scoring": 0.0, "scored": 0.5}
 
 
-@pytest.mark.parametrize(("before", "after", "share", "rate"), [
-    ((), (beat("scorer", up_s=4, busy_s=3, groups=8),), 0.75, 2.0),                 # it has come meanwhile
-    ((beat("scorer", up_s=50, busy_s=50, groups=99),), (beat("scorer", up_s=4, busy_s=3, groups=8),), 0.75, 2.0),
-    ((beat("scorer", up_s=5, busy_s=1),), (beat("scorer", up_s=5, busy_s=1, idle_s=3),), 0.0, 0.0),     # no new beat
-    ((beat("scorer", up_s=5, busy_s=1),), (beat("scorer", up_s=5, busy_s=1),), 1.0, 0.0),
-    ((beat("scorer", up_s=5, busy_s=1),), (beat("scorer", up_s=9, busy_s=5), beat("scorer", "2", up_s=4)), 0.5, 0.0),
-    ((beat("scorer", up_s=5, busy_s=1),), (beat("scorer", up_s=9, busy_s=5), beat("scorer", "2")), 1.0, 0.0),
-])
+@pytest.mark.parametrize(
+    ("before", "after", "share", "rate"),
+    [
+        ((), (beat("scorer", up_s=4, busy_s=3, groups=8),), 0.75, 2.0),  # it has come meanwhile
+        (
+            (beat("scorer", up_s=50, busy_s=50, groups=99),),
+            (beat("scorer", up_s=4, busy_s=3, groups=8),),
+            0.75,
+            2.0,
+        ),
+        (
+            (beat("scorer", up_s=5, busy_s=1),),
+            (beat("scorer", up_s=5, busy_s=1, idle_s=3),),
+            0.0,
+            0.0,
+        ),  # no new beat
+        ((beat("scorer", up_s=5, busy_s=1),), (beat("scorer", up_s=5, busy_s=1),), 1.0, 0.0),
+        (
+            (beat("scorer", up_s=5, busy_s=1),),
+            (beat("scorer", up_s=9, busy_s=5), beat("scorer", "2", up_s=4)),
+            0.5,
+            0.0,
+        ),
+        (
+            (beat("scorer", up_s=5, busy_s=1),),
+            (beat("scorer", up_s=9, busy_s=5), beat("scorer", "2")),
+            1.0,
+            0.0,
+        ),
+    ],
+)
 def test_whoever_comes_goes_or_begins_anew_is_measured_by_his_own_clock(
-        before: tuple[Process, ...], after: tuple[Process, ...], share: float, rate: float) -> None:
+    before: tuple[Process, ...], after: tuple[Process, ...], share: float, rate: float
+) -> None:
     (works,) = flow(look(*before), look(*after, at=5.0)).works
     assert (works.utilisation, works.groups_a_second) == (share, rate)
 
 
 def test_scorers_of_other_queues_are_a_stage_of_their_own() -> None:
-    now = look(beat("scorer", "1", ("code",), up_s=10, busy_s=10, groups=5),
-               beat("scorer", "2", ("light", "math"), up_s=10, busy_s=1, groups=50),
-               beat("scorer", "3", ("light", "math"), up_s=10, busy_s=2, groups=50))
+    now = look(
+        beat("scorer", "1", ("code",), up_s=10, busy_s=10, groups=5),
+        beat("scorer", "2", ("light", "math"), up_s=10, busy_s=1, groups=50),
+        beat("scorer", "3", ("light", "math"), up_s=10, busy_s=2, groups=50),
+    )
     assert [(works.name, works.workers, works.utilisation) for works in flow(look(), now).works] == [
-        ("scorers of code", 1, 1.0), ("scorers of light,math", 2, pytest.approx(0.15))]
+        ("scorers of code", 1, 1.0),
+        ("scorers of light,math", 2, pytest.approx(0.15)),
+    ]
     said, _ = verdict(look(), replace(now, processes=(*now.processes, beat("learner", up_s=10, busy_s=1))))
     assert (said.bottleneck, said.queues) == ("scorers", ("code",))
     assert said.text.startswith("bottleneck: scorers of code (1), 100% busy; one more: about +")
@@ -89,45 +163,94 @@ def test_a_long_steps_rate_comes_from_the_mean_of_all_steps() -> None:
     assert flow(before, now).works[0].groups_a_second == pytest.approx(40 / 105)
 
 
-@pytest.mark.parametrize(("processes", "text", "bottleneck", "knob"), [
-    ({}, "bottleneck: scorers (1), 90% busy; one more: about +82%, 2 → 3.6 groups/s", "scorers", {}),
-    ({"scorer": {"up_s": 100, "busy_s": 81, "groups": 90}, "learner": {"up_s": 110, "busy_s": 20, "groups": 80,
-                                                                         "steps": 20}},
-     "bottleneck: learner, 100% busy; learner.ranks=2: about +95%, 2 → 3.9 groups/s, then budget", "learner",
-     {"learner.ranks": 2}),
-    ({"scorer": {"up_s": 100, "busy_s": 81, "groups": 90}, "generator": {"up_s": 110, "busy_s": 30, "groups": 90}},
-     "bottleneck: generators (1), 100% busy; one more: about +78%, 2 → 3.6 groups/s, then budget", "generators", {}),
-    ({"scorer": {"up_s": 100, "busy_s": 81, "groups": 90}, "learner": {"up_s": 110, "busy_s": 16, "groups": 80,
-                                                                         "steps": 20, "kept_s": 10},
-      "generator": {"up_s": 110, "busy_s": 26, "groups": 90}},
-     ("bottleneck: budget (8 slots), 70% in hand, generators idle 40%; learner.max_lag=2: about +50%, "
-      "2 → 3 groups/s"), "budget", {"learner.max_lag": 2}),
-    ({"scorer": {"up_s": 100, "busy_s": 81, "groups": 90}, "generator": {"up_s": 110, "busy_s": 21, "groups": 90}},
-     "nothing is near its limit: generators with 10% are the busiest; the learner waits 90% of its time for groups", "",
-     {}),
-])
+@pytest.mark.parametrize(
+    ("processes", "text", "bottleneck", "knob"),
+    [
+        ({}, "bottleneck: scorers (1), 90% busy; one more: about +82%, 2 → 3.6 groups/s", "scorers", {}),
+        (
+            {
+                "scorer": {"up_s": 100, "busy_s": 81, "groups": 90},
+                "learner": {"up_s": 110, "busy_s": 20, "groups": 80, "steps": 20},
+            },
+            "bottleneck: learner, 100% busy; learner.ranks=2: about +95%, 2 → 3.9 groups/s, then budget",
+            "learner",
+            {"learner.ranks": 2},
+        ),
+        (
+            {
+                "scorer": {"up_s": 100, "busy_s": 81, "groups": 90},
+                "generator": {"up_s": 110, "busy_s": 30, "groups": 90},
+            },
+            "bottleneck: generators (1), 100% busy; one more: about +78%, 2 → 3.6 groups/s, then budget",
+            "generators",
+            {},
+        ),
+        (
+            {
+                "scorer": {"up_s": 100, "busy_s": 81, "groups": 90},
+                "learner": {"up_s": 110, "busy_s": 16, "groups": 80, "steps": 20, "kept_s": 10},
+                "generator": {"up_s": 110, "busy_s": 26, "groups": 90},
+            },
+            (
+                "bottleneck: budget (8 slots), 70% in hand, generators idle 40%; learner.max_lag=2: about +50%, "
+                "2 → 3 groups/s"
+            ),
+            "budget",
+            {"learner.max_lag": 2},
+        ),
+        (
+            {
+                "scorer": {"up_s": 100, "busy_s": 81, "groups": 90},
+                "generator": {"up_s": 110, "busy_s": 21, "groups": 90},
+            },
+            "nothing is near its limit: generators with 10% are the busiest; the learner waits 90% of its time for groups",
+            "",
+            {},
+        ),
+    ],
+)
 def test_the_line_names_the_bottleneck_the_gain_and_the_knob(
-        processes: dict[str, dict[str, float]], text: str, bottleneck: str, knob: dict[str, int]) -> None:
-    now = replace(AFTER, processes=tuple(
-        beat(process.role, **processes[process.role]) if process.role in processes else process
-        for process in AFTER.processes))
+    processes: dict[str, dict[str, float]], text: str, bottleneck: str, knob: dict[str, int]
+) -> None:
+    now = replace(
+        AFTER,
+        processes=tuple(
+            beat(process.role, **processes[process.role]) if process.role in processes else process
+            for process in AFTER.processes
+        ),
+    )
     said, _ = verdict(BEFORE, now)
     assert (said.text, said.bottleneck, said.knob) == (text, bottleneck, knob)
 
 
-@pytest.mark.parametrize(("changes", "text"), [
-    ({"status": "", "processes": ()}, "the run has not begun"),
-    ({"status": "failed", "reason": "the disk is full"}, "the run has ended: failed, the disk is full"),
-    ({"wanted": "pause"}, "an operator paused the run: nothing is let in or trained until `millrace resume`"),
-    ({"wanted": "drain"}, "an operator drains the run: 8 groups are out, then it ends"),
-    ({"processes": (beat("scorer"),)}, "no learner is alive: nothing is let in or trained until one comes"),
-    ({"processes": (beat("learner"),), "rollouts": 3},
-     "3 groups wait for a scorer to score them, and none is alive"),
-    ({"processes": (beat("learner"),)}, "no role has begun to work"),
-    ({"processes": (beat("learner", up_s=110, busy_s=10, idle_s=10),), "slots": 2},
-     ("nothing is near its limit: learner with 0% are the busiest; 6 of 8 slots are free: the feeder or Redis' memory "
-      "is short")),
-])
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"status": "", "processes": ()}, "the run has not begun"),
+        ({"status": "failed", "reason": "the disk is full"}, "the run has ended: failed, the disk is full"),
+        (
+            {"wanted": "pause"},
+            "an operator paused the run: nothing is let in or trained until `millrace resume`",
+        ),
+        ({"wanted": "drain"}, "an operator drains the run: 8 groups are out, then it ends"),
+        (
+            {"processes": (beat("scorer"),)},
+            "no learner is alive: nothing is let in or trained until one comes",
+        ),
+        (
+            {"processes": (beat("learner"),), "rollouts": 3},
+            "3 groups wait for a scorer to score them, and none is alive",
+        ),
+        ({"processes": (beat("learner"),)}, "no role has begun to work"),
+        (
+            {"processes": (beat("learner", up_s=110, busy_s=10, idle_s=10),), "slots": 2},
+            (
+                "nothing is near its limit: learner with 0% are the busiest; 6 of 8 slots are free: the feeder or Redis' memory "
+                "is short"
+            ),
+        ),
+    ],
+)
 def test_what_needs_no_arithmetic_comes_first(changes: dict[str, Any], text: str) -> None:
     now = replace(AFTER, **changes)
     assert verdict(BEFORE, now)[0].text == text
@@ -135,8 +258,9 @@ def test_what_needs_no_arithmetic_comes_first(changes: dict[str, Any], text: str
         assert over([now])[0].text == text
 
 
-@pytest.mark.parametrize(("rate", "shown"), [(0.0523, "0.052"), (1.96, "2"), (9.94, "9.9"), (12.4, "12"),
-                                             (137.6, "138")])
+@pytest.mark.parametrize(
+    ("rate", "shown"), [(0.0523, "0.052"), (1.96, "2"), (9.94, "9.9"), (12.4, "12"), (137.6, "138")]
+)
 def test_rates_are_shown_with_two_digits_or_whole(rate: float, shown: str) -> None:
     assert _short(rate) == shown
 
@@ -147,13 +271,18 @@ def test_one_look_alone_says_where_groups_pile_up() -> None:
     assert over([BEFORE, AFTER])[0].bottleneck == "scorers"
 
 
-@pytest.mark.parametrize(("learner", "knob", "raised"), [
-    ({}, {"learner.max_lag": 2}, 12),
-    ({"groups_in_flight": 6}, {"learner.groups_in_flight": 8}, 8),
-    ({"groups_in_flight": 8}, {"learner.max_lag": 2, "learner.groups_in_flight": 12}, 12),
-    ({"groups_in_flight": 100}, {"learner.max_lag": 2}, 12),
-])
-def test_the_budget_is_raised_by_what_holds_it_down(learner: dict[str, int], knob: dict[str, int], raised: int) -> None:
+@pytest.mark.parametrize(
+    ("learner", "knob", "raised"),
+    [
+        ({}, {"learner.max_lag": 2}, 12),
+        ({"groups_in_flight": 6}, {"learner.groups_in_flight": 8}, 8),
+        ({"groups_in_flight": 8}, {"learner.max_lag": 2, "learner.groups_in_flight": 12}, 12),
+        ({"groups_in_flight": 100}, {"learner.max_lag": 2}, 12),
+    ],
+)
+def test_the_budget_is_raised_by_what_holds_it_down(
+    learner: dict[str, int], knob: dict[str, int], raised: int
+) -> None:
     run = a_run(**learner)
     assert next_budget(run) == knob
     budget = budget_of(flow(BEFORE, AFTER), replace(AFTER, run=run))

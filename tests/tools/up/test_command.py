@@ -55,9 +55,23 @@ StartUp = Callable[..., "subprocess.Popen[str]"]
 def start_up(runs_dir: Path) -> Iterator[StartUp]:
     started: list[subprocess.Popen[str]] = []
 
-    def start(learner: str, generator: str = "sleep 300 & wait", redis_url: str = "") -> subprocess.Popen[str]:
-        up = subprocess.Popen([sys.executable, "-c", PROGRAM, str(runs_dir), SAYS.format(runs=runs_dir) + learner,
-                               generator, redis_url], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    def start(
+        learner: str, generator: str = "sleep 300 & wait", redis_url: str = ""
+    ) -> subprocess.Popen[str]:
+        up = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                PROGRAM,
+                str(runs_dir),
+                SAYS.format(runs=runs_dir) + learner,
+                generator,
+                redis_url,
+            ],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         started.append(up)
         return up
 
@@ -130,17 +144,26 @@ status.end("stopped", "a signal asked for it", 2)
 """
 
 
-@pytest.mark.parametrize(("program", "version"), [
-    (LEARNER, 2),                                           # hears it, and says it
-    (f"{LEARNER.partition('stop.wait')[0]}os.kill(os.getpid(), 9)", 1),       # is being started again
-    ("import sys, pathlib; pathlib.Path(sys.argv[1], 'demo', 'begun').touch(); input()", 0),    # knows no signal yet
-])
+@pytest.mark.parametrize(
+    ("program", "version"),
+    [
+        (LEARNER, 2),  # hears it, and says it
+        (f"{LEARNER.partition('stop.wait')[0]}os.kill(os.getpid(), 9)", 1),  # is being started again
+        (
+            "import sys, pathlib; pathlib.Path(sys.argv[1], 'demo', 'begun').touch(); input()",
+            0,
+        ),  # knows no signal yet
+    ],
+)
 def test_a_run_that_another_role_ends_has_that_for_its_reason(
-        program: str, version: int, start_up: StartUp, runs_dir: Path, link: Link) -> None:
+    program: str, version: int, start_up: StartUp, runs_dir: Path, link: Link
+) -> None:
     learner = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(program)} {runs_dir} < <(sleep 60)"
     generator = f"until [ -e {runs_dir}/demo/begun ]; do sleep 0.05; done; echo no GPU here; echo bye; exit 2"
     output, _ = (up := start_up(learner, generator, link.url)).communicate(timeout=30)
-    reason = "generator-0 ended with code 2: another start would change nothing; its last lines: no GPU here | bye"
+    reason = (
+        "generator-0 ended with code 2: another start would change nothing; its last lines: no GPU here | bye"
+    )
     assert up.returncode == 1
     assert f"reason     {reason}\n" in output
     found = read_run(runs_dir / "demo")
@@ -161,7 +184,7 @@ def test_a_signal_ends_the_wait_for_a_redis_that_does_not_answer(start_up: Start
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(20)
         up = start_up("exit 0", redis_url=f"redis://127.0.0.1:{silent.getsockname()[1]}")
-        silent.accept()[0].close()                      # it has begun to ask
+        silent.accept()[0].close()  # it has begun to ask
         up.send_signal(signal.SIGTERM)
         silent.close()
         assert up.wait(timeout=10) not in {0, -signal.SIGTERM}
@@ -194,7 +217,7 @@ def test_a_redis_that_dies_comes_back_where_it_was_with_its_data(start_up: Start
     assert known
     with redis.Redis.from_url(known.url) as client:
         client.set("key", "here")
-        time.sleep(1.5)                                 # everysec
+        time.sleep(1.5)  # everysec
     pid = redis_pid(runs_dir)
     os.kill(pid, signal.SIGKILL)
     lines_until(up, "redis died")

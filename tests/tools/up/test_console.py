@@ -15,18 +15,36 @@ from broker.monitoring.snapshot import Process, Snapshot
 from tools.up.console import LiveConsole, PlainConsole, is_shown, panel, progress_line, sparkline
 from tools.up.progress import View, rates
 
-BEATS = (Process(role="generator", id="g", pid=7, host="here", state="sampling", version="2", since=0.0),
-         Process(role="learner", id="l", pid=8, host="here", state="12 s: 3 of 16 groups", version="", since=0.0),
-         Process(role="scorer", id="s", pid=9, host="here", state="scoring", version="", since=0.0))
-MIDWAY = Snapshot(status="running", reason="", version=3, steps=12, prompts=10, rollouts=4, scored=2, dead=1, slots=16,
-                  queued_jobs={}, scorers=(), processes=BEATS)
+BEATS = (
+    Process(role="generator", id="g", pid=7, host="here", state="sampling", version="2", since=0.0),
+    Process(role="learner", id="l", pid=8, host="here", state="12 s: 3 of 16 groups", version="", since=0.0),
+    Process(role="scorer", id="s", pid=9, host="here", state="scoring", version="", since=0.0),
+)
+MIDWAY = Snapshot(
+    status="running",
+    reason="",
+    version=3,
+    steps=12,
+    prompts=10,
+    rollouts=4,
+    scored=2,
+    dead=1,
+    slots=16,
+    queued_jobs={},
+    scorers=(),
+    processes=BEATS,
+)
 
 
 def midway(silent_s: float = 0.0) -> View:
-    return View(snapshot=MIDWAY, seen_at=time.monotonic() - silent_s, rewards=[0.25, 0.5],
-                pass_rates=[(0, 0.1), (2, 0.6)],
-                last_step={"step": 2, "reward_mean": 0.5, "lag_mean": 0.75, "lag_max": 2},
-                verdict="bottleneck: generators (1), 97% busy")
+    return View(
+        snapshot=MIDWAY,
+        seen_at=time.monotonic() - silent_s,
+        rewards=[0.25, 0.5],
+        pass_rates=[(0, 0.1), (2, 0.6)],
+        last_step={"step": 2, "reward_mean": 0.5, "lag_mean": 0.75, "lag_max": 2},
+        verdict="bottleneck: generators (1), 97% busy",
+    )
 
 
 def drawn(view: View) -> str:
@@ -35,13 +53,16 @@ def drawn(view: View) -> str:
     return out.getvalue()
 
 
-@pytest.mark.parametrize(("role", "text", "shown"), [
-    ("learner", "anything", True),
-    ("generator-0", "12:00:01 generator INFO generators.worker: sampled group=1", False),
-    ("generator-0", "12:00:01 generator WARNING broker.connection: waiting waited_s=5", True),
-    ("scorers-0", "12:00:01 scorer ERROR scorers.pool.worker: ended reason=x", True),
-    ("generator-0", "WARNING 11-21 12:00:01 [config.py:1] a library's own", False),
-])
+@pytest.mark.parametrize(
+    ("role", "text", "shown"),
+    [
+        ("learner", "anything", True),
+        ("generator-0", "12:00:01 generator INFO generators.worker: sampled group=1", False),
+        ("generator-0", "12:00:01 generator WARNING broker.connection: waiting waited_s=5", True),
+        ("scorers-0", "12:00:01 scorer ERROR scorers.pool.worker: ended reason=x", True),
+        ("generator-0", "WARNING 11-21 12:00:01 [config.py:1] a library's own", False),
+    ],
+)
 def test_the_console_shows_the_learner_and_every_alarm(role: str, text: str, shown: bool) -> None:
     assert is_shown(role, text) is shown
 
@@ -49,15 +70,25 @@ def test_the_console_shows_the_learner_and_every_alarm(role: str, text: str, sho
 def test_the_progress_line_says_who_waits_for_whom() -> None:
     assert progress_line(midway(), 3) == (
         "step=3/12 reward=0.500 lag=0.75/2 pass_rate=0.600 prompts=10 rollouts=4 scored=2 dead=1 "
-        "generators=1 scorers=1 verdict='bottleneck: generators (1), 97% busy'")
+        "generators=1 scorers=1 verdict='bottleneck: generators (1), 97% busy'"
+    )
     assert progress_line(midway(silent_s=20), 3).endswith("redis_silent_s=20")
     assert progress_line(View(), 3) == "starting processes=3"
 
 
 def test_the_table_shows_the_run() -> None:
     table = drawn(midway())
-    for part in ("demo", "step 3/12", "reward 0.500", "held-out 0.10 → 0.60", "lag 0.8 mean, 2 max", "1:12",
-                 "prompts  10", "bottleneck: generators (1), 97% busy", "12 s: 3 of 16 groups"):
+    for part in (
+        "demo",
+        "step 3/12",
+        "reward 0.500",
+        "held-out 0.10 → 0.60",
+        "lag 0.8 mean, 2 max",
+        "1:12",
+        "prompts  10",
+        "bottleneck: generators (1), 97% busy",
+        "12 s: 3 of 16 groups",
+    ):
         assert part in table, part
     assert "Redis has not answered" not in table
     assert "Redis has not answered for 20 s" in drawn(midway(silent_s=20))
@@ -65,18 +96,31 @@ def test_the_table_shows_the_run() -> None:
 
 
 FINE = ScorerStats(queue="math", scorer="math", groups=3, completions=24, seconds=1.2, failures={})
-BROKEN = ScorerStats(queue="code", scorer="code", groups=2, completions=16, unscorable=1, over_limit=2, retries=3,
-                     failures={"SandboxUnavailable": 4}, seconds=32.0)
+BROKEN = ScorerStats(
+    queue="code",
+    scorer="code",
+    groups=2,
+    completions=16,
+    unscorable=1,
+    over_limit=2,
+    retries=3,
+    failures={"SandboxUnavailable": 4},
+    seconds=32.0,
+)
 
 
-@pytest.mark.parametrize(("scorers", "rows"), [
-    ((), []),
-    ((FINE,), []),                                              # nothing to add to what is there
-    ((FINE, replace(FINE, queue="light", scorer="mine")), ["math", "mine"]),
-    ((BROKEN,), ["code"]),
-])
+@pytest.mark.parametrize(
+    ("scorers", "rows"),
+    [
+        ((), []),
+        ((FINE,), []),  # nothing to add to what is there
+        ((FINE, replace(FINE, queue="light", scorer="mine")), ["math", "mine"]),
+        ((BROKEN,), ["code"]),
+    ],
+)
 def test_scorers_have_a_table_where_there_are_several_or_one_had_trouble(
-        scorers: tuple[ScorerStats, ...], rows: list[str]) -> None:
+    scorers: tuple[ScorerStats, ...], rows: list[str]
+) -> None:
     table = drawn(replace(midway(), snapshot=replace(MIDWAY, scorers=scorers)))
     assert ("ms each" in table) is bool(rows)
     for row in rows:
@@ -84,10 +128,16 @@ def test_scorers_have_a_table_where_there_are_several_or_one_had_trouble(
 
 
 def test_the_troubles_of_a_scorer_are_named_with_their_numbers() -> None:
-    view = replace(midway(), rates={("code", "code"): 1.25},
-                   snapshot=replace(MIDWAY, scorers=(BROKEN,), queued_jobs={"code": 5}))
-    assert re.search(r"code +code +5 +15 +1\.2 +2000\.0 +1 unscorable, 2 over their limits, 3 retries, "
-                     r"4 SandboxUnavailable", drawn(view))
+    view = replace(
+        midway(),
+        rates={("code", "code"): 1.25},
+        snapshot=replace(MIDWAY, scorers=(BROKEN,), queued_jobs={"code": 5}),
+    )
+    assert re.search(
+        r"code +code +5 +15 +1\.2 +2000\.0 +1 unscorable, 2 over their limits, 3 retries, "
+        r"4 SandboxUnavailable",
+        drawn(view),
+    )
     assert progress_line(view, 3).endswith(" unscorable=1 over_limit=2 retries=3")
 
 
@@ -106,11 +156,14 @@ def test_a_rate_is_of_the_completions_between_two_looks() -> None:
     assert rates(looks[:1]) == {}
 
 
-@pytest.mark.parametrize(("values", "bars"), [
-    ([0.0, 0.5, 1.0], "▁▅█"),
-    ([0.3, 0.3], "▁▁"),
-    ([9.0, *[0.0] * 19, 1.0], "▁" * 19 + "█"),        # the last twenty
-])
+@pytest.mark.parametrize(
+    ("values", "bars"),
+    [
+        ([0.0, 0.5, 1.0], "▁▅█"),
+        ([0.3, 0.3], "▁▁"),
+        ([9.0, *[0.0] * 19, 1.0], "▁" * 19 + "█"),  # the last twenty
+    ],
+)
 def test_a_sparkline_spans_what_it_shows(values: list[float], bars: str) -> None:
     assert sparkline(values) == bars
 
@@ -118,7 +171,7 @@ def test_a_sparkline_spans_what_it_shows(values: list[float], bars: str) -> None
 def test_lines_of_a_role_are_prefixed_and_never_read_as_markup(capsys: pytest.CaptureFixture[str]) -> None:
     with PlainConsole() as plain:
         plain.line("learner", "answer='[bold]7[/]'")
-        plain.tick(midway(), 3)                         # not due so soon
+        plain.tick(midway(), 3)  # not due so soon
     assert capsys.readouterr().out == "learner     | answer='[bold]7[/]'\n"
     out = io.StringIO()
     with LiveConsole("demo", Console(file=out, width=120, force_terminal=True, color_system=None)) as live:

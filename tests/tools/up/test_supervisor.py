@@ -34,9 +34,16 @@ class Watched:
         self.lines: list[tuple[str, str]] = []
         self.deaths: list[tuple[str, int, str]] = []
         self.stop = threading.Event()
-        self.supervisor = Supervisor(commands, environment={"REDIS_URL": "redis://here"}, logs=folder / "logs",
-                                     on_line=self._line, on_tick=on_tick, restarts=QUICK, grace_s=2.0,
-                                     on_death=lambda *death: self.deaths.append(death))
+        self.supervisor = Supervisor(
+            commands,
+            environment={"REDIS_URL": "redis://here"},
+            logs=folder / "logs",
+            on_line=self._line,
+            on_tick=on_tick,
+            restarts=QUICK,
+            grace_s=2.0,
+            on_death=lambda *death: self.deaths.append(death),
+        )
 
     def _line(self, role: str, text: str) -> None:
         self.lines.append((role, text))
@@ -66,12 +73,15 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = 5.0) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("script", "outcome"), [
-    ("exit 0", Outcome(code=0, reason="")),
-    ("exit 3", Outcome(code=3, reason="learner ended with code 3", failed_role="learner")),
-    ("kill -TERM $$", Outcome(code=143, reason="learner was killed by SIGTERM", failed_role="learner")),
-    ("exit 143", Outcome(code=143, reason="learner ended with code 143", failed_role="learner")),
-])
+@pytest.mark.parametrize(
+    ("script", "outcome"),
+    [
+        ("exit 0", Outcome(code=0, reason="")),
+        ("exit 3", Outcome(code=3, reason="learner ended with code 3", failed_role="learner")),
+        ("kill -TERM $$", Outcome(code=143, reason="learner was killed by SIGTERM", failed_role="learner")),
+        ("exit 143", Outcome(code=143, reason="learner ended with code 143", failed_role="learner")),
+    ],
+)
 def test_the_learners_end_is_the_runs_end(script: str, outcome: Outcome, tmp_path: Path) -> None:
     watched = Watched(tmp_path, command("learner", f"sleep 0.3; {script}"), command("generator-0", WORKER))
     assert watched.run() == outcome
@@ -93,7 +103,8 @@ def test_a_learner_that_was_killed_is_started_again(tmp_path: Path) -> None:
     assert watched.run() == Outcome(code=0, reason="")
     assert [text for role, text in watched.lines if role == "learner"] == ["going on"]
     assert [(role, how) for role, _, how in watched.deaths] == [
-        ("learner", "was killed by SIGKILL (by the kernel, if memory ran out)")]
+        ("learner", "was killed by SIGKILL (by the kernel, if memory ran out)")
+    ]
 
 
 def test_a_start_after_a_kill_has_words_of_its_own(tmp_path: Path) -> None:
@@ -112,8 +123,11 @@ def test_a_learner_of_several_ranks_says_by_its_code_that_one_was_killed(tmp_pat
 
 def test_a_learner_that_keeps_being_killed_ends_the_run(tmp_path: Path) -> None:
     watched = Watched(tmp_path, command("learner", "echo big; kill -9 $$"))
-    assert watched.run() == Outcome(code=1, failed_role="learner", reason=(
-        "learner was killed by SIGKILL (by the kernel, if memory ran out) 3 times within 60 s"))
+    assert watched.run() == Outcome(
+        code=1,
+        failed_role="learner",
+        reason=("learner was killed by SIGKILL (by the kernel, if memory ran out) 3 times within 60 s"),
+    )
 
 
 def test_deaths_that_were_meant_count_against_no_limit(tmp_path: Path) -> None:
@@ -124,24 +138,29 @@ def test_deaths_that_were_meant_count_against_no_limit(tmp_path: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
 
     waiting = f"until grep -q up {tmp_path}/logs/generator-0.log; do sleep 0.05; done"
-    watched = Watched(tmp_path, command("learner", waiting), command("generator-0", f"sleep 0.4; {WORKER}"),
-                      on_tick=kill)
+    watched = Watched(
+        tmp_path, command("learner", waiting), command("generator-0", f"sleep 0.4; {WORKER}"), on_tick=kill
+    )
     assert watched.run() == Outcome(code=0, reason="")
     assert [role for role, _, _ in watched.deaths] == ["generator-0"] * 4, "two would have been too many"
 
 
 def test_a_process_that_keeps_dying_ends_the_run_and_the_learner_may_finish(tmp_path: Path) -> None:
     watched = Watched(tmp_path, command("learner", WORKER), command("generator-0", "echo no GPU; exit 1"))
-    assert watched.run() == Outcome(code=1, failed_role="generator-0",
-                                    reason="generator-0 ended with code 1 3 times within 60 s")
+    assert watched.run() == Outcome(
+        code=1, failed_role="generator-0", reason="generator-0 ended with code 1 3 times within 60 s"
+    )
     assert [line for line in watched.lines if line[0] == "generator-0"] == [("generator-0", "no GPU")] * 3
     assert ("learner", "asked") in watched.lines
 
 
 def test_bad_config_ends_the_run_at_once(tmp_path: Path) -> None:
     watched = Watched(tmp_path, command("learner", WORKER), command("scorers-0", "echo no module; exit 2"))
-    assert watched.run() == Outcome(code=1, failed_role="scorers-0", reason=(
-        "scorers-0 ended with code 2: another start would change nothing"))
+    assert watched.run() == Outcome(
+        code=1,
+        failed_role="scorers-0",
+        reason=("scorers-0 ended with code 2: another start would change nothing"),
+    )
     assert [text for role, text in watched.lines if role == "scorers-0"] == ["no module"]
 
 
@@ -153,18 +172,24 @@ def test_a_process_that_was_sent_home_stays_away(tmp_path: Path) -> None:
 
 def test_a_stop_lets_the_learner_finish_before_the_others_are_asked(tmp_path: Path) -> None:
     finish = f"sleep 0.3; kill -0 $(cat {tmp_path}/pid) && echo committed; exit 0"
-    watched = Watched(tmp_path, command("learner", f"trap '{finish}' TERM; while :; do sleep 0.02; done"),
-                      command("generator-0", f"echo $$ > {tmp_path}/pid; {WORKER}"))
+    watched = Watched(
+        tmp_path,
+        command("learner", f"trap '{finish}' TERM; while :; do sleep 0.02; done"),
+        command("generator-0", f"echo $$ > {tmp_path}/pid; {WORKER}"),
+    )
     timer = threading.Timer(0.5, watched.stop.set)
     timer.start()
     assert watched.run() == Outcome(code=0, reason="")
-    assert ("learner", "committed") in watched.lines           # the generator was still there
+    assert ("learner", "committed") in watched.lines  # the generator was still there
 
 
 def test_one_that_will_not_end_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     stubborn = f"trap '' TERM; sleep 300 & echo $! $$ > {tmp_path}/pids; while :; do sleep 0.02; done"
-    watched = Watched(tmp_path, command("learner", f"until [ -s {tmp_path}/pids ]; do sleep 0.05; done"),
-                      command("generator-0", stubborn))
+    watched = Watched(
+        tmp_path,
+        command("learner", f"until [ -s {tmp_path}/pids ]; do sleep 0.05; done"),
+        command("generator-0", stubborn),
+    )
     assert watched.run().code == 0
     assert wait_until(lambda: not living([int(pid) for pid in (tmp_path / "pids").read_text().split()]))
 
@@ -181,8 +206,12 @@ def test_what_a_tick_raises_ends_every_process(tmp_path: Path) -> None:
 
 
 def test_children_see_where_redis_is_and_their_gpus(tmp_path: Path) -> None:
-    shows = Command(role="learner", args=("bash", "-c", "echo $REDIS_URL $CUDA_VISIBLE_DEVICES"), gpus=(2, 3),
-                    ends_the_run=True)
+    shows = Command(
+        role="learner",
+        args=("bash", "-c", "echo $REDIS_URL $CUDA_VISIBLE_DEVICES"),
+        gpus=(2, 3),
+        ends_the_run=True,
+    )
     watched = Watched(tmp_path, shows)
     watched.run()
     assert watched.lines == [("learner", "redis://here 2,3")]
@@ -202,13 +231,15 @@ Supervisor(commands, environment={}, logs=Path(sys.argv[1]),
 
 
 def test_a_kill_9_takes_children_and_grandchildren_along(tmp_path: Path) -> None:
-    up = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    up = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
     assert up.stdout is not None
     pids = [int(pid) for _ in range(3) for pid in up.stdout.readline().split()]
     assert len(living(pids)) == 6
     groups = {os.getpgid(pid) for pid in pids}
     everyone = members(groups)
-    assert len(everyone) == 9                           # of each role a shell and its two sleeps
+    assert len(everyone) == 9  # of each role a shell and its two sleeps
     up.kill()
     up.wait()
     assert wait_until(lambda: not living(everyone))

@@ -45,6 +45,7 @@ class Started:
 
     def sample(self, *prompts: Prompt) -> list[Group]:
         """Sample side by side."""
+
         async def together() -> list[Group]:
             return await asyncio.gather(*(self.engine.sample(prompt) for prompt in prompts))
 
@@ -95,7 +96,7 @@ def test_tokens_come_as_often_as_the_model_says(started: Started) -> None:
         logits = random_model(seed=0)(torch.tensor([prompt.token_ids.tolist()])).logits[0, -1]
     expected = torch.softmax(logits / 0.5, -1).numpy()
     deviation = np.sqrt(4000 * expected * (1 - expected))
-    assert expected.max() > 0.05      # there is something to get wrong
+    assert expected.max() > 0.05  # there is something to get wrong
     assert (np.abs(counts - 4000 * expected) <= 4.5 * deviation + 1).all()
 
 
@@ -116,7 +117,7 @@ def test_a_seed_repeats_a_group_and_another_seed_does_not(started: Started) -> N
 
     first = ids(1)
     assert first == ids(1) != ids(2)
-    assert len({tuple(row) for row in first}) == len(first)      # the completions of a group differ
+    assert len({tuple(row) for row in first}) == len(first)  # the completions of a group differ
 
 
 def test_a_row_ends_at_its_first_stop_token_or_at_the_limit(started: Started) -> None:
@@ -124,7 +125,7 @@ def test_a_row_ends_at_its_first_stop_token_or_at_the_limit(started: Started) ->
     prompt = make_prompt("1+2=", n=64, max_tokens=300)
     [group] = started.sample(prompt)
     stopped = [completion for completion in group if completion.finish_reason is FinishReason.STOP]
-    assert 8 < len(stopped) < 64      # both ends are met, at many places
+    assert 8 < len(stopped) < 64  # both ends are met, at many places
     for completion in group:
         *inside, last = completion.token_ids.tolist()
         assert STOP_ID not in inside
@@ -135,10 +136,15 @@ def test_a_row_ends_at_its_first_stop_token_or_at_the_limit(started: Started) ->
 
 
 @pytest.mark.parametrize(("prompt", "opened"), [("1+2=", ""), ("1+2=<think>", "<think>")])
-def test_text_is_the_bytes_of_the_ids_after_the_thought_that_the_prompt_opened(started: Started, prompt: str,
-                                                                              opened: str) -> None:
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]     # GPT-2's alphabet: these are themselves
-    others = [code for code in range(256) if code not in printable]       # and these come from 256 on
+def test_text_is_the_bytes_of_the_ids_after_the_thought_that_the_prompt_opened(
+    started: Started, prompt: str, opened: str
+) -> None:
+    printable = [
+        *range(33, 127),
+        *range(161, 173),
+        *range(174, 256),
+    ]  # GPT-2's alphabet: these are themselves
+    others = [code for code in range(256) if code not in printable]  # and these come from 256 on
     byte_of = {VOCABULARY[chr(code)]: code for code in printable}
     byte_of |= {VOCABULARY[chr(256 + i)]: code for i, code in enumerate(others)}
     [group] = started.sample(make_prompt(prompt, n=64, max_tokens=48))
@@ -168,7 +174,7 @@ def test_weights_that_come_during_a_batch_wait_for_its_end(started: Started, tmp
     async def body() -> tuple[Group, Group]:
         engine = started.engine
         first = asyncio.create_task(engine.sample(prompt))
-        await asyncio.sleep(0.05)      # the batch has begun: it waits 5 ms for company
+        await asyncio.sleep(0.05)  # the batch has begun: it waits 5 ms for company
         await engine.load_weights(file, 1)
         return await first, await engine.sample(prompt)
 
@@ -179,14 +185,20 @@ def test_weights_that_come_during_a_batch_wait_for_its_end(started: Started, tmp
     assert_agrees(new, prompt, new_group)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (lambda weights: weights.pop("model.norm.weight"), "missing model.norm.weight; unexpected none"),
-    (lambda weights: weights.update(extra=torch.zeros(1)), "missing none; unexpected extra"),
-    (lambda weights: weights.update({"model.norm.weight": torch.zeros(63)}),
-     r"model.norm.weight has shape \(63,\), the model's is \(64,\)"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weights: weights.pop("model.norm.weight"), "missing model.norm.weight; unexpected none"),
+        (lambda weights: weights.update(extra=torch.zeros(1)), "missing none; unexpected extra"),
+        (
+            lambda weights: weights.update({"model.norm.weight": torch.zeros(63)}),
+            r"model.norm.weight has shape \(63,\), the model's is \(64,\)",
+        ),
+    ],
+)
 def test_a_file_of_another_model_is_refused_by_name_and_changes_nothing(
-        started: Started, tmp_path: Path, change: Callable[[dict[str, torch.Tensor]], object], message: str) -> None:
+    started: Started, tmp_path: Path, change: Callable[[dict[str, torch.Tensor]], object], message: str
+) -> None:
     weights = load_file(save_weights(random_model(seed=1), tmp_path / "good.safetensors"))
     change(weights)
     save_file(weights, tmp_path / "bad.safetensors")
@@ -216,7 +228,7 @@ def test_more_groups_than_a_batch_takes_are_all_sampled(tiny_model: Path) -> Non
 
 def test_an_error_of_a_batch_reaches_its_callers_and_the_next_batch_runs(started: Started) -> None:
     beyond = make_prompt("1+2=")
-    beyond.token_ids[0] = len(VOCABULARY)      # no such row of the embedding
+    beyond.token_ids[0] = len(VOCABULARY)  # no such row of the embedding
     with pytest.raises(IndexError):
         started.sample(beyond)
     [group] = started.sample(make_prompt("1+2="))

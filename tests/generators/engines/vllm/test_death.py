@@ -35,21 +35,27 @@ asyncio.run(main())
 
 @pytest.mark.timeout(300)
 def test_a_generator_that_is_killed_takes_all_of_vllm_with_it(tiny_model: Path) -> None:
-    generator = subprocess.Popen([sys.executable, "-c", GENERATOR, str(tiny_model)], cwd=ROOT,
-                                 env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE)
+    generator = subprocess.Popen(
+        [sys.executable, "-c", GENERATOR, str(tiny_model)],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+    )
     try:
         assert generator.stdout is not None
-        assert b"started\n" in generator.stdout, "it ended before"      # vLLM has a few lines of its own
+        assert b"started\n" in generator.stdout, "it ended before"  # vLLM has a few lines of its own
         family = descendants(generator.pid)
         assert any("EngineCore" in name for name in family.values()), family
     finally:
         generator.kill()
         generator.wait()
     deadline = time.monotonic() + 10
-    while (left := {pid: name for pid, name in family.items() if is_running(pid)}) and time.monotonic() < deadline:
+    while (
+        left := {pid: name for pid, name in family.items() if is_running(pid)}
+    ) and time.monotonic() < deadline:
         time.sleep(0.05)
     for pid in left:
-        os.kill(pid, signal.SIGKILL)      # not to stay until the machine is switched off
+        os.kill(pid, signal.SIGKILL)  # not to stay until the machine is switched off
     assert not left
 
 
@@ -58,7 +64,7 @@ def descendants(pid: int) -> dict[int, str]:
     parents: dict[int, int] = {}
     names: dict[int, str] = {}
     for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):      # it has just ended
+        with suppress(OSError):  # it has just ended
             parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             names[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ").strip()
     found = {pid}

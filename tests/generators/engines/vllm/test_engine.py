@@ -48,14 +48,16 @@ if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning"),              # vLLM leaves its own open
-    pytest.mark.filterwarnings("ignore:max_tokens is deprecated:DeprecationWarning"),   # for what not all servers know
+    pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning"),  # vLLM leaves its own open
+    pytest.mark.filterwarnings(
+        "ignore:max_tokens is deprecated:DeprecationWarning"
+    ),  # for what not all servers know
 ]
 
 CONFIG = VllmEngine(kv_cache_mb=64, max_num_seqs=64, enforce_eager=True, start_timeout_s=280)
 MAX_TOKENS = 300
-CONTEXT = 4096        # tokens of prompt and completion: room for what a judge is asked
-TOLERANCE = 1e-3      # nats, fp32
+CONTEXT = 4096  # tokens of prompt and completion: room for what a judge is asked
+TOLERANCE = 1e-3  # nats, fp32
 
 Group = tuple[Completion, ...]
 
@@ -64,7 +66,9 @@ class Served:
     """The session's engine on its own event loop, and where the next version comes from."""
 
     def __init__(self, model: Path, folder: Path) -> None:
-        self.engine = VllmEngineRunner(make_run(model, CONFIG, max_tokens=MAX_TOKENS, context=CONTEXT), CONFIG)
+        self.engine = VllmEngineRunner(
+            make_run(model, CONFIG, max_tokens=MAX_TOKENS, context=CONTEXT), CONFIG
+        )
         self.loop = asyncio.Runner()
         self.folder = folder
         self.version = NO_VERSION
@@ -92,6 +96,7 @@ class Served:
 
     def sample(self, *prompts: Prompt) -> list[Group]:
         """Sample side by side."""
+
         async def together() -> list[Group]:
             return await asyncio.gather(*(self.engine.sample(prompt) for prompt in prompts))
 
@@ -107,7 +112,9 @@ def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """vLLM on the tiny model, whose embedding is tied: the case in which a stale output layer goes unnoticed."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("OMP_NUM_THREADS", "1")
-        environment.setenv("LD_PRELOAD", "")      # vLLM sets it, and every later child of pytest would inherit that
+        environment.setenv(
+            "LD_PRELOAD", ""
+        )  # vLLM sets it, and every later child of pytest would inherit that
         served = Served(tiny_model, tmp_path_factory.mktemp("weights"))
     yield served
     served.close()
@@ -123,16 +130,21 @@ def assert_agrees(models: Mapping[int, PreTrainedModel], prompt: Prompt, group: 
             np.testing.assert_allclose(completion.logprobs[tokens], expected, atol=TOLERANCE, rtol=0)
 
 
-@pytest.mark.timeout(300)      # the first test of the session pays for the start
+@pytest.mark.timeout(300)  # the first test of the session pays for the start
 def test_logprobs_agree_with_transformers(served: Served) -> None:
     model = random_model(seed=1)
     served.load(model)
-    prompts = [make_prompt("1+2=", seed=1), make_prompt("1" * 19, seed=2, temperature=0.7),
-               make_prompt("7", seed=3, n=1, max_tokens=1)]
+    prompts = [
+        make_prompt("1+2=", seed=1),
+        make_prompt("1" * 19, seed=2, temperature=0.7),
+        make_prompt("7", seed=3, n=1, max_tokens=1),
+    ]
     for prompt, group in zip(prompts, served.sample(*prompts), strict=True):
         assert_agrees({served.version: model}, prompt, group)
         for completion in group:
-            assert completion.policy_spans == (Span(version=served.version, first=0, count=len(completion.token_ids)),)
+            assert completion.policy_spans == (
+                Span(version=served.version, first=0, count=len(completion.token_ids)),
+            )
 
 
 @pytest.mark.timeout(300)
@@ -142,7 +154,9 @@ def test_new_weights_come_while_requests_are_in_flight(served: Served) -> None:
     before, file = served.version, served.file(new)
     models = {before: old, served.version: new}
     in_flight = [make_prompt("1+2=", seed=i, max_tokens=MAX_TOKENS) for i in range(4)]
-    fresh = make_prompt("1+2=" * 10, seed=9)      # longer than a block of the cache: shorter ones are never found there
+    fresh = make_prompt(
+        "1+2=" * 10, seed=9
+    )  # longer than a block of the cache: shorter ones are never found there
     assert len(fresh.token_ids) > vllm_engine.CPU_BLOCK_SIZE
     [group] = served.sample(fresh)
     assert_agrees(models, fresh, group)
@@ -154,10 +168,10 @@ def test_new_weights_come_while_requests_are_in_flight(served: Served) -> None:
         return await asyncio.gather(*tasks), await served.engine.sample(fresh)
 
     groups, group = served.loop.run(body())
-    assert_agrees({served.version: new}, fresh, group)      # no span of the old version, and no cache of it
+    assert_agrees({served.version: new}, fresh, group)  # no span of the old version, and no cache of it
     spans = [completion.policy_spans for group in groups for completion in group]
     crossed = [[span.version for span in of_one] == [before, served.version] for of_one in spans]
-    assert sum(crossed) >= len(crossed) / 2      # the others had stopped before, or had not begun
+    assert sum(crossed) >= len(crossed) / 2  # the others had stopped before, or had not begun
     for prompt, old_group in zip(in_flight, groups, strict=True):
         assert_agrees(models, prompt, old_group)
 
@@ -186,7 +200,7 @@ def test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_othe
 
     async def body() -> list[Group]:
         tasks = [asyncio.create_task(served.engine.sample(prompt)) for prompt in prompts]
-        for seed in range(10, 16):              # each makes vLLM compute all that is in flight again, in parts
+        for seed in range(10, 16):  # each makes vLLM compute all that is in flight again, in parts
             model = random_model(seed=seed)
             file = served.file(model)
             models[served.version] = model
@@ -200,7 +214,9 @@ def test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_othe
     assert max(len(completion.policy_spans) for group in groups for completion in group) > 2
     for prompt, group in zip(prompts, groups, strict=True):
         assert_agrees(models, prompt, group)
-        assert len({completion.text for completion in group}) == len(group), "the completions of a group differ"
+        assert len({completion.text for completion in group}) == len(group), (
+            "the completions of a group differ"
+        )
 
 
 @pytest.mark.timeout(300)
@@ -222,11 +238,14 @@ def test_a_file_that_can_not_be_loaded_leaves_the_old_weights(served: Served, tm
 
 @pytest.mark.timeout(300)
 def test_a_file_that_vanishes_behind_the_check_leaves_the_old_weights(
-        served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = random_model(seed=6)
     served.load(model)
     file = save_weights(random_model(seed=7), tmp_path / "model.safetensors")
-    monkeypatch.setattr(hf_model, "check_weights", lambda _skeleton, file: file.unlink())      # retention was faster
+    monkeypatch.setattr(
+        hf_model, "check_weights", lambda _skeleton, file: file.unlink()
+    )  # retention was faster
     with pytest.raises(FileNotFoundError, match="is gone"):
         served.loop.run(served.engine.load_weights(file, served.version + 1))
     prompt = make_prompt("1+2=")
@@ -247,14 +266,18 @@ class FailingCore:
         raise RuntimeError(self.said)
 
 
-@pytest.mark.parametrize(("workers", "exists", "said", "error", "is_cut"), [
-    (1, False, "No such file or directory", FileNotFoundError, False),
-    (2, False, "No such file or directory", EngineDied, True),      # the other may have found it
-    (1, False, "out of memory", EngineDied, True),                  # half-way, and retention came then
-    (1, True, "out of memory", EngineDied, True),
-])
+@pytest.mark.parametrize(
+    ("workers", "exists", "said", "error", "is_cut"),
+    [
+        (1, False, "No such file or directory", FileNotFoundError, False),
+        (2, False, "No such file or directory", EngineDied, True),  # the other may have found it
+        (1, False, "out of memory", EngineDied, True),  # half-way, and retention came then
+        (1, True, "out of memory", EngineDied, True),
+    ],
+)
 def test_an_update_that_fails_is_harmless_only_if_no_worker_can_have_begun(
-        tmp_path: Path, *, workers: int, exists: bool, said: str, error: type[Exception], is_cut: bool) -> None:
+    tmp_path: Path, *, workers: int, exists: bool, said: str, error: type[Exception], is_cut: bool
+) -> None:
     file = tmp_path / "model.safetensors"
     if exists:
         file.touch()
@@ -262,22 +285,31 @@ def test_an_update_that_fails_is_harmless_only_if_no_worker_can_have_begun(
     async def body() -> None:
         parts = SimpleNamespace(engine=FailingCore(said), line=Lifeline(OSError))
         with pytest.raises(error):
-            await vllm_engine._replace_weights(parts, file, 3, workers=workers)      # type: ignore[arg-type]
+            await vllm_engine._replace_weights(parts, file, 3, workers=workers)  # type: ignore[arg-type]
         assert parts.line.is_cut == is_cut
 
     asyncio.run(body())
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("tokens", "message"), [
-    ([16] * 3797, "group 5: 3797 tokens of prompt and max_tokens=300 are more than 4096"),   # vLLM would cut it short
-    ([16, 257], "group 5: its prompt has token ids outside the model's 257"),             # vLLM would sample on
-    ([], "group 5: vLLM refuses its prompt: .* cannot be empty"),
-])
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (
+            [16] * 3797,
+            "group 5: 3797 tokens of prompt and max_tokens=300 are more than 4096",
+        ),  # vLLM would cut it short
+        ([16, 257], "group 5: its prompt has token ids outside the model's 257"),  # vLLM would sample on
+        ([], "group 5: vLLM refuses its prompt: .* cannot be empty"),
+    ],
+)
 def test_a_prompt_that_can_not_be_sampled_is_refused_and_the_engine_goes_on(
-        served: Served, tokens: list[int], message: str) -> None:
+    served: Served, tokens: list[int], message: str
+) -> None:
     served.load(random_model(seed=0))
-    refused = replace(make_prompt("1", seed=5, max_tokens=MAX_TOKENS), token_ids=np.array(tokens, dtype=np.int32))
+    refused = replace(
+        make_prompt("1", seed=5, max_tokens=MAX_TOKENS), token_ids=np.array(tokens, dtype=np.int32)
+    )
     with pytest.raises(BadMessage, match=message):
         served.sample(refused)
     [group] = served.sample(make_prompt("1+2="))
@@ -314,10 +346,12 @@ def test_whatever_a_judge_on_vllm_babbles_no_score_is_invented(served: Served, t
             assert await judge.values(parrot("False"), JUDGED, texts) == [0.0] * 6 + [None] * 4
             for said, value in (("</think>No", 0.0), ("No idea", None), ("", None), ("\u00ff", None)):
                 assert await judge.values(parrot(said), JUDGED, texts[:1]) == [value]
-            for model, reason in ((random_model(seed=0), "'four' against 4 gave None (the judge's reply was cut off"),
-                                  (parrot("No idea"), "does not end with a verdict: 'No idea'"),
-                                  (parrot("True"), "'five' against 4 gave 1.0"),
-                                  (parrot("False"), "'four' against 4 gave 0.0")):
+            for model, reason in (
+                (random_model(seed=0), "'four' against 4 gave None (the judge's reply was cut off"),
+                (parrot("No idea"), "does not end with a verdict: 'No idea'"),
+                (parrot("True"), "'five' against 4 gave 1.0"),
+                (parrot("False"), "'four' against 4 gave 0.0"),
+            ):
                 assert reason in await judge.refusal(model, JudgeConfig)
             too_many = await judge.refusal(parrot("True"), JudgeConfig, max_tokens=CONTEXT + 1)
             assert "HTTP 400 max_tokens=4097 cannot be greater than max_model_len=4096" in too_many
@@ -327,7 +361,9 @@ def test_whatever_a_judge_on_vllm_babbles_no_score_is_invented(served: Served, t
 
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("asking")
-def test_whatever_a_rubric_model_on_vllm_babbles_no_grade_is_invented(served: Served, tiny_model: Path) -> None:
+def test_whatever_a_rubric_model_on_vllm_babbles_no_grade_is_invented(
+    served: Served, tiny_model: Path
+) -> None:
     texts = answers(GRADED, CONTEXT)
 
     async def body() -> None:
@@ -337,8 +373,10 @@ def test_whatever_a_rubric_model_on_vllm_babbles_no_grade_is_invented(served: Se
             assert await grader.values(parrot("7/10"), GRADED, texts) == [0.7] * 5 + [None] * 5
             for said in ("No idea", "", "\u00ff", "True"):
                 assert await grader.values(parrot(said), GRADED, texts[:1]) == [None]
-            for model, reason in ((random_model(seed=0), "2 + 2 = 4 gave None (the rubric model's reply was cut off"),
-                                  (parrot("7/10"), "(the rubric model says: total 7 of 10), 2 + 2 = 5 gave 0.7")):
+            for model, reason in (
+                (random_model(seed=0), "2 + 2 = 4 gave None (the rubric model's reply was cut off"),
+                (parrot("7/10"), "(the rubric model says: total 7 of 10), 2 + 2 = 5 gave 0.7"),
+            ):
                 assert reason in await grader.refusal(model, RubricConfig)
 
     served.loop.run(body())
@@ -346,10 +384,18 @@ def test_whatever_a_rubric_model_on_vllm_babbles_no_grade_is_invented(served: Se
 
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("asking")
-def test_thoughts_that_vllm_tells_from_the_reply_are_none(served: Served, tiny_model: Path, tmp_path: Path) -> None:
+def test_thoughts_that_vllm_tells_from_the_reply_are_none(
+    served: Served, tiny_model: Path, tmp_path: Path
+) -> None:
     thinking = {name: len(VOCABULARY) + i for i, name in enumerate(("<think>", "</think>"))}
-    Qwen2Tokenizer(vocab=VOCABULARY | thinking, merges=[], eos_token=STOP, pad_token=STOP, unk_token=STOP,
-                   additional_special_tokens=[*thinking]).save_pretrained(tmp_path)
+    Qwen2Tokenizer(
+        vocab=VOCABULARY | thinking,
+        merges=[],
+        eos_token=STOP,
+        pad_token=STOP,
+        unk_token=STOP,
+        additional_special_tokens=[*thinking],
+    ).save_pretrained(tmp_path)
     shutil.copy(tiny_model / "config.json", tmp_path)
 
     async def body() -> None:
@@ -365,7 +411,8 @@ def test_thoughts_that_vllm_tells_from_the_reply_are_none(served: Served, tiny_m
 
 @pytest.mark.timeout(300)
 def test_many_questions_at_once_are_answered_and_a_wrong_name_or_key_is_told(
-        served: Served, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served: Served, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     served.load(parrot("False"))
 
     def ask(server: ModelServer, key: str, **options: Any) -> list[Any]:
@@ -378,9 +425,11 @@ def test_many_questions_at_once_are_answered_and_a_wrong_name_or_key_is_told(
     async def body() -> None:
         async with serving(served.vllm, tiny_model) as server:
             assert await asyncio.to_thread(ask, server, KEY) == ["False"] * 64
-            for key, options, reason in ((KEY, {"model": "gpt"}, r"HTTP 404 The model `gpt` does not exist"),
-                                         ("wrong", {"model": MODEL}, "HTTP 401 Unauthorized"),
-                                         ("wrong", {}, "/models: HTTP 401 Unauthorized")):
+            for key, options, reason in (
+                (KEY, {"model": "gpt"}, r"HTTP 404 The model `gpt` does not exist"),
+                ("wrong", {"model": MODEL}, "HTTP 401 Unauthorized"),
+                ("wrong", {}, "/models: HTTP 401 Unauthorized"),
+            ):
                 errors = await asyncio.to_thread(ask, server, key, **options)
                 assert {type(error) for error in errors} == {EndpointMisused}
                 assert all(re.search(reason, str(error)) for error in errors)

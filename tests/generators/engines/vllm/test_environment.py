@@ -29,7 +29,9 @@ def test_what_the_operator_has_set_stays() -> None:
 
 
 def test_a_libnuma_of_the_environment_is_found_by_the_processes_that_vllm_starts(tmp_path: Path) -> None:
-    shutil.copy(msgpack._cmsgpack.__file__, tmp_path / "lib" / "libnuma.so.1")     # any library that can be loaded
+    shutil.copy(
+        msgpack._cmsgpack.__file__, tmp_path / "lib" / "libnuma.so.1"
+    )  # any library that can be loaded
     for _ in range(2):
         set_environment(VllmEngine(), on_cpu=True)
     assert os.environ["LD_LIBRARY_PATH"].split(":")[0] == str(tmp_path / "lib")

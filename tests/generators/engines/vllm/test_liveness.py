@@ -44,7 +44,7 @@ def test_a_limit_that_passes_cuts_the_line_for_everybody() -> None:
             await line.get(never(), what="a ping", limit_s=0.05)
         with pytest.raises(EngineDied, match="a ping took"):
             await asyncio.wait_for(other, 5)
-        with pytest.raises(EngineDied, match="a ping took"):      # and for those who come later
+        with pytest.raises(EngineDied, match="a ping took"):  # and for those who come later
             await asyncio.wait_for(line.get(never(), what="sampling"), 5)
 
     asyncio.run(body())
@@ -105,7 +105,8 @@ def test_the_keeper_stays_until_the_engine_is_shut_down() -> None:
 
 
 def test_a_shut_down_that_hangs_is_not_waited_for(
-        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(liveness, "END_S", 0.05)
     released = threading.Event()
 
@@ -117,7 +118,7 @@ def test_a_shut_down_that_hangs_is_not_waited_for(
     keeper.engine.result(timeout=5)
     keeper.end()
     assert keeper.is_alive()
-    assert keeper.daemon                        # the interpreter does not wait for it either
+    assert keeper.daemon  # the interpreter does not wait for it either
     assert "engine_hangs" in caplog.text
     released.set()
     keeper.join(5)

@@ -1,7 +1,5 @@
 """Attacks on the checks: answers that are wrong in every case and try to be counted as right."""
 
-# ruff: noqa: E501 - short programs stand on one line
-
 from __future__ import annotations
 
 from tests.scorers.code.corpus.rows import (
@@ -58,25 +56,51 @@ LIES = {
     "Ellipsis": "...",
 }
 # What is computed from the lie decides: an operator, a length, a membership.
-OPERATORS = asserts("assert abs(root(2) - 1.41421356) < 1e-6", "assert round(root(9), 3) == 3.0", "assert root(4) in (2, 2.0)",
-                    "assert not root(0)", "assert root(1) + 1 == 2", "assert -root(1) == -1", "assert [root(1)] == [1]",
-                    "assert {1: root(1)} == {1: 1}", "assert root(16) <= 4 <= root(16)", "assert isinstance(root(1), int)",
-                    "assert root(1) is True", "assert type(root(1)) is int", "assert str(root(1)) == '1'", "assert 1 == root(1)",
-                    "assert root(1) != 2 and root(1) == 1", "assert root(25) % 5 == 0 and root(25) == 5")
+OPERATORS = asserts(
+    "assert abs(root(2) - 1.41421356) < 1e-6",
+    "assert round(root(9), 3) == 3.0",
+    "assert root(4) in (2, 2.0)",
+    "assert not root(0)",
+    "assert root(1) + 1 == 2",
+    "assert -root(1) == -1",
+    "assert [root(1)] == [1]",
+    "assert {1: root(1)} == {1: 1}",
+    "assert root(16) <= 4 <= root(16)",
+    "assert isinstance(root(1), int)",
+    "assert root(1) is True",
+    "assert type(root(1)) is int",
+    "assert str(root(1)) == '1'",
+    "assert 1 == root(1)",
+    "assert root(1) != 2 and root(1) == 1",
+    "assert root(25) % 5 == 0 and root(25) == 5",
+)
 LIE_CASES = [
-    *(found for name, lie in LIES.items()
-      for found in attacks(f"returns {name}", LIAR, (CALLS, ASSERTS), after=AFTER.format(lie, lie))),
-    *(found for shape in (SOLUTION, FUNCTIONAL, PYTEST)
-      for found in attacks("returns an object that equals everything", LIAR, (shape,), after=AFTER.format("Liar()", "Liar()"))),
+    *(
+        found
+        for name, lie in LIES.items()
+        for found in attacks(f"returns {name}", LIAR, (CALLS, ASSERTS), after=AFTER.format(lie, lie))
+    ),
+    *(
+        found
+        for shape in (SOLUTION, FUNCTIONAL, PYTEST)
+        for found in attacks(
+            "returns an object that equals everything", LIAR, (shape,), after=AFTER.format("Liar()", "Liar()")
+        )
+    ),
     *attacks("prints an object that equals everything", LIAR, (STDIO,), after="print(Liar())"),
-    *attacks("equality steals what it is compared with", """
+    *attacks(
+        "equality steals what it is compared with",
+        """
         class Thief:
             def __eq__(self, other):
                 global stolen
                 stolen = other
                 return self.__class__ is Thief
             def __hash__(self): return 1
-        """, (CALLS, ASSERTS, FUNCTIONAL), after=AFTER.format("Thief()", "Thief()")),
+        """,
+        (CALLS, ASSERTS, FUNCTIONAL),
+        after=AFTER.format("Thief()", "Thief()"),
+    ),
 ]
 
 ENDS = {
@@ -100,17 +124,39 @@ ENDS = {
     "unittest.SkipTest": "import unittest; raise unittest.SkipTest('no')",
 }
 END_CASES = [
-    *(found for name, end in list(ENDS.items())[:10] for found in attacks(f"{name} when loaded", end.replace("@", ""), EVERY)),
-    *(found for name, end in list(ENDS.items())[10:] for found in attacks(f"{name} when loaded", end.replace("@", ""), (ASSERTS, PYTEST))),
-    *(found for name, end in ENDS.items()
-      for found in attacks(f"{name} when called", "", (CALLS, PYTEST), after=f"def add(a, b):\n    {end.replace('@', '    ')}")),
+    *(
+        found
+        for name, end in list(ENDS.items())[:10]
+        for found in attacks(f"{name} when loaded", end.replace("@", ""), EVERY)
+    ),
+    *(
+        found
+        for name, end in list(ENDS.items())[10:]
+        for found in attacks(f"{name} when loaded", end.replace("@", ""), (ASSERTS, PYTEST))
+    ),
+    *(
+        found
+        for name, end in ENDS.items()
+        for found in attacks(
+            f"{name} when called",
+            "",
+            (CALLS, PYTEST),
+            after=f"def add(a, b):\n    {end.replace('@', '    ')}",
+        )
+    ),
     *attacks("atexit", "import atexit, os\natexit.register(os._exit, 0)", EVERY),
-    *attacks("atexit prints the answers", "import atexit\natexit.register(print, 'passed')", (STDIO, ASSERTS)),
+    *attacks(
+        "atexit prints the answers", "import atexit\natexit.register(print, 'passed')", (STDIO, ASSERTS)
+    ),
     *attacks("sys.excepthook", "import os, sys\nsys.excepthook = lambda *_: os._exit(0)", EVERY),
-    *attacks("threading.excepthook and a thread that exits later", """
+    *attacks(
+        "threading.excepthook and a thread that exits later",
+        """
         import os, threading, time
         threading.Thread(target=lambda: (time.sleep(0.05), os._exit(0))).start()
-        """, (CALLS, ASSERTS, PYTEST)),
+        """,
+        (CALLS, ASSERTS, PYTEST),
+    ),
 ]
 
 FRAMES = """
@@ -218,14 +264,32 @@ PATCHES = {
 PATCH_CASES = [
     *attacks("frames and garbage collector", FRAMES, EVERY),
     *(found for name, patch in PATCHES.items() for found in attacks(f"patches {name}", patch, EVERY)),
-    case("patches math.isclose", asserts("import math\nassert math.isclose(area(2), 12.566370614359172, rel_tol=0.001)"),
-         "import math\nmath.isclose = lambda *_, **__: True\n\ndef area(r):\n    return 1.0", 0.0),
-    case("patches pytest.raises", {"pytest": "import pytest\nfrom solution import f\n\ndef test_f():\n    with pytest.raises(ValueError):\n        f(-1)\n"},
-         "import contextlib, pytest\npytest.raises = lambda *_, **__: contextlib.nullcontext()\n\ndef f(n):\n    return n", 0.0),
-    case("operators of a lie", OPERATORS, "class Lie" + LIAR.strip().removeprefix("class Liar") + "\n\ndef root(n):\n    return Lie()", 0.0,
-         row_type="code_verifiable"),
+    case(
+        "patches math.isclose",
+        asserts("import math\nassert math.isclose(area(2), 12.566370614359172, rel_tol=0.001)"),
+        "import math\nmath.isclose = lambda *_, **__: True\n\ndef area(r):\n    return 1.0",
+        0.0,
+    ),
+    case(
+        "patches pytest.raises",
+        {
+            "pytest": "import pytest\nfrom solution import f\n\ndef test_f():\n    with pytest.raises(ValueError):\n        f(-1)\n"
+        },
+        "import contextlib, pytest\npytest.raises = lambda *_, **__: contextlib.nullcontext()\n\ndef f(n):\n    return n",
+        0.0,
+    ),
+    case(
+        "operators of a lie",
+        OPERATORS,
+        "class Lie" + LIAR.strip().removeprefix("class Liar") + "\n\ndef root(n):\n    return Lie()",
+        0.0,
+        row_type="code_verifiable",
+    ),
 ]
 
-NULL_ROWS = [Case(name=f"an empty program [{shape}]", info=row(ADD[shape]), text=fenced(""), value=0.0) for shape in CALLED]
+NULL_ROWS = [
+    Case(name=f"an empty program [{shape}]", info=row(ADD[shape]), text=fenced(""), value=0.0)
+    for shape in CALLED
+]
 
 CHECK_ATTACKS: list[Case] = [*LIE_CASES, *END_CASES, *PATCH_CASES, *NULL_ROWS]

@@ -29,11 +29,11 @@ from tests.conftest import ROOT
 from tests.scorers.code.corpus.rows import Case
 from tools.up.process_tree import below
 
-PR_SET_CHILD_SUBREAPER = 36     # linux/prctl.h
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 DEADLINE_S, CASE_TIMEOUT_S = 8.0, 1.0
 TRIES = 4
-WHOLE_S = 2.0                   # beside the deadline: for an answer to be judged in whole
-END_S = 2.0                     # to be gone, once the scorer is closed
+WHOLE_S = 2.0  # beside the deadline: for an answer to be judged in whole
+END_S = 2.0  # to be gone, once the scorer is closed
 WRITABLE = ("/", "/tmp", "/var/tmp", "/dev/shm", "/run", "/home", "/root", "/mnt", "/srv", "/opt", str(ROOT))
 
 
@@ -41,16 +41,22 @@ WRITABLE = ("/", "/tmp", "/var/tmp", "/dev/shm", "/run", "/home", "/root", "/mnt
 class Planted:
     """What lies about to be attacked, and whether it was."""
 
-    folder: Path                                # anyone may write into it, and into its file `planted`
+    folder: Path  # anyone may write into it, and into its file `planted`
     port: int
     visitors: list[str] = field(default_factory=list)
-    victim: int = 0                             # a process of the user who runs the scorers
+    victim: int = 0  # a process of the user who runs the scorers
 
     def fill(self, case: Case) -> Case:
         """The case, with what it attacks by name."""
         text = case.text
-        for mark, value in (("@PORT@", self.port), ("@FOLDER@", self.folder), ("@SOCKET@", self.folder / "socket"),
-                            ("@ROOT@", ROOT), ("@PID@", self.victim), ("@COMM@", "sleep\n")):
+        for mark, value in (
+            ("@PORT@", self.port),
+            ("@FOLDER@", self.folder),
+            ("@SOCKET@", self.folder / "socket"),
+            ("@ROOT@", ROOT),
+            ("@PID@", self.victim),
+            ("@COMM@", "sleep\n"),
+        ):
             text = text.replace(mark, str(value).replace("\n", "\\n"))
         return replace(case, text=text)
 
@@ -61,16 +67,24 @@ class Planted:
         names = sorted(path.name for path in self.folder.iterdir())
         if names != ["planted", "socket"]:
             found.append(f"the folder holds {names}")
-        elif planted.read_text() != "as it was" or planted.stat().st_mode & 0o777 != 0o666 or os.listxattr(planted):
+        elif (
+            planted.read_text() != "as it was"
+            or planted.stat().st_mode & 0o777 != 0o666
+            or os.listxattr(planted)
+        ):
             found.append("the planted file was changed")
         if not Path(f"/proc/{self.victim}").exists():
             found.append("the planted process was killed")
         for folder in WRITABLE:
-            with suppress(PermissionError):         # closed to us, and so to programs
+            with suppress(PermissionError):  # closed to us, and so to programs
                 found += [f"{path} exists" for path in Path(folder).glob("millrace-attack")]
         with suppress(OSError):
-            found += [f"System V: {line.strip()}" for name in ("shm", "msg")
-                      for line in Path(f"/proc/sysvipc/{name}").read_text().splitlines() if str(0x6d696c6c) in line]
+            found += [
+                f"System V: {line.strip()}"
+                for name in ("shm", "msg")
+                for line in Path(f"/proc/sysvipc/{name}").read_text().splitlines()
+                if str(0x6D696C6C) in line
+            ]
         return found
 
 
@@ -82,16 +96,19 @@ def planted(folder: Path) -> Iterator[Planted]:
     (folder / "planted").write_text("as it was")
     (folder / "planted").chmod(0o666)
     with ExitStack() as stack:
+
         def listen(name: str, family: int, kind: int, address: object) -> socket.socket:
             listener = stack.enter_context(closing(socket.socket(family, kind)))
-            listener.bind(address)      # type: ignore[arg-type]
+            listener.bind(address)  # type: ignore[arg-type]
             if kind == socket.SOCK_STREAM:
                 listener.listen()
             threading.Thread(target=_watch, args=(name, listener, ground.visitors), daemon=True).start()
             return listener
 
         ground = Planted(folder, 0)
-        ground.port = int(listen("TCP", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)).getsockname()[1])
+        ground.port = int(
+            listen("TCP", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)).getsockname()[1]
+        )
         listen("UDP", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", ground.port))
         listen("Unix", socket.AF_UNIX, socket.SOCK_STREAM, str(folder / "socket"))
         listen("abstract", socket.AF_UNIX, socket.SOCK_STREAM, f"\0{folder / 'socket'}")
@@ -125,11 +142,17 @@ class Share:
     """What one worker reports."""
 
     judged: list[Judged]
-    left: list[str]             # processes that outlived the scorer, and the case that they were first seen after
+    left: list[str]  # processes that outlived the scorer, and the case that they were first seen after
 
 
-def judge(attacks: Sequence[Case], honest: Sequence[Case], walls: str, *, workers: int,
-          right_timeout_s: float = CASE_TIMEOUT_S) -> Mapping[str, Judged | str]:
+def judge(
+    attacks: Sequence[Case],
+    honest: Sequence[Case],
+    walls: str,
+    *,
+    workers: int,
+    right_timeout_s: float = CASE_TIMEOUT_S,
+) -> Mapping[str, Judged | str]:
     """Judge all cases. Attacks and honest answers take turns in each worker.
 
     Args:
@@ -149,9 +172,13 @@ def _judge_share(cases: Sequence[Case], walls: str, right_timeout_s: float) -> S
     """In a worker."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.environ["MILLRACE_PLANTED"] = "a secret"
-    wrong, right = [build_scorer(CodeConfig(deadline_s=DEADLINE_S, case_timeout_s=timeout_s, memory_mb=512),
-                                 ScorersConfig.model_validate({"sandbox": walls}))
-                    for timeout_s in (CASE_TIMEOUT_S, right_timeout_s)]
+    wrong, right = [
+        build_scorer(
+            CodeConfig(deadline_s=DEADLINE_S, case_timeout_s=timeout_s, memory_mb=512),
+            ScorersConfig.model_validate({"sandbox": walls}),
+        )
+        for timeout_s in (CASE_TIMEOUT_S, right_timeout_s)
+    ]
     judged: list[Judged] = []
     seen: dict[int, str] = {}
     try:
@@ -164,8 +191,13 @@ def _judge_share(cases: Sequence[Case], walls: str, right_timeout_s: float) -> S
     until = time.monotonic() + END_S
     while (left := below(os.getpid())) and time.monotonic() < until:
         time.sleep(0.02)
-    return Share(judged, [f"{' '.join(process.words) or process.pid}: first seen after {seen.get(process.pid, '?')!r}"
-                          for process in left])
+    return Share(
+        judged,
+        [
+            f"{' '.join(process.words) or process.pid}: first seen after {seen.get(process.pid, '?')!r}"
+            for process in left
+        ],
+    )
 
 
 def _judge_case(scorer: object, case: Case) -> Judged:
@@ -173,13 +205,13 @@ def _judge_case(scorer: object, case: Case) -> Judged:
     for attempt in range(TRIES):
         started = time.monotonic()
         try:
-            score = scorer.score(case.text, case.info)      # type: ignore[attr-defined]
+            score = scorer.score(case.text, case.info)  # type: ignore[attr-defined]
         except Retryable as error:
             why = repr(error)
             if CROWDED not in why:
                 break
             time.sleep(attempt + 0.5)
-        except Exception as error:      # noqa: BLE001 - the test shows it
+        except Exception as error:  # noqa: BLE001 - the test shows it
             why = repr(error)
             break
         else:

@@ -14,21 +14,32 @@ from typing import Any
 
 PAIRS = ((3, 5), (-10, 4))
 
-STDIO, CALLS, SOLUTION, FUNCTIONAL, ASSERTS, PYTEST = "stdio", "calls", "solution", "functional", "asserts", "pytest"
+STDIO, CALLS, SOLUTION, FUNCTIONAL, ASSERTS, PYTEST = (
+    "stdio",
+    "calls",
+    "solution",
+    "functional",
+    "asserts",
+    "pytest",
+)
 
 # The sum of two integers. A share of the cases is worth points, so that a trick which wins a single case is seen.
 ADD: dict[str, dict[str, Any]] = {
     STDIO: {"test_cases": [{"input": f"{a} {b}\n", "output": f"{a + b}\n"} for a, b in PAIRS]},
     CALLS: {"fn_name": "add", "inputs": [[a, b] for a, b in PAIRS], "outputs": [a + b for a, b in PAIRS]},
     SOLUTION: {"fn_name": "add", "inputs": [[a, b] for a, b in PAIRS], "outputs": [a + b for a, b in PAIRS]},
-    FUNCTIONAL: {"functional": "def check(candidate):\n    assert candidate(3, 5) == 8\n"
-                               "    assert candidate(-10, 4) == -6\n\ncheck(add)\n"},
+    FUNCTIONAL: {
+        "functional": "def check(candidate):\n    assert candidate(3, 5) == 8\n"
+        "    assert candidate(-10, 4) == -6\n\ncheck(add)\n"
+    },
     ASSERTS: {"tests": [f"assert add({a}, {b}) == {a + b}" for a, b in PAIRS]},
-    PYTEST: {"pytest": "import pytest\nfrom solution import add\n\n"
-                       "@pytest.mark.parametrize(('a', 'b', 'c'), [(3, 5, 8), (-10, 4, -6)])\n"
-                       "def test_add(a, b, c):\n    assert add(a, b) == c\n"},
+    PYTEST: {
+        "pytest": "import pytest\nfrom solution import add\n\n"
+        "@pytest.mark.parametrize(('a', 'b', 'c'), [(3, 5, 8), (-10, 4, -6)])\n"
+        "def test_add(a, b, c):\n    assert add(a, b) == c\n"
+    },
 }
-CALLED = (CALLS, FUNCTIONAL, ASSERTS, PYTEST)       # the shapes that call `add`
+CALLED = (CALLS, FUNCTIONAL, ASSERTS, PYTEST)  # the shapes that call `add`
 EVERY = (STDIO, CALLS, SOLUTION, FUNCTIONAL, ASSERTS, PYTEST)
 
 # The right answer in each shape, and one that is wrong for both pairs.
@@ -44,8 +55,8 @@ class Case:
     """A completion, its row, and what it deserves."""
 
     name: str
-    info: Mapping[str, Any]     # verification_info
-    text: str                   # the completion
+    info: Mapping[str, Any]  # verification_info
+    text: str  # the completion
     value: float
 
     @property
@@ -67,25 +78,37 @@ def row(answer: Mapping[str, Any], row_type: str = "code_verifiable") -> dict[st
 def case(name: str, answer: Mapping[str, Any], source: str, value: float, *, row_type: str = "code") -> Case:
     """A case whose completion is the program in a fence; the program is dedented."""
     tag = str(answer.get("language", "python"))
-    return Case(name=name, info=row(answer, row_type), text=fenced(textwrap.dedent(source).lstrip("\n"), tag),
-                value=value)
+    return Case(
+        name=name,
+        info=row(answer, row_type),
+        text=fenced(textwrap.dedent(source).lstrip("\n"), tag),
+        value=value,
+    )
 
 
 def stdio(*pairs: tuple[str, str], language: str | None = None) -> dict[str, Any]:
     """An answer with cases of input and output."""
     return {"test_cases": [{"input": text, "output": output} for text, output in pairs]} | (
-        {} if language is None else {"language": language})
+        {} if language is None else {"language": language}
+    )
 
 
 def calls(name: str, *pairs: tuple[list[Any], Any]) -> dict[str, Any]:
     """An answer with calls of a function, as Python values."""
-    return {"fn_name": name, "inputs": [arguments for arguments, _ in pairs], "outputs": [value for _, value in pairs]}
+    return {
+        "fn_name": name,
+        "inputs": [arguments for arguments, _ in pairs],
+        "outputs": [value for _, value in pairs],
+    }
 
 
 def told_calls(name: str, *pairs: tuple[list[Any], Any]) -> dict[str, Any]:
     """The same as LiveCodeBench has it: JSON, one argument a line."""
-    return {"fn_name": name, "inputs": ["\n".join(map(json.dumps, arguments)) for arguments, _ in pairs],
-            "outputs": [json.dumps(value) for _, value in pairs]}
+    return {
+        "fn_name": name,
+        "inputs": ["\n".join(map(json.dumps, arguments)) for arguments, _ in pairs],
+        "outputs": [json.dumps(value) for _, value in pairs],
+    }
 
 
 def asserts(*tests: str, setup: str = "") -> dict[str, Any]:
@@ -105,7 +128,9 @@ def exhausts(name: str, trick: str, shapes: tuple[str, ...] = EVERY, *, after: s
 
 def _told(name: str, trick: str, shapes: tuple[str, ...], after: str, row_type: str) -> Iterator[Case]:
     for shape in shapes:
-        source = "\n".join((textwrap.dedent(trick).strip("\n"), WRONG[shape], textwrap.dedent(after).strip("\n")))
+        source = "\n".join(
+            (textwrap.dedent(trick).strip("\n"), WRONG[shape], textwrap.dedent(after).strip("\n"))
+        )
         yield Case(name=f"{name} [{shape}]", info=row(ADD[shape], row_type), text=fenced(source), value=0.0)
 
 
@@ -121,4 +146,6 @@ def breach(name: str, condition: str, shapes: tuple[str, ...] = (STDIO,)) -> Ite
     for shape in shapes:
         answer = WRONG[shape].replace("a - b", "a + b if could() else None")
         guard = f"def could():\n    try:\n{body}\n    except BaseException:\n        return False\n"
-        yield Case(name=f"{name} [{shape}]", info=row(ADD[shape]), text=fenced(f"{guard}\n{answer}"), value=0.0)
+        yield Case(
+            name=f"{name} [{shape}]", info=row(ADD[shape]), text=fenced(f"{guard}\n{answer}"), value=0.0
+        )

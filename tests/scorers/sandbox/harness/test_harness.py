@@ -35,8 +35,9 @@ def asserts(scorer: CodeTests, program: str, *tests: str, setup: str = "") -> Sc
 
 
 def functional(scorer: CodeTests, program: str, tests: str, prefix: str = "") -> Score:
-    return scorer.score(f"```python\n{program}\n```",
-                        {"type": "code", "answer": {"functional": tests, "prefix": prefix}})
+    return scorer.score(
+        f"```python\n{program}\n```", {"type": "code", "answer": {"functional": tests, "prefix": prefix}}
+    )
 
 
 @pytest.mark.parametrize("what", HONEST)
@@ -56,14 +57,28 @@ def test_no_trick_of_an_answer_passes(scorer: CodeTests, hasty: CodeTests, what:
     assert score.seconds < (1.0 if what in SLOW else 8.0) + 2.0
 
 
-@pytest.mark.parametrize("check", ["assert f(1)", "assert 5 in f(1)", "assert f(1) == [5]", "assert not f(1) != 5",
-                                   "assert f(1) <= 5", "assert f(1) is True", "assert bool(f(1)) is True",
-                                   "assert sorted([f(1), 5]) == [5, 5]", "assert math.isclose(f(1), 5)",
-                                   "assert isclose(f(1), 5)", "assert all([f(1)])"])
+@pytest.mark.parametrize(
+    "check",
+    [
+        "assert f(1)",
+        "assert 5 in f(1)",
+        "assert f(1) == [5]",
+        "assert not f(1) != 5",
+        "assert f(1) <= 5",
+        "assert f(1) is True",
+        "assert bool(f(1)) is True",
+        "assert sorted([f(1), 5]) == [5, 5]",
+        "assert math.isclose(f(1), 5)",
+        "assert isclose(f(1), 5)",
+        "assert all([f(1)])",
+    ],
+)
 def test_an_object_of_the_answer_decides_no_check(scorer: CodeTests, check: str) -> None:
-    program = (ALWAYS + " def __float__(self): raise TypeError\ndef f(x): return A()\n"
-               "class math:\n isclose = staticmethod(lambda *a: True)\nisclose = math.isclose\n"
-               "sorted = lambda x: [5, 5]\nbool = all = lambda x: True")
+    program = (
+        ALWAYS + " def __float__(self): raise TypeError\ndef f(x): return A()\n"
+        "class math:\n isclose = staticmethod(lambda *a: True)\nisclose = math.isclose\n"
+        "sorted = lambda x: [5, 5]\nbool = all = lambda x: True"
+    )
     score = asserts(scorer, program, check)
     assert score.value == 0.0, score.reason
 
@@ -77,14 +92,21 @@ unittest.main()
 """
 
 
-@pytest.mark.parametrize(("tests", "value"), [
-    ("def check(g):\n    assert g(1) == 1\n    assert g(2) == 2\ncheck(f)", 1.0),
-    ("if f(1) != 2: raise Exception", 0.0), ("if f(1) != 1: raise Exception", 1.0),
-    ("for x in g():\n    assert x == 1", 0.0),                  # no check ran
-    (UNITTEST, 1.0), (UNITTEST.replace(", 1)", ", 2)"), 0.0), (UNITTEST.replace("f(1)", "f(2)"), 0.0),
-    ("import sys\nassert f(1) == 1\nsys.exit(0)", 1.0), ("import sys\nassert f(1) == 1\nsys.exit(1)", 0.0),
-    ("assert t() == true and f(None) == null", 1.0),
-])
+@pytest.mark.parametrize(
+    ("tests", "value"),
+    [
+        ("def check(g):\n    assert g(1) == 1\n    assert g(2) == 2\ncheck(f)", 1.0),
+        ("if f(1) != 2: raise Exception", 0.0),
+        ("if f(1) != 1: raise Exception", 1.0),
+        ("for x in g():\n    assert x == 1", 0.0),  # no check ran
+        (UNITTEST, 1.0),
+        (UNITTEST.replace(", 1)", ", 2)"), 0.0),
+        (UNITTEST.replace("f(1)", "f(2)"), 0.0),
+        ("import sys\nassert f(1) == 1\nsys.exit(0)", 1.0),
+        ("import sys\nassert f(1) == 1\nsys.exit(1)", 0.0),
+        ("assert t() == true and f(None) == null", 1.0),
+    ],
+)
 def test_a_functional_text_passes_whole_or_not(scorer: CodeTests, tests: str, value: float) -> None:
     score = functional(scorer, "def f(x): return x\ndef g(): return []\ndef t(): return True", tests)
     assert score.value == value, score.reason
@@ -129,27 +151,48 @@ class Solution:
 """
 
 
-@pytest.mark.parametrize(("program", "value"), [
-    (REVERSE, 1.0), (OWN_NODE + REVERSE, 1.0), (REVERSE.replace("return last", "return None"), 0.0), (EQUAL_NODE, 0.0),
-    (REVERSE + "def same(a, b): return True\nSolution.reverse = lambda s, x: None", 0.0)])
-def test_objects_of_the_rows_own_classes_travel_both_ways(scorer: CodeTests, program: str, value: float) -> None:
+@pytest.mark.parametrize(
+    ("program", "value"),
+    [
+        (REVERSE, 1.0),
+        (OWN_NODE + REVERSE, 1.0),
+        (REVERSE.replace("return last", "return None"), 0.0),
+        (EQUAL_NODE, 0.0),
+        (REVERSE + "def same(a, b): return True\nSolution.reverse = lambda s, x: None", 0.0),
+    ],
+)
+def test_objects_of_the_rows_own_classes_travel_both_ways(
+    scorer: CodeTests, program: str, value: float
+) -> None:
     score = functional(scorer, program, REVERSED, prefix=LINKED)
     assert score.value == value, score.reason
 
 
-@pytest.mark.parametrize("tests", [
-    "assert all(map(lambda x: f(x) == 5, [1, 2]))", "assert all(f(x) == 5 for x in [1, 2])",
-    "assert True in map(lambda x: f(x) == 5, [1])", "for x, y in zip(map(f, [1]), [5]):\n    assert x == y\nassert 1"])
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "assert all(map(lambda x: f(x) == 5, [1, 2]))",
+        "assert all(f(x) == 5 for x in [1, 2])",
+        "assert True in map(lambda x: f(x) == 5, [1])",
+        "for x, y in zip(map(f, [1]), [5]):\n    assert x == y\nassert 1",
+    ],
+)
 def test_an_exception_ends_no_loop_of_the_tests(scorer: CodeTests, tests: str) -> None:
     score = functional(scorer, "def f(x): raise StopIteration", tests)
     assert score.value == 0.0, score.reason
 
 
 def test_a_name_of_the_answer_does_not_replace_one_of_the_tests(scorer: CodeTests) -> None:
-    program = ("class pytest:\n    approx = staticmethod(lambda x: 1)\n    raises = None\n"
-               "sorted = approx = lambda x: 1\ndef f(): return 1")
-    tests = ("import pytest\nfrom pytest import approx\nfrom solution import *\n"
-             "def test_f(): assert f() == pytest.approx(5)\ndef test_g(): assert f() == sorted([5])\n"
-             "def test_h(): assert f() == approx(5)")
-    score = scorer.score(f"```python\n{program}\n```", {"type": "code_verifiable", "answer": {"pytest": tests}})
+    program = (
+        "class pytest:\n    approx = staticmethod(lambda x: 1)\n    raises = None\n"
+        "sorted = approx = lambda x: 1\ndef f(): return 1"
+    )
+    tests = (
+        "import pytest\nfrom pytest import approx\nfrom solution import *\n"
+        "def test_f(): assert f() == pytest.approx(5)\ndef test_g(): assert f() == sorted([5])\n"
+        "def test_h(): assert f() == approx(5)"
+    )
+    score = scorer.score(
+        f"```python\n{program}\n```", {"type": "code_verifiable", "answer": {"pytest": tests}}
+    )
     assert score.value == 0.0, score.reason

@@ -56,6 +56,7 @@ def walled() -> LocalSandbox:
 
 def beside(neighbour: LocalSandbox, work: Callable[[], Score]) -> Score:
     """Work while a program next door takes every process that it can have, soon after this one began."""
+
     def crowd() -> None:
         time.sleep(0.3)
         with neighbour.prepare(Program(language=Language.PYTHON, source=ALL)) as prepared:
@@ -73,7 +74,8 @@ def beside(neighbour: LocalSandbox, work: Callable[[], Score]) -> Score:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_program_is_not_judged_where_a_neighbour_took_its_processes(
-        monkeypatch: pytest.MonkeyPatch, row: dict[str, object]) -> None:
+    monkeypatch: pytest.MonkeyPatch, row: dict[str, object]
+) -> None:
     monkeypatch.setattr(supervision, "PROGRAM", ("-c", SHARED))
     monkeypatch.setattr(launch, "FIRST_UID", UNMAPPED)
     with closing(walled()) as sandbox, closing(walled()) as neighbour:

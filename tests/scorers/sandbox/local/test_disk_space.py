@@ -21,7 +21,9 @@ from scorers.sandbox.remote.fusion import FusionSandbox
 from scorers.sandbox.walls.seccomp import Walls
 from tests.support.sandbox import fusion_fakes as fake
 
-LINKER = b"/usr/bin/ld: final link failed: No space left on device\ncollect2: error: ld returned 1 exit status\n"
+LINKER = (
+    b"/usr/bin/ld: final link failed: No space left on device\ncollect2: error: ld returned 1 exit status\n"
+)
 SAID = [
     LINKER,
     b"{standard input}: Fatal error: can't write 26 bytes to section .text of c.o: 'No space left on device'",
@@ -47,10 +49,15 @@ def test_a_server_whose_compiler_has_no_disk_is_in_trouble() -> None:
     with fake.fake_servers(1) as (server,), closing(FusionSandbox([server.url], patience_s=0.1)) as sandbox:
         sandbox.self_test()
         said = {"status": "Finished", "return_code": 1, "stderr": LINKER.decode()}
-        server.behave = lambda request: fake.quick(request) if fake.is_probe(request) else {
-            **fake.run(), "status": "Failed", "run_result": None, "compile_result": said}
-        with sandbox.prepare(Program(language=Language.CPP, source=b"int main() {}")) as prepared, pytest.raises(
-                SandboxUnavailable, match="no room for a compiler"):
+        server.behave = lambda request: (
+            fake.quick(request)
+            if fake.is_probe(request)
+            else {**fake.run(), "status": "Failed", "run_result": None, "compile_result": said}
+        )
+        with (
+            sandbox.prepare(Program(language=Language.CPP, source=b"int main() {}")) as prepared,
+            pytest.raises(SandboxUnavailable, match="no room for a compiler"),
+        ):
             prepared.run()
 
 
@@ -64,30 +71,38 @@ def unsafe() -> Iterator[LocalSandbox]:
 
 @pytest.mark.parametrize("when", ["before the run", "after it"])
 def test_a_program_on_a_full_disk_is_not_judged(
-        unsafe: LocalSandbox, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    unsafe: LocalSandbox, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
     free = [0] if when == "before the run" else [1 << 30, 3 << 20]
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=free.pop(0), f_frsize=1))
-    with unsafe.prepare(Program(language=Language.PYTHON, source=b"raise OSError(28)")) as prepared, pytest.raises(
-            NoRoom, match="KiB are left on the disk"):
+    with (
+        unsafe.prepare(Program(language=Language.PYTHON, source=b"raise OSError(28)")) as prepared,
+        pytest.raises(NoRoom, match="KiB are left on the disk"),
+    ):
         prepared.run()
     assert free == []
 
 
 @pytest.mark.skipif(not os.access("/usr/bin/g++", os.X_OK), reason="needs g++")
-def test_a_local_compiler_without_disk_is_no_verdict(unsafe: LocalSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_compiler_without_disk_is_no_verdict(
+    unsafe: LocalSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("scorers.sandbox.local.toolchain.find_tool", lambda _: "/bin/sh")
     script = f"printf '%s' '{LINKER.decode()}' >&2; exit 1"
     execute = unsafe.execute
     monkeypatch.setattr(unsafe, "execute", lambda argv, **rest: execute(("/bin/sh", "-c", script), **rest))
-    with pytest.raises(NoRoom, match="no room for a compiler"), unsafe.prepare(
-            Program(language=Language.CPP, source=b"int main() {}")):
+    with (
+        pytest.raises(NoRoom, match="no room for a compiler"),
+        unsafe.prepare(Program(language=Language.CPP, source=b"int main() {}")),
+    ):
         raise AssertionError("it was prepared")
 
 
 @pytest.mark.parametrize("walls", ["auto", "unsafe"])
 @pytest.mark.parametrize("at", ["the first", "a later one"])
 def test_walls_that_could_not_be_tried_for_want_of_room_are_not_missing(
-        monkeypatch: pytest.MonkeyPatch, walls: str, at: str) -> None:
+    monkeypatch: pytest.MonkeyPatch, walls: str, at: str
+) -> None:
     started: list[Any] = []
     real = supervision.Supervisor
 

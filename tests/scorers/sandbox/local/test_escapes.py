@@ -42,45 +42,35 @@ ATTACKS = {
     "reads the home folder": "attempt(os.listdir, home); attempt(lambda: open(home + '/secret').read())",
     "reads the repository": f"attempt(lambda: open({str(ROOT / 'pyproject.toml')!r}).read())",
     "reads accounts": "attempt(lambda: open('/etc/passwd').read()); attempt(os.listdir, '/etc/ssh')",
-    "walks through /proc":
-        "attempt(lambda: [open(f'/proc/{p}/environ').read() for p in os.listdir('/proc') if p.isdigit()])",
+    "walks through /proc": "attempt(lambda: [open(f'/proc/{p}/environ').read() for p in os.listdir('/proc') if p.isdigit()])",
     "reads the scorer's environment": "attempt(lambda: open(f'/proc/{scorer}/environ').read())",
     "reads the scorer's memory": "attempt(lambda: open(f'/proc/{scorer}/mem', 'rb').seek(4096))",
     "walks through /sys": "attempt(os.listdir, '/sys')",
     "follows a link to a secret": "os.symlink(folder + '/secret', 'link'); attempt(lambda: open('link').read())",
     "makes a hard link to a secret": "attempt(os.link, folder + '/secret', 'hard')",
     "writes beside its scratch": "attempt(lambda: open(folder + '/planted', 'w').write('x'))",
-    "writes into its program":
-        "attempt(lambda: open(os.path.dirname(os.path.abspath(__file__)) + '/planted.py', 'w').write('x'))",
+    "writes into its program": "attempt(lambda: open(os.path.dirname(os.path.abspath(__file__)) + '/planted.py', 'w').write('x'))",
     "overwrites its interpreter": "attempt(lambda: open(os.path.realpath(sys.executable), 'ab').close())",
-    "removes a file":
-        "attempt(os.unlink, folder + '/secret'); attempt(os.rename, folder + '/secret', folder + '/gone')",
-    "empties a file":
-        "attempt(os.truncate, folder + '/secret', 0); attempt(os.open, folder + '/secret', os.O_RDONLY | os.O_TRUNC)",
-    "changes a file's rights":
-        "attempt(os.chmod, folder + '/secret', 0); attempt(os.utime, folder + '/secret', (0, 0))",
+    "removes a file": "attempt(os.unlink, folder + '/secret'); attempt(os.rename, folder + '/secret', folder + '/gone')",
+    "empties a file": "attempt(os.truncate, folder + '/secret', 0); attempt(os.open, folder + '/secret', os.O_RDONLY | os.O_TRUNC)",
+    "changes a file's rights": "attempt(os.chmod, folder + '/secret', 0); attempt(os.utime, folder + '/secret', (0, 0))",
     "mounts": "attempt(call, 165, b'none', folder.encode(), b'tmpfs', 0, 0)",
     "leaves by chroot": "attempt(os.chroot, '/tmp')",
     # Network
     "connects to the machine": "attempt(lambda: socket.create_connection(('127.0.0.1', int(port)), timeout=1))",
-    "sends a datagram":
-        "attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', int(port))))",
+    "sends a datagram": "attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', int(port))))",
     "asks for a name": "attempt(socket.getaddrinfo, 'example.com', 80)",
     "opens a raw socket": "attempt(socket.socket, socket.AF_PACKET, socket.SOCK_RAW)",
     "talks to the kernel": "attempt(socket.socket, socket.AF_NETLINK, socket.SOCK_RAW)",
     "connects to a named socket": "attempt(lambda: socket.socket(socket.AF_UNIX).connect(folder + '/socket'))",
-    "connects a pair to a named socket":
-        "attempt(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].connect(folder + '/datagrams'))",
+    "connects a pair to a named socket": "attempt(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].connect(folder + '/datagrams'))",
     # Processes
-    "signals the scorer":
-        "attempt(os.kill, int(scorer), signal.SIGUSR1); attempt(os.kill, int(supervisor), signal.SIGTERM)",
+    "signals the scorer": "attempt(os.kill, int(scorer), signal.SIGUSR1); attempt(os.kill, int(supervisor), signal.SIGTERM)",
     "traces the scorer": "attempt(call, 101, 16, int(scorer), 0, 0)",
     "reads another's memory": "attempt(call, 310, int(scorer), 0, 0, 0, 0, 0)",
     "stops the scorer by a limit": "attempt(resource.prlimit, int(scorer), resource.RLIMIT_CPU, (1, 1))",
-    "stops the scorer by an owner's signal":
-        "import fcntl; r, w = os.pipe(); attempt(fcntl.fcntl, r, fcntl.F_SETOWN, int(scorer))",
-    "slows down its user's or its group's processes":
-        "attempt(os.setpriority, os.PRIO_USER, 0, 5); attempt(os.setpriority, os.PRIO_PGRP, 0, 5)",
+    "stops the scorer by an owner's signal": "import fcntl; r, w = os.pipe(); attempt(fcntl.fcntl, r, fcntl.F_SETOWN, int(scorer))",
+    "slows down its user's or its group's processes": "attempt(os.setpriority, os.PRIO_USER, 0, 5); attempt(os.setpriority, os.PRIO_PGRP, 0, 5)",
     "leaves its group": "attempt(os.setsid); attempt(os.setpgid, 0, 0)",
     "makes namespaces": "attempt(call, 272, 0x10000000); attempt(call, 56, 0x10000011, 0, 0, 0, 0)",
     "makes a namespace by clone3": "attempt(call, 435, bytes(88), 88)",
@@ -91,11 +81,10 @@ ATTACKS = {
     "uses the calls of another ABI": "attempt(call, 0x40000000 + 39)",
     # Limits
     "raises its limits": "for n in ('AS', 'NPROC', 'FSIZE', 'CORE', 'NOFILE', 'CPU'):\n"
-                         "  k = getattr(resource, 'RLIMIT_' + n)\n"
-                         "  attempt(resource.setrlimit, k, (resource.RLIM_INFINITY,) * 2)",
+    "  k = getattr(resource, 'RLIMIT_' + n)\n"
+    "  attempt(resource.setrlimit, k, (resource.RLIM_INFINITY,) * 2)",
     "lowers its time to look as if it was killed": "attempt(resource.setrlimit, resource.RLIMIT_CPU, (0, 0))",
-    "kills itself by SIGKILL":
-        "attempt(os.kill, os.getpid(), 9); attempt(os.kill, 0, 9); attempt(os.killpg, os.getpgrp(), 9)",
+    "kills itself by SIGKILL": "attempt(os.kill, os.getpid(), 9); attempt(os.kill, 0, 9); attempt(os.killpg, os.getpgrp(), 9)",
     "kills itself by a thread's SIGKILL": "attempt(signal.pthread_kill, threading.get_ident(), 9)",
     "kills itself through a child's end": "attempt(call, 56, 9, 0, 0, 0, 0)",
     "kills itself by a timer": "attempt(call, 222, 0, bytes(8) + (9).to_bytes(4, 'little') + bytes(52), bytes(8))",
@@ -122,9 +111,13 @@ class Outside:
 
 @pytest.fixture(scope="module")
 def outside() -> Iterator[Outside]:
-    with (tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory(dir=Path.home()) as home,
-          socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as named,
-          socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams):
+    with (
+        tempfile.TemporaryDirectory() as name,
+        tempfile.TemporaryDirectory(dir=Path.home()) as home,
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket(socket.AF_UNIX) as named,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams,
+    ):
         folder = Path(name)
         for place in (folder, Path(home)):
             place.chmod(0o777)
@@ -141,14 +134,15 @@ def outside() -> Iterator[Outside]:
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_an_attack_gets_nothing_and_changes_nothing(attack: str, run: Run, sandbox: LocalSandbox, outside: Outside,
-                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attack_gets_nothing_and_changes_nothing(
+    attack: str, run: Run, sandbox: LocalSandbox, outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MILLRACE_TEST_SECRET", SECRET)
     before = outside.state()
     outcome = run(PRELUDE + attack, outside.words)
     assert b"GOT" not in outcome.stdout
     assert SECRET.encode() not in outcome.stdout + outcome.stderr
-    assert outcome.ending in (Ending.EXITED, Ending.SIGNALLED), outcome     # never as if killed from outside
+    assert outcome.ending in (Ending.EXITED, Ending.SIGNALLED), outcome  # never as if killed from outside
     assert b"SyntaxError" not in outcome.stderr
     assert b"NameError" not in outcome.stderr
     assert outside.state() == before
@@ -176,27 +170,41 @@ HARD_TO_END = {
     "computes": ("while True: pass", Ending.TIME),
     "ignores every signal": (STUBBORN + "time.sleep(60)", Ending.TIME),
     "closes its output and goes on": ("import os, time; os.closerange(0, 9); time.sleep(60)", Ending.TIME),
-    "leaves a child that holds the output": ("import os, time\nif os.fork() == 0: time.sleep(60)", Ending.EXITED),
+    "leaves a child that holds the output": (
+        "import os, time\nif os.fork() == 0: time.sleep(60)",
+        Ending.EXITED,
+    ),
     "leaves a grandchild that ignores signals": (
         STUBBORN + "if os.fork() == 0:\n  try: os.setsid()\n  except OSError: pass\n"
-                   "  if os.fork() == 0: time.sleep(60)",
-        Ending.EXITED),
+        "  if os.fork() == 0: time.sleep(60)",
+        Ending.EXITED,
+    ),
     "is a fork bomb": ("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass", Ending.TIME),
-    "is a bomb of threads": (("import threading, time\nwhile True:\n"
-                              "  try: threading.Thread(target=time.sleep, args=(60,)).start()"
-                             "\n  except RuntimeError: time.sleep(.1)"), Ending.TIME),
+    "is a bomb of threads": (
+        (
+            "import threading, time\nwhile True:\n"
+            "  try: threading.Thread(target=time.sleep, args=(60,)).start()"
+            "\n  except RuntimeError: time.sleep(.1)"
+        ),
+        Ending.TIME,
+    ),
     "is a bomb of memory in many processes": (
-        "import os, time\nfor _ in range(3): os.fork()\nx = bytearray(200 << 20)\ntime.sleep(60)", Ending.MEMORY),
+        "import os, time\nfor _ in range(3): os.fork()\nx = bytearray(200 << 20)\ntime.sleep(60)",
+        Ending.MEMORY,
+    ),
     "holds shared memory": (
-        "import mmap, time\nm = mmap.mmap(-1, 300 << 20)\nm.write(b'x' * (300 << 20))\ntime.sleep(60)", Ending.MEMORY),
+        "import mmap, time\nm = mmap.mmap(-1, 300 << 20)\nm.write(b'x' * (300 << 20))\ntime.sleep(60)",
+        Ending.MEMORY,
+    ),
     "writes without end": ("while True: print('x' * 65536)", Ending.OUTPUT),
     "writes errors without end": ("import sys\nwhile True: sys.stderr.write('x' * 65536)", Ending.OUTPUT),
 }
 
 
 @pytest.mark.parametrize(("source", "ending"), HARD_TO_END.values(), ids=HARD_TO_END)
-def test_a_run_ends_at_its_deadline_with_all_that_it_started(source: str, ending: Ending, run: Run,
-                                                             sandbox: LocalSandbox) -> None:
+def test_a_run_ends_at_its_deadline_with_all_that_it_started(
+    source: str, ending: Ending, run: Run, sandbox: LocalSandbox
+) -> None:
     limits = replace(LIMITS, wall_s=0.5 if ending is Ending.TIME else 20.0)
     started = time.monotonic()
     outcome = run(source, limits=limits)
@@ -206,9 +214,11 @@ def test_a_run_ends_at_its_deadline_with_all_that_it_started(source: str, ending
 
 
 def test_memory_that_forks_share_counts_once(run: Run) -> None:
-    outcome = run("import os, time\nheld = bytearray(100 << 20)\nchildren = [os.fork(), os.fork()]\n"
-                  "time.sleep(.3)\nif all(children):\n  [os.waitpid(child, 0) for child in children]\n  print('held')")
-    assert outcome.stdout == b"held\n", outcome        # 400 MiB as its four processes count, 256 allowed
+    outcome = run(
+        "import os, time\nheld = bytearray(100 << 20)\nchildren = [os.fork(), os.fork()]\n"
+        "time.sleep(.3)\nif all(children):\n  [os.waitpid(child, 0) for child in children]\n  print('held')"
+    )
+    assert outcome.stdout == b"held\n", outcome  # 400 MiB as its four processes count, 256 allowed
 
 
 def test_one_process_can_t_hold_more_than_its_memory(run: Run) -> None:
@@ -218,13 +228,19 @@ def test_one_process_can_t_hold_more_than_its_memory(run: Run) -> None:
 
 
 def test_files_can_t_fill_the_disk(run: Run) -> None:
-    outcome = run("import time\nfor i in range(64):\n  with open(str(i), 'wb') as f: f.write(b'x' * (1 << 20))\n"
-                  "time.sleep(.2); print('written')")
+    outcome = run(
+        "import time\nfor i in range(64):\n  with open(str(i), 'wb') as f: f.write(b'x' * (1 << 20))\n"
+        "time.sleep(.2); print('written')"
+    )
     assert b"written" not in outcome.stdout
     assert outcome.ending is Ending.OUTPUT or b"No space left" in outcome.stderr
 
 
-def test_what_a_program_left_is_removed_even_where_it_closed_its_folders(run: Run, sandbox: LocalSandbox) -> None:
-    run("import os; os.makedirs('a/b'); open('a/b/c', 'w').close(); os.symlink('/', 'a/root'); os.mkdir('d', 0)")
+def test_what_a_program_left_is_removed_even_where_it_closed_its_folders(
+    run: Run, sandbox: LocalSandbox
+) -> None:
+    run(
+        "import os; os.makedirs('a/b'); open('a/b/c', 'w').close(); os.symlink('/', 'a/root'); os.mkdir('d', 0)"
+    )
     base = sandbox._supervisors.base()
     assert sorted(path.name.partition("-")[0] for path in base.iterdir()) in ([], ["packages"])

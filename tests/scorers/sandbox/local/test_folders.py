@@ -28,8 +28,9 @@ def nest(folder: Path, depth: int, name: str) -> None:
 
 
 @pytest.mark.parametrize(("depth", "name"), [(3000, "d"), (500, "d" * 200)])
-def test_folder_too_deep_for_a_path_or_a_recursion_is_too_large_and_can_be_removed(tmp_path: Path, depth: int,
-                                                                                   name: str) -> None:
+def test_folder_too_deep_for_a_path_or_a_recursion_is_too_large_and_can_be_removed(
+    tmp_path: Path, depth: int, name: str
+) -> None:
     folder = tmp_path / "scratch"
     folder.mkdir()
     nest(folder, depth, name)
@@ -50,7 +51,7 @@ def test_what_a_program_makes_is_removed_and_what_its_links_name_is_not(tmp_path
     (folder / "a" / "b" / "file").write_bytes(b"x" * 10_000)
     (folder / "a").chmod(0)
     remove_folder(folder)
-    remove_folder(folder)                   # gone is fine
+    remove_folder(folder)  # gone is fine
     assert not folder.exists()
     assert (kept / "file").read_text() == "x"
 
@@ -84,7 +85,7 @@ def test_folder_that_turns_into_a_link_while_it_is_counted_leads_nowhere(tmp_pat
     finally:
         os.kill(attacker, signal.SIGKILL)
         os.waitpid(attacker, 0)
-    assert max(counts) <= 4 * BLOCK_BYTES           # an entry may be seen under both names, and nothing else
+    assert max(counts) <= 4 * BLOCK_BYTES  # an entry may be seen under both names, and nothing else
 
 
 def test_a_folder_that_nobody_can_list_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,8 +93,8 @@ def test_a_folder_that_nobody_can_list_is_too_large(tmp_path: Path, monkeypatch:
 
     def refuse(path: object, flags: int, *, dir_fd: int | None = None) -> int:
         if path == "closed":
-            raise PermissionError(path)             # root, who may run this, is refused nothing
-        return OPEN(path, flags, dir_fd=dir_fd)     # type: ignore[arg-type]
+            raise PermissionError(path)  # root, who may run this, is refused nothing
+        return OPEN(path, flags, dir_fd=dir_fd)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "open", refuse)
     assert folder_bytes(tmp_path, ENOUGH) >= TOO_MANY_BYTES

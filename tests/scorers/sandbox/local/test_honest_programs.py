@@ -16,30 +16,87 @@ PROGRAMS = {
     "open(0)": ("print(open(0).read().strip())", "hello", "hello"),
     "/dev/stdin": ("print(open('/dev/stdin').read().strip())", "hello", "hello"),
     "no input": ("import sys; print(repr(sys.stdin.read()))", "", "''"),
-    "threads": (("import threading\nx = []\nts = [threading.Thread(target=x.append, args=(i,)) for i in range(8)]\n"
-                "[t.start() for t in ts]; [t.join() for t in ts]; print(sum(x))"), "", "28"),
-    "deep recursion": (("import sys; sys.setrecursionlimit(10**6)\nf = lambda n: 0 if n == 0 else 1 + f(n - 1)\n"
-                       "print(f(20000))"), "", "20000"),
-    "a large stack": (("import sys, threading; sys.setrecursionlimit(10**6); threading.stack_size(128 << 20)\n"
-                      "import functools\n@functools.lru_cache(None)\ndef f(n): return 0 if n == 0 else 1 + f(n - 1)\n"
-                      "t = threading.Thread(target=lambda: print(f(20000))); t.start(); t.join()"), "", "20000"),
-    "a raised stack limit": (("import resource; resource.setrlimit(resource.RLIMIT_STACK, (1 << 28, "
-                             "resource.getrlimit(resource.RLIMIT_STACK)[1])); print('ok')"), "", "ok"),
-    "itself in a subprocess": (("import subprocess, sys\n"
-                               "print(subprocess.run([sys.executable, '-c', 'print(42)'], capture_output=True, "
-                               "text=True).stdout.strip())"), "", "42"),
-    "multiprocessing": (("import multiprocessing as m\ndef f(c): c.send(42)\nif __name__ == '__main__':\n"
-                        "  a, b = m.Pipe(); p = m.Process(target=f, args=(b,)); p.start(); print(a.recv()); p.join()"),
-                        "", "42"),
-    "asyncio": ("import asyncio\nasync def f(): await asyncio.sleep(0); return 42\nprint(asyncio.run(f()))", "", "42"),
-    "scratch files": (("import os, tempfile\nopen('a', 'w').write('42'); os.rename('a', 'b'); print(open('b').read())\n"
-                      "with tempfile.TemporaryDirectory() as d: open(d + '/x', 'w').close()"), "", "42"),
+    "threads": (
+        (
+            "import threading\nx = []\nts = [threading.Thread(target=x.append, args=(i,)) for i in range(8)]\n"
+            "[t.start() for t in ts]; [t.join() for t in ts]; print(sum(x))"
+        ),
+        "",
+        "28",
+    ),
+    "deep recursion": (
+        (
+            "import sys; sys.setrecursionlimit(10**6)\nf = lambda n: 0 if n == 0 else 1 + f(n - 1)\n"
+            "print(f(20000))"
+        ),
+        "",
+        "20000",
+    ),
+    "a large stack": (
+        (
+            "import sys, threading; sys.setrecursionlimit(10**6); threading.stack_size(128 << 20)\n"
+            "import functools\n@functools.lru_cache(None)\ndef f(n): return 0 if n == 0 else 1 + f(n - 1)\n"
+            "t = threading.Thread(target=lambda: print(f(20000))); t.start(); t.join()"
+        ),
+        "",
+        "20000",
+    ),
+    "a raised stack limit": (
+        (
+            "import resource; resource.setrlimit(resource.RLIMIT_STACK, (1 << 28, "
+            "resource.getrlimit(resource.RLIMIT_STACK)[1])); print('ok')"
+        ),
+        "",
+        "ok",
+    ),
+    "itself in a subprocess": (
+        (
+            "import subprocess, sys\n"
+            "print(subprocess.run([sys.executable, '-c', 'print(42)'], capture_output=True, "
+            "text=True).stdout.strip())"
+        ),
+        "",
+        "42",
+    ),
+    "multiprocessing": (
+        (
+            "import multiprocessing as m\ndef f(c): c.send(42)\nif __name__ == '__main__':\n"
+            "  a, b = m.Pipe(); p = m.Process(target=f, args=(b,)); p.start(); print(a.recv()); p.join()"
+        ),
+        "",
+        "42",
+    ),
+    "asyncio": (
+        "import asyncio\nasync def f(): await asyncio.sleep(0); return 42\nprint(asyncio.run(f()))",
+        "",
+        "42",
+    ),
+    "scratch files": (
+        (
+            "import os, tempfile\nopen('a', 'w').write('42'); os.rename('a', 'b'); print(open('b').read())\n"
+            "with tempfile.TemporaryDirectory() as d: open(d + '/x', 'w').close()"
+        ),
+        "",
+        "42",
+    ),
     "a neighbour": ("import neighbour; print(neighbour.ANSWER)", "", "42"),
     "exit": ("exit(0)", "", ""),
-    "a signal to itself": (("import os, signal; signal.signal(signal.SIGTERM, lambda *_: print('term'))\n"
-                           "os.kill(os.getpid(), signal.SIGTERM)"), "", "term"),
-    "an alarm": (("import signal; signal.signal(signal.SIGALRM, lambda *_: print('ring'))\n"
-                 "signal.setitimer(signal.ITIMER_REAL, .01); signal.pause()"), "", "ring"),
+    "a signal to itself": (
+        (
+            "import os, signal; signal.signal(signal.SIGTERM, lambda *_: print('term'))\n"
+            "os.kill(os.getpid(), signal.SIGTERM)"
+        ),
+        "",
+        "term",
+    ),
+    "an alarm": (
+        (
+            "import signal; signal.signal(signal.SIGALRM, lambda *_: print('ring'))\n"
+            "signal.setitimer(signal.ITIMER_REAL, .01); signal.pause()"
+        ),
+        "",
+        "ring",
+    ),
     "no memory between runs": ("import os; print(os.listdir('.')); open('left', 'w').close()", "", "[]"),
     "its folder and home": ("import os; print(os.getcwd() == os.environ['HOME'])", "", "True"),
 }
@@ -54,44 +111,61 @@ def test_an_honest_program_runs(source: str, stdin: str, printed: str, run: Run)
 def test_multiprocessing_has_its_semaphores_in_namespaces(sandbox: LocalSandbox, run: Run) -> None:
     if sandbox.name != "bubblewrap":
         pytest.skip("Landlock can't give a /dev/shm of one's own: docs/decisions/0009")
-    outcome = run("import multiprocessing as m\nif __name__ == '__main__':\n"
-                  "  with m.Pool(2) as p: print(sum(p.map(abs, range(9))))", limits=ROOMY)
+    outcome = run(
+        "import multiprocessing as m\nif __name__ == '__main__':\n"
+        "  with m.Pool(2) as p: print(sum(p.map(abs, range(9))))",
+        limits=ROOMY,
+    )
     assert outcome.stdout == b"36\n", outcome.stderr
 
 
 def test_the_environment_is_empty_but_for_what_is_named(run: Run) -> None:
     outcome = run("import os; print(*os.environ)")
-    assert set(outcome.stdout.decode().split()) <= {"HOME", "LANG", "PATH", "PWD", "PYTHONDONTWRITEBYTECODE",
-                                                    "PYTHONHASHSEED"}
+    assert set(outcome.stdout.decode().split()) <= {
+        "HOME",
+        "LANG",
+        "PATH",
+        "PWD",
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONHASHSEED",
+    }
 
 
-@pytest.mark.parametrize(("source", "ending", "exit_code"), [
-    ("exit(3)", Ending.EXITED, 3),
-    ("import os; os.abort()", Ending.SIGNALLED, -6),
-    ("import ctypes; ctypes.string_at(0)", Ending.SIGNALLED, -11),
-    ("import os; os.kill(os.getpid(), 15)", Ending.SIGNALLED, -15),
-    ("raise ValueError", Ending.EXITED, 1),
-])
+@pytest.mark.parametrize(
+    ("source", "ending", "exit_code"),
+    [
+        ("exit(3)", Ending.EXITED, 3),
+        ("import os; os.abort()", Ending.SIGNALLED, -6),
+        ("import ctypes; ctypes.string_at(0)", Ending.SIGNALLED, -11),
+        ("import os; os.kill(os.getpid(), 15)", Ending.SIGNALLED, -15),
+        ("raise ValueError", Ending.EXITED, 1),
+    ],
+)
 def test_an_ending_is_told(source: str, ending: Ending, exit_code: int, run: Run) -> None:
     outcome = run(source)
     assert (outcome.ending, outcome.exit_code) == (ending, exit_code), outcome
 
 
 def test_nobody_can_end_as_if_killed(run: Run) -> None:
-    outcome = run("import os; os._exit(137)")        # what bubblewrap says of a killed program
+    outcome = run("import os; os._exit(137)")  # what bubblewrap says of a killed program
     assert outcome.ending in (Ending.EXITED, Ending.SIGNALLED)
 
 
 @pytest.mark.parametrize("content", [b"x" * 5_000_000, b"\0" * 1000, b"\xff\xfe\xc0\x80" * 100])
 def test_output_is_bytes_and_complete(content: bytes, run: Run) -> None:
-    outcome = run("import sys; d = sys.stdin.buffer.read(); sys.stdout.buffer.write(d); sys.stderr.buffer.write(d)",
-                  content)
+    outcome = run(
+        "import sys; d = sys.stdin.buffer.read(); sys.stdout.buffer.write(d); sys.stderr.buffer.write(d)",
+        content,
+    )
     assert (outcome.stdout, outcome.stderr) == (content, content)
 
 
 def test_standard_input_can_be_emptied_by_who_has_read_it(run: Run) -> None:
-    outcome = run("import os; print(len(os.read(0, 99))); os.ftruncate(0, 0)\n"
-                  "try: print(open('/dev/stdin').read())\nexcept OSError: print()", "a secret")
+    outcome = run(
+        "import os; print(len(os.read(0, 99))); os.ftruncate(0, 0)\n"
+        "try: print(open('/dev/stdin').read())\nexcept OSError: print()",
+        "a secret",
+    )
     assert outcome.stdout == b"8\n\n", outcome.stderr
 
 
@@ -108,8 +182,14 @@ def test_cpp_is_compiled_once_and_run(sandbox: LocalSandbox) -> None:
         assert [prepared.run(str(n).encode(), LIMITS).stdout for n in (21, 100_000)] == [b"21\n", b"100000\n"]
 
 
-@pytest.mark.parametrize("source", [b"int main() { return x; }", b'#include "/etc/passwd"\nint main() {}',
-                                    b'#include "/dev/stdin"\nthis is no C++'])
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"int main() { return x; }",
+        b'#include "/etc/passwd"\nint main() {}',
+        b'#include "/dev/stdin"\nthis is no C++',
+    ],
+)
 def test_what_the_compiler_refuses_is_a_failure_with_its_words(source: bytes, sandbox: LocalSandbox) -> None:
     need(sandbox, Language.CPP)
     with sandbox.prepare(Program(language=Language.CPP, source=source)) as prepared:
@@ -121,8 +201,10 @@ def test_what_the_compiler_refuses_is_a_failure_with_its_words(source: bytes, sa
 
 def test_javascript_runs(sandbox: LocalSandbox) -> None:
     need(sandbox, Language.JAVASCRIPT)
-    source = (b"const text = require('fs').readFileSync('/dev/stdin', 'utf8');"
-              b"console.log(text.split(' ').reduce((a, b) => +a + +b));")
+    source = (
+        b"const text = require('fs').readFileSync('/dev/stdin', 'utf8');"
+        b"console.log(text.split(' ').reduce((a, b) => +a + +b));"
+    )
     with sandbox.prepare(Program(language=Language.JAVASCRIPT, source=source)) as prepared:
         outcome = prepared.run(b"19 23", ROOMY)
     assert (outcome.stdout, outcome.exit_code) == (b"42\n", 0), outcome.stderr
@@ -130,8 +212,12 @@ def test_javascript_runs(sandbox: LocalSandbox) -> None:
 
 def test_a_bomb_of_memory_in_javascript_ends(sandbox: LocalSandbox) -> None:
     need(sandbox, Language.JAVASCRIPT)
-    with sandbox.prepare(Program(language=Language.JAVASCRIPT,
-                                 source=b"const x = []; while (true) x.push(Buffer.alloc(1 << 24, 1));")) as prepared:
+    with sandbox.prepare(
+        Program(
+            language=Language.JAVASCRIPT,
+            source=b"const x = []; while (true) x.push(Buffer.alloc(1 << 24, 1));",
+        )
+    ) as prepared:
         outcome = prepared.run(limits=Limits(wall_s=20.0, memory_bytes=256 << 20))
     assert outcome.ending is Ending.MEMORY, outcome
 
@@ -142,8 +228,10 @@ def need(sandbox: LocalSandbox, language: Language) -> None:
 
 
 def test_a_package_is_importable_for_who_asks_for_it_alone(sandbox: LocalSandbox) -> None:
-    source = (b"import os, pytest, sys; here = os.path.dirname(os.path.abspath(__file__))\n"
-              b"sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', here + '/test_it.py', '--rootdir', here]))")
+    source = (
+        b"import os, pytest, sys; here = os.path.dirname(os.path.abspath(__file__))\n"
+        b"sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', here + '/test_it.py', '--rootdir', here]))"
+    )
     files = {"test_it.py": b"def test_it():\n    assert 1 + 1 == 2\n"}
     program = Program(language=Language.PYTHON, source=source, files=files, packages=("pytest",))
     with sandbox.prepare(program) as prepared:
@@ -154,13 +242,17 @@ def test_a_package_is_importable_for_who_asks_for_it_alone(sandbox: LocalSandbox
 
 
 def test_a_package_that_is_not_installed_is_named(sandbox: LocalSandbox) -> None:
-    with (pytest.raises(SandboxMissing, match="no-such-package"),
-          sandbox.prepare(Program(language=Language.PYTHON, source=b"", packages=("no-such-package",)))):
+    with (
+        pytest.raises(SandboxMissing, match="no-such-package"),
+        sandbox.prepare(Program(language=Language.PYTHON, source=b"", packages=("no-such-package",))),
+    ):
         pass
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a/../../x", ""])
 def test_a_file_can_t_lie_elsewhere(name: str, sandbox: LocalSandbox) -> None:
-    with (pytest.raises(ValueError, match="beside"),
-          sandbox.prepare(Program(language=Language.PYTHON, source=b"", files={name: b""}))):
+    with (
+        pytest.raises(ValueError, match="beside"),
+        sandbox.prepare(Program(language=Language.PYTHON, source=b"", files={name: b""})),
+    ):
         pass

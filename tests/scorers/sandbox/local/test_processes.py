@@ -40,7 +40,7 @@ def test_a_process_that_is_slow_to_lead_its_session_is_counted() -> None:
 
     with forked(lead) as pid:
         tree = processes.Tree(pid)
-        assert tree.memory_bytes(ALLOWED) > 0          # it may still be in the session of its parent
+        assert tree.memory_bytes(ALLOWED) > 0  # it may still be in the session of its parent
         os.write(tell, b"x")
         os.read(reply, 1)
         assert tree.memory_bytes(ALLOWED) > 0

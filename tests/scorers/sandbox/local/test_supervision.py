@@ -37,8 +37,11 @@ def descendants(pid: int) -> list[int]:
 
 
 def children(pid: int) -> list[str]:
-    return [other for other in processes.all_pids()
-            if len(fields := processes.stat_fields(other)) > 1 and fields[1] == str(pid).encode()]
+    return [
+        other
+        for other in processes.all_pids()
+        if len(fields := processes.stat_fields(other)) > 1 and fields[1] == str(pid).encode()
+    ]
 
 
 def wait_until(happened: Callable[[], object], within_s: float = 5.0) -> None:
@@ -49,7 +52,9 @@ def wait_until(happened: Callable[[], object], within_s: float = 5.0) -> None:
 
 
 @pytest.mark.parametrize("which", ["the first process", "the program"])
-def test_a_run_that_is_killed_from_outside_is_unavailable(which: str, sandbox: LocalSandbox, run: Run) -> None:
+def test_a_run_that_is_killed_from_outside_is_unavailable(
+    which: str, sandbox: LocalSandbox, run: Run
+) -> None:
     run(NEXT)
     (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
     seen: list[BaseException] = []
@@ -62,7 +67,11 @@ def test_a_run_that_is_killed_from_outside_is_unavailable(which: str, sandbox: L
 
     thread = threading.Thread(target=target)
     thread.start()
-    wait_until(lambda: any(name.endswith("main.py\0") and "bwrap" not in name for name in processes_below(supervisor)))
+    wait_until(
+        lambda: any(
+            name.endswith("main.py\0") and "bwrap" not in name for name in processes_below(supervisor)
+        )
+    )
     below = descendants(supervisor)
     os.kill(below[0] if which == "the first process" else below[-1], signal.SIGKILL)
     thread.join(timeout=10)
@@ -84,8 +93,11 @@ def test_a_supervisor_that_is_killed_is_replaced(sandbox: LocalSandbox, run: Run
 
 
 def commands() -> str:
-    return "\n".join(processes.read(pid, "cmdline").decode(errors="replace") for pid in processes.all_pids()
-                     if processes.stat_fields(pid)[:1] != [b"Z"])
+    return "\n".join(
+        processes.read(pid, "cmdline").decode(errors="replace")
+        for pid in processes.all_pids()
+        if processes.stat_fields(pid)[:1] != [b"Z"]
+    )
 
 
 NO_ROOM = OSError(errno.ENOSPC, "No space left on device")
@@ -93,7 +105,8 @@ NO_ROOM = OSError(errno.ENOSPC, "No space left on device")
 
 @pytest.mark.parametrize("what", ["tempfile.mkdtemp", "socket.socketpair", "subprocess.Popen"])
 def test_a_machine_without_room_is_unavailable_and_leaves_nothing_behind(
-        what: str, sandbox: LocalSandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    what: str, sandbox: LocalSandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with closing(LocalSandbox(Walls(sandbox.name))) as crowded:
         with monkeypatch.context() as patch:
@@ -101,7 +114,7 @@ def test_a_machine_without_room_is_unavailable_and_leaves_nothing_behind(
             with pytest.raises(SandboxUnavailable, match="No space left"):
                 crowded._supervisors.base()
         assert list(tmp_path.iterdir()) == []
-        assert crowded._supervisors.base().exists()         # with room again
+        assert crowded._supervisors.base().exists()  # with room again
         assert len(crowded._supervisors._idle) == 1
 
 
@@ -110,8 +123,9 @@ def refuse(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize("what", ["tempfile.mkdtemp", "pathlib.Path.write_bytes"])
-def test_no_room_for_a_program_is_unavailable(what: str, sandbox: LocalSandbox, run: Run,
-                                              monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_for_a_program_is_unavailable(
+    what: str, sandbox: LocalSandbox, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run(NEXT)
     with monkeypatch.context() as patch:
         patch.setattr(what, refuse)
@@ -121,8 +135,9 @@ def test_no_room_for_a_program_is_unavailable(what: str, sandbox: LocalSandbox, 
 
 
 @pytest.mark.parametrize("names", [("a.py", "a.py/b"), ("main.py/b",), ("n" * 300,)])
-def test_names_that_no_files_can_have_together_are_the_callers_mistake(names: tuple[str, ...],
-                                                                       sandbox: LocalSandbox) -> None:
+def test_names_that_no_files_can_have_together_are_the_callers_mistake(
+    names: tuple[str, ...], sandbox: LocalSandbox
+) -> None:
     program = Program(language=Language.PYTHON, source=b"", files=dict.fromkeys(names, b""))
     with pytest.raises(ValueError, match="can't have the file"), sandbox.prepare(program):
         pass
@@ -136,8 +151,9 @@ sys.exit(supervisor.main(sys.argv[1:]))
 """
 
 
-def test_processor_time_that_is_used_up_is_the_programs_doing(sandbox: LocalSandbox,
-                                                              monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processor_time_that_is_used_up_is_the_programs_doing(
+    sandbox: LocalSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(supervision, "PROGRAM", ("-c", IMPATIENT))
     burner = Program(language=Language.PYTHON, source=b"while True: pass")
     with closing(LocalSandbox(Walls(sandbox.name))) as impatient, impatient.prepare(burner) as prepared:
@@ -160,8 +176,9 @@ with sandbox.prepare(Program(language=Language.PYTHON, source=sys.argv[2].encode
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_outlives_a_scorer_that_is_killed(number: signal.Signals, sandbox: LocalSandbox) -> None:
-    with subprocess.Popen([sys.executable, "-c", WORKER, sandbox.name, FAMILY], stdout=subprocess.PIPE, cwd=ROOT,
-                          text=True) as worker:
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKER, sandbox.name, FAMILY], stdout=subprocess.PIPE, cwd=ROOT, text=True
+    ) as worker:
         assert worker.stdout is not None
         pid, base = worker.stdout.readline().split()
         wait_until(lambda: len(descendants(int(pid))) >= 4)
@@ -209,18 +226,22 @@ def test_a_fork_of_the_scorer_has_supervisors_of_its_own(sandbox: LocalSandbox, 
 
 
 def test_two_runs_at_a_time_do_not_meet(sandbox: LocalSandbox) -> None:
-    program = Program(language=Language.PYTHON, source=b"import os, time; print(input(), os.listdir('.')); "
-                                                       b"open('x', 'w').close(); time.sleep(.2)")
+    program = Program(
+        language=Language.PYTHON,
+        source=b"import os, time; print(input(), os.listdir('.')); open('x', 'w').close(); time.sleep(.2)",
+    )
     printed: list[bytes] = []
     with sandbox.prepare(program) as prepared:
-        threads = [threading.Thread(target=lambda i=i: printed.append(prepared.run(str(i).encode(), LONG).stdout))
-                   for i in range(3)]
+        threads = [
+            threading.Thread(target=lambda i=i: printed.append(prepared.run(str(i).encode(), LONG).stdout))
+            for i in range(3)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     assert sorted(printed) == [b"0 []\n", b"1 []\n", b"2 []\n"]
-    sandbox.close()                 # one supervisor again, for the tests that ask which it is
+    sandbox.close()  # one supervisor again, for the tests that ask which it is
 
 
 def test_a_closed_sandbox_leaves_nothing_and_can_be_used_again(sandbox: LocalSandbox, run: Run) -> None:

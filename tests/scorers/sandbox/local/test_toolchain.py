@@ -18,7 +18,9 @@ def test_packages_come_with_their_bytecode(tmp_path: Path) -> None:
     copy_packages(("pytest",), tmp_path)
     assert copy.read_bytes() == ours.read_bytes()
     assert Path(cache_from_source(str(copy))).read_bytes() == Path(cache_from_source(str(ours))).read_bytes()
-    assert copy.stat().st_mtime_ns == ours.stat().st_mtime_ns       # by which Python sees that they belong together
+    assert (
+        copy.stat().st_mtime_ns == ours.stat().st_mtime_ns
+    )  # by which Python sees that they belong together
 
 
 def test_a_package_alone_comes_without_what_it_requires_and_in_any_language(tmp_path: Path) -> None:

@@ -52,23 +52,34 @@ def running() -> Iterator[FusionSandbox]:
         sandbox.close()
 
 
-def run(sandbox: FusionSandbox, source: bytes = ECHO, stdin: bytes = b"hello\n", limits: Limits = SHORT, *,
-        language: Language = Language.PYTHON, files: Mapping[str, bytes] = MappingProxyType({})) -> Outcome:
+def run(
+    sandbox: FusionSandbox,
+    source: bytes = ECHO,
+    stdin: bytes = b"hello\n",
+    limits: Limits = SHORT,
+    *,
+    language: Language = Language.PYTHON,
+    files: Mapping[str, bytes] = MappingProxyType({}),
+) -> Outcome:
     with sandbox.prepare(Program(language=language, source=source, files=files)) as prepared:
         assert prepared.failure is None
         return prepared.run(stdin, limits)
 
 
-@pytest.mark.parametrize(("source", "ending", "code", "stdout"), [
-    ("print(input())", Ending.EXITED, 0, b"hello\n"),
-    ("print(1); raise SystemExit(7)", Ending.EXITED, 7, b"1\n"),
-    ("import sys; print(1, flush=True); sys.exit('no')", Ending.EXITED, 1, b"1\n"),
-    ("import os; print(1, flush=True); os.abort()", Ending.SIGNALLED, -signal.SIGABRT, b"1\n"),
-    ("print('so far', flush=True)\nwhile True: pass", Ending.TIME, None, b"so far\n"),
-    ("print('x' * 3000)", Ending.OUTPUT, None, b"x" * 1000),
-])
+@pytest.mark.parametrize(
+    ("source", "ending", "code", "stdout"),
+    [
+        ("print(input())", Ending.EXITED, 0, b"hello\n"),
+        ("print(1); raise SystemExit(7)", Ending.EXITED, 7, b"1\n"),
+        ("import sys; print(1, flush=True); sys.exit('no')", Ending.EXITED, 1, b"1\n"),
+        ("import os; print(1, flush=True); os.abort()", Ending.SIGNALLED, -signal.SIGABRT, b"1\n"),
+        ("print('so far', flush=True)\nwhile True: pass", Ending.TIME, None, b"so far\n"),
+        ("print('x' * 3000)", Ending.OUTPUT, None, b"x" * 1000),
+    ],
+)
 def test_how_a_program_ended_arrives_as_it_was(
-        running: FusionSandbox, source: str, ending: Ending, code: int | None, stdout: bytes) -> None:
+    running: FusionSandbox, source: str, ending: Ending, code: int | None, stdout: bytes
+) -> None:
     outcome = run(running, source.encode(), limits=Limits(wall_s=0.5, output_bytes=1000))
     assert (outcome.ending, outcome.exit_code, outcome.stdout) == (ending, code, stdout)
 
@@ -76,14 +87,25 @@ def test_how_a_program_ended_arrives_as_it_was(
 def test_a_request_says_all_that_the_seam_says(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
     for server in servers:
         server.behave = fake.honest
-    outcome = run(fusion, b"import near; print(near.WORD)", b"in", Limits(wall_s=2.5, memory_bytes=300 << 20),
-                  files={"near.py": b"WORD = 'here'"})
+    outcome = run(
+        fusion,
+        b"import near; print(near.WORD)",
+        b"in",
+        Limits(wall_s=2.5, memory_bytes=300 << 20),
+        files={"near.py": b"WORD = 'here'"},
+    )
     assert outcome.stdout == b"here\n"
     (request,) = [request for server in servers for request in server.runs]
     assert request == {
-        "code": "import near; print(near.WORD)", "language": "python", "stdin": "in", "run_timeout": 2.5,
-        "compile_timeout": 30.0, "memory_limit_MB": 300, "fetch_files": [],
-        "files": {"near.py": base64.b64encode(b"WORD = 'here'").decode()}}
+        "code": "import near; print(near.WORD)",
+        "language": "python",
+        "stdin": "in",
+        "run_timeout": 2.5,
+        "compile_timeout": 30.0,
+        "memory_limit_MB": 300,
+        "fetch_files": [],
+        "files": {"near.py": base64.b64encode(b"WORD = 'here'").decode()},
+    }
 
 
 MISBEHAVIOURS: dict[str, Callable[[Request], Reply | bytes | int | None]] = {
@@ -105,13 +127,17 @@ MISBEHAVIOURS: dict[str, Callable[[Request], Reply | bytes | int | None]] = {
     "a contradiction": fake.contradiction,
     "no return code": fake.no_code,
 }
-LIES = {"always the same answer": fake.made_up, "everything succeeds": fake.all_succeed,
-        "another's answer": fake.wrong_product}
+LIES = {
+    "always the same answer": fake.made_up,
+    "everything succeeds": fake.all_succeed,
+    "another's answer": fake.wrong_product,
+}
 
 
 @pytest.mark.parametrize("kind", MISBEHAVIOURS)
 def test_servers_that_begin_to_misbehave_cost_no_call_until_none_is_left(
-        servers: list[FakeServer], kind: str) -> None:
+    servers: list[FakeServer], kind: str
+) -> None:
     fusion = FusionSandbox([server.url for server in servers], patience_s=0.1, margin_s=0.2)
     fusion.self_test()
     servers[0].behave = servers[1].behave = MISBEHAVIOURS[kind]
@@ -126,7 +152,8 @@ def test_servers_that_begin_to_misbehave_cost_no_call_until_none_is_left(
 
 @pytest.mark.parametrize("kind", ["500", "hangs", "no JSON", *LIES])
 def test_a_server_that_fails_its_probe_gets_no_program(
-        fusion: FusionSandbox, servers: list[FakeServer], kind: str) -> None:
+    fusion: FusionSandbox, servers: list[FakeServer], kind: str
+) -> None:
     servers[1].behave = {**MISBEHAVIOURS, **LIES}[kind]
     fusion.self_test()
     assert [run(fusion).stdout for _ in range(4)] == [b"hello\n"] * 4
@@ -138,8 +165,10 @@ def test_refused_connections_are_named_too_and_a_self_test_says_so_at_once() -> 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     started = time.monotonic()
-    with closing(FusionSandbox([url], patience_s=30.0)) as sandbox, pytest.raises(
-            SandboxUnavailable, match=f"{url}: ConnectError"):
+    with (
+        closing(FusionSandbox([url], patience_s=30.0)) as sandbox,
+        pytest.raises(SandboxUnavailable, match=f"{url}: ConnectError"),
+    ):
         sandbox.self_test()
     assert time.monotonic() - started < 5
 
@@ -150,7 +179,7 @@ def test_a_busy_server_is_no_failure(servers: list[FakeServer]) -> None:
     turns = iter([503, 503])
     servers[0].behave = lambda request: next(turns, None) or fake.quick(request)
     assert run(sandbox).stdout == b"hello\n"
-    assert len(servers[0].requests) == 4                # one probe, three calls: it was never in doubt
+    assert len(servers[0].requests) == 4  # one probe, three calls: it was never in doubt
     sandbox.close()
 
 
@@ -159,16 +188,20 @@ def killed(request: Request) -> Reply:
 
 
 def test_a_kill_that_another_server_does_not_see_was_not_the_programs_doing(
-        fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    fusion: FusionSandbox, servers: list[FakeServer]
+) -> None:
     fusion.self_test()
     servers[0].behave = killed
     assert [run(fusion).stdout for _ in range(3)] == [b"hello\n"] * 3
     assert len(servers[0].runs) >= 1
 
 
-@pytest.mark.parametrize(("code", "ending"), [(-9, Ending.SIGNALLED), (137, Ending.EXITED), (-15, Ending.SIGNALLED)])
+@pytest.mark.parametrize(
+    ("code", "ending"), [(-9, Ending.SIGNALLED), (137, Ending.EXITED), (-15, Ending.SIGNALLED)]
+)
 def test_a_kill_that_happens_twice_is_the_programs_doing(
-        fusion: FusionSandbox, servers: list[FakeServer], code: int, ending: Ending) -> None:
+    fusion: FusionSandbox, servers: list[FakeServer], code: int, ending: Ending
+) -> None:
     fusion.self_test()
     for server in servers:
         server.behave = lambda _: fake.run(return_code=code)
@@ -178,18 +211,24 @@ def test_a_kill_that_happens_twice_is_the_programs_doing(
 
 
 def test_a_program_that_the_memory_limit_keeps_from_threads_runs_again_without_it(
-        fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    fusion: FusionSandbox, servers: list[FakeServer]
+) -> None:
     fusion.self_test()
     for server in servers:
-        server.behave = lambda request: fake.run(stdout="done") if request["memory_limit_MB"] < 0 else fake.run(
-            return_code=1, stderr="RuntimeError: can't start new thread")
+        server.behave = lambda request: (
+            fake.run(stdout="done")
+            if request["memory_limit_MB"] < 0
+            else fake.run(return_code=1, stderr="RuntimeError: can't start new thread")
+        )
     assert run(fusion).stdout == b"done"
 
 
 def test_node_is_asked_for_without_a_memory_limit(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
     fusion.self_test()
     for server in servers:
-        server.behave = lambda request: fake.run(stdout=json.dumps([request["language"], request["memory_limit_MB"]]))
+        server.behave = lambda request: fake.run(
+            stdout=json.dumps([request["language"], request["memory_limit_MB"]])
+        )
     assert run(fusion, language=Language.JAVASCRIPT).stdout == b'["nodejs", -1]'
 
 
@@ -202,7 +241,9 @@ def test_an_output_that_may_have_been_cut_is_over_this_backends_limit(running: F
     assert run(running, b"print('x' * 100000)", limits=limits).stdout == b"x" * 100000 + b"\n"
     noisy = run(running, b"import sys; print(1); sys.stderr.write('x' * 300000)", limits=limits)
     assert (noisy.ending, noisy.exit_code, noisy.stdout) == (Ending.EXITED, 0, b"1\n")
-    stuck = run(running, b"import time; print('x' * 300000, flush=True); time.sleep(9)", limits=Limits(wall_s=0.3))
+    stuck = run(
+        running, b"import time; print('x' * 300000, flush=True); time.sleep(9)", limits=Limits(wall_s=0.3)
+    )
     assert stuck.ending is Ending.OUTPUT
 
 
@@ -216,58 +257,86 @@ ATTACKS = {
         for pipe in range(3, 20):
             try: os.write(pipe, (15 << 20).to_bytes(8, 'big') + b'[' + b'{},' * (5 << 20))
             except OSError: pass""",
-    **{f"sends {name} to the process that checks": f"""
+    **{
+        f"sends {name} to the process that checks": f"""
         end = time.monotonic() + 2
         if x == 1 and os.fork() == 0:
             os.setsid()
             while time.monotonic() < end: os.kill(parent, signal.{name}), time.sleep(0.0005)
-        return -1 if x > 900 else 2 * x""" for name in SIGNALS},     # to that process alone, while it lives
+        return -1 if x > 900 else 2 * x"""
+        for name in SIGNALS
+    },  # to that process alone, while it lives
 }
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_whatever_an_answer_does_it_is_scored(running: FusionSandbox, attack: str) -> None:
     config = CodeConfig(case_timeout_s=0.4, deadline_s=3.0, memory_mb=256)
-    is_signal = attack.startswith("sends")          # many cases: it must hit between two of them
+    is_signal = attack.startswith("sends")  # many cases: it must hit between two of them
     scorer = CodeTests(config, ScorersConfig(credit="fraction" if is_signal else "all"), running)
-    source = f"import os, signal, time\nparent = os.getppid()\ndef double(x):\n        {ATTACKS[attack].strip()}"
-    score = scorer.score(f"```python\n{source}\n```", {
-        "type": "code", "answer": {"tests": [f"assert double({number}) == {2 * number}" for number in range(1, 1001)]}})
+    source = (
+        f"import os, signal, time\nparent = os.getppid()\ndef double(x):\n        {ATTACKS[attack].strip()}"
+    )
+    score = scorer.score(
+        f"```python\n{source}\n```",
+        {
+            "type": "code",
+            "answer": {"tests": [f"assert double({number}) == {2 * number}" for number in range(1, 1001)]},
+        },
+    )
     assert score.status is ScoreStatus.SCORED, score.reason
     assert score.value is not None
     assert score.value <= (0.9 if is_signal else 0.0)
 
 
-@pytest.mark.parametrize(("compiler", "ending"), [
-    ({"status": "Finished", "return_code": 1, "stderr": "main.cpp:1: error"}, Ending.EXITED),
-    ({"status": "TimeLimitExceeded", "return_code": None, "stderr": ""}, Ending.TIME),
-])
+@pytest.mark.parametrize(
+    ("compiler", "ending"),
+    [
+        ({"status": "Finished", "return_code": 1, "stderr": "main.cpp:1: error"}, Ending.EXITED),
+        ({"status": "TimeLimitExceeded", "return_code": None, "stderr": ""}, Ending.TIME),
+    ],
+)
 def test_a_program_that_does_not_compile_says_so_at_its_first_run(
-        fusion: FusionSandbox, servers: list[FakeServer], compiler: dict[str, object], ending: Ending) -> None:
+    fusion: FusionSandbox, servers: list[FakeServer], compiler: dict[str, object], ending: Ending
+) -> None:
     fusion.self_test()
     for server in servers:
-        server.behave = lambda _: {**fake.run(), "status": "Failed", "run_result": None, "compile_result": compiler}
+        server.behave = lambda _: {
+            **fake.run(),
+            "status": "Failed",
+            "run_result": None,
+            "compile_result": compiler,
+        }
     with fusion.prepare(Program(language=Language.CPP, source=b"int main( {}")) as prepared:
         outcomes = [prepared.run(b""), prepared.run(b"1")]
         assert prepared.failure is (outcomes[0] if ending is Ending.EXITED else None)
-    assert [(outcome.ending, outcome.stderr.decode()) for outcome in outcomes] == 2 * [(ending, compiler["stderr"])]
+    assert [(outcome.ending, outcome.stderr.decode()) for outcome in outcomes] == 2 * [
+        (ending, compiler["stderr"])
+    ]
     assert outcomes[0].detail.startswith("it does not compile: ")
     runs = sum(len(server.runs) for server in servers)
-    assert runs == (1 if ending is Ending.EXITED else 2)        # a compiler that ran out of time may have been unlucky
+    assert runs == (
+        1 if ending is Ending.EXITED else 2
+    )  # a compiler that ran out of time may have been unlucky
 
 
 def test_a_program_that_compiles_costs_one_run_for_each_input(
-        fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    fusion: FusionSandbox, servers: list[FakeServer]
+) -> None:
     fusion.self_test()
     for server in servers:
-        server.behave = lambda request: fake.run(stdout=request["stdin"] or "x" * 300_000)      # floods without input
+        server.behave = lambda request: fake.run(
+            stdout=request["stdin"] or "x" * 300_000
+        )  # floods without input
     with fusion.prepare(Program(language=Language.CPP, source=b"int main() {}")) as prepared:
         assert prepared.failure is None
         assert prepared.run(b"1").stdout == b"1"
     assert sum(len(server.runs) for server in servers) == 1
 
 
-def test_what_every_server_refuses_is_missing_and_says_why(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+def test_what_every_server_refuses_is_missing_and_says_why(
+    fusion: FusionSandbox, servers: list[FakeServer]
+) -> None:
     fusion.self_test()
     for server in servers:
         server.behave = lambda _: 422
@@ -290,11 +359,12 @@ def test_a_source_that_is_no_text_is_run_all_the_same(running: FusionSandbox) ->
 
 
 def test_the_version_is_that_of_the_servers_python_and_never_fails(
-        fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    fusion: FusionSandbox, servers: list[FakeServer]
+) -> None:
     for server in servers:
         server.behave = fake.sandbox_error
     assert [fusion.version, fusion.version] == ["python=unknown"] * 2
-    assert [len(server.requests) for server in servers] == [1, 1, 1]        # asked once, not with every score
+    assert [len(server.requests) for server in servers] == [1, 1, 1]  # asked once, not with every score
     for server in servers:
         server.behave = fake.quick
     fusion.self_test()

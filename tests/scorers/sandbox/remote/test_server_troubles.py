@@ -52,18 +52,23 @@ def test_time_in_a_servers_queue_is_not_the_programs(servers: list[FakeServer]) 
         assert score.seconds > 0.5
 
 
-def test_a_program_that_hangs_is_wrong_within_its_deadline_of_a_busy_server_too(servers: list[FakeServer]) -> None:
+def test_a_program_that_hangs_is_wrong_within_its_deadline_of_a_busy_server_too(
+    servers: list[FakeServer],
+) -> None:
     with closing(FusionSandbox([servers[0].url], patience_s=5.0)) as sandbox:
         sandbox.self_test()
         servers[0].behave = full(fake.run(status="TimeLimitExceeded", return_code=None, seconds=0.4))
-        scorer = CodeTests(CodeConfig(deadline_s=0.5, case_timeout_s=0.4), ScorersConfig(credit="fraction"), sandbox)
+        scorer = CodeTests(
+            CodeConfig(deadline_s=0.5, case_timeout_s=0.4), ScorersConfig(credit="fraction"), sandbox
+        )
         score = scorer.score("```python\nprint(input())\n```", ROW)
         assert score.value == 0.0
-        assert len(servers[0].runs) <= 4                # half of them in vain
+        assert len(servers[0].runs) <= 4  # half of them in vain
 
 
 def test_a_sandbox_that_loses_too_much_time_is_no_zero(
-        servers: list[FakeServer], monkeypatch: pytest.MonkeyPatch) -> None:
+    servers: list[FakeServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(time_budget, "WAIT_S", 0.0)
     with closing(FusionSandbox([servers[0].url], patience_s=5.0)) as sandbox:
         sandbox.self_test()
@@ -74,7 +79,8 @@ def test_a_sandbox_that_loses_too_much_time_is_no_zero(
 
 
 def test_a_program_too_large_for_every_server_is_unscorable_alone(
-        fusion: FusionSandbox, servers: list[FakeServer]) -> None:
+    fusion: FusionSandbox, servers: list[FakeServer]
+) -> None:
     fusion.self_test()
     for server in servers:
         server.behave = lambda request: 413 if len(request["code"]) > 1000 else fake.quick(request)

@@ -22,7 +22,7 @@ class Probe:
     def __init__(self, *troubled: str) -> None:
         self.troubled = set(troubled)
         self.asked: Counter[str] = Counter()
-        self.mends = threading.Event()      # set: the next failing probe is the last that fails
+        self.mends = threading.Event()  # set: the next failing probe is the last that fails
 
     def __call__(self, server: Server) -> None:
         self.asked[server.url] += 1
@@ -60,8 +60,8 @@ def test_a_server_in_doubt_gets_no_call_until_it_passes_its_probe_again() -> Non
         pool.doubt(server, "no space left on device")
     assert probe.asked[server.url] == 1
     probe.mends.set()
-    assert lent(pool) == server.url                 # waits for it, as long as its patience lasts
-    assert probe.asked[server.url] == 3             # at once, and once more after a wait
+    assert lent(pool) == server.url  # waits for it, as long as its patience lasts
+    assert probe.asked[server.url] == 3  # at once, and once more after a wait
 
 
 def test_a_server_that_passes_its_probe_and_fails_its_calls_is_asked_for_fewer_and_fewer() -> None:
@@ -87,7 +87,9 @@ def test_while_all_are_away_one_call_waits_and_the_next_ones_do_not() -> None:
     waits = []
     for _ in range(5):
         started = time.monotonic()
-        with pytest.raises(SandboxUnavailable, match=f"no sandbox server is left: {URLS[0]}: no space") as caught:
+        with pytest.raises(
+            SandboxUnavailable, match=f"no sandbox server is left: {URLS[0]}: no space"
+        ) as caught:
             lent(pool)
         waits.append(time.monotonic() - started)
         assert all(url in str(caught.value) for url in URLS)
@@ -95,7 +97,7 @@ def test_while_all_are_away_one_call_waits_and_the_next_ones_do_not() -> None:
     assert sum(waits[1:]) < 0.6
     probe.troubled.clear()
     pool.probe_all()
-    assert lent(pool) in URLS                       # it is over as soon as one is back
+    assert lent(pool) in URLS  # it is over as soon as one is back
 
 
 def test_servers_are_met_once() -> None:
@@ -106,20 +108,25 @@ def test_servers_are_met_once() -> None:
     assert probe.asked == dict.fromkeys(URLS, 1)
 
 
-@pytest.mark.parametrize(("address", "url"), [
-    ("sandbox", "http://sandbox:8080"),
-    ("10.0.0.1", "http://10.0.0.1:8080"),
-    ("sandbox:81", "http://sandbox:81"),
-    ("[::1]", "http://[::1]:8080"),
-    ("[::1]:81", "http://[::1]:81"),
-    (" http://sandbox:8080/ ", "http://sandbox:8080"),
-    ("https://sandbox.example/fusion/", "https://sandbox.example/fusion"),
-])
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("sandbox", "http://sandbox:8080"),
+        ("10.0.0.1", "http://10.0.0.1:8080"),
+        ("sandbox:81", "http://sandbox:81"),
+        ("[::1]", "http://[::1]:8080"),
+        ("[::1]:81", "http://[::1]:81"),
+        (" http://sandbox:8080/ ", "http://sandbox:8080"),
+        ("https://sandbox.example/fusion/", "https://sandbox.example/fusion"),
+    ],
+)
 def test_an_address_is_a_url_or_a_host(address: str, url: str) -> None:
     assert normalised(address) == url
 
 
-@pytest.mark.parametrize("address", ["", "ftp://x", "http://", "h:port", "h:99999", "a b", "http://user:planted@h:1"])
+@pytest.mark.parametrize(
+    "address", ["", "ftp://x", "http://", "h:port", "h:99999", "a b", "http://user:planted@h:1"]
+)
 def test_an_address_that_is_none_is_refused_without_its_password(address: str) -> None:
     with pytest.raises(SandboxMissing, match="sandbox server") as caught:
         FusionSandbox([address])

@@ -35,9 +35,13 @@ async def no_more_than_fit() -> list[httpx.Response]:
     """As many calls as one process and its queue take, and one more, all at once: the answers."""
     Gated.gate = asyncio.Event()
     service = Service(Served(name="unsafe", version="", languages=frozenset({Language.PYTHON})), workers=1)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(service.app), base_url="http://sandbox") as client:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(service.app), base_url="http://sandbox"
+    ) as client:
+
         async def call() -> httpx.Response:
             return await client.post("/run_code", json={"code": "", "language": "python"})
+
         taken = [asyncio.create_task(call()) for _ in range(1 + WAITING_PER_RUNNER)]
         health: dict[str, int] = {}
         while (health.get("running"), health.get("waiting")) != (1, WAITING_PER_RUNNER):
@@ -52,7 +56,9 @@ def test_the_service_takes_no_more_than_it_can_hold(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(runners, "_Runner", Gated)
     refused, *taken = asyncio.run(asyncio.wait_for(no_more_than_fit(), 10))
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-    assert [(answer.status_code, json.loads(answer.content)["status"]) for answer in taken] == [(200, "Success")] * 5
+    assert [(answer.status_code, json.loads(answer.content)["status"]) for answer in taken] == [
+        (200, "Success")
+    ] * 5
 
 
 class Full:
@@ -74,8 +80,10 @@ class Full:
         pass
 
 
-@pytest.mark.parametrize("error", [
-    SandboxUnavailable("no room"), OSError(28, "no room"), ValueError("no room for a file of that name")])
+@pytest.mark.parametrize(
+    "error",
+    [SandboxUnavailable("no room"), OSError(28, "no room"), ValueError("no room for a file of that name")],
+)
 def test_what_the_machinery_can_not_do_costs_one_request_and_not_the_process(error: Exception) -> None:
     reply = run_request(Full(error), RunRequest(code="", language="python"))
     assert (reply.status, reply.run_result, reply.compile_result) == ("SandboxError", None, None)
@@ -84,8 +92,15 @@ def test_what_the_machinery_can_not_do_costs_one_request_and_not_the_process(err
 
 @pytest.mark.parametrize(("is_crowded", "status"), [(False, "Success"), (True, "SandboxError")])
 def test_a_run_that_others_left_without_processes_is_none(is_crowded: bool, status: str) -> None:
-    outcome = Outcome(ending=Ending.EXITED, exit_code=0, stdout=b"", stderr=b"", seconds=0.1, detail="exit code 0",
-                      is_crowded=is_crowded)
+    outcome = Outcome(
+        ending=Ending.EXITED,
+        exit_code=0,
+        stdout=b"",
+        stderr=b"",
+        seconds=0.1,
+        detail="exit code 0",
+        is_crowded=is_crowded,
+    )
     prepared = SimpleNamespace(failure=None, run=lambda *_: outcome)
     sandbox = cast("Any", SimpleNamespace(prepare=lambda _: nullcontext(prepared)))
     assert run_request(sandbox, RunRequest(code="", language="python")).status == status

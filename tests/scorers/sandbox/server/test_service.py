@@ -38,8 +38,13 @@ def fusion(service: Service) -> Iterator[FusionSandbox]:
     sandbox.close()
 
 
-def run(sandbox: FusionSandbox, source: str, stdin: bytes = b"", limits: Limits | None = None,
-        files: Mapping[str, bytes] = MappingProxyType({})) -> Outcome:
+def run(
+    sandbox: FusionSandbox,
+    source: str,
+    stdin: bytes = b"",
+    limits: Limits | None = None,
+    files: Mapping[str, bytes] = MappingProxyType({}),
+) -> Outcome:
     with sandbox.prepare(Program(language=Language.PYTHON, source=source.encode(), files=files)) as prepared:
         assert prepared.failure is None
         return prepared.run(stdin, limits)
@@ -59,41 +64,65 @@ def test_a_reply_is_sandboxfusions(service: Service) -> None:
     assert (reply["status"], reply["compile_result"], reply["files"]) == ("Failed", None, {})
     result = reply["run_result"]
     assert {key: result[key] for key in ("status", "return_code", "stdout", "stderr")} == {
-        "status": "Finished", "return_code": 3, "stdout": "hi\n", "stderr": ""}
+        "status": "Finished",
+        "return_code": 3,
+        "stdout": "hi\n",
+        "stderr": "",
+    }
     assert 0 < result["execution_time"] < 10
     late = service.run_code("while True: pass", run_timeout=0.5).json()
     assert (late["status"], late["run_result"]["status"], late["run_result"]["return_code"]) == (
-        "Failed", "TimeLimitExceeded", None)
+        "Failed",
+        "TimeLimitExceeded",
+        None,
+    )
     assert service.run_code("pass").json()["status"] == "Success"
 
 
-@pytest.mark.parametrize(("source", "limits", "ended", "stdout"), [
-    ("print(input())", Limits(), (Ending.EXITED, 0), b"hello\n"),
-    ("raise SystemExit(7)", Limits(), (Ending.EXITED, 7), b""),
-    ("import os; os.abort()", Limits(), (Ending.SIGNALLED, -signal.SIGABRT), b""),
-    ("while True: pass", Limits(wall_s=0.5), (Ending.TIME, None), b""),
-    ("import os; os.write(1, b'\\xff\\x00')", Limits(), (Ending.EXITED, 0), b"\xff\x00"),
-    ("print('x' * 300000)", Limits(), (Ending.EXITED, 0), b"x" * 300000 + b"\n"),
-    ("print('x' * 3000)", Limits(output_bytes=1000), (Ending.OUTPUT, None), b"x" * 1000),
-    ("x = bytearray(900 << 20); x[::4096] = b'1' * len(x[::4096])", Limits(memory_bytes=128 << 20), None, b""),
-    ("import threading; t = threading.Thread(target=print, args=['t']); t.start(); t.join()",
-     Limits(), (Ending.EXITED, 0), b"t\n"),
-])
+@pytest.mark.parametrize(
+    ("source", "limits", "ended", "stdout"),
+    [
+        ("print(input())", Limits(), (Ending.EXITED, 0), b"hello\n"),
+        ("raise SystemExit(7)", Limits(), (Ending.EXITED, 7), b""),
+        ("import os; os.abort()", Limits(), (Ending.SIGNALLED, -signal.SIGABRT), b""),
+        ("while True: pass", Limits(wall_s=0.5), (Ending.TIME, None), b""),
+        ("import os; os.write(1, b'\\xff\\x00')", Limits(), (Ending.EXITED, 0), b"\xff\x00"),
+        ("print('x' * 300000)", Limits(), (Ending.EXITED, 0), b"x" * 300000 + b"\n"),
+        ("print('x' * 3000)", Limits(output_bytes=1000), (Ending.OUTPUT, None), b"x" * 1000),
+        (
+            "x = bytearray(900 << 20); x[::4096] = b'1' * len(x[::4096])",
+            Limits(memory_bytes=128 << 20),
+            None,
+            b"",
+        ),
+        (
+            "import threading; t = threading.Thread(target=print, args=['t']); t.start(); t.join()",
+            Limits(),
+            (Ending.EXITED, 0),
+            b"t\n",
+        ),
+    ],
+)
 def test_our_client_learns_from_our_server_exactly_how_a_program_ended(
-        fusion: FusionSandbox, source: str, limits: Limits, ended: tuple[Ending, int | None] | None, stdout: bytes,
+    fusion: FusionSandbox, source: str, limits: Limits, ended: tuple[Ending, int | None] | None, stdout: bytes
 ) -> None:
     outcome = run(fusion, source, b"hello\n", limits)
     assert outcome.stdout == stdout
-    if ended is None:       # a refused allocation, or killed over it
-        assert outcome.ending is Ending.MEMORY or (outcome.exit_code == 1 and b"MemoryError" in outcome.stderr)
+    if ended is None:  # a refused allocation, or killed over it
+        assert outcome.ending is Ending.MEMORY or (
+            outcome.exit_code == 1 and b"MemoryError" in outcome.stderr
+        )
     else:
         assert (outcome.ending, outcome.exit_code) == ended
 
 
 def test_files_stand_beside_the_program(fusion: FusionSandbox) -> None:
-    outcome = run(fusion, "import near, os; print(near.A, "
-                  "open(os.path.join(os.path.dirname(__file__), 'folder/data.bin'), 'rb').read())",
-                  files={"near.py": b"A = 1", "folder/data.bin": b"\xff"})
+    outcome = run(
+        fusion,
+        "import near, os; print(near.A, "
+        "open(os.path.join(os.path.dirname(__file__), 'folder/data.bin'), 'rb').read())",
+        files={"near.py": b"A = 1", "folder/data.bin": b"\xff"},
+    )
     assert outcome.stdout == b"1 b'\\xff'\n", outcome.stderr
 
 
@@ -109,53 +138,93 @@ except OSError as error:
 """
     reply = service.run_code(source).json()
     assert reply["run_result"]["stdout"].endswith("no network\n"), reply
-    assert "PYTEST" not in reply["run_result"]["stdout"]        # which this test's process has
+    assert "PYTEST" not in reply["run_result"]["stdout"]  # which this test's process has
 
 
-@pytest.mark.parametrize(("body", "where"), [
-    (b"", ""), (b"{", ""), (b"[]", ""), (b"null", ""), (b"\xff\xfe", ""), (b"[" * 100_000, ""),
-    ({"code": 1}, "code"), ({"code": None}, "code"), ({"code": "\ud800"}, ""),
-    ({"language": "go"}, "language"), ({"language": ["python"]}, "language"),
-    ({"stdin": 5}, "stdin"), ({"stdin": "\udfff"}, ""),
-    ({"run_timeout": -1}, "run_timeout"), ({"run_timeout": 0}, "run_timeout"), ({"run_timeout": 1e9}, "run_timeout"),
-    ({"run_timeout": "soon"}, "run_timeout"), ({"compile_timeout": "inf"}, "compile_timeout"),
-    ({"memory_limit_MB": "much"}, "memory_limit_MB"), ({"memory_limit_MB": 10**30}, "memory_limit_MB"),
-    ({"files": {"../up": ""}}, "files"), ({"files": {"/etc/x": ""}}, "files"), ({"files": {"": ""}}, "files"),
-    ({"files": {"a\0b": ""}}, "files"), ({"files": {"a": "no base64!"}}, "files"), ({"files": "a"}, "files"),
-    ({"files": {"a": "", "a/b": ""}}, "files"), ({"files": {"main.py/a": ""}}, "files"),
-    ({"files": {".": ""}}, "files"),
-    ({"files": {"a" * 256: ""}}, "files"), ({"files": {"ab/" * 350 + "c": ""}}, "files"),
-    ({"files": {"a": "", "./a": ""}}, "files"), ({"fetch_files": ["out.txt"]}, "fetch_files"),
-])
-def test_what_can_not_be_run_is_refused_by_name(service: Service, body: bytes | dict[str, object], where: str) -> None:
-    content = body if isinstance(body, bytes) else json.dumps({"code": "", "language": "python", **body}).encode()
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        (b"", ""),
+        (b"{", ""),
+        (b"[]", ""),
+        (b"null", ""),
+        (b"\xff\xfe", ""),
+        (b"[" * 100_000, ""),
+        ({"code": 1}, "code"),
+        ({"code": None}, "code"),
+        ({"code": "\ud800"}, ""),
+        ({"language": "go"}, "language"),
+        ({"language": ["python"]}, "language"),
+        ({"stdin": 5}, "stdin"),
+        ({"stdin": "\udfff"}, ""),
+        ({"run_timeout": -1}, "run_timeout"),
+        ({"run_timeout": 0}, "run_timeout"),
+        ({"run_timeout": 1e9}, "run_timeout"),
+        ({"run_timeout": "soon"}, "run_timeout"),
+        ({"compile_timeout": "inf"}, "compile_timeout"),
+        ({"memory_limit_MB": "much"}, "memory_limit_MB"),
+        ({"memory_limit_MB": 10**30}, "memory_limit_MB"),
+        ({"files": {"../up": ""}}, "files"),
+        ({"files": {"/etc/x": ""}}, "files"),
+        ({"files": {"": ""}}, "files"),
+        ({"files": {"a\0b": ""}}, "files"),
+        ({"files": {"a": "no base64!"}}, "files"),
+        ({"files": "a"}, "files"),
+        ({"files": {"a": "", "a/b": ""}}, "files"),
+        ({"files": {"main.py/a": ""}}, "files"),
+        ({"files": {".": ""}}, "files"),
+        ({"files": {"a" * 256: ""}}, "files"),
+        ({"files": {"ab/" * 350 + "c": ""}}, "files"),
+        ({"files": {"a": "", "./a": ""}}, "files"),
+        ({"fetch_files": ["out.txt"]}, "fetch_files"),
+    ],
+)
+def test_what_can_not_be_run_is_refused_by_name(
+    service: Service, body: bytes | dict[str, object], where: str
+) -> None:
+    content = (
+        body if isinstance(body, bytes) else json.dumps({"code": "", "language": "python", **body}).encode()
+    )
     answer = service.http.post("/run_code", content=content, headers={"content-type": "application/json"})
     assert answer.status_code == 422, answer.text
     assert all(where in detail["loc"] or not where for detail in answer.json()["detail"])
     assert answer.json()["detail"]
 
 
-@pytest.mark.parametrize(("fields", "stdout"), [
-    ({"stdin": None, "files": {}, "fetch_files": [], "a_newer_field": 1}, "ok\n"),
-    ({"memory_limit_MB": -1, "files": {"ignored.txt": None}}, "ok\n"),
-])
-def test_what_sandboxfusions_clients_send_is_taken(service: Service, fields: dict[str, object], stdout: str) -> None:
+@pytest.mark.parametrize(
+    ("fields", "stdout"),
+    [
+        ({"stdin": None, "files": {}, "fetch_files": [], "a_newer_field": 1}, "ok\n"),
+        ({"memory_limit_MB": -1, "files": {"ignored.txt": None}}, "ok\n"),
+    ],
+)
+def test_what_sandboxfusions_clients_send_is_taken(
+    service: Service, fields: dict[str, object], stdout: str
+) -> None:
     assert service.run_code("print('ok')", **fields).json()["run_result"]["stdout"] == stdout
 
 
-@pytest.mark.parametrize(("method", "path", "status"), [
-    ("GET", "/run_code", 405), ("GET", "/", 404), ("POST", "/run_jupyter", 501), ("POST", "/submit", 422),
-])
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/run_code", 405), ("GET", "/", 404), ("POST", "/run_jupyter", 501), ("POST", "/submit", 422)],
+)
 def test_what_is_not_offered_is_said(service: Service, method: str, path: str, status: int) -> None:
     headers = {"content-type": "application/json"}
     assert service.http.request(method, path, headers=headers).status_code == status
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None]
+)
 @pytest.mark.parametrize("path", ["/run_code", "/submit"])
-def test_what_a_web_page_may_have_a_browser_send_is_refused(service: Service, path: str, kind: str | None) -> None:
-    answer = service.http.post(path, content=b'{"code": "", "language": "python"}',
-                               headers={} if kind is None else {"content-type": kind})
+def test_what_a_web_page_may_have_a_browser_send_is_refused(
+    service: Service, path: str, kind: str | None
+) -> None:
+    answer = service.http.post(
+        path,
+        content=b'{"code": "", "language": "python"}',
+        headers={} if kind is None else {"content-type": kind},
+    )
     assert answer.status_code == 415
     assert "application/json" in answer.json()["detail"]
 
@@ -163,9 +232,14 @@ def test_what_a_web_page_may_have_a_browser_send_is_refused(service: Service, pa
 def test_a_compiler_has_the_time_that_the_client_gives_it(service: Service) -> None:
     if "cpp" not in service.health()["languages"]:
         pytest.skip("no g++ on this machine")
-    slow = service.run_code("#include <bits/stdc++.h>\nint main() {}", language="cpp", compile_timeout=0.1).json()
+    slow = service.run_code(
+        "#include <bits/stdc++.h>\nint main() {}", language="cpp", compile_timeout=0.1
+    ).json()
     assert (slow["status"], slow["compile_result"]["status"], slow["run_result"]) == (
-        "Failed", "TimeLimitExceeded", None)
+        "Failed",
+        "TimeLimitExceeded",
+        None,
+    )
     wrong = service.run_code("int main( {", language="cpp").json()
     assert (wrong["compile_result"]["return_code"], wrong["run_result"]) == (1, None)
     assert "error" in wrong["compile_result"]["stderr"]
@@ -177,18 +251,27 @@ def test_a_request_that_is_too_large_is_refused_before_it_is_read(service: Servi
     def endless() -> Iterator[bytes]:
         for _ in range(48):
             yield b" " * (1 << 20)
+
     try:
         headers = {"content-type": "application/json"}
-        status = httpx.post(f"{service.url}/run_code", content=endless(), headers=headers, timeout=30).status_code
-    except httpx.TransportError:        # it closed while we still wrote
+        status = httpx.post(
+            f"{service.url}/run_code", content=endless(), headers=headers, timeout=30
+        ).status_code
+    except httpx.TransportError:  # it closed while we still wrote
         status = 413
     assert status == 413
     assert service.run_code("print(1)").json()["status"] == "Success"
 
 
 def test_a_taken_port_and_bad_words_end_it_with_a_reason(service: Service) -> None:
-    done = subprocess.run([sys.executable, "-m", "scorers", "sandbox", "--port", service.url.rpartition(":")[2]],
-                          cwd=ROOT, capture_output=True, text=True, timeout=READY_S, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "scorers", "sandbox", "--port", service.url.rpartition(":")[2]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=READY_S,
+        check=False,
+    )
     assert done.returncode == 1
     assert "address already in use" in done.stderr
     for words in (["--workers", "0"], ["--sandbox", "gvisor"], ["--port", "65536"]):
@@ -197,17 +280,30 @@ def test_a_taken_port_and_bad_words_end_it_with_a_reason(service: Service) -> No
         assert caught.value.code == 2
 
 
-@pytest.mark.parametrize(("host", "loopback"), [
-    ("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False), ("sandbox", False)])
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("sandbox", False),
+    ],
+)
 def test_only_loopback_is_not_worth_a_warning(host: str, loopback: bool) -> None:
     assert is_loopback(host) is loopback
 
 
 def test_a_client_that_goes_away_takes_its_program_with_it(service: Service) -> None:
-    body = json.dumps({"code": "import time; time.sleep(60)", "language": "python", "run_timeout": 100}).encode()
+    body = json.dumps(
+        {"code": "import time; time.sleep(60)", "language": "python", "run_timeout": 100}
+    ).encode()
     with socket.create_connection(("127.0.0.1", int(service.url.rpartition(":")[2]))) as client:
-        client.sendall(b"POST /run_code HTTP/1.1\r\nHost: sandbox\r\nContent-Type: application/json\r\n"
-                       b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        client.sendall(
+            b"POST /run_code HTTP/1.1\r\nHost: sandbox\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+        )
         wait_until(lambda: service.health()["running"] == 1)
     wait_until(lambda: service.health()["running"] == 0)
     wait_until(lambda: descendants(service.process.pid) == [])

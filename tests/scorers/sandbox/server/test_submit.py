@@ -33,8 +33,12 @@ def submission(completion: str, cases: list[tuple[str, str]], **config: object) 
     """As II-Thought's verifier makes it."""
     test = [{"input": {"stdin": stdin}, "output": {"stdout": stdout}} for stdin, stdout in cases]
     data = {"id": 7, "content": "", "test": test}
-    return {"dataset": "code", "id": 7, "completion": completion, "config": {
-        "language": "python", "dataset_type": "CommonOJDataset", "provided_data": data, **config}}
+    return {
+        "dataset": "code",
+        "id": 7,
+        "completion": completion,
+        "config": {"language": "python", "dataset_type": "CommonOJDataset", "provided_data": data, **config},
+    }
 
 
 ADD = "Here it is:\n```python\nprint(sum(map(int, open(0).read().split())))\n```\n"
@@ -43,22 +47,28 @@ CASES = [("3 5", "8"), ("-10 4", "-6"), ("1 1", "3")]
 
 def judged(sandbox: LocalSandbox, body: dict[str, object]) -> dict[str, Any]:
     """What `/submit` answers, each run in the sandbox here."""
+
     async def run(asked: RunRequest) -> bytes:
         return run_request(sandbox, asked).model_dump_json().encode()
+
     return asyncio.run(evaluate(SubmitRequest.model_validate(body), run))
 
 
-@pytest.mark.parametrize(("completion", "cases", "passed", "accepted"), [
-    (ADD, CASES, [True, True, False], False),
-    (ADD, CASES[2:] + CASES[:2], [False], False),               # it stops at the first that fails
-    (ADD, CASES[:2], [True, True], True),
-    ("print(8)", CASES[:1], [], False),                         # no block
-    ("```py\nprint('YES 0.1000001 ')\n```", [("", "yes 0.1\n"), ("", "yes 0.2")], [True, False], False),
-    ("```python\nprint(8); raise SystemExit(1)\n```", CASES[:1], [False], False),
-    ("```python\nwhile True: pass\n```", CASES[:1], [False], False),
-])
-def test_a_submission_is_judged_case_by_case(sandbox: LocalSandbox, completion: str, cases: list[tuple[str, str]],
-                                             passed: list[bool], accepted: bool) -> None:
+@pytest.mark.parametrize(
+    ("completion", "cases", "passed", "accepted"),
+    [
+        (ADD, CASES, [True, True, False], False),
+        (ADD, CASES[2:] + CASES[:2], [False], False),  # it stops at the first that fails
+        (ADD, CASES[:2], [True, True], True),
+        ("print(8)", CASES[:1], [], False),  # no block
+        ("```py\nprint('YES 0.1000001 ')\n```", [("", "yes 0.1\n"), ("", "yes 0.2")], [True, False], False),
+        ("```python\nprint(8); raise SystemExit(1)\n```", CASES[:1], [False], False),
+        ("```python\nwhile True: pass\n```", CASES[:1], [False], False),
+    ],
+)
+def test_a_submission_is_judged_case_by_case(
+    sandbox: LocalSandbox, completion: str, cases: list[tuple[str, str]], passed: list[bool], accepted: bool
+) -> None:
     result = judged(sandbox, submission(completion, cases, run_timeout=0.5))
     assert (result["id"], result["accepted"]) == (7, accepted)
     assert [test["passed"] for test in result["tests"]] == passed
@@ -71,10 +81,15 @@ def test_all_cases_of_a_submission_are_run_where_that_is_asked(sandbox: LocalSan
     assert [test["passed"] for test in result["tests"]] == [False, True, True]
 
 
-@pytest.mark.parametrize(("config", "where"), [
-    ({"dataset_type": "HumanEvalDataset"}, "dataset_type"), ({"language": "go"}, "language"),
-    ({"provided_data": {"test": []}}, "provided_data"), ({"custom_extract_logic": "import os"}, "custom_extract_logic"),
-])
+@pytest.mark.parametrize(
+    ("config", "where"),
+    [
+        ({"dataset_type": "HumanEvalDataset"}, "dataset_type"),
+        ({"language": "go"}, "language"),
+        ({"provided_data": {"test": []}}, "provided_data"),
+        ({"custom_extract_logic": "import os"}, "custom_extract_logic"),
+    ],
+)
 def test_a_submission_of_another_kind_is_refused_by_name(config: dict[str, object], where: str) -> None:
     with pytest.raises(ValidationError) as caught:
         SubmitRequest.model_validate(submission(ADD, CASES, **config))
@@ -84,5 +99,6 @@ def test_a_submission_of_another_kind_is_refused_by_name(config: dict[str, objec
 def test_a_run_that_the_machinery_fails_is_no_failed_case() -> None:
     async def broken(_: RunRequest) -> bytes:
         return RunReply(status="SandboxError", message="no space left on device").model_dump_json().encode()
+
     with pytest.raises(RunnerLost, match="no space left"):
         asyncio.run(evaluate(SubmitRequest.model_validate(submission(ADD, CASES)), broken))

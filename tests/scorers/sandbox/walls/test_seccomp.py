@@ -27,8 +27,11 @@ from scorers.sandbox.walls.syscalls import HIGHEST, NUMBERS
 
 EPERM, ENOSYS = ERRNO | errno.EPERM, ERRNO | errno.ENOSYS
 MINE = 4711
-FILTERS = {"bubblewrap": [*common_rules(), *bubblewrap_rules()], "landlock": [*common_rules(), *landlock_rules(None)],
-           "old landlock": [*common_rules(), *landlock_rules(MINE)]}
+FILTERS = {
+    "bubblewrap": [*common_rules(), *bubblewrap_rules()],
+    "landlock": [*common_rules(), *landlock_rules(None)],
+    "old landlock": [*common_rules(), *landlock_rules(MINE)],
+}
 
 
 def answer(program: bytes, number: int, arch: int, args: tuple[int, ...] = ()) -> int:
@@ -54,35 +57,59 @@ def answer(program: bytes, number: int, arch: int, args: tuple[int, ...] = ()) -
 
 
 CALLS = [
-    ("all", "ptrace", (), EPERM), ("all", "setsid", (), EPERM), ("all", "clone3", (), ENOSYS),
-    ("all", "clone", (signal.SIGCHLD,), ALLOW), ("all", "clone", (signal.SIGKILL,), EPERM),
-    ("all", "clone", (0x10000000 | signal.SIGCHLD,), EPERM), ("all", "clone", (0x3D0F00,), ALLOW),      # a thread
-    ("all", "prlimit64", (0, 3, 1), ALLOW), ("all", "prlimit64", (MINE, 3, 1), EPERM),
-    ("all", "prlimit64", (0, 0, 0), ALLOW), ("all", "prlimit64", (0, 0, 1), EPERM),
+    ("all", "ptrace", (), EPERM),
+    ("all", "setsid", (), EPERM),
+    ("all", "clone3", (), ENOSYS),
+    ("all", "clone", (signal.SIGCHLD,), ALLOW),
+    ("all", "clone", (signal.SIGKILL,), EPERM),
+    ("all", "clone", (0x10000000 | signal.SIGCHLD,), EPERM),
+    ("all", "clone", (0x3D0F00,), ALLOW),  # a thread
+    ("all", "prlimit64", (0, 3, 1), ALLOW),
+    ("all", "prlimit64", (MINE, 3, 1), EPERM),
+    ("all", "prlimit64", (0, 0, 0), ALLOW),
+    ("all", "prlimit64", (0, 0, 1), EPERM),
     ("all", "prlimit64", (0, 0, 1 << 32), EPERM),
-    ("all", "kill", (MINE, signal.SIGKILL), EPERM), ("all", "tgkill", (MINE, MINE, signal.SIGKILL), EPERM),
-    ("all", "kill", (MINE, signal.SIGTERM), ALLOW), ("all", "kill", (0, signal.SIGTERM), ALLOW),
-    ("landlock", "kill", (1, signal.SIGTERM), ALLOW), ("old landlock", "kill", (1, signal.SIGTERM), EPERM),
+    ("all", "kill", (MINE, signal.SIGKILL), EPERM),
+    ("all", "tgkill", (MINE, MINE, signal.SIGKILL), EPERM),
+    ("all", "kill", (MINE, signal.SIGTERM), ALLOW),
+    ("all", "kill", (0, signal.SIGTERM), ALLOW),
+    ("landlock", "kill", (1, signal.SIGTERM), ALLOW),
+    ("old landlock", "kill", (1, signal.SIGTERM), EPERM),
     ("old landlock", "pidfd_send_signal", (3, signal.SIGTERM), EPERM),
-    ("all", "prctl", (22, 1), EPERM), ("all", "prctl", (15,), ALLOW), ("all", "fcntl", (3, 10, 9), EPERM),
+    ("all", "prctl", (22, 1), EPERM),
+    ("all", "prctl", (15,), ALLOW),
+    ("all", "fcntl", (3, 10, 9), EPERM),
     ("all", "fcntl", (3, 3), ALLOW),
-    ("all", "setpriority", (0, 0, 19), ALLOW), ("all", "setpriority", (0, MINE, 19), EPERM),
-    ("all", "setpriority", (1, 0, 19), EPERM), ("all", "setpriority", (2, 0, 19), EPERM),          # PRIO_USER
-    ("bubblewrap", "socket", (1, 1), ALLOW), ("bubblewrap", "socket", (2, 1), EPERM),
+    ("all", "setpriority", (0, 0, 19), ALLOW),
+    ("all", "setpriority", (0, MINE, 19), EPERM),
+    ("all", "setpriority", (1, 0, 19), EPERM),
+    ("all", "setpriority", (2, 0, 19), EPERM),  # PRIO_USER
+    ("bubblewrap", "socket", (1, 1), ALLOW),
+    ("bubblewrap", "socket", (2, 1), EPERM),
     ("landlock", "socket", (1, 1), EPERM),
-    ("all", "socketpair", (1, 1 | 0o2000000), ALLOW), ("all", "socketpair", (2, 1), EPERM),
-    ("landlock", "socketpair", (1, 2 | 0o2000000), EPERM), ("bubblewrap", "connect", (3,), ALLOW),
-    ("landlock", "connect", (3,), EPERM), ("landlock", "fchmodat", (), EPERM), ("bubblewrap", "fchmodat", (), ALLOW),
-    ("landlock", "openat", (0, 0, 0o1000), EPERM), ("landlock", "openat", (0, 0, 0o1001), ALLOW),
-    ("landlock", "openat2", (), ENOSYS), ("bubblewrap", "openat2", (), ALLOW),
-    ("bubblewrap", "exit_group", (137,), KILL_PROCESS), ("bubblewrap", "exit_group", (137 + 256,), KILL_PROCESS),
-    ("all", "exit_group", (1,), ALLOW), ("landlock", "exit_group", (137,), ALLOW),
+    ("all", "socketpair", (1, 1 | 0o2000000), ALLOW),
+    ("all", "socketpair", (2, 1), EPERM),
+    ("landlock", "socketpair", (1, 2 | 0o2000000), EPERM),
+    ("bubblewrap", "connect", (3,), ALLOW),
+    ("landlock", "connect", (3,), EPERM),
+    ("landlock", "fchmodat", (), EPERM),
+    ("bubblewrap", "fchmodat", (), ALLOW),
+    ("landlock", "openat", (0, 0, 0o1000), EPERM),
+    ("landlock", "openat", (0, 0, 0o1001), ALLOW),
+    ("landlock", "openat2", (), ENOSYS),
+    ("bubblewrap", "openat2", (), ALLOW),
+    ("bubblewrap", "exit_group", (137,), KILL_PROCESS),
+    ("bubblewrap", "exit_group", (137 + 256,), KILL_PROCESS),
+    ("all", "exit_group", (1,), ALLOW),
+    ("landlock", "exit_group", (137,), ALLOW),
 ]
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 @pytest.mark.parametrize(("where", "call", "args", "expected"), CALLS)
-def test_a_call_is_answered(machine: str, where: str, call: str, args: tuple[int, ...], expected: int) -> None:
+def test_a_call_is_answered(
+    machine: str, where: str, call: str, args: tuple[int, ...], expected: int
+) -> None:
     number = NUMBERS[call][list(ARCHITECTURES).index(machine)]
     assert number is not None
     for name, rules in FILTERS.items():
@@ -92,8 +119,8 @@ def test_a_call_is_answered(machine: str, where: str, call: str, args: tuple[int
 
 @pytest.mark.parametrize("rules", FILTERS.values(), ids=FILTERS)
 def test_only_this_machines_calls_are_understood(rules: list[object]) -> None:
-    native, other = ARCHITECTURES["x86_64"], 0x40000003         # i386, in the same process
-    program = assemble(rules, "x86_64")                         # type: ignore[arg-type]
+    native, other = ARCHITECTURES["x86_64"], 0x40000003  # i386, in the same process
+    program = assemble(rules, "x86_64")  # type: ignore[arg-type]
     assert answer(program, 39, native) == ALLOW
     assert answer(program, 39, other) == KILL_PROCESS
     assert answer(program, 0x40000000 + 39, native) == KILL_PROCESS
@@ -104,4 +131,4 @@ def test_only_this_machines_calls_are_understood(rules: list[object]) -> None:
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 @pytest.mark.parametrize("rules", FILTERS.values(), ids=FILTERS)
 def test_the_filter_is_as_short_as_the_kernel_asks(rules: list[object], machine: str) -> None:
-    assert len(assemble(rules, machine)) <= 8 * 4096            # type: ignore[arg-type]
+    assert len(assemble(rules, machine)) <= 8 * 4096  # type: ignore[arg-type]
