@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.errors import BadMessage
-from broker.messages import SCHEMA_VERSION, Announcement, DeadLetter, Prompt, Rollout, ScoredGroup
+from broker.messages import SCHEMA_VERSION, Announcement, DeadLetter, Prompt, SampledGroup, ScoredGroup
 from broker.trees import prompt_of, prompt_tree, rollout_of, rollout_tree, scored_of, scored_tree
 
 Fields = dict[str, str | bytes]
@@ -28,7 +28,7 @@ def encode_prompt(prompt: Prompt) -> Fields:
     return {**_header(prompt), "payload": _pack(prompt_tree(prompt, _array))}
 
 
-def encode_rollout(rollout: Rollout) -> Fields:
+def encode_rollout(rollout: SampledGroup) -> Fields:
     """Fields for `rollouts`."""
     return {**_rollout_header(rollout), "payload": _pack(rollout_tree(rollout, _array))}
 
@@ -78,9 +78,9 @@ def decode_prompt(raw: Raw) -> Prompt:
     return prompt
 
 
-def decode_rollout(raw: Raw) -> Rollout:
-    """A `Rollout` from the fields of an entry."""
-    rollout: Rollout = _decode(raw, rollout_of)
+def decode_rollout(raw: Raw) -> SampledGroup:
+    """A `SampledGroup` from the fields of an entry."""
+    rollout: SampledGroup = _decode(raw, rollout_of)
     _check_header(raw, rollout.prompt)
     return rollout
 
@@ -92,9 +92,9 @@ def decode_scored(raw: Raw) -> ScoredGroup:
     return group
 
 
-def decode_rollout_payload(payload: bytes) -> Rollout:
-    """A `Rollout` from a dead letter of the stage `rollouts`."""
-    rollout: Rollout = _decode({b"v": str(SCHEMA_VERSION).encode(), b"payload": payload}, rollout_of)
+def decode_rollout_payload(payload: bytes) -> SampledGroup:
+    """A `SampledGroup` from a dead letter of the stage `rollouts`."""
+    rollout: SampledGroup = _decode({b"v": str(SCHEMA_VERSION).encode(), b"payload": payload}, rollout_of)
     return rollout
 
 
@@ -183,7 +183,7 @@ def _header(prompt: Prompt) -> Fields:
     }
 
 
-def _rollout_header(rollout: Rollout) -> Fields:
+def _rollout_header(rollout: SampledGroup) -> Fields:
     oldest, newest = rollout.min_version, rollout.max_version
     return {
         **_header(rollout.prompt),

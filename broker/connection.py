@@ -1,7 +1,7 @@
 """The link to Redis: waits out an outage, says so, and gives up with a reason.
 
-Every process has one `Link`. The client's own retries are off (redis-py retries ten times by default, and a script run
-twice without our knowing would hide a lost reply); all that goes through a link may be repeated safely, since the
+Every process has one `RedisLink`. The client's own retries are off (redis-py retries ten times by default, and a script
+run twice without our knowing would hide a lost reply); all that goes through a link may be repeated safely, since the
 scripts are written so.
 """
 
@@ -64,7 +64,7 @@ class Wait(Enum):
     FOR_NOTHING = auto()  # what Redis or the connection answers is raised as it is
 
 
-class Link:
+class RedisLink:
     """A Redis client that waits for its server.
 
     Args:
@@ -223,4 +223,4 @@ def _passing(error: ResponseError) -> str | None:
 
 def check_url(url: str) -> None:
     """Raises WrongBroker where `url` is no Redis' address, before anything is started for it."""
-    Link(url, outage_s=0).close()
+    RedisLink(url, outage_s=0).close()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import PipelineError
 from broker.keys import Keys
 from broker.monitoring.snapshot import keys_of
@@ -40,7 +40,7 @@ class Joined:
     """A run and the way to it."""
 
     run: Run
-    link: Link
+    link: RedisLink
     keys: Keys
 
 
@@ -80,7 +80,7 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
         NoRun: nothing of that name within `patience_s`, or it was written by another version of this program.
         BrokerUnavailable: Redis is away, for long or when `stop` was set; the link that is returned knows `stop` too.
     """
-    link = Link(find_redis(name, runs_dir), outage_s=FIRST_OUTAGE_S)
+    link = RedisLink(find_redis(name, runs_dir), outage_s=FIRST_OUTAGE_S)
     link.stop = stop
     keys = Keys(name)
     since = said = time.monotonic()
@@ -111,12 +111,12 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
     return None
 
 
-def state_of(link: Link, keys: Keys) -> RunState:
+def state_of(link: RedisLink, keys: Keys) -> RunState:
     """What the run's hash says now."""
     return RunState(*_read(link, keys, "status", "reason"))
 
 
-def let_the_learner_go_first(link: Link, keys: Keys, stop: threading.Event) -> None:
+def let_the_learner_go_first(link: RedisLink, keys: Keys, stop: threading.Event) -> None:
     """Wait until the learner of a run that has ended is gone, for LEARNER_GONE_S at most or until `stop` is set.
 
     Where the first process that ends takes all others with it (`docker compose up --exit-code-from learner`), nobody
@@ -130,12 +130,12 @@ def let_the_learner_go_first(link: Link, keys: Keys, stop: threading.Event) -> N
         stop.wait(POLL_S)
 
 
-def forget(link: Link, keys: Keys) -> None:
+def forget(link: RedisLink, keys: Keys) -> None:
     """Take back what a learner that is gone has said of its run: whoever joins from here on waits for the next one."""
     link(lambda client: client.hdel(keys("run"), "status", "reason", "begun", "config", "advice"))
 
 
-def _read(link: Link, keys: Keys, *fields: str) -> list[str]:
+def _read(link: RedisLink, keys: Keys, *fields: str) -> list[str]:
     """Fields of the hash `run`, "" for those that are not there."""
     values: list[Any] = link(lambda client: client.hmget(keys("run"), fields))
     return [value.decode() if value else "" for value in values]

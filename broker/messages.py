@@ -1,6 +1,6 @@
 """THE CONTRACT: every message that travels between the roles.
 
-`Prompt` (stream `prompts`) -> `Rollout` (stream `rollouts`) -> `ScoredGroup` (stream `scored`) -> the learner's
+`Prompt` (stream `prompts`) -> `SampledGroup` (stream `rollouts`) -> `ScoredGroup` (stream `scored`) -> the learner's
 journal. `DeadLetter` (stream `dead`) from anywhere. `Announcement` (stream `weights`) from the learner to every
 generator. Each is frozen and keyword-only; `broker.codec` turns them into stream fields and back. SCHEMA_VERSION
 changes with them, but for what only tells people when and how often: a reader of the same schema may not know it, and
@@ -98,7 +98,7 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rollout:
+class SampledGroup:
     """A prompt with its completions: the group. Stream `rollouts`, generators -> scorers."""
 
     prompt: Prompt
@@ -150,7 +150,7 @@ class Score:
 class ScoredGroup:
     """A group with its scores. Stream `scored`, scorers -> learner."""
 
-    rollout: Rollout
+    rollout: SampledGroup
     scores: tuple[Score, ...]  # one a completion
     rewards: tuple[float | None, ...]  # what the advantage is computed from; None where unscorable
     worker: str  # who scored it

@@ -20,7 +20,7 @@ from broker.messages import (
     Completion,
     FinishReason,
     Prompt,
-    Rollout,
+    SampledGroup,
     Score,
     ScoredGroup,
     ScoreStatus,
@@ -74,7 +74,7 @@ def prompt_of(tree: dict[str, Any], *, floor: int | None = None) -> Prompt:
     )
 
 
-def rollout_tree(rollout: Rollout, put: Put) -> dict[str, Any]:
+def rollout_tree(rollout: SampledGroup, put: Put) -> dict[str, Any]:
     """The tree of a rollout, with that of its prompt."""
     completions = [
         {
@@ -95,7 +95,7 @@ def rollout_tree(rollout: Rollout, put: Put) -> dict[str, Any]:
     }
 
 
-def rollout_of(tree: dict[str, Any]) -> Rollout:
+def rollout_of(tree: dict[str, Any]) -> SampledGroup:
     """The rollout of a tree."""
     prompt = prompt_of(tree["prompt"])
     completions = tuple(
@@ -113,7 +113,7 @@ def rollout_of(tree: dict[str, Any]) -> Rollout:
     )
     if len(completions) != prompt.n:
         raise ValueError(f"{len(completions)} completions of {prompt.n}")
-    return Rollout(
+    return SampledGroup(
         prompt=prompt,
         completions=completions,
         generator=_is(tree["generator"], str),

@@ -33,7 +33,7 @@ class SamplingConfig(Section):
         return self
 
 
-class HfEngine(Section):
+class HfEngineConfig(Section):
     """transformers with a KV cache: runs anywhere, the demo's engine."""
 
     type: Literal["hf"] = "hf"
@@ -43,7 +43,7 @@ class HfEngine(Section):
     """Threads for torch; unset: torch's own choice."""
 
 
-class VllmEngine(Section):
+class VllmEngineConfig(Section):
     """vLLM: the engine for real runs; new weights are loaded in flight."""
 
     type: Literal["vllm"] = "vllm"
@@ -63,7 +63,7 @@ class VllmEngine(Section):
     """Seconds that the engine may take to start."""
 
 
-class FakeEngine(Section):
+class ScriptedEngineConfig(Section):
     """Scripted answers for tests: no model at all."""
 
     type: Literal["fake"] = "fake"
@@ -73,13 +73,15 @@ class FakeEngine(Section):
     """How long a group pretends to take."""
 
 
-EngineConfig = Annotated[HfEngine | VllmEngine | FakeEngine, Field(discriminator="type")]
+EngineConfig = Annotated[
+    HfEngineConfig | VllmEngineConfig | ScriptedEngineConfig, Field(discriminator="type")
+]
 
 
 class GeneratorsConfig(Section):
     """The pool of generators. Each is one process and needs nothing but the run's name and Redis."""
 
-    engine: EngineConfig = VllmEngine()
+    engine: EngineConfig = VllmEngineConfig()
     """What samples: `vllm`, `hf`, or `fake` in tests.
     Unset: `vllm`, which wants a GPU, or on a CPU `kv_cache_mb`."""
     count: int = Field(1, ge=1)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from broker.errors import RunFailed
 from broker.messages import Completion, FinishReason, Prompt, ScoredGroup
-from config.generators import FakeEngine
+from config.generators import ScriptedEngineConfig
 from config.run import ModelConfig, Run
 from generators.engines import scripted
 
@@ -64,7 +64,7 @@ def open_decoder(run: Run) -> Decoder:
     Raises:
         RunFailed: its model's tokenizer can't be loaded, or is not here and the hub does not give it in time.
     """
-    if isinstance(run.generators.engine, FakeEngine):
+    if isinstance(run.generators.engine, ScriptedEngineConfig):
         return Decoder(
             lambda _prompt_ids, token_ids, finish_reason: scripted.text_of(token_ids, finish_reason)
         )

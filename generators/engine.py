@@ -13,7 +13,7 @@ from typing import Protocol, assert_never
 
 from broker.errors import RunFailed
 from broker.messages import Completion, Prompt
-from config.generators import FakeEngine, HfEngine, VllmEngine
+from config.generators import HfEngineConfig, ScriptedEngineConfig, VllmEngineConfig
 from config.places import lacks_model
 from config.run import Run
 
@@ -52,10 +52,10 @@ def build_engine(run: Run) -> Engine:
         RunFailed: the model is a folder that this machine does not have.
     """
     config = run.generators.engine
-    if lacks_model(run.model) and not isinstance(config, FakeEngine):
+    if lacks_model(run.model) and not isinstance(config, ScriptedEngineConfig):
         what = (
             "its config, tokenizer and weights"
-            if isinstance(config, VllmEngine)
+            if isinstance(config, VllmEngineConfig)
             else "its config and tokenizer"
         )
         raise RunFailed(
@@ -64,17 +64,17 @@ def build_engine(run: Run) -> Engine:
             "machine, or start where that path leads to one"
         )
     match config:
-        case HfEngine():
-            from generators.engines.hf.engine import HfEngineRunner
+        case HfEngineConfig():
+            from generators.engines.hf.engine import HfEngine
 
-            return HfEngineRunner(run, config)
-        case VllmEngine():
-            from generators.engines.vllm.engine import VllmEngineRunner
+            return HfEngine(run, config)
+        case VllmEngineConfig():
+            from generators.engines.vllm.engine import VllmEngine
 
-            return VllmEngineRunner(run, config)
-        case FakeEngine():
-            from generators.engines.scripted import FakeEngineRunner
+            return VllmEngine(run, config)
+        case ScriptedEngineConfig():
+            from generators.engines.scripted import ScriptedEngine
 
-            return FakeEngineRunner(run, config)
+            return ScriptedEngine(run, config)
         case _:
             assert_never(config)

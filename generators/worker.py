@@ -20,7 +20,7 @@ from broker import codec
 from broker.errors import BrokerUnavailable, Permanent, PipelineError, Retryable
 from broker.joining import Joined, RunState, state_of
 from broker.keys import PROMPTS, ROLLOUTS
-from broker.messages import Prompt, Rollout
+from broker.messages import Prompt, SampledGroup
 from broker.monitoring.crash_reports import bury_exhausted
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.work_meter import WorkMeter
@@ -221,7 +221,7 @@ class Generator:
         with contextlib.suppress(PipelineError):  # Redis is away: the letter says a little less
             await asyncio.to_thread(self.prompts.note_failure, entry, text)
 
-    async def _sample(self, prompt: Prompt, attempts: int) -> Rollout:
+    async def _sample(self, prompt: Prompt, attempts: int) -> SampledGroup:
         started = time.monotonic()
         self._began[prompt.group_id] = time.time()
         try:
@@ -229,7 +229,7 @@ class Generator:
             completions = await self.engine.sample(prompt)
         finally:
             self._began.pop(prompt.group_id, None)
-        return Rollout(
+        return SampledGroup(
             prompt=prompt,
             completions=completions,
             generator=self.name,

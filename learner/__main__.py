@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from learner.launch.ranks import Ranks
-    from learner.training.policy import Policy
+    from learner.training.deepspeed import DeepSpeedBackend
 
 log = logging.getLogger("learner")
 
@@ -106,9 +106,9 @@ def _follow(run: Run, ranks: Ranks) -> int:
     threading.Thread(
         target=_leave_if_finished, args=(run, has_joined), name="leave-if-finished", daemon=True
     ).start()
-    from learner.training.policy import Policy
+    from learner.training.deepspeed import DeepSpeedBackend
 
-    policy = Policy(run, rank=ranks.rank, world_size=ranks.world_size)
+    policy = DeepSpeedBackend(run, rank=ranks.rank, world_size=ranks.world_size)
     has_joined.set()
     policy.follow()
     return 0
@@ -122,7 +122,7 @@ def _leave_if_finished(run: Run, has_joined: threading.Event) -> None:
 
 
 def _lead(run: Run, world_size: int) -> int:
-    from broker.connection import Link
+    from broker.connection import RedisLink
     from broker.errors import BrokerUnavailable, PipelineError
     from broker.private_redis import server as embedded
     from broker.processes import stop_on_signals
@@ -133,7 +133,8 @@ def _lead(run: Run, world_size: int) -> int:
     try:
         if run.broker.url is None:
             server = embedded.start(run)
-        link = Link(server.url if server else run.broker.url.get_secret_value(), outage_s=run.broker.outage_s)  # type: ignore[union-attr]
+        url = server.url if server else run.broker.url.get_secret_value()  # type: ignore[union-attr]
+        link = RedisLink(url, outage_s=run.broker.outage_s)
         link.stop = stop
         from learner.session import Session
 
@@ -157,13 +158,13 @@ def _lead(run: Run, world_size: int) -> int:
             server.stop()
 
 
-def _load(run: Run, world_size: int) -> tuple[PreTrainedTokenizerBase, Policy]:
+def _load(run: Run, world_size: int) -> tuple[PreTrainedTokenizerBase, DeepSpeedBackend]:
     """What is heavy, on purpose after the name is known to be free. The policy last: nothing fails once it is there."""
     from learner.data.prompts import load_tokenizer
-    from learner.training.policy import Policy
+    from learner.training.deepspeed import DeepSpeedBackend
 
     tokenizer = load_tokenizer(run)
-    return tokenizer, Policy(run, rank=0, world_size=world_size)
+    return tokenizer, DeepSpeedBackend(run, rank=0, world_size=world_size)
 
 
 if __name__ == "__main__":

@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable, Fenced, PipelineError, RunFailed
 from broker.joining import forget
 from broker.keys import Keys
 from broker.monitoring.heartbeat import Heartbeat
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import GO_ON, asked
 from config.loading import to_yaml
 from config.run import Run
@@ -50,7 +50,7 @@ from learner.resume.history import (
 from learner.resume.recovery import Recovery
 from learner.resume.replay import Interrupted, catch_up
 from learner.status import Status, check_redis, read_status
-from learner.trainer import DRAINED, FINISHED, STOPPED, Trainer
+from learner.trainer import DRAINED, FINISHED, STOPPED, TrainingLoop
 from learner.training import checkpoint
 from learner.training.checkpoint import Checkpoints, Progress
 from learner.weight_sync.relay import Relay
@@ -58,11 +58,11 @@ from learner.weight_sync.relay import Relay
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from learner.training.policy import Policy
+    from learner.training.deepspeed import DeepSpeedBackend
 
 log = logging.getLogger(__name__)
 
-Load = Callable[[], "tuple[PreTrainedTokenizerBase, Policy]"]
+Load = Callable[[], "tuple[PreTrainedTokenizerBase, DeepSpeedBackend]"]
 
 LAST_WORDS_S = 5.0  # to tell Redis why this life ends
 BY_SIGNAL = "a signal asked for it"
@@ -71,11 +71,11 @@ BY_SIGNAL = "a signal asked for it"
 class Session:
     """What rank 0 holds beside the policy. `open` refuses a taken name before anything heavy is loaded."""
 
-    def __init__(self, run: Run, link: Link) -> None:
+    def __init__(self, run: Run, link: RedisLink) -> None:
         self.run = run
         self.link = link
         self.keys = Keys(run.name)
-        self.ownership = Ownership(link, self.keys)
+        self.ownership = RunOwner(link, self.keys)
         self.status = Status(run, link, self.keys, self.ownership)
         self.checkpoints = Checkpoints(run)
         self.history = History(Ledger())
@@ -114,8 +114,8 @@ class Session:
         """Load, then train until the last step, a signal or an error. Returns the exit code."""
         heartbeat = Heartbeat(self.link, self.keys, "learner", f"{socket.gethostname()}-{os.getpid()}")
         version = self._version()
-        trainer: Trainer | None = None
-        policy: Policy | None = None
+        trainer: TrainingLoop | None = None
+        policy: DeepSpeedBackend | None = None
         try:
             if isinstance(self.run.learner.resume, Path) and not self.history.has_begun:
                 heartbeat.say("checking the checkpoint to begin from")
@@ -196,7 +196,7 @@ class Session:
             for change in check_changes(before, self.run):
                 log.info("config_changed %s", change)
 
-    def _end(self, trainer: Trainer, how: str) -> None:
+    def _end(self, trainer: TrainingLoop, how: str) -> None:
         trainer.metrics.close()  # who hears that the run is finished finds every step's object
         trainer.journal.check_fence()  # status.json is written before Redis is asked whose the run is
         reason = {FINISHED: "", DRAINED: "drained: an operator asked for it", STOPPED: BY_SIGNAL}[how]
@@ -259,7 +259,12 @@ class Session:
                 log.warning("claimed again run=%s fence=%d reason=%s", self.run.name, fence, error)
 
     def _start(
-        self, policy: Policy, ledger: Journal, train: PromptSource, metrics: Metrics, stop: threading.Event
+        self,
+        policy: DeepSpeedBackend,
+        ledger: Journal,
+        train: PromptSource,
+        metrics: Metrics,
+        stop: threading.Event,
     ) -> Progress | None:
         """Bring the policy to where the ledger ends; None if a signal came first."""
         facts = ledger.ledger.lives[0]
@@ -292,7 +297,7 @@ class Session:
 
     def _assemble(
         self,
-        policy: Policy,
+        policy: DeepSpeedBackend,
         ledger: Journal,
         train: PromptSource,
         held_out: PromptSource | None,
@@ -301,7 +306,7 @@ class Session:
         metrics: Metrics,
         stop: threading.Event,
         heartbeat: Heartbeat,
-    ) -> Trainer:
+    ) -> TrainingLoop:
         run = self.run
         intake = Intake(run, self.ownership, ledger, Rounds(), vocabulary=policy.vocabulary)
         feeder = Feeder(
@@ -318,7 +323,7 @@ class Session:
         collector = Collector(run, intake, stop, tend=tending, say=heartbeat.say, meter=heartbeat.meter)
         tending.collector = collector
         recovery = Recovery(run, intake, feeder, tell=self.status.begin)
-        trainer = Trainer(
+        trainer = TrainingLoop(
             run,
             policy,
             ledger=ledger,
@@ -352,7 +357,7 @@ class Session:
         except PipelineError as error:
             log.warning("status_not_told error=%s", error)
 
-    def _close(self, trainer: Trainer) -> None:
+    def _close(self, trainer: TrainingLoop) -> None:
         """Close the files and draw the picture, which is worth having even of a run that failed.
 
         Nothing here may hide how the run ended: not a disk that is full, nor a picture that can't be drawn.

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import redis
 
-from broker.connection import Link, Wait
+from broker.connection import RedisLink, Wait
 from broker.errors import Fenced, PipelineError, WrongBroker
 from broker.keys import Keys
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import explanation
 from config.loading import to_yaml
 from config.logs import mask
@@ -31,7 +31,7 @@ class Status:
             None: of one that claims no run.
     """
 
-    def __init__(self, run: Run, link: Link, keys: Keys, ownership: Ownership | None = None) -> None:
+    def __init__(self, run: Run, link: RedisLink, keys: Keys, ownership: RunOwner | None = None) -> None:
         self.run = run
         self._link = link
         self._keys = keys
@@ -149,7 +149,7 @@ def read_status(folder: Path) -> dict[str, str]:
         return {}
 
 
-def check_redis(run: Run, link: Link) -> None:
+def check_redis(run: Run, link: RedisLink) -> None:
     """Refuse a Redis that would lose work.
 
     Raises:

@@ -1,9 +1,9 @@
 """The learner's loop: take, journal, step, announce, commit.
 
-In: scored groups. Out: new weights. Rank 0 runs it, and the other ranks get each packed batch through `Policy`. A crash
-between any two of these leaves a batch in Redis, in the journal, or in both, and it can be trained from either. What
-the next groups have to start from is told before there is room for them. Where Redis turns out to have forgotten
-something, whatever was being done is done again after `learner.resume.recovery`.
+In: scored groups. Out: new weights. Rank 0 runs it, and the other ranks get each packed batch through
+`DeepSpeedBackend`. A crash between any two of these leaves a batch in Redis, in the journal, or in both, and it can be
+trained from either. What the next groups have to start from is told before there is room for them. Where Redis turns
+out to have forgotten something, whatever was being done is done again after `learner.resume.recovery`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from broker.errors import WentBack
 from broker.group_ids import ordinal_of, retry_of
 from broker.messages import ScoredGroup
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from config.run import Run
 from learner.groups.collector import Collector
 from learner.groups.evaluation import result_of
@@ -32,7 +32,7 @@ from learner.training.checkpoint import Checkpoints, Progress
 from learner.weight_sync.filesystem import Publisher
 
 if TYPE_CHECKING:
-    from learner.training.policy import Policy
+    from learner.training.deepspeed import DeepSpeedBackend
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -40,7 +40,7 @@ T = TypeVar("T")
 FINISHED, DRAINED, STOPPED = "finished", "drained", "stopped"
 
 
-class Trainer:
+class TrainingLoop:
     """One life of the learner. Everything it needs is handed in; `learner.session` puts it together.
 
     Args:
@@ -50,7 +50,7 @@ class Trainer:
     def __init__(
         self,
         run: Run,
-        policy: Policy,
+        policy: DeepSpeedBackend,
         *,
         ledger: Journal,
         intake: Intake,
@@ -63,7 +63,7 @@ class Trainer:
     ) -> None:
         self.run_config = run
         self.policy = policy
-        self.ownership: Ownership = intake.ownership
+        self.ownership: RunOwner = intake.ownership
         self.journal = ledger
         self.intake = intake
         self.collector = collector

@@ -104,7 +104,7 @@ def all_tasks(judge_url: str | None = None) -> ScorersConfig:
     )
 
 
-class RowProcess:
+class RowWorkerClient:
     """A `scorers.child.row_worker`, started with its first row. One caller at a time."""
 
     def __init__(self, config: ScorersConfig) -> None:
@@ -230,7 +230,7 @@ def score_row(
         raise TypeError(f"llm_output must be text, got {type(llm_output).__name__}")
     global _process  # noqa: PLW0603 - one for this process, started when it is first wanted
     with _lock:
-        _process = _process or RowProcess(all_tasks())
+        _process = _process or RowWorkerClient(all_tasks())
         try:
             task, info = route(_record(verification_info), _process.config.tasks)
         except BadMessage as error:
@@ -238,7 +238,7 @@ def score_row(
         process = _process
         if judge_url is not None and hasattr(process.config.tasks[task].scorer, "endpoint"):
             if judge_url not in _judging:
-                _judging[judge_url] = RowProcess(all_tasks(judge_url))
+                _judging[judge_url] = RowWorkerClient(all_tasks(judge_url))
             process = _judging[judge_url]
         line = json.dumps({TEXT_KEY: llm_output, "task": task, "verification_info": info}).encode("ascii")
         result = process.result(line)
@@ -292,11 +292,11 @@ def _after_fork() -> None:
         process.forget()
 
 
-def _all() -> list[RowProcess]:
+def _all() -> list[RowWorkerClient]:
     return [*_judging.values(), *([] if _process is None else [_process])]
 
 
 _lock = threading.Lock()
-_process: RowProcess | None = None
-_judging: dict[str, RowProcess] = {}  # by the address of a judge that a caller has named
+_process: RowWorkerClient | None = None
+_judging: dict[str, RowWorkerClient] = {}  # by the address of a judge that a caller has named
 os.register_at_fork(after_in_child=_after_fork)

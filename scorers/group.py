@@ -1,9 +1,9 @@
 """Score one group: every completion alone, equal texts once.
 
-In: a `Rollout`. Out: a `ScoredGroup`, and counts for the run's tally. Called by the RQ job in every scorer process. A
-completion that hangs costs its deadline, which begins with its own work, and no other completion anything; one whose
-machinery breaks is tried again with doubled waits and only then called unscorable. What is wrong with the row or the
-run's config (`BadMessage`, `UnknownTask`) goes to the caller, who writes the dead letter.
+In: a `SampledGroup`. Out: a `ScoredGroup`, and counts for the run's tally. Called by the RQ job in every scorer
+process. A completion that hangs costs its deadline, which begins with its own work, and no other completion anything;
+one whose machinery breaks is tried again with doubled waits and only then called unscorable. What is wrong with the row
+or the run's config (`BadMessage`, `UnknownTask`) goes to the caller, who writes the dead letter.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from broker.errors import Retryable
-from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus
+from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
 from broker.monitoring.counters import FAILED, Tally
 from config.scorers import QUEUES, QueueName, ScorersConfig, TaskConfig
 from scorers.registry import Scorers, task_config
 from scorers.retries import score_with_retries
 from scorers.reward.combine import content_of, pay
-from scorers.scorer import OVER_LIMIT, Counting, Foreseeing, Scorer
+from scorers.scorer import OVER_LIMIT, Counting, Prefetching, Scorer
 from scorers.served_model.concurrency_limits import Shared
 
 log = logging.getLogger(__name__)
@@ -50,18 +50,18 @@ class GroupScorer:
         self._queues = queues
         self._scorers = Scorers(config, shared)
 
-    def begin(self, rollout: Rollout) -> None:
+    def begin(self, rollout: SampledGroup) -> None:
         """Start what `score` will wait for, where the scorers of its task wait for others; else nothing is done."""
         if (task := self._config.tasks.get(rollout.prompt.task)) is None:
             return
-        foreseeing = [scorer for scorer in self._judges(task) if isinstance(scorer, Foreseeing)]
+        foreseeing = [scorer for scorer in self._judges(task) if isinstance(scorer, Prefetching)]
         for text in (
             dict.fromkeys(completion.text for completion in rollout.completions) if foreseeing else ()
         ):
             for scorer in foreseeing:
                 scorer.begin(text, rollout.prompt.verification_info)
 
-    def score(self, rollout: Rollout, worker: str) -> ScoredGroup:
+    def score(self, rollout: SampledGroup, worker: str) -> ScoredGroup:
         """Score every completion.
 
         Args:

@@ -62,7 +62,7 @@ class Scorer(Protocol):
 
 
 @runtime_checkable
-class Foreseeing(Protocol):
+class Prefetching(Protocol):
     """A scorer that waits for somebody else, and can have many wait at once: it is told what it will be asked for."""
 
     def begin(self, text: str, verification_info: Mapping[str, Any]) -> None:

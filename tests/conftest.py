@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from tests.support.paths import ROOT
 from tests.support.redis_servers import SERVERS, RedisServer, free_port
@@ -64,9 +64,9 @@ def redis_url(_shared_redis: RedisServer) -> str:
 
 
 @pytest.fixture
-def link(redis_url: str) -> Iterator[Link]:
+def link(redis_url: str) -> Iterator[RedisLink]:
     """A link to an empty Redis."""
-    link = Link(redis_url, outage_s=10)
+    link = RedisLink(redis_url, outage_s=10)
     yield link
     link.close()
 

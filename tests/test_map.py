@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
 # A library with one home: the files that may import it.
 HOMES = {
     "vllm": "generators/engines/vllm/*.py",
-    "deepspeed": "learner/training/policy.py",
+    "deepspeed": "learner/training/deepspeed.py",
     "math_verify": "scorers/math/equality.py",
 }
 

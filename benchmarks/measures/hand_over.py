@@ -17,11 +17,11 @@ from redis.connection import ConnectionInterface
 from benchmarks.comparison import Comparison, Turn, take_turns, timed
 from benchmarks.rigs.groups import demo_run, made_up_rollout
 from broker.codec import Fields, encode_prompt, encode_rollout
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import GROUP, PROMPTS, ROLLOUTS, Keys
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from broker.protocol.streams import Consumer, Entry
 
 ONE_ROUND_TRIP = "limit: XADD, XDEL, XACK in one write, unconditional"
@@ -47,7 +47,7 @@ def measure(size: Size) -> list[Comparison]:
     with tempfile.TemporaryDirectory() as folder:
         run = demo_run(Path(folder))
         server = embedded.start(run)
-        link = Link(server.url, outage_s=run.broker.outage_s)
+        link = RedisLink(server.url, outage_s=run.broker.outage_s)
         try:
             return [
                 _compare(link, Keys(run.name), completions, tokens, size)
@@ -59,7 +59,7 @@ def measure(size: Size) -> list[Comparison]:
             addresses.forget(run.folder)
 
 
-def _compare(link: Link, keys: Keys, completions: int, tokens: int, size: Size) -> Comparison:
+def _compare(link: RedisLink, keys: Keys, completions: int, tokens: int, size: Size) -> Comparison:
     rollouts = [
         made_up_rollout(str(ordinal), completions=completions, tokens=tokens)
         for ordinal in range(size.entries)
@@ -100,10 +100,10 @@ def _compare(link: Link, keys: Keys, completions: int, tokens: int, size: Size) 
     )
 
 
-def _leased(link: Link, keys: Keys, prompts: list[tuple[str, Fields]]) -> tuple[Consumer, list[Entry]]:
+def _leased(link: RedisLink, keys: Keys, prompts: list[tuple[str, Fields]]) -> tuple[Consumer, list[Entry]]:
     """An empty Redis, these prompts issued into it, and all of them leased."""
     link(lambda client: client.flushall())
-    ownership = Ownership(link, keys)
+    ownership = RunOwner(link, keys)
     ownership.claim(0)
     ownership.issue(0, len(prompts), len(prompts), 0, prompts)
     consumer = Consumer(link, keys, PROMPTS, "generator-0", lease_s=60.0)

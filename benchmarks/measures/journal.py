@@ -28,7 +28,7 @@ from benchmarks.proofs.demo_seeds import run_seed
 from benchmarks.results import ROOT
 from benchmarks.rigs.groups import demo_run, made_up_rollout, scored
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.messages import ScoredGroup
 from broker.private_redis import addresses
@@ -250,12 +250,12 @@ def main(words: Sequence[str]) -> int:
 
 
 @contextmanager
-def _redis() -> Iterator[tuple[Link, Keys, Path]]:
+def _redis() -> Iterator[tuple[RedisLink, Keys, Path]]:
     """A private Redis, and the folder of its run's journal."""
     with tempfile.TemporaryDirectory() as folder:
         run = demo_run(Path(folder))
         server = embedded.start(run)
-        link = Link(server.url, outage_s=run.broker.outage_s)
+        link = RedisLink(server.url, outage_s=run.broker.outage_s)
         try:
             yield link, Keys(run.name), run.folder / "journal"
         finally:
@@ -287,7 +287,7 @@ def _read_long(folder: Path) -> int:
     return sum(len(read_step(folder, record)[0]) for record in read_ledger(folder).steps)
 
 
-def _audit_long(link: Link, keys: Keys, folder: Path, groups: int) -> int:
+def _audit_long(link: RedisLink, keys: Keys, folder: Path, groups: int) -> int:
     link(lambda client: client.hset(keys("cursor"), mapping={"position": groups, "issued": groups}))
     result = audit(link, keys, folder)
     return result.trained if result.is_clean else -1

@@ -17,7 +17,7 @@ from benchmarks.comparison import Comparison
 from benchmarks.rigs.groups import spoken_rollout
 from benchmarks.rigs.live_pool import live_pool
 from benchmarks.rigs.paced_endpoint import WRONG, PacedEndpoint, paced_endpoint
-from broker.messages import Rollout, ScoredGroup
+from broker.messages import SampledGroup, ScoredGroup
 
 CONCURRENCY = 64
 LATENCY_S, RATE = 0.5, 100.0  # of the endpoint
@@ -124,7 +124,7 @@ def _judge(workers: int, groups: int, **limits: Any) -> _Run:
     return _Run(endpoint, groups * GROUP / seconds)
 
 
-def _rollout(number: int) -> Rollout:
+def _rollout(number: int) -> SampledGroup:
     """A group with one wrong answer; no two alike in any group."""
     texts = [f"\\boxed{{the answer {number} {WRONG if place == 0 else place} }}" for place in range(GROUP)]
     rollout = spoken_rollout(str(number), texts, "")

@@ -24,13 +24,13 @@ from transformers.utils.logging import disable_progress_bar
 
 from benchmarks.comparison import Comparison, Turn, take_turns, timed
 from benchmarks.rigs.groups import demo_engine, demo_prompts, demo_run, scored
-from broker.messages import Rollout, ScoredGroup
+from broker.messages import SampledGroup, ScoredGroup
 from config.run import Run
 from learner.objective.advantages import group_advantages
 from learner.objective.losses import grpo_loss
 from learner.training.batch import Batch, pack
+from learner.training.deepspeed import DeepSpeedBackend
 from learner.training.deepspeed_config import adamw_arguments, learning_rate
-from learner.training.policy import Policy
 
 PEER = "peer: padded batch, transformers, torch's AdamW"
 TOLERANCE = 1e-3  # relative, between the norms of two gradients in float32
@@ -57,7 +57,7 @@ def measure(size: Size) -> list[Comparison]:
         )
         groups = _groups(run, size.groups)
         torch.set_num_threads(1)
-        peer, policy = PlainLearner(run), Policy(run, rank=0, world_size=1)
+        peer, policy = PlainLearner(run), DeepSpeedBackend(run, rank=0, world_size=1)
         norms: dict[str, list[float]] = {"ours": [], "other": []}
 
         def ours(number: int) -> Turn:
@@ -149,7 +149,7 @@ def _groups(run: Run, count: int) -> list[ScoredGroup]:
     with demo_engine(run) as sample:
         completions = sample(prompts)
     return [
-        scored(Rollout(prompt=prompt, completions=group, generator="generator-0", seconds=1.0))
+        scored(SampledGroup(prompt=prompt, completions=group, generator="generator-0", seconds=1.0))
         for prompt, group in zip(prompts, completions, strict=True)
     ]
 

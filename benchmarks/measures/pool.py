@@ -30,7 +30,7 @@ from benchmarks.comparison import Comparison, Turn, take_turns
 from benchmarks.results import ROOT
 from benchmarks.rigs.groups import spoken_rollout
 from benchmarks.rigs.live_pool import live_pool
-from broker.messages import Rollout
+from broker.messages import SampledGroup
 from scorers.child.process import Child
 from scorers.text.extract import last_box
 
@@ -166,7 +166,9 @@ def _solutions(file: Path, count: int) -> Iterator[str]:
 def _sleep(workers: int, naps: int) -> Comparison:
     """Groups a second of so many workers that sleep for a second a group."""
     task = {"scorer": {"type": "custom", "import_path": "benchmarks.rigs.sleeper:Sleeper"}}
-    rollouts: list[Rollout] = [spoken_rollout(str(number), ["zzz"], "1") for number in range(workers * naps)]
+    rollouts: list[SampledGroup] = [
+        spoken_rollout(str(number), ["zzz"], "1") for number in range(workers * naps)
+    ]
     with live_pool(workers, tasks={"math": task}) as pool:
         seconds, scored = pool.score(rollouts)
     return Comparison(

@@ -25,13 +25,13 @@ from typing import Any
 from benchmarks import results
 from benchmarks.rigs.groups import demo_run, spoken_rollout
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
-from broker.messages import Rollout, ScoredGroup
+from broker.messages import SampledGroup, ScoredGroup
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
 from broker.processes import has_ended, spawn, stop
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from broker.protocol.streams import Consumer, entries_of
 from config.loading import to_yaml
 from config.run import Run
@@ -56,7 +56,7 @@ HANGING_CODE = (
 class Expected:
     """One group, and what its completions deserve."""
 
-    rollout: Rollout
+    rollout: SampledGroup
     rewards: list[float]
     hanging: set[int] = field(default_factory=set)
 
@@ -106,7 +106,7 @@ def fire(folder: Path, groups: int, chance: random.Random) -> Fight:
         folder, scorers={"workers": 2, "tasks": TASKS}, broker={"lease_s": LEASE_S, "max_attempts": 5}
     )
     server = embedded.start(run)
-    link = Link(server.url, outage_s=run.broker.outage_s)
+    link = RedisLink(server.url, outage_s=run.broker.outage_s)
     expected = {str(ordinal): _expected(ordinal, chance) for ordinal in range(groups)}
     words = [sys.executable, "-m", "scorers", "--run", run.name]
     log = (folder / "scorers.log").open("wb")
@@ -165,11 +165,11 @@ def _program(body: str, place: int) -> str:
     return f"```python\n# Try {place}.\ndef f(x):\n    {body}\n```"
 
 
-def _feed(link: Link, run: Run, rollouts: Sequence[Rollout]) -> None:
+def _feed(link: RedisLink, run: Run, rollouts: Sequence[SampledGroup]) -> None:
     """Put the groups where generators put them, and the run's config where scorers find it."""
     keys = Keys(run.name)
     link.client.hset(keys("run"), mapping={"config": to_yaml(run), "status": "running"})
-    ownership = Ownership(link, keys)
+    ownership = RunOwner(link, keys)
     ownership.claim(0)
     ownership.issue(
         0,
@@ -186,7 +186,7 @@ def _feed(link: Link, run: Run, rollouts: Sequence[Rollout]) -> None:
 
 
 def _kill_until_scored(
-    link: Link, keys: Keys, groups: int, pools: Sequence[Popen[bytes]], chance: random.Random
+    link: RedisLink, keys: Keys, groups: int, pools: Sequence[Popen[bytes]], chance: random.Random
 ) -> Counter[str]:
     """Kill one process every 10 seconds until every group is scored or dead. Returns how many of each kind."""
     kills: Counter[str] = Counter()
@@ -218,7 +218,7 @@ def _victims(pools: Sequence[Popen[bytes]]) -> dict[str, list[Process]]:
     }
 
 
-def _compare(fight: Fight, expected: dict[str, Expected], link: Link, keys: Keys) -> None:
+def _compare(fight: Fight, expected: dict[str, Expected], link: RedisLink, keys: Keys) -> None:
     """Note every score that is not what the completion deserves."""
     groups = dict(expected)
     for entry in entries_of(SCORED, link(lambda client: client.xrange(keys(SCORED)))):

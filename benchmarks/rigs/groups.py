@@ -19,7 +19,7 @@ from broker.messages import (
     Completion,
     FinishReason,
     Prompt,
-    Rollout,
+    SampledGroup,
     Score,
     ScoredGroup,
     ScoreStatus,
@@ -67,7 +67,7 @@ def demo_engine(run: Run) -> Iterator[Callable[[Sequence[Prompt]], list[tuple[Co
             loop.run(engine.close())
 
 
-def made_up_rollout(group_id: str, *, completions: int, tokens: int) -> Rollout:
+def made_up_rollout(group_id: str, *, completions: int, tokens: int) -> SampledGroup:
     """A group of random tokens; the same id gives the same group."""
     random = np.random.default_rng(int(group_id))
     sampled = tuple(
@@ -80,12 +80,12 @@ def made_up_rollout(group_id: str, *, completions: int, tokens: int) -> Rollout:
         )
         for _ in range(completions)
     )
-    return Rollout(
+    return SampledGroup(
         prompt=prompt(group_id, n=completions), completions=sampled, generator="generator-0", seconds=1.0
     )
 
 
-def spoken_rollout(group_id: str, texts: Sequence[str], reference: str) -> Rollout:
+def spoken_rollout(group_id: str, texts: Sequence[str], reference: str) -> SampledGroup:
     """A group of these texts, to be scored against `reference`."""
     said = tuple(
         Completion(
@@ -97,7 +97,7 @@ def spoken_rollout(group_id: str, texts: Sequence[str], reference: str) -> Rollo
         )
         for text in texts
     )
-    return Rollout(
+    return SampledGroup(
         prompt=prompt(group_id, n=len(texts), reference=reference),
         completions=said,
         generator="generator-0",
@@ -105,7 +105,7 @@ def spoken_rollout(group_id: str, texts: Sequence[str], reference: str) -> Rollo
     )
 
 
-def scored(rollout: Rollout) -> ScoredGroup:
+def scored(rollout: SampledGroup) -> ScoredGroup:
     """The group with every second answer right: none is without variance."""
     values = [float(index % 2) for index in range(len(rollout.completions))]
     scores = tuple(

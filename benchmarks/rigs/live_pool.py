@@ -21,13 +21,13 @@ from typing import Any
 from benchmarks.results import ROOT
 from benchmarks.rigs.groups import demo_run
 from broker import codec, processes
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import PROMPTS, ROLLOUTS, SCORED, Keys
-from broker.messages import Rollout, ScoredGroup
+from broker.messages import SampledGroup, ScoredGroup
 from broker.monitoring.snapshot import Process, snapshot
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from broker.protocol.streams import Consumer, entries_of
 from config.loading import to_yaml
 
@@ -39,17 +39,17 @@ POLL_S = 0.05
 class LivePool:
     """A pool whose workers have passed their self-test and wait."""
 
-    def __init__(self, link: Link, keys: Keys, process: subprocess.Popen[bytes], workers: int) -> None:
+    def __init__(self, link: RedisLink, keys: Keys, process: subprocess.Popen[bytes], workers: int) -> None:
         self._link = link
         self._keys = keys
         self._process = process
         self._workers = workers
         self._issued = 0
-        self._ownership = Ownership(link, keys)
+        self._ownership = RunOwner(link, keys)
         self._ownership.claim(0)
         self._wait("the workers", START_S, lambda: len(self._idle()) == workers)
 
-    def score(self, rollouts: Sequence[Rollout]) -> tuple[float, list[ScoredGroup]]:
+    def score(self, rollouts: Sequence[SampledGroup]) -> tuple[float, list[ScoredGroup]]:
         """Have groups scored; their ids are ordinals that go on from the last call's. Returns seconds, and the groups.
 
         Raises:
@@ -71,7 +71,7 @@ class LivePool:
         """Of each worker with its children: the sum of their peaks of resident memory, pages that they share twice."""
         return [sum(map(_peak_bytes, _family(worker.pid))) for worker in self._processes("scorer")]
 
-    def _lay_down(self, rollouts: Sequence[Rollout]) -> None:
+    def _lay_down(self, rollouts: Sequence[SampledGroup]) -> None:
         count = len(rollouts)
         self._ownership.issue(
             self._issued,
@@ -113,7 +113,7 @@ def live_pool(workers: int, **section: Any) -> Iterator[LivePool]:
     with tempfile.TemporaryDirectory() as folder:
         run = demo_run(Path(folder), scorers=section)
         server = embedded.start(run)
-        link, keys = Link(server.url, outage_s=run.broker.outage_s), Keys(run.name)
+        link, keys = RedisLink(server.url, outage_s=run.broker.outage_s), Keys(run.name)
         link.client.hset(keys("run"), mapping={"config": to_yaml(run), "status": "running"})
         log = Path(folder, "scorers.log")
         with log.open("wb") as stream:

@@ -17,7 +17,7 @@ from typing import Any
 
 import redis
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.protocol.streams import TRACEBACK_BYTES, Consumer, Entry
 from config.logs import mask
@@ -69,7 +69,7 @@ def record_death(
         log.warning("death_unrecorded process=%s-%d how=%r error=%s", host, pid, how, error)
 
 
-def deaths_of(link: Link, keys: Keys, names: Sequence[str]) -> dict[str, Death]:
+def deaths_of(link: RedisLink, keys: Keys, names: Sequence[str]) -> dict[str, Death]:
     """What was recorded of the workers `names`, each HOST-PID-HEX, by name; one that nobody saw end is left out."""
 
     def attempt(client: redis.Redis) -> list[dict[bytes, bytes]]:

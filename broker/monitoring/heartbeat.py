@@ -17,7 +17,7 @@ from typing import Any
 
 import redis
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.monitoring.stall_warning import FIRST_S, Watchdog
 from broker.monitoring.work_meter import UNITS, WorkMeter, as_fields
@@ -45,7 +45,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        link: Link,
+        link: RedisLink,
         keys: Keys,
         role: str,
         process: str,

@@ -2,7 +2,7 @@
 
 A newer learner has a higher fence, and every script of an older one changes nothing (`Fenced`). A Redis whose `seq` or
 fence is smaller than what was already acknowledged has forgotten something (`WentBack`); after `rejoin` its scripts
-take effect again. The trainer's and the feeder's thread share one `Ownership`.
+take effect again. The trainer's and the feeder's thread share one `RunOwner`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import redis
 
 from broker.codec import Fields, encode_announcement
-from broker.connection import Link, Wait
+from broker.connection import RedisLink, Wait
 from broker.errors import Fenced, NoRoom, RunFailed, WentBack
 from broker.keys import Keys
 from broker.messages import Announcement
@@ -36,10 +36,10 @@ class Issued:
     full: bool = False  # the budget or Redis's memory had no room
 
 
-class Ownership:
+class RunOwner:
     """Calls the guarded scripts; `claim` first."""
 
-    def __init__(self, link: Link, keys: Keys) -> None:
+    def __init__(self, link: RedisLink, keys: Keys) -> None:
         self.link = link
         self.keys = keys
         self.fence = 0

@@ -8,7 +8,7 @@ learner says last takes it along.
 
 from __future__ import annotations
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 
 DRAIN = "drain"  # let nothing new in, train what is there, checkpoint, end with 0
@@ -16,26 +16,26 @@ PAUSE = "pause"  # let nothing new in and train nothing; what is out is sampled 
 GO_ON = ""
 
 
-def ask(link: Link, keys: Keys, wanted: str) -> None:
+def ask(link: RedisLink, keys: Keys, wanted: str) -> None:
     """Ask the learner of a run for DRAIN, PAUSE or GO_ON."""
     link.script("ask", keys.scripts(), "wanted", wanted)  # full memory, which may be why, does not refuse it
 
 
-def asked(link: Link, keys: Keys) -> str:
+def asked(link: RedisLink, keys: Keys) -> str:
     """What was asked for last."""
     return _read(link, keys, "wanted")
 
 
-def explain(link: Link, keys: Keys, why: str) -> None:
+def explain(link: RedisLink, keys: Keys, why: str) -> None:
     """Say why the learner is about to be sent a signal; "" takes it back."""
     link.script("ask", keys.scripts(), "why", why)
 
 
-def explanation(link: Link, keys: Keys) -> str:
+def explanation(link: RedisLink, keys: Keys) -> str:
     """Why the learner was sent a signal; "" where nobody said."""
     return _read(link, keys, "why")
 
 
-def _read(link: Link, keys: Keys, field: str) -> str:
+def _read(link: RedisLink, keys: Keys, field: str) -> str:
     found = link(lambda client: client.hget(keys("run"), field))
     return found.decode() if isinstance(found, bytes) else ""

@@ -18,7 +18,7 @@ import redis
 from redis.exceptions import ResponseError
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import BadMessage
 from broker.keys import DEAD, GROUP, Keys
 from broker.messages import DeadLetter
@@ -76,7 +76,7 @@ def entries_by_stream(reply: Any) -> Iterator[tuple[bytes, list[Any]]]:
         yield key, [entry for item in items for entry in (item if isinstance(item, list) else [item])]
 
 
-def hand_over(link: Link, keys: Keys, entry: Entry, to: str, fields: codec.Fields) -> bool:
+def hand_over(link: RedisLink, keys: Keys, entry: Entry, to: str, fields: codec.Fields) -> bool:
     """Put the result of `entry` on stream `to`, once. False: someone else's result already counted.
 
     Raises:
@@ -91,7 +91,7 @@ def hand_over(link: Link, keys: Keys, entry: Entry, to: str, fields: codec.Field
 
 
 def bury(
-    link: Link, keys: Keys, entry: Entry, *, reason: str, attempts: int = 0, traceback: str = ""
+    link: RedisLink, keys: Keys, entry: Entry, *, reason: str, attempts: int = 0, traceback: str = ""
 ) -> bool:
     """Hand `entry` over to `dead`; a foreign entry, which `where` does not name, is rejected there instead.
 
@@ -115,7 +115,7 @@ def bury(
     return reject(link, keys, entry, reason=reason)
 
 
-def reject(link: Link, keys: Keys, entry: Entry, *, reason: str) -> bool:
+def reject(link: RedisLink, keys: Keys, entry: Entry, *, reason: str) -> bool:
     """Put an entry that is no living group's with the dead. False: it is gone, or somebody's after all."""
     reason = mask(reason)
     foreign = DeadLetter(
@@ -143,7 +143,7 @@ class Consumer:
     """
 
     def __init__(
-        self, link: Link, keys: Keys, stream: str, name: str, *, lease_s: float, worker: str = ""
+        self, link: RedisLink, keys: Keys, stream: str, name: str, *, lease_s: float, worker: str = ""
     ) -> None:
         self.link = link
         self.keys = keys

@@ -13,17 +13,17 @@ from pathlib import Path
 import numpy as np
 
 from broker.messages import Completion, FinishReason, Prompt, Span
-from config.generators import FakeEngine
+from config.generators import ScriptedEngineConfig
 from config.run import Run
 from generators.engine import NO_VERSION
 
 STOP_ID = 0  # NUL ends a completion: no text contains it
 
 
-class FakeEngineRunner:
+class ScriptedEngine:
     """The engine seam over a list of texts."""
 
-    def __init__(self, run: Run, config: FakeEngine) -> None:
+    def __init__(self, run: Run, config: ScriptedEngineConfig) -> None:
         del run  # the seam's signature; a script needs no model
         self._config = config
         self._version = NO_VERSION

@@ -18,7 +18,7 @@ from typing import Any
 
 from broker.checksums import file_checksum
 from broker.codec import decode_announcement
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import BadMessage, RunFailed
 from broker.keys import Keys
 from broker.messages import Announcement
@@ -47,7 +47,9 @@ class WeightFollower:
         waits_for: why the newest weights are not loaded yet, for people; "" where nothing is in the way.
     """
 
-    def __init__(self, link: Link, keys: Keys, engine: Engine, relayed: RelayedWeights | None = None) -> None:
+    def __init__(
+        self, link: RedisLink, keys: Keys, engine: Engine, relayed: RelayedWeights | None = None
+    ) -> None:
         self._link = link
         self._key = keys("weights")
         self._engine = engine

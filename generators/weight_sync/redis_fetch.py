@@ -21,7 +21,7 @@ from typing import BinaryIO
 import redis
 
 from broker import weight_chunks
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import Permanent, Retryable, RunFailed
 from broker.keys import Keys
 from broker.messages import Announcement
@@ -47,7 +47,7 @@ class RelayedWeights:
         most_bytes: `learner.weights.redis_max_bytes`.
     """
 
-    def __init__(self, link: Link, keys: Keys, generator: str, *, most_bytes: int) -> None:
+    def __init__(self, link: RedisLink, keys: Keys, generator: str, *, most_bytes: int) -> None:
         self._client = link.client  # not the link, which waits: where Redis is full, that is said
         self._keys = keys
         self._generator = generator

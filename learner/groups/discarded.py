@@ -11,11 +11,11 @@ from typing import Any
 
 from broker import codec
 from broker.errors import BadMessage
-from broker.messages import Prompt, Rollout, ScoredGroup
+from broker.messages import Prompt, SampledGroup, ScoredGroup
 from broker.protocol.streams import Entry
 from learner.journal.ledger import DEAD, DROPPED, Outcome
 
-Message = Prompt | Rollout | ScoredGroup
+Message = Prompt | SampledGroup | ScoredGroup
 
 
 def dropped(group: ScoredGroup, reason: str) -> Outcome:
@@ -35,7 +35,7 @@ def given_up(entry: Entry) -> Outcome:
     tokens = 0
     if message is not None:
         facts |= facts_of(message)
-    if isinstance(message, Rollout | ScoredGroup):
+    if isinstance(message, SampledGroup | ScoredGroup):
         tokens = (message.rollout if isinstance(message, ScoredGroup) else message).num_tokens
     return Outcome(DEAD, letter.reason, tokens, facts=facts)
 
@@ -68,7 +68,7 @@ def facts_of(message: Message) -> dict[str, Any]:
                 "score_attempts": message.attempts,
                 "rewards": list(message.rewards),
             }
-        case Rollout():
+        case SampledGroup():
             return {
                 **facts_of(message.prompt),
                 "generator": message.generator,
@@ -88,7 +88,7 @@ def facts_of(message: Message) -> dict[str, Any]:
             }
 
 
-def _tokens_by_version(rollout: Rollout) -> list[list[int]]:
+def _tokens_by_version(rollout: SampledGroup) -> list[list[int]]:
     """Policy version and number of tokens that it sampled, for each version."""
     tokens: Counter[int] = Counter()
     for completion in rollout.completions:

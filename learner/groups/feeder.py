@@ -23,7 +23,7 @@ from broker.errors import NoRoom, WentBack
 from broker.group_ids import ordinal_of, retry_of
 from broker.keys import PROMPTS
 from broker.messages import Prompt
-from broker.protocol.run_owner import NewGroup, Ownership
+from broker.protocol.run_owner import NewGroup, RunOwner
 from config.run import Run
 from learner.data.prompts import PromptSource
 
@@ -47,7 +47,7 @@ class Feeder:
     def __init__(
         self,
         run: Run,
-        ownership: Ownership,
+        ownership: RunOwner,
         train: PromptSource,
         held_out: PromptSource | None,
         *,

@@ -20,7 +20,7 @@ from broker import codec
 from broker.errors import BadMessage, RunFailed, WentBack
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
 from broker.messages import ScoredGroup, Split
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from broker.protocol.streams import Entry, bury, entries_by_stream, entries_of
 from config.run import Run
 from learner.groups.discarded import dropped, given_up
@@ -55,7 +55,7 @@ class Intake:
     def __init__(
         self,
         run: Run,
-        ownership: Ownership,
+        ownership: RunOwner,
         ledger: Journal,
         rounds: Rounds,
         *,

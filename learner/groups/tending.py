@@ -17,7 +17,7 @@ from learner.groups.feeder import Feeder
 from learner.groups.retries import Retries
 
 if TYPE_CHECKING:
-    from learner.training.policy import Policy
+    from learner.training.deepspeed import DeepSpeedBackend
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,9 @@ KEEP_ALIVE_S = 30.0
 class Tending:
     """What is done while waiting: notice a dead feeder, hear operators, keep the other ranks' wait alive."""
 
-    def __init__(self, policy: Policy, feeder: Feeder, retries: Retries, asked: Callable[[], str]) -> None:
+    def __init__(
+        self, policy: DeepSpeedBackend, feeder: Feeder, retries: Retries, asked: Callable[[], str]
+    ) -> None:
         self.collector: Collector | None = None
         self._policy = policy
         self._feeder = feeder

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from broker.connection import Link
+from broker.connection import RedisLink
 
 
 class WorkingTime:
@@ -24,7 +24,7 @@ class WorkingTime:
         missing_mib: memory that Redis lacks for one more group; 0 where it has room.
     """
 
-    def __init__(self, link: Link, clock: Callable[[], float]) -> None:
+    def __init__(self, link: RedisLink, clock: Callable[[], float]) -> None:
         self.lost_s = 0.0
         self.missing_mib = 0
         self._link = link

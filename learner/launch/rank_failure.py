@@ -10,12 +10,12 @@ import contextlib
 import logging
 from collections.abc import Iterator
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import PipelineError
 from broker.joining import state_of
 from broker.keys import Keys
 from broker.private_redis import server as embedded
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from config.run import Run
 from learner.journal.ledger import read_ledger
 from learner.launch.ranks import ECHO, Ended
@@ -37,21 +37,21 @@ def tell_death(run: Run, ended: Ended) -> None:
         with (
             locked(run.folder),
             _redis_of(run) as url,
-            contextlib.closing(Link(url, outage_s=OUTAGE_S)) as link,
+            contextlib.closing(RedisLink(url, outage_s=OUTAGE_S)) as link,
         ):
             _tell(run, link, ended)
     except (PipelineError, OSError) as error:
         log.warning("reason_not_told reason=%r error=%s", ended.why, error)
 
 
-def _tell(run: Run, link: Link, ended: Ended) -> None:
+def _tell(run: Run, link: RedisLink, ended: Ended) -> None:
     keys = Keys(run.name)
     state = state_of(link, keys)
     is_echo = state.status == "failed" and ECHO.search(state.reason) is not None
     if not is_echo and (ended.has_verdict or state.status not in {"", "running", "stopped"}):
         return
     ledger = read_ledger(run.folder / "journal", strict=False)
-    gone = Ownership(link, keys)
+    gone = RunOwner(link, keys)
     gone.fence = ledger.fence  # a newer learner's run, in another folder, has not failed
     status = Status(run, link, keys, gone)
     if ledger.lives:

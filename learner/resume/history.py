@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import Permanent, RunFailed
 from broker.keys import Keys
 from broker.monitoring.snapshot import keys_of
@@ -111,7 +111,7 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def look(run: Run, link: Link, keys: Keys) -> History:
+def look(run: Run, link: RedisLink, keys: Keys) -> History:
     """Read what there is.
 
     Raises:
@@ -201,7 +201,7 @@ def first_row_of(folder: Path, fingerprint: str) -> int:
     return 0
 
 
-def refuse_living(run: Run, link: Link, keys: Keys) -> None:
+def refuse_living(run: Run, link: RedisLink, keys: Keys) -> None:
     """Refuse to be beside a learner that uses another folder, which `locked` can't know of.
 
     A key that is left of a dead one runs out: its process may have been another machine's, or its number be used again.
@@ -218,7 +218,7 @@ def refuse_living(run: Run, link: Link, keys: Keys) -> None:
         link.stop.wait(POLL_S)
 
 
-def _heartbeats(link: Link, keys: Keys) -> list[str]:
+def _heartbeats(link: RedisLink, keys: Keys) -> list[str]:
     prefix = keys.alive("learner", "")
     return [key.decode().removeprefix(prefix) for key in link(lambda client: keys_of(client, prefix))]
 

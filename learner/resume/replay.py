@@ -29,7 +29,7 @@ from learner.training.batch import Batch, pack
 from learner.training.checkpoint import ASIDE
 
 if TYPE_CHECKING:
-    from learner.training.policy import Policy
+    from learner.training.deepspeed import DeepSpeedBackend
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Interrupted(Exception):
 
 def catch_up(
     run: Run,
-    policy: Policy,
+    policy: DeepSpeedBackend,
     folder: Path,
     ledger: Ledger,
     version: int,
@@ -173,7 +173,7 @@ def read_batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig)
     return _packed(record, *read_step(folder, record), settings)
 
 
-def weights_checksum(policy: Policy, scratch: Path) -> str:
+def weights_checksum(policy: DeepSpeedBackend, scratch: Path) -> str:
     """sha256 of the weights as they are published.
 
     Args:
@@ -230,7 +230,7 @@ def _read(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup], A
         ) from error
 
 
-def _compare(policy: Policy, record: Mapping[str, Any], scratch: Path) -> None:
+def _compare(policy: DeepSpeedBackend, record: Mapping[str, Any], scratch: Path) -> None:
     checksum = weights_checksum(policy, scratch)
     if checksum != record["weights"]:
         log.warning(

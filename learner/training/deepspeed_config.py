@@ -1,7 +1,7 @@
 """The run's config in DeepSpeed's terms, and the learning rate of each step.
 
 In: a run, the number of ranks, the device. Out: the dict that DeepSpeed's engine is built from. Pure; used by
-`learner.training.policy` alone. Combinations that would train, but worse than they look, are refused here.
+`learner.training.deepspeed` alone. Combinations that would train, but worse than they look, are refused here.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def offloads_optimizer(run: Run, *, on_cuda: bool) -> bool:
 def deepspeed_config(run: Run, *, world_size: int, on_cuda: bool) -> dict[str, Any]:
     """Build DeepSpeed's config.
 
-    Accumulation is 1 as far as DeepSpeed knows: `learner.training.policy` sets the boundaries itself, since the number
-    of micro-batches changes with every step, and divides by the tokens of the whole batch and by nothing else.
+    Accumulation is 1 as far as DeepSpeed knows: `learner.training.deepspeed` sets the boundaries itself, since the
+    number of micro-batches changes with every step, and divides by the tokens of the whole batch and by nothing else.
 
     Raises:
         RunFailed: settings that DeepSpeed or arithmetic has no good answer to.

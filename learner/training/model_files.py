@@ -1,8 +1,8 @@
 """The policy's model from and to Hugging Face files.
 
 In: `run.model`, a name or a folder. Out: a transformers model to train, a safetensors file for the generators, and a
-folder that transformers and vLLM load. Used by `learner.training.policy` alone: every rank reads, rank 0 writes. A file
-is on the disk when a function here returns; renaming it into place is the caller's.
+folder that transformers and vLLM load. Used by `learner.training.deepspeed` alone: every rank reads, rank 0 writes. A
+file is on the disk when a function here returns; renaming it into place is the caller's.
 """
 
 from __future__ import annotations

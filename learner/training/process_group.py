@@ -1,7 +1,7 @@
 """The learner's processes as one group, and how rank 0 tells the others what to do next.
 
 In: a command's name and arguments on rank 0. Out: the same on every rank, at the same place among the collectives.
-Used by `learner.training.policy` alone. A rank that is gone makes the others' next broadcast raise, which ends them
+Used by `learner.training.deepspeed` alone. A rank that is gone makes the others' next broadcast raise, which ends them
 too.
 """
 

@@ -1,7 +1,7 @@
 """The random number generators of one rank, as a checkpoint keeps them.
 
 In: this process's generators (python, numpy, torch's on the CPU and on this rank's GPU). Out: a JSON file, and back.
-Used by `learner.training.policy` on every rank. Nothing of the learner draws from them today (dropout is off, the
+Used by `learner.training.deepspeed` on every rank. Nothing of the learner draws from them today (dropout is off, the
 data's order is a function of seed and ordinal), but a model's own code may, and a resumed step has to be the step that
 it was.
 """

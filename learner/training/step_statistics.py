@@ -1,7 +1,7 @@
 """What a step says of itself: sums over its micro-batches, then over the ranks, then means.
 
 In: each micro-batch's loss, log-probabilities and the counts of `losses`. Out: the numbers of one line of
-`metrics.jsonl`. Used by `learner.training.policy` in every rank. Nothing here touches the gradient.
+`metrics.jsonl`. Used by `learner.training.deepspeed` in every rank. Nothing here touches the gradient.
 """
 
 # T tokens of a row.

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from broker.checksums import file_checksum
 from broker.messages import Announcement
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from config.run import Run
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Publisher:
         offer: is told of each version that was announced. It must not wait.
     """
 
-    def __init__(self, run: Run, ownership: Ownership) -> None:
+    def __init__(self, run: Run, ownership: RunOwner) -> None:
         self._ownership = ownership
         self.offer: Callable[[Announcement], None] = lambda _: None
         self.folder = published(run)

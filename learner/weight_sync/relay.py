@@ -21,7 +21,7 @@ import redis
 from redis.exceptions import OutOfMemoryError
 
 from broker import weight_chunks
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import PROMPTS, Keys
 from broker.messages import Announcement
 from broker.weight_chunks import CHUNK_BYTES, EXPIRY_S, Manifest, chunk_key
@@ -51,7 +51,7 @@ class Relay:
     def __init__(
         self,
         run: Run,
-        link: Link,
+        link: RedisLink,
         keys: Keys,
         *,
         fence: Callable[[], int],

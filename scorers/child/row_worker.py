@@ -31,7 +31,7 @@ from config.scorers import ScorersConfig, TaskConfig
 from scorers.registry import Scorers
 from scorers.retries import score_with_retries
 from scorers.reward.combine import content_of
-from scorers.scorer import Foreseeing
+from scorers.scorer import Prefetching
 from tasks.route import route
 from tasks.values import UnknownType
 
@@ -75,7 +75,7 @@ class RowScorer:
             task, info = route(record, self._config.tasks)
             section = self._config.tasks[task]
             for judge in (self._scorers.of(section), *self._scorers.also(section).values()):
-                if isinstance(judge, Foreseeing):
+                if isinstance(judge, Prefetching):
                     judge.begin(text, info)
 
     def close(self) -> None:

@@ -69,7 +69,7 @@ class GymAnswer:
         self._group_of(verification_info)
 
     def begin(self, text: str, verification_info: Mapping[str, Any]) -> None:
-        """Note the answer, to be judged in one run with the others. See scorers.scorer.Foreseeing."""
+        """Note the answer, to be judged in one run with the others. See scorers.scorer.Prefetching."""
         with suppress(BadMessage, Permanent):  # `score` says it
             group = self._group_of(verification_info)
             answer, _ = self._answer(text)

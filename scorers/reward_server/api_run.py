@@ -14,7 +14,7 @@ from importlib import util
 from pathlib import Path
 from typing import Any, Final
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import Permanent
 from broker.joining import Joined
 from broker.keys import Keys
@@ -119,12 +119,12 @@ def _can_work(scorer: ScorerConfig) -> bool:
     return has_library and (not isinstance(endpoint, EndpointConfig) or bool(endpoint.urls))
 
 
-def _written(link: Link, keys: Keys) -> str | None:
+def _written(link: RedisLink, keys: Keys) -> str | None:
     """The configuration in the run's hash."""
     found: Any = link.client.hget(keys("run"), "config")
     return None if found is None else found.decode()
 
 
-def _living(link: Link, keys: Keys) -> list[str]:
+def _living(link: RedisLink, keys: Keys) -> list[str]:
     prefix = keys.alive(ROLE, "")
     return [key.decode().removeprefix(prefix) for key in keys_of(link.client, prefix)]

@@ -106,7 +106,7 @@ def _token(file: Path | None) -> str | None:
 
 def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
     """Join Redis, then serve. Raises PipelineError."""
-    from broker.connection import Link
+    from broker.connection import RedisLink
     from broker.joining import Joined
     from broker.keys import Keys
     from broker.monitoring.heartbeat import Heartbeat
@@ -119,7 +119,7 @@ def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
 
     url = redis_url()
     private = embedded.start(run) if url is None else None
-    link = Link(private.url if private else url.get_secret_value(), outage_s=run.broker.outage_s)  # type: ignore[union-attr]
+    link = RedisLink(private.url if private else url.get_secret_value(), outage_s=run.broker.outage_s)  # type: ignore[union-attr]
     joined = Joined(run, link, Keys(run.name))
     desk = Desk(joined, lingers_s=LINGERS_S if args.legacy_client else 0.0)
     heartbeat = Heartbeat(

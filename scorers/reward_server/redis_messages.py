@@ -17,10 +17,19 @@ import numpy as np
 from redis.exceptions import RedisError
 
 from broker import codec
-from broker.connection import Link, Wait
+from broker.connection import RedisLink, Wait
 from broker.errors import BadMessage
 from broker.keys import DEAD, SCORED, Keys
-from broker.messages import Completion, DeadLetter, FinishReason, Prompt, Rollout, ScoredGroup, Span, Split
+from broker.messages import (
+    Completion,
+    DeadLetter,
+    FinishReason,
+    Prompt,
+    SampledGroup,
+    ScoredGroup,
+    Span,
+    Split,
+)
 from broker.protocol.streams import entries_by_stream, entries_of
 
 LONGEST_S: Final = 600.0  # that a request stays in Redis, answered or not
@@ -36,7 +45,7 @@ class Arrival:
     result: Result
 
 
-def rollout_of(request_id: str, task: str, text: str, verification_info: Mapping[str, Any]) -> Rollout:
+def rollout_of(request_id: str, task: str, text: str, verification_info: Mapping[str, Any]) -> SampledGroup:
     """A request as a group: one completion of one made-up token, sampled by nobody."""
     prompt = Prompt(
         group_id=request_id,
@@ -62,29 +71,29 @@ def rollout_of(request_id: str, task: str, text: str, verification_info: Mapping
         policy_spans=(Span(version=0, first=0, count=1),),
         finish_reason=FinishReason.STOP,
     )
-    return Rollout(prompt=prompt, completions=(completion,), generator="api", seconds=0.0)
+    return SampledGroup(prompt=prompt, completions=(completion,), generator="api", seconds=0.0)
 
 
-def admit(link: Link, keys: Keys, rollout: Rollout) -> None:
+def admit(link: RedisLink, keys: Keys, rollout: SampledGroup) -> None:
     """Put a request where scorers find it; the same id again does no harm. Raises RedisError, PipelineError."""
     flat = [part for pair in codec.encode_rollout(rollout).items() for part in pair]
     link.script("admit", keys.scripts(), rollout.prompt.group_id, *flat, wait=Wait.FOR_NOTHING)
 
 
-def discard(link: Link, keys: Keys, request_ids: Sequence[str]) -> None:
+def discard(link: RedisLink, keys: Keys, request_ids: Sequence[str]) -> None:
     """Forget requests, wherever they are. Raises RedisError, PipelineError."""
     if request_ids:
         link.script("discard", keys.scripts(), *request_ids, wait=Wait.FOR_NOTHING)
 
 
-def missing(link: Link, keys: Keys, request_ids: Sequence[str]) -> list[str]:
+def missing(link: RedisLink, keys: Keys, request_ids: Sequence[str]) -> list[str]:
     """Those of requests that were let in of which Redis knows nothing any more. Raises RedisError."""
     client: Any = link.client
     places = client.hmget(keys("where"), request_ids) if request_ids else []
     return [request_id for request_id, place in zip(request_ids, places, strict=True) if place is None]
 
 
-def discard_old(link: Link, keys: Keys) -> int:
+def discard_old(link: RedisLink, keys: Keys) -> int:
     """Forget every request that has not moved for LONGEST_S, and letters of that age. Returns how many requests."""
     client: Any = link.client
     seconds, _ = client.time()
@@ -109,7 +118,7 @@ class Arrivals:
         prefix: what the ids of this server's requests begin with.
     """
 
-    def __init__(self, link: Link, keys: Keys, prefix: str) -> None:
+    def __init__(self, link: RedisLink, keys: Keys, prefix: str) -> None:
         self._client: Any = link.client
         self._prefix = prefix
         self._positions = {keys(stream).encode(): b"0-0" for stream in (SCORED, DEAD)}

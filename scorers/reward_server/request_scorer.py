@@ -13,7 +13,7 @@ from collections.abc import Collection
 from typing import Final
 
 from broker.errors import BadMessage
-from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus
+from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
 from broker.monitoring.counters import Tally
 from config.scorers import QUEUES, QueueName, ScorersConfig
 from scorers.group import GroupScorer
@@ -37,7 +37,7 @@ class RequestScorer(GroupScorer):
         """Nothing is built here."""
         super().__init__(_without_tokens(config), queues, tally, shared)
 
-    def score(self, rollout: Rollout, worker: str) -> ScoredGroup:
+    def score(self, rollout: SampledGroup, worker: str) -> ScoredGroup:
         """As `GroupScorer.score`, but for BadMessage: an unscorable score says what the row lacks."""
         started = time.monotonic()
         try:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 
 # KEYS: the calls under way, a sorted set (call -> end of its lease, ms); the time at which the next call is due, us;
@@ -78,7 +78,7 @@ return reply
 class Shared:
     """The run whose workers share an endpoint: its limits, and what it has said."""
 
-    link: Link
+    link: RedisLink
     keys: Keys
 
 

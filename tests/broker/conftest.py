@@ -8,9 +8,9 @@ import pytest
 import redis
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import WORK_STREAMS, Keys
-from broker.protocol.run_owner import Issued, NewGroup, Ownership
+from broker.protocol.run_owner import Issued, NewGroup, RunOwner
 from broker.protocol.streams import Entry, entries_of, hand_over
 from tests.support.groups import a_prompt, an_announcement
 
@@ -18,11 +18,11 @@ from tests.support.groups import a_prompt, an_announcement
 class Board:
     """What lies where in one run, and the moves of its roles."""
 
-    def __init__(self, link: Link, keys: Keys) -> None:
+    def __init__(self, link: RedisLink, keys: Keys) -> None:
         self.link = link
         self.keys = keys
         self.client: Any = link.client
-        self.learner = Ownership(link, keys)
+        self.learner = RunOwner(link, keys)
         self.learner.claim(0)
 
     def issue(self, *ids: int, budget: int = 100, newest: int = 0) -> Issued:
@@ -131,6 +131,6 @@ def result_of(entry: Entry) -> codec.Fields:
 
 
 @pytest.fixture
-def board(link: Link, keys: Keys) -> Board:
+def board(link: RedisLink, keys: Keys) -> Board:
     """A run with nothing in it, owned by a first learner."""
     return Board(link, keys)

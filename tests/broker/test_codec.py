@@ -24,7 +24,7 @@ from broker.messages import (
     DeadLetter,
     FinishReason,
     Prompt,
-    Rollout,
+    SampledGroup,
     Score,
     ScoredGroup,
     ScoreStatus,
@@ -224,7 +224,7 @@ def scored_groups(draw: st.DrawFn) -> ScoredGroup:
         token_ids=np.array(draw(st.lists(IDS, min_size=1, max_size=5)), np.int32),
         verification_info=draw(st.dictionaries(NAMES, JSON, max_size=3)),
     )
-    rollout = Rollout(
+    rollout = SampledGroup(
         prompt=prompt,
         completions=tuple(draw(completions()) for _ in range(n)),
         generator=draw(NAMES),
@@ -388,7 +388,7 @@ def decodes(decode: Callable[[codec.Raw], Any], fields: codec.Fields) -> bool:
         message = decode(raw_of(fields))
     except BadMessage as error:
         return not str(error)  # it says why
-    if isinstance(message, Rollout):
+    if isinstance(message, SampledGroup):
         assert message.min_version <= message.max_version
     return True
 

@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from broker import connection
-from broker.connection import Link, Wait
+from broker.connection import RedisLink, Wait
 from broker.errors import BrokerUnavailable, WrongBroker
 from tests.conftest import RedisServer, free_port
 
@@ -30,7 +30,7 @@ def test_a_link_waits_for_a_redis_that_is_gone_says_so_and_goes_on(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(connection, "SAY_EVERY_S", 0.2)
-    link = Link(server.url, outage_s=30)
+    link = RedisLink(server.url, outage_s=30)
     link(lambda client: client.set("a", "1"))
     server.kill()
     starter = threading.Timer(1.0, server.start)
@@ -45,7 +45,7 @@ def test_a_link_waits_for_a_redis_that_is_gone_says_so_and_goes_on(
 
 
 def test_the_seconds_of_an_outage_are_counted_once_however_many_threads_wait(server: RedisServer) -> None:
-    link = Link(server.url, outage_s=30)
+    link = RedisLink(server.url, outage_s=30)
     link(lambda client: client.blpop(["list"], timeout=0.2))  # a read that waits for work is none
     assert link.waited_s == 0.0
     server.kill()
@@ -62,7 +62,7 @@ def test_the_seconds_of_an_outage_are_counted_once_however_many_threads_wait(ser
 
 
 def test_a_waiting_read_survives_a_restart(server: RedisServer) -> None:
-    link = Link(server.url, outage_s=30)
+    link = RedisLink(server.url, outage_s=30)
 
     def restart() -> None:
         server.kill()
@@ -78,7 +78,7 @@ def test_a_waiting_read_survives_a_restart(server: RedisServer) -> None:
 
 
 def test_a_stop_ends_the_wait_for_a_redis_that_is_gone() -> None:
-    link = Link(f"redis://127.0.0.1:{free_port()}/0", outage_s=60)
+    link = RedisLink(f"redis://127.0.0.1:{free_port()}/0", outage_s=60)
     stopper = threading.Timer(0.3, link.stop.set)
     started = time.monotonic()
     stopper.start()
@@ -89,14 +89,14 @@ def test_a_stop_ends_the_wait_for_a_redis_that_is_gone() -> None:
     link.close()
 
 
-def test_a_link_that_is_asked_to_stop_still_works_while_redis_answers(link: Link) -> None:
+def test_a_link_that_is_asked_to_stop_still_works_while_redis_answers(link: RedisLink) -> None:
     link.stop.set()
     assert link(lambda client: client.ping())
 
 
 def test_an_outage_that_is_too_long_ends_with_host_and_port_and_without_the_password() -> None:
     port = free_port()
-    link = Link(f"redis://user:planted-password@127.0.0.1:{port}/0", outage_s=0.3)
+    link = RedisLink(f"redis://user:planted-password@127.0.0.1:{port}/0", outage_s=0.3)
     started = time.monotonic()
     with pytest.raises(BrokerUnavailable) as caught:
         link(lambda client: client.ping())
@@ -110,18 +110,18 @@ def test_an_outage_that_is_too_long_ends_with_host_and_port_and_without_the_pass
 def test_an_outage_is_said_within_a_second_and_names_no_setting_where_there_is_none(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    link = Link(f"redis://127.0.0.1:{free_port()}/0", outage_s=1.2, key="")
+    link = RedisLink(f"redis://127.0.0.1:{free_port()}/0", outage_s=1.2, key="")
     with caplog.at_level(logging.WARNING, "broker.connection"), pytest.raises(BrokerUnavailable) as caught:
         link(lambda client: client.ping())
     assert [record.getMessage().partition("=")[0] for record in caplog.records] == ["waiting waited_s"]
     assert "outage_s" not in str(caught.value)
 
 
-def at_the_link(link: Link) -> Any:
+def at_the_link(link: RedisLink) -> Any:
     return link(lambda client: client.set("x", "1"))
 
 
-def in_a_script(link: Link) -> Any:
+def in_a_script(link: RedisLink) -> Any:
     return link.script("claim", [f"k{number}" for number in range(12)], 0)
 
 
@@ -135,9 +135,9 @@ def in_a_script(link: Link) -> Any:
     ids=["READONLY", "NOREPLICAS"],
 )
 def test_a_redis_that_takes_no_writes_for_a_while_is_waited_for(
-    server: RedisServer, write: Callable[[Link], Any], harm: str, mend: str, why: str
+    server: RedisServer, write: Callable[[RedisLink], Any], harm: str, mend: str, why: str
 ) -> None:
-    link = Link(server.url, outage_s=0.1)
+    link = RedisLink(server.url, outage_s=0.1)
     admin: Any = redis.Redis(port=server.port)
     write(link)
     admin.execute_command(*harm.split())
@@ -158,7 +158,7 @@ def test_after_a_failover_the_link_asks_whoever_has_the_address_by_then(tmp_path
         old, heir = (RedisServer(tmp_path / socket.name, "--unixsocket", str(socket)) for socket in sockets)
         address = Path(short) / "address"
         address.symlink_to(sockets[0])
-        link = Link(f"unix://{address}", outage_s=5)
+        link = RedisLink(f"unix://{address}", outage_s=5)
         at_the_link(link)
         redis.Redis(port=old.port).execute_command("REPLICAOF", "127.0.0.1", "1")
         address.unlink()
@@ -172,7 +172,7 @@ def test_after_a_failover_the_link_asks_whoever_has_the_address_by_then(tmp_path
 
 def test_a_read_that_waits_through_a_failover_goes_on(server: RedisServer) -> None:
     """Redis breaks off every waiting read when it becomes a replica."""
-    link = Link(server.url, outage_s=30)
+    link = RedisLink(server.url, outage_s=30)
     admin: Any = redis.Redis(port=server.port)
 
     def fail_over() -> None:
@@ -188,7 +188,7 @@ def test_a_read_that_waits_through_a_failover_goes_on(server: RedisServer) -> No
 
 
 def test_who_does_not_wait_hears_at_once(server: RedisServer) -> None:
-    link = Link(server.url, outage_s=30)
+    link = RedisLink(server.url, outage_s=30)
     started = time.monotonic()
     server.kill()
     with pytest.raises(redis.ConnectionError):
@@ -203,8 +203,8 @@ def test_who_does_not_wait_hears_at_once(server: RedisServer) -> None:
     ids=["none", "wrong password", "unknown user"],
 )
 def test_a_wrong_password_is_answered_at_once_and_not_repeated(server: RedisServer, credentials: str) -> None:
-    Link(server.url, outage_s=5)(lambda client: client.config_set("requirepass", "right"))
-    link = Link(f"redis://{credentials}127.0.0.1:{server.port}/0", outage_s=60)
+    RedisLink(server.url, outage_s=5)(lambda client: client.config_set("requirepass", "right"))
+    link = RedisLink(f"redis://{credentials}127.0.0.1:{server.port}/0", outage_s=60)
     started = time.monotonic()
     with pytest.raises(WrongBroker) as caught:
         link(lambda client: client.ping())
@@ -212,16 +212,16 @@ def test_a_wrong_password_is_answered_at_once_and_not_repeated(server: RedisServ
     assert f"redis at 127.0.0.1:{server.port} refuses this user or password" in str(caught.value)
     assert "REDIS_URL=redis://USER:PASSWORD@HOST:PORT" in str(caught.value)
     assert "planted" not in str(caught.value)
-    assert Link(f"redis://:right@127.0.0.1:{server.port}/0", outage_s=5)(lambda client: client.ping())
+    assert RedisLink(f"redis://:right@127.0.0.1:{server.port}/0", outage_s=5)(lambda client: client.ping())
 
 
 def test_a_user_without_the_right_to_a_command_is_told_at_once(server: RedisServer) -> None:
-    Link(server.url, outage_s=5)(
+    RedisLink(server.url, outage_s=5)(
         lambda client: client.acl_setuser(
             "reader", enabled=True, passwords=["+pw"], commands=["+get"], keys=["*"]
         )
     )
-    link = Link(f"redis://reader:pw@127.0.0.1:{server.port}/0", outage_s=60)
+    link = RedisLink(f"redis://reader:pw@127.0.0.1:{server.port}/0", outage_s=60)
     assert link(lambda client: client.get("a")) is None
     with pytest.raises(WrongBroker, match="refuses this user or password"):
         link(lambda client: client.set("a", "1"))
@@ -230,11 +230,11 @@ def test_a_user_without_the_right_to_a_command_is_told_at_once(server: RedisServ
 @pytest.mark.parametrize("url", ["localhost:6379", "http://:planted@h:1", "redis://:planted@h:port/0", ""])
 def test_a_url_that_is_none_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(WrongBroker, match="REDIS_URL is no URL of a redis") as caught:
-        Link(url, outage_s=1)
+        RedisLink(url, outage_s=1)
     assert "planted" not in str(caught.value)
 
 
-def test_a_script_is_sent_again_to_a_redis_that_has_forgotten_it(link: Link) -> None:
+def test_a_script_is_sent_again_to_a_redis_that_has_forgotten_it(link: RedisLink) -> None:
     keys = [f"k{number}" for number in range(10)]
     assert link.script("claim", keys, 0) == [1, 0]
     link.client.script_flush()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker import joining
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable
 from broker.joining import NoRun, RunState, find_redis, join, let_the_learner_go_first, state_of
 from broker.keys import Keys
@@ -37,7 +37,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
 
 
-def say(link: Link, keys: Keys, **fields: Any) -> None:
+def say(link: RedisLink, keys: Keys, **fields: Any) -> None:
     """What the learner writes of its run."""
     mapping: dict[Any, Any] = fields
     link.client.hset(keys("run"), mapping=mapping)
@@ -55,7 +55,7 @@ def say(link: Link, keys: Keys, **fields: Any) -> None:
     ids=["none before", "one that failed before it began"],
 )
 def test_a_role_waits_for_the_learners_configuration_and_says_so(
-    left: dict[str, str], says: str, link: Link, keys: Keys, caplog: pytest.LogCaptureFixture
+    left: dict[str, str], says: str, link: RedisLink, keys: Keys, caplog: pytest.LogCaptureFixture
 ) -> None:
     said = threading.Event()
 
@@ -93,7 +93,7 @@ def test_patience_ends_with_what_was_waited_for(redis_url: str) -> None:
         join("test", Path("runs"), threading.Event(), patience_s=0.05)
 
 
-def test_patience_ends_with_the_reason_of_the_learner_that_failed(link: Link, keys: Keys) -> None:
+def test_patience_ends_with_the_reason_of_the_learner_that_failed(link: RedisLink, keys: Keys) -> None:
     say(link, keys, status="failed", reason="the model does not load", begun="no")
     with pytest.raises(NoRun, match=r"is its learner running.*one ended: failed the model does not load"):
         join("test", Path("runs"), threading.Event(), patience_s=0.05)
@@ -113,7 +113,7 @@ def test_a_stop_ends_the_waiting_for_redis_itself(monkeypatch: pytest.MonkeyPatc
         join("test", Path("runs"), stop)
 
 
-def test_a_configuration_of_another_version_is_refused_by_name(link: Link, keys: Keys) -> None:
+def test_a_configuration_of_another_version_is_refused_by_name(link: RedisLink, keys: Keys) -> None:
     say(link, keys, config=to_yaml(make_run()) + "warp: 9\n")
     with pytest.raises(
         NoRun, match=r"(?s)run test can't be read; do all its processes have one version\?.*warp"
@@ -134,7 +134,7 @@ def test_without_any_redis_the_message_says_what_to_do(
     [("", False), ("running", False), ("finished", True), ("stopped", True), ("failed", True)],
 )
 def test_a_run_has_ended_when_its_status_says_so(
-    link: Link, keys: Keys, status: str, has_ended: bool
+    link: RedisLink, keys: Keys, status: str, has_ended: bool
 ) -> None:
     if status:
         say(link, keys, status=status)
@@ -142,7 +142,7 @@ def test_a_run_has_ended_when_its_status_says_so(
     assert state_of(link, keys).has_ended is has_ended
 
 
-def test_who_ends_with_the_run_lets_its_learner_go_first(link: Link, keys: Keys) -> None:
+def test_who_ends_with_the_run_lets_its_learner_go_first(link: RedisLink, keys: Keys) -> None:
     link.client.hset(keys.alive("learner", "here-1"), "state", "writing the model")
     waiting = threading.Thread(target=let_the_learner_go_first, args=(link, keys, threading.Event()))
     waiting.start()
@@ -161,7 +161,7 @@ def test_nobody_waits_for_ever_for_a_learner_to_go(
     is_told: bool,
     patience_s: float,
     says: str,
-    link: Link,
+    link: RedisLink,
     keys: Keys,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import PROMPTS, Keys
 from broker.protocol.streams import Consumer
 from tests.broker.conftest import Board
@@ -19,7 +19,7 @@ from tests.support.redis_servers import SERVERS, RedisServer
 def board(request: pytest.FixtureRequest, tmp_path: Path, keys: Keys) -> Iterator[Board]:
     """A run on a Redis of each version."""
     server = RedisServer(tmp_path / "redis", program=SERVERS[request.param]())
-    link = Link(server.url, outage_s=10)
+    link = RedisLink(server.url, outage_s=10)
     yield Board(link, keys)
     link.close()
     server.kill()
@@ -30,7 +30,7 @@ def test_a_reader_that_waits_while_redis_is_emptied_finds_what_comes_after(board
 
     def empty_it() -> None:
         board.client.flushall()
-        other = Board(Link(board.link.url, outage_s=10), board.keys)
+        other = Board(RedisLink(board.link.url, outage_s=10), board.keys)
         other.issue(0)
         other.link.close()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from config.generators import HfEngine, VllmEngine
+from config.generators import HfEngineConfig, VllmEngineConfig
 from config.loading import ConfigError, build_run, from_yaml, load_run, to_yaml
 from config.run import Run
 from tests.support.paths import ROOT
@@ -188,11 +188,11 @@ def test_lists_sections_and_nothing_can_be_written_in_the_environment_and_on_the
 def test_a_type_chosen_later_drops_the_other_kinds_keys_whatever_the_order(
     load: Load, words: list[str], environment: dict[str, str]
 ) -> None:
-    assert load(*words, **environment).generators.engine == VllmEngine(max_num_seqs=4)
+    assert load(*words, **environment).generators.engine == VllmEngineConfig(max_num_seqs=4)
 
 
 def test_the_same_type_said_again_drops_nothing(load: Load) -> None:
-    assert load("generators.engine.type=hf").generators.engine == HfEngine(batch_groups=2)
+    assert load("generators.engine.type=hf").generators.engine == HfEngineConfig(batch_groups=2)
 
 
 @pytest.mark.parametrize(

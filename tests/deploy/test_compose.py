@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from benchmarks.compose.proof import SLEEPY
-from config.generators import FakeEngine
+from config.generators import ScriptedEngineConfig
 from config.loading import load_run
 from tests.conftest import ROOT
 
@@ -139,7 +139,7 @@ def test_what_the_proof_of_scaling_tells_the_learner_is_a_run_of_the_fake_engine
         interpolated(ROOT / "compose.yaml", {"RECIPE": "benchmarks/compose/own/sleepy.yaml"})
     )
     run = load_run(words + SLEEPY["LEARNER_ARGS"].split())
-    assert run.generators.engine == FakeEngine(answers=("one", "other"))
+    assert run.generators.engine == ScriptedEngineConfig(answers=("one", "other"))
 
 
 def stages() -> dict[str, list[str]]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from tests.conftest import ROOT
 from tests.support.in_flight import InFlight
@@ -90,7 +90,7 @@ def differences(exchange: Exchange, answer: list[str]) -> Iterator[str]:
 
 @pytest.fixture
 def in_flight(
-    link: Link, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    link: RedisLink, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[InFlight]:
     monkeypatch.setenv("REDIS_URL", redis_url)
     monkeypatch.chdir(tmp_path)

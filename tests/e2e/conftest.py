@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import redis
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.processes import spawn, stop
 from learner.reporting.metrics_file import read_metrics
@@ -111,7 +111,7 @@ class Roles:
 
     def audit(self) -> Audit:
         """The audit of the run."""
-        link = Link(self._url, outage_s=10)
+        link = RedisLink(self._url, outage_s=10)
         with contextlib.closing(link):
             return audit(link, self.keys, self.folder / "journal")
 

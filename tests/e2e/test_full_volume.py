@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from tests.e2e.conftest import ROOT, Roles
 from tools.audit.command import audit
 
@@ -115,7 +115,7 @@ def test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing(
         "status.json is on the full volume; the other roles hear of it all the same"
     )
     journal = volume.seen / roles.name / "journal"
-    with contextlib.closing(Link(roles._url, outage_s=10)) as link:
+    with contextlib.closing(RedisLink(roles._url, outage_s=10)) as link:
         found = audit(link, roles.keys, journal)
         assert found.is_clean, found
         assert found.trained < 4 * STEPS
@@ -126,6 +126,6 @@ def test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing(
     roles.generator()
     roles.scorers()
     assert roles.wait(learner) == 0, roles.all_logs()
-    with contextlib.closing(Link(roles._url, outage_s=10)) as link:
+    with contextlib.closing(RedisLink(roles._url, outage_s=10)) as link:
         found = audit(link, roles.keys, journal)
     assert (found.is_clean, found.trained, found.in_flight) == (True, 4 * STEPS, 0)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.private_redis import server as embedded
 from broker.protocol.run_state import DRAIN, ask
 from tests.conftest import ROOT
@@ -78,7 +78,7 @@ def steps(roles: Roles, processes: Processes, more: int) -> None:
 
 def drain(roles: Roles, server: RedisServer, processes: Processes) -> None:
     """End the run with nothing in flight, and look what has become of everything."""
-    with contextlib.closing(Link(server.url, outage_s=10)) as link:
+    with contextlib.closing(RedisLink(server.url, outage_s=10)) as link:
         ask(link, roles.keys, DRAIN)
     assert [roles.wait(process) for process in processes] == [0] * len(processes), roles.all_logs()
     found = roles.audit()

@@ -11,17 +11,17 @@ import pytest
 
 from benchmarks.rigs.groups import demo_engine, demo_prompts, demo_run, scored
 from broker.errors import RunFailed
-from broker.messages import FinishReason, Rollout
-from config.generators import FakeEngine
+from broker.messages import FinishReason, SampledGroup
+from config.generators import ScriptedEngineConfig
 from config.run import ModelConfig
 from generators import chat, decoding
 from generators.chat import Chat
 from generators.decoding import open_decoder
-from generators.engines.scripted import FakeEngineRunner
+from generators.engines.scripted import ScriptedEngine
 from tests.generators.conftest import make_prompt, make_run
 
 
-def silent(rollout: Rollout) -> Rollout:
+def silent(rollout: SampledGroup) -> SampledGroup:
     return replace(rollout, completions=tuple(replace(said, text="") for said in rollout.completions))
 
 
@@ -31,7 +31,7 @@ def test_the_demo_models_answers_come_back_as_its_generator_gave_them(tmp_path: 
     prompts = [replace(prompt, max_tokens=12) for prompt in demo_prompts(run, 2)]
     with demo_engine(run) as sample:
         rollouts = [
-            Rollout(prompt=prompt, completions=said, generator="g", seconds=0.0)
+            SampledGroup(prompt=prompt, completions=said, generator="g", seconds=0.0)
             for prompt, said in zip(prompts, sample(prompts), strict=True)
         ]
     decoder = open_decoder(run)
@@ -47,15 +47,17 @@ def test_the_demo_models_answers_come_back_as_its_generator_gave_them(tmp_path: 
 def test_the_fake_engines_answers_do_too_also_where_a_character_is_cut(
     tmp_path: Path, max_tokens: int
 ) -> None:
-    config = FakeEngine(answers=("né", ""))
+    config = ScriptedEngineConfig(answers=("né", ""))
     engine, prompt = (
-        FakeEngineRunner(make_run(tmp_path, config), config),
+        ScriptedEngine(make_run(tmp_path, config), config),
         make_prompt("1", max_tokens=max_tokens),
     )
 
-    async def sampled() -> Rollout:
+    async def sampled() -> SampledGroup:
         await engine.load_weights(tmp_path, 0)
-        return Rollout(prompt=prompt, completions=await engine.sample(prompt), generator="g", seconds=0.0)
+        return SampledGroup(
+            prompt=prompt, completions=await engine.sample(prompt), generator="g", seconds=0.0
+        )
 
     rollout = asyncio.run(sampled())
     decoder = open_decoder(make_run(tmp_path, config))

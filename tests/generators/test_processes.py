@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, Keys
 from broker.monitoring.crash_reports import how_it_ended, record_death
 from broker.processes import spawn, stop
 from broker.protocol.streams import Consumer
 from config.loading import to_yaml
-from tests.generators.test_worker import Floor, ScriptedEngine, make_run, until
+from tests.generators.test_worker import Floor, FloorEngine, make_run, until
 from tests.support.paths import ROOT
 
 DEADLY = str(ROOT / "tests" / "support" / "deadly_generator.py")
@@ -31,7 +31,7 @@ DEADLY = str(ROOT / "tests" / "support" / "deadly_generator.py")
 class Plant(Floor):
     """A floor whose generators are processes of their own."""
 
-    def __init__(self, link: Link, keys: Keys, folder: Path, **sections: Any) -> None:
+    def __init__(self, link: RedisLink, keys: Keys, folder: Path, **sections: Any) -> None:
         super().__init__(link, keys, folder)
         self.run_config = make_run(**sections)
         self.client.hset(keys("run"), mapping={"config": to_yaml(self.run_config)})
@@ -78,7 +78,7 @@ def plants() -> Iterator[list[Plant]]:
 
 
 def test_a_generator_that_stood_still_for_longer_than_its_lease_counts_no_more(
-    link: Link, keys: Keys, tmp_path: Path, plants: list[Plant]
+    link: RedisLink, keys: Keys, tmp_path: Path, plants: list[Plant]
 ) -> None:
     plants.append(
         plant := Plant(
@@ -95,7 +95,7 @@ def test_a_generator_that_stood_still_for_longer_than_its_lease_counts_no_more(
     stopped.send_signal(signal.SIGSTOP)
 
     async def another_takes_over() -> None:
-        async with plant.generator(ScriptedEngine(), "another") as (_, task):
+        async with plant.generator(FloorEngine(), "another") as (_, task):
             await until(lambda: plant.ids(ROLLOUTS) == ["0"], task)
 
     asyncio.run(another_takes_over())
@@ -108,7 +108,7 @@ def test_a_generator_that_stood_still_for_longer_than_its_lease_counts_no_more(
 
 
 def test_a_second_signal_ends_at_once_and_hands_back_what_was_begun(
-    link: Link, keys: Keys, tmp_path: Path, plants: list[Plant]
+    link: RedisLink, keys: Keys, tmp_path: Path, plants: list[Plant]
 ) -> None:
     plants.append(
         plant := Plant(
@@ -130,7 +130,7 @@ def test_a_second_signal_ends_at_once_and_hands_back_what_was_begun(
 
 
 def test_a_prompt_that_kills_its_generators_goes_to_the_dead_with_what_is_known(
-    link: Link, keys: Keys, tmp_path: Path, plants: list[Plant]
+    link: RedisLink, keys: Keys, tmp_path: Path, plants: list[Plant]
 ) -> None:
     plants.append(plant := Plant(link, keys, tmp_path, broker={"lease_s": 0.5, "max_attempts": 2}))
     plant.issue(0, 1)
@@ -151,7 +151,7 @@ def test_a_prompt_that_kills_its_generators_goes_to_the_dead_with_what_is_known(
         plant.age()
 
     async def a_healthy_one_gives_it_up() -> None:
-        async with plant.generator(engine := ScriptedEngine(), "healthy") as (_, task):
+        async with plant.generator(engine := FloorEngine(), "healthy") as (_, task):
             await until(lambda: plant.ids(ROLLOUTS) == ["1"] and plant.ids(DEAD) == ["0"], task)
             assert "0" not in engine.began
 

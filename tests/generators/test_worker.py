@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import BadMessage, Permanent, Retryable
 from broker.joining import Joined, RunState
 from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, Keys
-from broker.messages import Completion, Prompt, Rollout
+from broker.messages import Completion, Prompt, SampledGroup
 from broker.monitoring.heartbeat import Heartbeat
-from config.generators import FakeEngine
+from config.generators import ScriptedEngineConfig
 from config.run import Run
 from generators import worker
-from generators.engines.scripted import FakeEngineRunner
+from generators.engines.scripted import ScriptedEngine
 from generators.worker import Generator
 from tests.broker.conftest import Board
 from tests.generators.weight_sync.test_follower import Publisher
@@ -31,11 +31,11 @@ Act = Callable[[Prompt], Awaitable[None]]
 Running = tuple[Generator, "asyncio.Task[RunState]"]
 
 
-class ScriptedEngine(FakeEngineRunner):
+class FloorEngine(ScriptedEngine):
     """The fake engine, which does `act` before it answers and remembers whom it sampled."""
 
     def __init__(self, act: Act | None = None) -> None:
-        super().__init__(make_run(), FakeEngine())
+        super().__init__(make_run(), ScriptedEngineConfig())
         self.act = act
         self.began: list[str] = []
         self.is_closed = False
@@ -65,7 +65,7 @@ def make_run(**sections: Any) -> Run:
 class Floor(Board):
     """Where generators work: prompts come in, weights are announced, rollouts go out."""
 
-    def __init__(self, link: Link, keys: Keys, folder: Path) -> None:
+    def __init__(self, link: RedisLink, keys: Keys, folder: Path) -> None:
         super().__init__(link, keys)
         self.folder = folder
         self.run_config = make_run()
@@ -103,14 +103,14 @@ class Floor(Board):
         began = self.hash(f"alive:generator:{name}").get("began", "").split()
         return {group_id: float(at) for group_id, at in (word.split("@") for word in began)}
 
-    def rollout(self, group_id: str) -> Rollout:
+    def rollout(self, group_id: str) -> SampledGroup:
         """What was handed over."""
         entry = self.entry(group_id)
         assert entry.stream == ROLLOUTS
         return codec.decode_rollout(entry.raw)
 
     @asynccontextmanager
-    async def generator(self, engine: FakeEngineRunner, name: str = "g") -> AsyncIterator[Running]:
+    async def generator(self, engine: ScriptedEngine, name: str = "g") -> AsyncIterator[Running]:
         """A generator at work; stopped afterwards, unless it ended by itself."""
         stop = threading.Event()
         heartbeat = Heartbeat(self.link, self.keys, "generator", name)
@@ -135,7 +135,7 @@ async def until(condition: Callable[[], Any], task: asyncio.Task[RunState], time
 
 
 @pytest.fixture
-def floor(link: Link, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Floor:
+def floor(link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Floor:
     monkeypatch.setattr(worker, "LOOK_EVERY_S", 0.05)
     monkeypatch.setattr(worker, "BLOCK_S", 0.05)
     return Floor(link, keys, tmp_path)
@@ -145,7 +145,7 @@ def test_groups_are_sampled_and_handed_over_once(floor: Floor) -> None:
     async def body() -> None:
         floor.publish(0)
         floor.issue(0, 1, 2, 3, 4, 5)
-        engine = ScriptedEngine()
+        engine = FloorEngine()
         async with floor.generator(engine) as (_, task):
             await until(lambda: len(floor.ids(ROLLOUTS)) == 6, task)
         assert sorted(floor.ids(ROLLOUTS)) == sorted(engine.began) == ["0", "1", "2", "3", "4", "5"]
@@ -162,7 +162,7 @@ def test_groups_are_sampled_and_handed_over_once(floor: Floor) -> None:
 def test_nothing_is_sampled_before_the_version_of_its_floor(floor: Floor) -> None:
     async def body() -> None:
         floor.publish(0)
-        async with floor.generator(engine := ScriptedEngine()) as (_, task):
+        async with floor.generator(engine := FloorEngine()) as (_, task):
             await until(lambda: engine.version == 0, task)
             floor.publisher.write(1)
             floor.publisher.announce(
@@ -182,7 +182,7 @@ def test_nothing_is_sampled_before_the_version_of_its_floor(floor: Floor) -> Non
 def test_nothing_is_leased_before_the_first_weights(floor: Floor) -> None:
     async def body() -> None:
         floor.issue(0)
-        async with floor.generator(ScriptedEngine()) as (_, task):
+        async with floor.generator(FloorEngine()) as (_, task):
             await until(
                 lambda: (
                     b"waiting for the first weights"
@@ -206,7 +206,7 @@ def test_several_groups_are_in_flight_and_no_more_than_asked_for(floor: Floor) -
 
         floor.publish(0)
         floor.issue(*range(6))
-        async with floor.generator(engine := ScriptedEngine(wait)) as (_, task):
+        async with floor.generator(engine := FloorEngine(wait)) as (_, task):
             await until(lambda: len(engine.began) == 4, task)
             await asyncio.sleep(0.2)
             assert len(engine.began) == len(floor.pending()) == 4, "generators.groups_in_flight"
@@ -225,7 +225,7 @@ def test_a_prompt_that_cant_be_read_goes_to_the_dead_and_the_others_go_on(floor:
         floor.learner.issue(0, 1, 100, 0, [(group_id, fields | {"payload": b"\xc1"})])
         floor.link.client.xadd(floor.keys(PROMPTS), {"hello": "world"})
         floor.issue(1)
-        async with floor.generator(ScriptedEngine()) as (_, task):
+        async with floor.generator(FloorEngine()) as (_, task):
             await until(lambda: floor.ids(ROLLOUTS) == ["1"] and len(floor.ids(DEAD)) == 2, task)
 
     asyncio.run(body())
@@ -247,7 +247,7 @@ def test_what_can_never_be_sampled_goes_to_the_dead_with_its_traceback(
 
         floor.publish(0)
         floor.issue(0, 1)
-        async with floor.generator(ScriptedEngine(refuse)) as (_, task):
+        async with floor.generator(FloorEngine(refuse)) as (_, task):
             await until(lambda: floor.ids(ROLLOUTS) == ["1"] and floor.ids(DEAD) == ["0"], task)
 
     asyncio.run(body())
@@ -264,14 +264,14 @@ def test_what_may_succeed_later_is_tried_again_by_anyone_until_the_attempts_are_
             if prompt.group_id == "0" or engine.began.count("1") == 1:
                 raise Retryable("the engine is busy")
 
-        engine = ScriptedEngine(fail)
+        engine = FloorEngine(fail)
         floor.publish(0)
         floor.issue(0, 1)
         async with floor.generator(engine, "g1") as (first, task):
             await until(lambda: sorted(engine.began) == ["0", "1"] and not first._tasks, task)
             await asyncio.sleep(0.1)
             assert floor.ids(PROMPTS) == ["0", "1"], "not before its lease has run out"
-        await FakeEngineRunner.load_weights(engine, Path("held"), 0)
+        await ScriptedEngine.load_weights(engine, Path("held"), 0)
         async with floor.generator(engine, "g2") as (_, task):
             floor.age()
             await until(lambda: floor.ids(ROLLOUTS) == ["1"] and engine.began.count("0") == 2, task)
@@ -308,7 +308,7 @@ def test_a_lease_is_renewed_while_its_group_is_sampled_and_nobody_steals_it(floo
 
         floor.publish(0)
         floor.issue(0)
-        slow, idle = ScriptedEngine(take_long), ScriptedEngine()
+        slow, idle = FloorEngine(take_long), FloorEngine()
         async with floor.generator(slow, "slow") as (_, task):
             await until(lambda: slow.began == ["0"], task)
             async with floor.generator(idle, "idle") as (_, other):
@@ -329,11 +329,11 @@ def test_a_generator_that_is_gone_is_replaced_after_the_lease(floor: Floor) -> N
 
         floor.publish(0)
         floor.issue(0)
-        async with floor.generator(engine := ScriptedEngine(hang), "killed") as (_, task):
+        async with floor.generator(engine := FloorEngine(hang), "killed") as (_, task):
             await until(lambda: engine.began == ["0"], task)
             task.cancel()  # no hand-over, no release
             await asyncio.wait([task])
-        async with floor.generator(ScriptedEngine(), "other") as (_, task):
+        async with floor.generator(FloorEngine(), "other") as (_, task):
             floor.age()
             await until(lambda: floor.ids(ROLLOUTS) == ["0"], task)
 
@@ -348,7 +348,7 @@ def test_a_result_that_comes_after_another_ones_does_not_count(floor: Floor) -> 
 
         floor.publish(0)
         floor.issue(0)
-        async with floor.generator(ScriptedEngine(another_is_faster)) as (generator, task):
+        async with floor.generator(FloorEngine(another_is_faster)) as (generator, task):
             await until(lambda: floor.ids(ROLLOUTS) == ["0"] and not generator._tasks, task)
 
     asyncio.run(body())
@@ -360,7 +360,7 @@ def test_a_result_that_comes_after_another_ones_does_not_count(floor: Floor) -> 
 def test_a_generator_ends_with_the_run(floor: Floor, status: str) -> None:
     async def body() -> RunState:
         floor.publish(0)
-        async with floor.generator(engine := ScriptedEngine()) as (_, task):
+        async with floor.generator(engine := FloorEngine()) as (_, task):
             await until(lambda: engine.version == 0, task)
             floor.say(status, "because")
             return await asyncio.wait_for(task, 15)
@@ -369,7 +369,7 @@ def test_a_generator_ends_with_the_run(floor: Floor, status: str) -> None:
 
 
 def test_a_run_that_has_ended_costs_no_start_of_an_engine(floor: Floor) -> None:
-    class Unstarted(ScriptedEngine):
+    class Unstarted(FloorEngine):
         async def start(self) -> None:
             raise AssertionError("minutes of loading")
 
@@ -390,7 +390,7 @@ def test_a_stop_finishes_what_is_in_flight_and_takes_nothing_new(floor: Floor) -
 
         floor.publish(0)
         floor.issue(0, 1)
-        async with floor.generator(engine := ScriptedEngine(wait)) as (generator, task):
+        async with floor.generator(engine := FloorEngine(wait)) as (generator, task):
             await until(lambda: len(engine.began) == 2, task)
             generator.stop.set()
             await asyncio.sleep(0.3)  # longer than the loop's longest wait
@@ -415,12 +415,12 @@ def test_what_is_not_finished_in_time_is_handed_back_and_said(
 
         floor.publish(0)
         floor.issue(0)
-        async with floor.generator(engine := ScriptedEngine(hang)) as (generator, task):
+        async with floor.generator(engine := FloorEngine(hang)) as (generator, task):
             await until(lambda: engine.began == ["0"], task)
             generator.stop.set()
             await asyncio.wait_for(task, 15)
         assert engine.is_closed
-        async with floor.generator(ScriptedEngine(), "other") as (_, task):
+        async with floor.generator(FloorEngine(), "other") as (_, task):
             await until(lambda: floor.ids(ROLLOUTS) == ["0"], task)  # no lease has run out meanwhile
 
     asyncio.run(body())
@@ -437,7 +437,7 @@ def test_an_engine_that_breaks_while_it_samples_ends_the_generator(floor: Floor)
 
         floor.publish(0)
         floor.issue(0)
-        async with floor.generator(engine := ScriptedEngine(crash)) as (_, task):
+        async with floor.generator(engine := FloorEngine(crash)) as (_, task):
             with pytest.raises(RuntimeError, match="CUDA error"):
                 await asyncio.wait_for(task, 15)
         assert engine.is_closed
@@ -471,7 +471,7 @@ def test_a_prompt_that_breaks_its_engine_takes_none_along_that_were_sampled_besi
                     raise RuntimeError("CUDA error")
                 await asyncio.sleep(60 if life < 2 else 0.1)  # they are under way when it crashes
 
-            async with floor.generator(engine := ScriptedEngine(crash_at_0), f"g{life}") as (_, task):
+            async with floor.generator(engine := FloorEngine(crash_at_0), f"g{life}") as (_, task):
                 if life < 3:
                     with pytest.raises(RuntimeError, match="CUDA error"):
                         await asyncio.wait_for(task, 15)
@@ -489,7 +489,7 @@ def test_a_prompt_that_breaks_its_engine_takes_none_along_that_were_sampled_besi
 
 
 def test_an_engine_that_cant_load_weights_ends_the_generator_though_it_samples(floor: Floor) -> None:
-    class Refuses(ScriptedEngine):
+    class Refuses(FloorEngine):
         async def load_weights(self, file: Path, version: int) -> None:
             if version == 1:
                 raise ValueError("shape [4, 8], expected [8, 8]")

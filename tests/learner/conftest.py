@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from tests.support.chain import Chain, make_run
 from tests.support.loop import Hands
@@ -17,7 +17,7 @@ MakeChain = Callable[..., Chain]
 
 
 @pytest.fixture
-def make_chain(link: Link, keys: Keys, tmp_path: Path) -> Iterator[MakeChain]:
+def make_chain(link: RedisLink, keys: Keys, tmp_path: Path) -> Iterator[MakeChain]:
     """A chain on an empty Redis; keywords are the run's sections."""
     made: list[Chain] = []
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from config.loading import to_yaml
 from config.run import Run
 from learner import __main__ as entry
@@ -25,10 +25,10 @@ from tests.support.chain import make_prompt, make_run, make_scored
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_finished_run_whose_folder_has_lost_its_status_is_done_for_every_rank_at_once(
-    ranks: int, link: Link, keys: Keys, tmp_path: Path
+    ranks: int, link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
     run = make_run(tmp_path, learner={"steps": 1, "ranks": ranks, "device": "cpu"})
-    ownership = Ownership(link, keys)
+    ownership = RunOwner(link, keys)
     journal = Journal(run.folder / "journal", ownership.claim(0), run=run.name, facts={"start": None})
     journal.append(0, [make_scored(make_prompt("0"), [1.0, 0.0])], [[0.5, -0.5]], weights="w")
     journal.close()

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from broker import weight_chunks
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable, Fenced, RunFailed
 from broker.keys import Keys
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from config.learner import LearnerConfig
 from config.loading import to_yaml
 from config.run import Run
@@ -26,7 +26,7 @@ from learner.journal.ledger import JournalError
 from learner.journal.writer import Journal
 from learner.session import Session
 from learner.status import read_status
-from learner.trainer import STOPPED, Trainer
+from learner.trainer import STOPPED, TrainingLoop
 from learner.training.batch import Batch
 from learner.training.checkpoint import Checkpoints, Progress
 from learner.weight_sync import relay
@@ -43,7 +43,7 @@ def train(session: Session, stop: threading.Event | None = None, policy: FilePol
     return session.train(lambda: (tokenizer, loaded), stop or threading.Event())
 
 
-def told(link: Link, keys: Keys, field: str) -> str:
+def told(link: RedisLink, keys: Keys, field: str) -> str:
     value: Any = link.client.hget(keys("run"), field)
     return str(value.decode())
 
@@ -53,7 +53,9 @@ def run(tmp_path: Path) -> Run:
     return make_run(tmp_path, data={"train": {"type": "procedural", "size": 8}})
 
 
-def test_a_signal_ends_it_with_a_checkpoint_and_the_status_stopped(run: Run, link: Link, keys: Keys) -> None:
+def test_a_signal_ends_it_with_a_checkpoint_and_the_status_stopped(
+    run: Run, link: RedisLink, keys: Keys
+) -> None:
     stop = threading.Event()
     stop.set()
     assert train(Session(run, link), stop) == 0
@@ -65,7 +67,7 @@ def test_a_signal_ends_it_with_a_checkpoint_and_the_status_stopped(run: Run, lin
     assert len(list((run.folder / "journal").glob("ledger-*"))) == 2
 
 
-def test_a_run_that_began_with_anothers_checkpoint_needs_it_no_more(run: Run, link: Link) -> None:
+def test_a_run_that_began_with_anothers_checkpoint_needs_it_no_more(run: Run, link: RedisLink) -> None:
     stop = threading.Event()
     stop.set()
     assert train(Session(run, link), stop) == 0
@@ -80,7 +82,7 @@ def test_a_run_that_began_with_anothers_checkpoint_needs_it_no_more(run: Run, li
 
 
 def test_a_checkpoint_of_steps_that_the_journal_does_not_have_is_not_gone_on_from(
-    run: Run, link: Link
+    run: Run, link: RedisLink
 ) -> None:
     stop = threading.Event()
     stop.set()
@@ -92,7 +94,7 @@ def test_a_checkpoint_of_steps_that_the_journal_does_not_have_is_not_gone_on_fro
 
 
 def test_a_generator_that_asks_is_given_the_weights_through_redis_for_as_long_as_the_learner_lives(
-    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    run: Run, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "LOOK_S", 0.02)
     stop, codes = threading.Event(), []
@@ -125,7 +127,7 @@ class SignalAt(FilePolicy):
 
 
 def test_a_signal_while_the_journals_steps_are_trained_again_does_not_wait_for_all_of_them(
-    run: Run, link: Link, keys: Keys
+    run: Run, link: RedisLink, keys: Keys
 ) -> None:
     journal = Journal(
         run.folder / "journal", 1, run="test", facts={"config": to_yaml(run), "first_row": 0, "start": None}
@@ -148,7 +150,7 @@ def test_a_signal_while_the_journals_steps_are_trained_again_does_not_wait_for_a
     assert [path.name for path in (run.folder / "checkpoints").iterdir()] == ["step-000004"]
 
 
-def test_a_fence_that_redis_gives_twice_is_claimed_anew(run: Run, link: Link, keys: Keys) -> None:
+def test_a_fence_that_redis_gives_twice_is_claimed_anew(run: Run, link: RedisLink, keys: Keys) -> None:
     session = Session(run, link)
     session.open()  # it has seen an empty journal ...
     Journal(
@@ -165,7 +167,7 @@ def test_a_fence_that_redis_gives_twice_is_claimed_anew(run: Run, link: Link, ke
 
 @pytest.mark.parametrize("harm", ["ledger", "configuration"])
 def test_a_run_that_can_not_go_on_says_why_in_both_places(
-    run: Run, link: Link, keys: Keys, harm: str
+    run: Run, link: RedisLink, keys: Keys, harm: str
 ) -> None:
     stop = threading.Event()
     stop.set()
@@ -188,16 +190,16 @@ def test_a_signal_while_redis_is_away_stops_a_run_that_has_not_failed(
 ) -> None:
     """Its journal has all of it."""
     server = RedisServer(tmp_path / "redis")
-    link = Link(server.url, outage_s=30)
+    link = RedisLink(server.url, outage_s=30)
     stop = link.stop
-    trained = Trainer.train
+    trained = TrainingLoop.train
 
-    def lose_redis(trainer: Trainer) -> str:
+    def lose_redis(trainer: TrainingLoop) -> str:
         server.kill()
         threading.Timer(0.2, stop.set).start()
         return trained(trainer)
 
-    monkeypatch.setattr(Trainer, "train", lose_redis)
+    monkeypatch.setattr(TrainingLoop, "train", lose_redis)
     try:
         assert train(Session(run, link), stop) == 0
     finally:
@@ -209,7 +211,7 @@ def test_a_signal_while_redis_is_away_stops_a_run_that_has_not_failed(
     )
 
 
-def test_a_new_life_takes_back_what_the_last_one_said(run: Run, link: Link, keys: Keys) -> None:
+def test_a_new_life_takes_back_what_the_last_one_said(run: Run, link: RedisLink, keys: Keys) -> None:
     """Nobody who joins now takes the old failure for the new, or an old configuration for this one's."""
     link.client.hset(
         keys("run"), mapping={"status": "failed", "reason": "a typo", "begun": "no", "config": "old"}
@@ -219,7 +221,7 @@ def test_a_new_life_takes_back_what_the_last_one_said(run: Run, link: Link, keys
 
 
 def test_data_that_can_not_be_read_fail_the_run_with_the_reason(
-    tmp_path: Path, link: Link, keys: Keys
+    tmp_path: Path, link: RedisLink, keys: Keys
 ) -> None:
     run = make_run(tmp_path, data={"train": {"type": "dataset", "path": str(tmp_path / "nowhere.jsonl")}})
     assert train(Session(run, link)) == 1
@@ -229,7 +231,7 @@ def test_data_that_can_not_be_read_fail_the_run_with_the_reason(
 
 @pytest.mark.parametrize("steps", [0, 4])
 def test_a_later_life_that_fails_early_leaves_the_name_taken_and_its_steps_done(
-    run: Run, link: Link, keys: Keys, steps: int
+    run: Run, link: RedisLink, keys: Keys, steps: int
 ) -> None:
     journal = Journal(
         run.folder / "journal", 1, run="test", facts={"config": to_yaml(run), "first_row": 0, "start": None}
@@ -257,7 +259,7 @@ def test_a_later_life_that_fails_early_leaves_the_name_taken_and_its_steps_done(
     ids=["of the run", "of a library"],
 )
 def test_a_policy_that_can_not_be_loaded_fails_the_run_with_the_reason_and_leaves_its_name_free(
-    run: Run, link: Link, keys: Keys, error: Exception, reason: str
+    run: Run, link: RedisLink, keys: Keys, error: Exception, reason: str
 ) -> None:
     def load() -> Any:
         raise error
@@ -271,7 +273,7 @@ def test_a_policy_that_can_not_be_loaded_fails_the_run_with_the_reason_and_leave
 
 
 def test_a_folder_without_a_model_ends_the_program_with_the_reason_in_both_places(
-    tmp_path: Path, redis_url: str, link: Link, keys: Keys
+    tmp_path: Path, redis_url: str, link: RedisLink, keys: Keys
 ) -> None:
     config, model = tmp_path / "run.yaml", tmp_path / "empty"
     model.mkdir()  # the path is there, and passes the look that everything begins with
@@ -302,7 +304,7 @@ def test_a_folder_without_a_model_ends_the_program_with_the_reason_in_both_place
 
 
 def test_a_bug_fails_the_run_with_its_name(
-    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    run: Run, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: FilePolicy, file: Path) -> None:
         raise KeyError("lm_head.weight")
@@ -313,12 +315,12 @@ def test_a_bug_fails_the_run_with_its_name(
 
 
 def test_a_learner_that_was_replaced_leaves_the_status_to_the_newer_one(
-    run: Run, link: Link, keys: Keys
+    run: Run, link: RedisLink, keys: Keys
 ) -> None:
     def replace() -> None:
         while link.client.hget(keys("run"), "status") is None:
             time.sleep(0.01)
-        Ownership(link, keys).claim(0)
+        RunOwner(link, keys).claim(0)
 
     threading.Thread(target=replace, daemon=True).start()
     assert train(Session(run, link)) == 1
@@ -329,13 +331,13 @@ def test_a_learner_that_was_replaced_leaves_the_status_to_the_newer_one(
 
 @pytest.mark.parametrize("how", ["it ends", "it fails", "it gives advice"])
 def test_a_learner_that_was_cut_off_leaves_status_json_to_the_newer_one(
-    run: Run, link: Link, monkeypatch: pytest.MonkeyPatch, how: str
+    run: Run, link: RedisLink, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """Redis has forgotten the newer one's fence; the folder has not."""
     newer = '{"status": "running", "version": 40}'
     session = Session(run, link)
 
-    def take_over(trainer: Trainer) -> str:
+    def take_over(trainer: TrainingLoop) -> str:
         (run.folder / "journal" / "ledger-000009.log").touch()
         (run.folder / "status.json").write_text(newer)
         if how == "it gives advice":
@@ -344,18 +346,18 @@ def test_a_learner_that_was_cut_off_leaves_status_json_to_the_newer_one(
             raise KeyError("a bug")
         return STOPPED
 
-    monkeypatch.setattr(Trainer, "train", take_over)
+    monkeypatch.setattr(TrainingLoop, "train", take_over)
     assert train(session) == 1
     assert (run.folder / "status.json").read_text() == newer
 
 
 def test_a_failed_feeder_fails_the_run(
-    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    run: Run, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*args: object) -> None:
         raise BrokerUnavailable("no answer from redis")
 
-    monkeypatch.setattr(Ownership, "issue", fail)
+    monkeypatch.setattr(RunOwner, "issue", fail)
     assert train(Session(run, link)) == 1
     assert told(link, keys, "reason") == "no answer from redis"
 
@@ -379,7 +381,7 @@ def test_a_feeder_that_dies_while_it_is_looked_at_is_no_bug() -> None:
 
 
 def test_a_disk_that_is_full_at_the_end_hides_no_reason(
-    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    run: Run, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: object, *args: object, **options: object) -> None:
         raise OSError(28, "No space left on device")

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import Fenced, WrongBroker
 from broker.joining import RunState, forget, state_of
 from broker.keys import Keys
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, ask, asked, explain, explanation
 from config.loading import from_yaml
 from config.run import Run
@@ -29,12 +29,12 @@ def run(tmp_path: Path) -> Run:
 
 
 @pytest.fixture
-def status(run: Run, link: Link, keys: Keys) -> Status:
+def status(run: Run, link: RedisLink, keys: Keys) -> Status:
     return Status(run, link, keys)
 
 
 def test_the_others_find_the_configuration_and_the_end_with_its_reason(
-    status: Status, run: Run, link: Link, keys: Keys
+    status: Status, run: Run, link: RedisLink, keys: Keys
 ) -> None:
     status.begin(0)
     told: Any = link.client.hgetall(keys("run"))
@@ -48,7 +48,7 @@ def test_the_others_find_the_configuration_and_the_end_with_its_reason(
 
 
 def test_advice_is_in_both_places_until_a_new_life_begins(
-    status: Status, run: Run, link: Link, keys: Keys
+    status: Status, run: Run, link: RedisLink, keys: Keys
 ) -> None:
     status.begin(3)
     status.advise("learner.max_lag=8 instead of 4")
@@ -63,7 +63,7 @@ def test_advice_is_in_both_places_until_a_new_life_begins(
     assert link.client.hget(keys("run"), "advice") is None
 
 
-def test_a_beginning_leaves_the_fence_as_it_is(status: Status, link: Link, keys: Keys) -> None:
+def test_a_beginning_leaves_the_fence_as_it_is(status: Status, link: RedisLink, keys: Keys) -> None:
     """A newer learner may have claimed the run meanwhile."""
     link.client.hset(keys("run"), "fence", 9)
     status.begin(0)
@@ -71,11 +71,11 @@ def test_a_beginning_leaves_the_fence_as_it_is(status: Status, link: Link, keys:
 
 
 @pytest.fixture
-def hold(run: Run, link: Link, keys: Keys) -> Callable[[], Status]:
+def hold(run: Run, link: RedisLink, keys: Keys) -> Callable[[], Status]:
     """A learner that has claimed the run, the newest of those that did."""
 
     def claim() -> Status:
-        ownership = Ownership(link, keys)
+        ownership = RunOwner(link, keys)
         ownership.claim(0)
         return Status(run, link, keys, ownership)
 
@@ -83,7 +83,7 @@ def hold(run: Run, link: Link, keys: Keys) -> Callable[[], Status]:
 
 
 def test_a_learner_that_was_cut_off_says_nothing_of_a_newer_ones_run(
-    hold: Callable[[], Status], link: Link, keys: Keys, caplog: pytest.LogCaptureFixture
+    hold: Callable[[], Status], link: RedisLink, keys: Keys, caplog: pytest.LogCaptureFixture
 ) -> None:
     older, newer = hold(), hold()
     newer.begin(3)
@@ -97,11 +97,11 @@ def test_a_learner_that_was_cut_off_says_nothing_of_a_newer_ones_run(
 
 
 def test_a_learner_that_fails_before_its_claim_says_so_of_nobodys_run_only(
-    run: Run, hold: Callable[[], Status], link: Link, keys: Keys
+    run: Run, hold: Callable[[], Status], link: RedisLink, keys: Keys
 ) -> None:
     hold().end("stopped", "", 2)
     forget(link, keys)  # as the next learner does before it loads
-    unclaimed = Status(run, link, keys, Ownership(link, keys))
+    unclaimed = Status(run, link, keys, RunOwner(link, keys))
     unclaimed.end("failed", "there is no such model", 0)
     assert link.client.hget(keys("run"), "status") == b"failed"
     forget(link, keys)
@@ -111,7 +111,7 @@ def test_a_learner_that_fails_before_its_claim_says_so_of_nobodys_run_only(
 
 
 def test_what_was_asked_for_is_done_at_the_moment_of_the_end(
-    hold: Callable[[], Status], link: Link, keys: Keys
+    hold: Callable[[], Status], link: RedisLink, keys: Keys
 ) -> None:
     status = hold()
     ask(link, keys, DRAIN)
@@ -131,7 +131,7 @@ def test_what_was_asked_for_is_done_at_the_moment_of_the_end(
     ],
 )
 def test_a_signal_that_was_explained_is_the_reason_of_a_run_that_it_stopped(
-    end: str, wanted: str | None, said: tuple[str, str], status: Status, link: Link
+    end: str, wanted: str | None, said: tuple[str, str], status: Status, link: RedisLink
 ) -> None:
     keys, folder = Keys("test"), status.run.folder
     explain(link, keys, "scorers-0 keeps dying")
@@ -145,7 +145,7 @@ def test_a_signal_that_was_explained_is_the_reason_of_a_run_that_it_stopped(
 
 @pytest.mark.usefixtures("server_settings")
 def test_full_memory_keeps_nobody_from_beginning_ending_advising_and_asking(
-    hold: Callable[[], Status], link: Link, keys: Keys
+    hold: Callable[[], Status], link: RedisLink, keys: Keys
 ) -> None:
     status = hold()
     link.outage_s = 0.1
@@ -166,7 +166,7 @@ def test_full_memory_keeps_nobody_from_beginning_ending_advising_and_asking(
 
 
 def test_advice_waits_for_no_redis(run: Run, keys: Keys) -> None:
-    link = Link(f"redis://127.0.0.1:{free_port()}/0", outage_s=30)
+    link = RedisLink(f"redis://127.0.0.1:{free_port()}/0", outage_s=30)
     started = time.monotonic()
     Status(run, link, keys).advise("a smaller learning rate")
     assert time.monotonic() - started < 5
@@ -174,7 +174,7 @@ def test_advice_waits_for_no_redis(run: Run, keys: Keys) -> None:
 
 
 def test_the_others_hear_of_the_end_even_when_the_disk_takes_nothing(
-    tmp_path: Path, link: Link, keys: Keys, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, link: RedisLink, keys: Keys, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
     status = Status(make_run(tmp_path / "file"), link, keys)  # a folder can't be made in a file
@@ -187,7 +187,7 @@ def test_the_others_hear_of_the_end_even_when_the_disk_takes_nothing(
 
 
 @pytest.fixture
-def server_settings(link: Link) -> Iterator[None]:
+def server_settings(link: RedisLink) -> Iterator[None]:
     """What a test sets on the shared server is set back."""
     names = ("maxmemory", "maxmemory-policy", "appendonly")
     before: dict[str, Any] = {name: link.client.config_get(name)[name] for name in names}
@@ -197,7 +197,7 @@ def server_settings(link: Link) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("server_settings")
-def test_a_redis_that_evicts_is_refused_with_the_command_that_mends_it(run: Run, link: Link) -> None:
+def test_a_redis_that_evicts_is_refused_with_the_command_that_mends_it(run: Run, link: RedisLink) -> None:
     check_redis(run, link)
     link.client.config_set("maxmemory", 1 << 30)
     check_redis(run, link)  # full memory is refused, not evicted
@@ -210,7 +210,7 @@ def test_a_redis_that_evicts_is_refused_with_the_command_that_mends_it(run: Run,
 
 @pytest.mark.usefixtures("server_settings")
 def test_a_redis_without_an_append_only_file_is_refused_with_the_command_that_mends_it(
-    run: Run, link: Link
+    run: Run, link: RedisLink
 ) -> None:
     link.client.config_set("appendonly", "no")
     with pytest.raises(
@@ -224,7 +224,7 @@ def test_a_redis_without_an_append_only_file_is_refused_with_the_command_that_me
 
 @pytest.mark.usefixtures("server_settings")
 def test_who_means_it_may_use_a_forgetful_redis(
-    run: Run, link: Link, caplog: pytest.LogCaptureFixture
+    run: Run, link: RedisLink, caplog: pytest.LogCaptureFixture
 ) -> None:
     link.client.config_set("appendonly", "no")
     check_redis(run.model_copy(update={"broker": run.broker.model_copy(update={"durability": "none"})}), link)
@@ -235,7 +235,7 @@ def test_who_means_it_may_use_a_forgetful_redis(
     ("version", "is_refused"), [("6.0.16", True), ("6.2.14", False), ("7.0.15", False), ("10.0", False)]
 )
 def test_an_old_redis_is_refused(
-    run: Run, link: Link, *, version: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+    run: Run, link: RedisLink, *, version: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = {**link.client.info(), "redis_version": version}
     monkeypatch.setattr(link.client, "info", lambda: info)

@@ -27,7 +27,7 @@ from broker import connection
 from learner.groups.collector import Collector
 from learner.groups.intake import Intake
 from learner.journal.writer import Journal
-from learner.trainer import Trainer
+from learner.trainer import TrainingLoop
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -67,14 +67,14 @@ def without_line(script: str, line: str, instead: str = "") -> Break:
 def retires_before_it_announces(monkeypatch: pytest.MonkeyPatch) -> None:
     """The slots are free before the next version is told."""
 
-    def commit(self: Trainer, groups: Any) -> None:
+    def commit(self: TrainingLoop, groups: Any) -> None:
         self.journal.check_fence()
         self.feeder.advance(self.version)
         self.collector.commit(groups)
         self.publisher.publish_again(self.policy, self.version)
         self.feeder.wake()
 
-    monkeypatch.setattr(Trainer, "_commit", commit)
+    monkeypatch.setattr(TrainingLoop, "_commit", commit)
 
 
 def takes_whatever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ import pytest
 import redis
 
 import learner.reporting.curves
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.monitoring.work_meter import WorkMeter
 from config.run import Run
 from learner import session
@@ -96,7 +96,7 @@ class ChainPolicy:
         """There is nothing to let go of."""
 
 
-class WatchedLink(Link):
+class WatchedRedisLink(RedisLink):
     """A link that the world watches: it parks before every command, and loses replies when told to.
 
     Attributes:
@@ -154,7 +154,7 @@ class DrivenRedis(redis.Redis):
 class Life(Process):
     """One life of the learner, parked before its first line."""
 
-    def __init__(self, run: Run, link: WatchedLink) -> None:
+    def __init__(self, run: Run, link: WatchedRedisLink) -> None:
         super().__init__()
         self.link = link
         self.max_lag = run.learner.max_lag

@@ -16,7 +16,7 @@ from broker import codec
 from broker.codec import Fields
 from broker.errors import BrokerUnavailable
 from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED
-from broker.messages import Prompt, Rollout, Span, Split
+from broker.messages import Prompt, SampledGroup, Span, Split
 from broker.protocol.streams import Consumer, Entry, bury, hand_over
 from tests.protocol.invariants import Violated
 from tests.protocol.world import World
@@ -302,7 +302,7 @@ def result_of(entry: Entry, weights: dict[str, str], pick: int) -> Fields | None
     return codec.encode_scored(replace(scored, rollout=rollout))
 
 
-def sampled(prompt: Prompt, version: int) -> Rollout:
+def sampled(prompt: Prompt, version: int) -> SampledGroup:
     """Completions whose tokens are all of one version."""
     rollout = make_scored(prompt, [0.0] * prompt.n, version=version).rollout
     completions = tuple(

@@ -14,7 +14,7 @@ import redis
 from broker.keys import WORK_STREAMS, Keys
 from broker.protocol.streams import Entry, entries_of
 from tests.protocol.invariants import Bounds, Invariants, Violated
-from tests.protocol.lives import FOREVER_S, Disk, DrivenRedis, Life, WatchedLink
+from tests.protocol.lives import FOREVER_S, Disk, DrivenRedis, Life, WatchedRedisLink
 from tests.protocol.redis_history import History, State
 from tests.protocol.strands import Clock
 from tests.support.chain import make_run
@@ -75,9 +75,9 @@ class World:
         """The learner that began last; another one where it was fenced off by one that has been killed since."""
         return self.living[-1] if self.living else self.begin()
 
-    def link(self) -> WatchedLink:
+    def link(self) -> WatchedRedisLink:
         """A worker's link: it does not wait for anything."""
-        return WatchedLink(self.url, self.client, self.look, outage_s=-1.0)
+        return WatchedRedisLink(self.url, self.client, self.look, outage_s=-1.0)
 
     def look(self, command: str, fence: int) -> None:
         """See what a command has done."""
@@ -109,7 +109,7 @@ class World:
             },
             evaluation={"every": self.rounds_every, "prompts": 1, "samples": 1, "deadline_s": 60.0},
         )
-        life = Life(run, WatchedLink(self.url, self.client, self.look, outage_s=FOREVER_S))
+        life = Life(run, WatchedRedisLink(self.url, self.client, self.look, outage_s=FOREVER_S))
         self.lives.append(life)
         return life
 

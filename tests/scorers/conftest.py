@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.messages import Completion, FinishReason, Prompt, Rollout, Span, Split
+from broker.messages import Completion, FinishReason, Prompt, SampledGroup, Span, Split
 from config.scorers import MathConfig, ScorersConfig, SweConfig
 from scorers.math.scorer import MathAnswer
 from scorers.swe.scorer import SwePatch
 
 Complete = Callable[[str], Completion]
-Group = Callable[..., Rollout]
+Group = Callable[..., SampledGroup]
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +42,7 @@ def group(complete: Complete) -> Group:
         value: object = "5",
         task: str = "math",
         verification_info: Mapping[str, Any] | None = None,
-    ) -> Rollout:
+    ) -> SampledGroup:
         prompt = Prompt(
             group_id="17",
             split=Split.TRAIN,
@@ -60,7 +60,9 @@ def group(complete: Complete) -> Group:
             token_ids=np.array([1, 2], np.int32),
             verification_info=verification_info or {"type": "math", "answer": {"value": value}},
         )
-        return Rollout(prompt=prompt, completions=tuple(map(complete, texts)), generator="g", seconds=0.1)
+        return SampledGroup(
+            prompt=prompt, completions=tuple(map(complete, texts)), generator="g", seconds=0.1
+        )
 
     return make
 

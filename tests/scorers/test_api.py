@@ -20,7 +20,7 @@ import pytest
 from broker.messages import ScoreStatus
 from config.scorers import CustomConfig, JudgeConfig, RubricConfig, ScorersConfig, TaskConfig, TinyvConfig
 from scorers import api, score
-from scorers.api import TRIES, RowProcess, ScoringFailed, all_tasks
+from scorers.api import TRIES, RowWorkerClient, ScoringFailed, all_tasks
 from tests.conftest import ROOT
 from tests.support.endpoint_server import scripted_endpoint
 
@@ -177,7 +177,7 @@ def test_a_killed_worker_is_started_again_and_a_row_that_kills_each_is_unscorabl
         "        return self.scored(1.0, 'lived')\n"
     )
     monkeypatch.chdir(tmp_path)  # where one's own scorers are looked for last
-    process = RowProcess(
+    process = RowWorkerClient(
         ScorersConfig(tasks={"deadly": TaskConfig(scorer=CustomConfig(import_path="deadly:Deadly"))})
     )
     info = {"type": "deadly", "answer": str(tmp_path / "tries")}
@@ -215,9 +215,9 @@ def test_a_worker_in_the_middle_of_a_row_ends_with_the_program_that_asked(tmp_pa
         "        time.sleep(600)\n"
     )
     program = (
-        "from config.scorers import *; from scorers.api import RowProcess\n"
+        "from config.scorers import *; from scorers.api import RowWorkerClient\n"
         "tasks = {'sleeper': TaskConfig(scorer=CustomConfig(import_path='sleeper:Sleeper'))}\n"
-        f"RowProcess(ScorersConfig(tasks=tasks)).result({line(info={'type': 'sleeper'})!r})"
+        f"RowWorkerClient(ScorersConfig(tasks=tasks)).result({line(info={'type': 'sleeper'})!r})"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
@@ -237,7 +237,7 @@ def test_a_machine_without_room_for_a_worker_says_so(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    process, descriptors = RowProcess(all_tasks()), len(list(Path("/proc/self/fd").iterdir()))
+    process, descriptors = RowWorkerClient(all_tasks()), len(list(Path("/proc/self/fd").iterdir()))
     with monkeypatch.context() as patch:
         patch.setattr(*broken, full)
         with pytest.raises(ScoringFailed, match="no process that scores rows can be started") as caught:
@@ -248,7 +248,7 @@ def test_a_machine_without_room_for_a_worker_says_so(
 
 
 def test_a_worker_that_can_not_start_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    process = RowProcess(all_tasks())
+    process = RowWorkerClient(all_tasks())
     monkeypatch.setattr(api, "_START", "import sys; sys.exit(3)")
     with pytest.raises(ScoringFailed, match="did not start, it ended with exit code 3"):
         process.result(line())
@@ -257,7 +257,7 @@ def test_a_worker_that_can_not_start_says_so(monkeypatch: pytest.MonkeyPatch, tm
 def test_a_scorer_that_this_machine_lacks_is_no_value_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    process = RowProcess(
+    process = RowWorkerClient(
         ScorersConfig(tasks={"mine": TaskConfig(scorer=CustomConfig(import_path="no_such:Thing"))})
     )
     found = process.result(line(info={"type": "mine", "answer": 1}))

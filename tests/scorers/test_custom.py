@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.errors import Permanent
-from broker.messages import Rollout, ScoreStatus
+from broker.messages import SampledGroup, ScoreStatus
 from config.scorers import CustomConfig, ScorersConfig, TaskConfig
 from scorers.custom import CustomScorerError, SimpleScorer, load_scorer
 from scorers.group import GroupScorer
@@ -156,7 +156,7 @@ def test_the_base_class_scores_nothing_by_itself() -> None:
         SimpleScorer().score("", {})
 
 
-def test_a_group_is_scored_by_a_custom_scorer(group: Callable[..., Rollout]) -> None:
+def test_a_group_is_scored_by_a_custom_scorer(group: Callable[..., SampledGroup]) -> None:
     scorer = GroupScorer(ScorersConfig(tasks={"parity": TaskConfig(scorer=config("Parity"))}))
     scorer.self_test()
     scored = scorer.score(

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import BadMessage, Retryable, UnknownTask
 from broker.keys import Keys
-from broker.messages import Rollout, Score, ScoreStatus
+from broker.messages import SampledGroup, Score, ScoreStatus
 from broker.monitoring.counters import ScorerStats, read_stats
 from config.scorers import (
     CodeConfig,
@@ -29,7 +29,7 @@ from scorers.group import GroupScorer
 from scorers.math.scorer import HANGING, MathAnswer
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 
-Group = Callable[..., Rollout]
+Group = Callable[..., SampledGroup]
 CONFIG = ScorersConfig(
     retries=2,
     retry_backoff_s=0.05,
@@ -145,7 +145,7 @@ def test_waits_before_retries_are_capped(monkeypatch: pytest.MonkeyPatch, group:
 
 
 def test_what_was_done_is_counted_by_queue_and_scorer(
-    monkeypatch: pytest.MonkeyPatch, group: Group, link: Link, keys: Keys
+    monkeypatch: pytest.MonkeyPatch, group: Group, link: RedisLink, keys: Keys
 ) -> None:
     flaky = FlakyScorer(failures=4)
     monkeypatch.setattr("scorers.registry.build_scorer", lambda *_: flaky)
@@ -178,7 +178,7 @@ def test_what_was_done_is_counted_by_queue_and_scorer(
     assert stats.scored == 5
 
 
-class Foreseeing(FlakyScorer):
+class Prefetching(FlakyScorer):
     """Notes what is begun, and counts like a scorer that asks a served model."""
 
     def __init__(self) -> None:
@@ -194,9 +194,9 @@ class Foreseeing(FlakyScorer):
 
 
 def test_what_a_scorer_will_wait_for_begins_for_all_texts_of_a_group_and_is_counted(
-    monkeypatch: pytest.MonkeyPatch, group: Group, link: Link, keys: Keys
+    monkeypatch: pytest.MonkeyPatch, group: Group, link: RedisLink, keys: Keys
 ) -> None:
-    foreseeing = Foreseeing()
+    foreseeing = Prefetching()
     monkeypatch.setattr("scorers.registry.build_scorer", lambda *_: foreseeing)
     scorer = GroupScorer(CONFIG)
     rollout = group("a", "b", "a")
@@ -211,7 +211,7 @@ def test_what_a_scorer_will_wait_for_begins_for_all_texts_of_a_group_and_is_coun
 
 
 def test_the_failures_of_a_group_that_ends_in_an_exception_are_counted(
-    monkeypatch: pytest.MonkeyPatch, group: Group, link: Link, keys: Keys
+    monkeypatch: pytest.MonkeyPatch, group: Group, link: RedisLink, keys: Keys
 ) -> None:
     scorer, flaky = flaky_group_scorer(monkeypatch, failures=2)
     score = flaky.score

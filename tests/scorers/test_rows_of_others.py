@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from broker.messages import Rollout
+from broker.messages import SampledGroup
 from config.scorers import ScorerConfig, ScorersConfig, TaskConfig, reads
 from scorers.child.row_worker import RowScorer
 from scorers.group import GroupScorer
@@ -119,7 +119,7 @@ def test_the_message_names_what_can_stand_there() -> None:
 
 
 def test_a_rule_and_a_judge_score_the_same_answers_and_the_judge_is_told_the_question(
-    server: ScriptedEndpoint, group: Callable[..., Rollout]
+    server: ScriptedEndpoint, group: Callable[..., SampledGroup]
 ) -> None:
     config = tasks(
         {

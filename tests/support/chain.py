@@ -12,21 +12,21 @@ from typing import Any
 import numpy as np
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import (
     Announcement,
     Completion,
     FinishReason,
     Prompt,
-    Rollout,
+    SampledGroup,
     Score,
     ScoredGroup,
     ScoreStatus,
     Span,
     Split,
 )
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from broker.protocol.streams import Entry, hand_over
 from config.learner import LearnerConfig
 from config.run import Run
@@ -97,7 +97,9 @@ def make_scored(
         for reward in rewards
     )
     return ScoredGroup(
-        rollout=Rollout(prompt=prompt, completions=(completion,) * len(rewards), generator="g", seconds=0.1),
+        rollout=SampledGroup(
+            prompt=prompt, completions=(completion,) * len(rewards), generator="g", seconds=0.1
+        ),
         scores=scores,
         rewards=tuple(rewards),
         worker="w",
@@ -108,12 +110,12 @@ def make_scored(
 class Chain:
     """One learner's parts, and hands that do what the feeder, the generators and the scorers do."""
 
-    def __init__(self, run: Run, link: Link, keys: Keys) -> None:
+    def __init__(self, run: Run, link: RedisLink, keys: Keys) -> None:
         self.run = run
         self.link = link
         self.keys = keys
         self.client: Any = link.client
-        self.ownership = Ownership(link, keys)
+        self.ownership = RunOwner(link, keys)
         self.stop = threading.Event()
         self.said: list[str] = []
         fence = self.ownership.claim(0)

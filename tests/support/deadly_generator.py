@@ -9,10 +9,10 @@ import sys
 
 from broker.messages import Completion, Prompt
 from generators.__main__ import main
-from generators.engines.scripted import FakeEngineRunner
+from generators.engines.scripted import ScriptedEngine
 
 
-class DeadlyEngine(FakeEngineRunner):
+class DeadlyEngine(ScriptedEngine):
     """The fake engine, with a bug in C."""
 
     async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
@@ -26,5 +26,5 @@ if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     import generators.engines.scripted
 
-    generators.engines.scripted.FakeEngineRunner = DeadlyEngine  # type: ignore[misc]
+    generators.engines.scripted.ScriptedEngine = DeadlyEngine  # type: ignore[misc]
     sys.exit(main(["--run", sys.argv[1]]))

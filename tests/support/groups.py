@@ -13,7 +13,7 @@ from broker.messages import (
     DeadLetter,
     FinishReason,
     Prompt,
-    Rollout,
+    SampledGroup,
     Score,
     ScoredGroup,
     ScoreStatus,
@@ -46,7 +46,7 @@ def a_prompt(group_id: str = "17", **changes: Any) -> Prompt:
     )
 
 
-def a_rollout(prompt: Prompt | None = None) -> Rollout:
+def a_rollout(prompt: Prompt | None = None) -> SampledGroup:
     """Two completions: one of two versions, one cut at its limit."""
     completions = (
         Completion(
@@ -64,10 +64,10 @@ def a_rollout(prompt: Prompt | None = None) -> Rollout:
             text="five",
         ),
     )
-    return Rollout(prompt=prompt or a_prompt(), completions=completions, generator="g1", seconds=1.5)
+    return SampledGroup(prompt=prompt or a_prompt(), completions=completions, generator="g1", seconds=1.5)
 
 
-def a_scored_group(rollout: Rollout | None = None) -> ScoredGroup:
+def a_scored_group(rollout: SampledGroup | None = None) -> ScoredGroup:
     """One right, one unscorable."""
     scores = (
         Score(

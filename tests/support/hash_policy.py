@@ -12,7 +12,7 @@ from learner.training.batch import Batch
 
 
 class HashPolicy:
-    """Enough of `learner.training.policy.Policy` to be checkpointed and replayed."""
+    """Enough of `learner.training.deepspeed.DeepSpeedBackend` to be checkpointed and replayed."""
 
     def __init__(self, seed: str = "model") -> None:
         self.weights = hashlib.sha256(seed.encode()).hexdigest()

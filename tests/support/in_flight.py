@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED, Keys
-from broker.messages import Announcement, Prompt, Rollout, ScoredGroup
+from broker.messages import Announcement, Prompt, SampledGroup, ScoredGroup
 from broker.monitoring.counters import Tally
 from broker.monitoring.heartbeat import Heartbeat
 from broker.protocol.streams import Consumer, bury, hand_over
@@ -36,7 +36,7 @@ LEASE_S = 60.0
 class InFlight:
     """That run, with its processes' heartbeats until `close`. Its folder is under `runs_dir`."""
 
-    def __init__(self, link: Link, runs_dir: Path) -> None:
+    def __init__(self, link: RedisLink, runs_dir: Path) -> None:
         run = make_run(runs_dir, name="demo", learner={"groups_per_step": 8, "max_lag": 1, "steps": 60})
         self.keys = Keys(run.name)
         self.chain = Chain(run, link, self.keys)
@@ -145,7 +145,7 @@ class InFlight:
     def _scored(self, prompt: Prompt) -> ScoredGroup:
         """What comes back of a prompt: one right answer, one wrong."""
         group = make_scored(prompt, [1.0, 0.0])
-        rollout: Rollout = replace(
+        rollout: SampledGroup = replace(
             group.rollout, generator=GENERATOR, seconds=6.25, attempts=1, sampled_at=prompt.issued_at + 8
         )
         scores = tuple(

@@ -18,7 +18,7 @@ from learner.groups.retries import Retries
 from learner.groups.tending import Tending
 from learner.reporting.metrics import Metrics
 from learner.resume.recovery import Recovery
-from learner.trainer import Trainer
+from learner.trainer import TrainingLoop
 from learner.training.checkpoint import Checkpoints, Progress
 from tests.support.chain import Chain, FilePolicy, OneToken
 
@@ -44,7 +44,7 @@ class Hands(threading.Thread):
                     )
 
 
-def make_trainer(chain: Chain) -> Trainer:
+def make_trainer(chain: Chain) -> TrainingLoop:
     """A learner of ten rows at version 0; `chain` is its board."""
     rows = [
         (
@@ -73,7 +73,7 @@ def make_trainer(chain: Chain) -> Trainer:
     chain.collector = tending.collector = Collector(
         chain.run, chain.intake, chain.stop, tend=tending, say=chain.said.append
     )
-    return Trainer(
+    return TrainingLoop(
         chain.run,
         policy,
         ledger=chain.journal,

@@ -23,7 +23,7 @@ from config.learner import LearnerConfig
 from learner.launch.ranks import Ranks, launch_or_join
 from learner.objective.advantages import group_advantages
 from learner.training.batch import Batch, pack
-from learner.training.policy import Policy
+from learner.training.deepspeed import DeepSpeedBackend
 from tests.support.tiny import random_groups, tiny_run
 
 
@@ -34,7 +34,7 @@ def make_batch(version: int, tokens_per_row: int) -> Batch:
     return pack(groups, advantages, tokens_per_row=tokens_per_row, truncated="mask", policy_version=version)
 
 
-def act(policy: Policy, method: str, *arguments: Any) -> Any:
+def act(policy: DeepSpeedBackend, method: str, *arguments: Any) -> Any:
     """One line of a plan."""
     match method:
         case "step":
@@ -66,7 +66,7 @@ def main() -> None:
         run = tiny_run(Path(part["model"]), dtype=part.get("dtype", "float32"), **part.get("learner", {}))
         ranks = launch_or_join(run, [])
         assert isinstance(ranks, Ranks)
-        policy = Policy(run, rank=ranks.rank, world_size=ranks.world_size)
+        policy = DeepSpeedBackend(run, rank=ranks.rank, world_size=ranks.world_size)
         if ranks.rank == part.get("broken_rank"):
 
             def broken(batch: bytes, learner: str | None) -> None:

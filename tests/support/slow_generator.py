@@ -10,9 +10,9 @@ from pathlib import Path
 
 from broker.joining import join
 from broker.monitoring.heartbeat import Heartbeat
-from config.generators import FakeEngine
+from config.generators import ScriptedEngineConfig
 from config.logs import set_up_logging
-from generators.engines.scripted import FakeEngineRunner
+from generators.engines.scripted import ScriptedEngine
 from generators.worker import ROLE, Generator
 
 
@@ -22,8 +22,8 @@ def main(run: str, seconds: float) -> int:
     stop = threading.Event()
     joined = join(run, Path("runs"), stop)
     assert joined is not None
-    engine = FakeEngineRunner(
-        joined.run, FakeEngine(answers=("\\boxed{1}", "\\boxed{2}"), seconds_per_group=seconds)
+    engine = ScriptedEngine(
+        joined.run, ScriptedEngineConfig(answers=("\\boxed{1}", "\\boxed{2}"), seconds_per_group=seconds)
     )
     name = f"slow-{os.getpid()}"
     heartbeat = Heartbeat(joined.link, joined.keys, ROLE, name)

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import ROLLOUTS, SCORED, Keys
-from broker.messages import Completion, FinishReason, Rollout, Score, ScoredGroup, ScoreStatus, Span
+from broker.messages import Completion, FinishReason, SampledGroup, Score, ScoredGroup, ScoreStatus, Span
 from broker.private_redis import server as embedded
 from broker.protocol.streams import hand_over
 from config.loading import to_yaml
@@ -46,7 +46,7 @@ def _scored(group_id: str, version: int) -> ScoredGroup:
         )
         for value, answer in ((1.0, "5"), (0.0, "6"))
     )
-    rollout = Rollout(
+    rollout = SampledGroup(
         prompt=make_prompt(group_id, floor=version),
         generator="g-1",
         seconds=0.1,
@@ -66,7 +66,7 @@ def make_small_run(runs_dir: Path, name: str, *, is_finished: bool = True) -> It
     )
     run.folder.mkdir(parents=True)
     server = embedded.start(run)
-    link = Link(server.url, outage_s=10)
+    link = RedisLink(server.url, outage_s=10)
     try:
         chain = Chain(run, link, Keys(run.name))
         status = Status(run, link, chain.keys, chain.ownership)

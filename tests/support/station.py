@@ -20,10 +20,10 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.joining import Joined
 from broker.keys import GROUP, ROLLOUTS, Keys
-from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus
+from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
 from broker.monitoring.counters import Tally
 from broker.monitoring.heartbeat import Heartbeat
 from broker.processes import spawn
@@ -53,7 +53,7 @@ def make_run(**sections: Any) -> Run:
     )
 
 
-def scored(rollout: Rollout, worker: str) -> ScoredGroup:
+def scored(rollout: SampledGroup, worker: str) -> ScoredGroup:
     """Every completion is right."""
     score = Score(status=ScoreStatus.SCORED, value=1.0, reason="as scripted", scorer="scripted", version="1")
     n = len(rollout.completions)
@@ -78,12 +78,12 @@ class Scorers:
 class ScriptedScorer:
     """A `GroupScorer` that calls `before` for each group and then finds everything right."""
 
-    def __init__(self, before: Callable[[Rollout], None] = lambda _: None) -> None:
+    def __init__(self, before: Callable[[SampledGroup], None] = lambda _: None) -> None:
         self.before = before
         self.seen: list[str] = []
         self.tally = Tally()
 
-    def score(self, rollout: Rollout, worker: str) -> ScoredGroup:
+    def score(self, rollout: SampledGroup, worker: str) -> ScoredGroup:
         self.seen.append(rollout.prompt.group_id)
         self.before(rollout)
         return scored(rollout, worker)
@@ -102,7 +102,7 @@ class _WithoutChannel(ScoringWorker):
 class Station(Board):
     """A run's groups between the generators and the learner."""
 
-    def __init__(self, link: Link, keys: Keys, run: Run) -> None:
+    def __init__(self, link: RedisLink, keys: Keys, run: Run) -> None:
         super().__init__(link, keys)
         self.joined = Joined(run, link, keys)
         self.delivery = Delivery(link.client, keys)

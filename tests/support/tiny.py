@@ -12,7 +12,7 @@ from broker.messages import (
     Completion,
     FinishReason,
     Prompt,
-    Rollout,
+    SampledGroup,
     Score,
     ScoredGroup,
     ScoreStatus,
@@ -121,7 +121,7 @@ def group(
         for reward in rewards
     )
     return ScoredGroup(
-        rollout=Rollout(prompt=prompt, completions=tuple(completions), generator="g", seconds=0.0),
+        rollout=SampledGroup(prompt=prompt, completions=tuple(completions), generator="g", seconds=0.0),
         scores=scores,
         rewards=tuple(rewards),
         worker="w",

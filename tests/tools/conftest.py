@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from config.loading import build_run
 from config.run import Run
@@ -83,7 +83,7 @@ def make_run(runs_dir: Path) -> MakeRun:
 
 
 @pytest.fixture
-def chain(tmp_path: Path, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chain]:
+def chain(tmp_path: Path, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chain]:
     """A learner's end of a run on an empty Redis; the audit's looks follow each other at once."""
     monkeypatch.setattr(command, "PAUSE_S", 0.0)
     chain = Chain(make_chain_run(tmp_path), link, keys)

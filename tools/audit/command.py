@@ -17,7 +17,7 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import Permanent, PipelineError
 from broker.joining import FINISHED
 from broker.keys import Keys
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with (
             server.ensure_readable(args.run, args.runs_dir) as url,
-            closing(Link(url, outage_s=OUTAGE_S, key="")) as link,
+            closing(RedisLink(url, outage_s=OUTAGE_S, key="")) as link,
         ):
             result = audit(
                 link,
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if result.is_clean else 1
 
 
-def audit(link: Link, keys: Keys, folder: Path, *, is_quick: bool = False) -> Audit:
+def audit(link: RedisLink, keys: Keys, folder: Path, *, is_quick: bool = False) -> Audit:
     """Compare what `keys` holds with the journal in `folder`.
 
     Args:
@@ -128,7 +128,7 @@ def as_text(name: str, result: Audit) -> str:
     return "\n".join([*lines, _verdict(name, result)]) + "\n"
 
 
-def _look_once(link: Link, keys: Keys, folder: Path) -> tuple[Audit, Ledger]:
+def _look_once(link: RedisLink, keys: Keys, folder: Path) -> tuple[Audit, Ledger]:
     is_finished = read_status(folder.parent).get("status") == FINISHED
     view = look(link, keys)
     ledger = read_ledger(folder, strict=False)

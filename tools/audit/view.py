@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker import group_ids
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import WORK_STREAMS, Keys
 
 PAGE = 500  # entries of which the headers are asked for at once
@@ -61,7 +61,7 @@ class View:
         return [stream for stream in reversed(WORK_STREAMS) if group_id in self.entries[stream]]
 
 
-def look(link: Link, keys: Keys) -> View:
+def look(link: RedisLink, keys: Keys) -> View:
     """Read everything, in the order that makes it right on a run that goes on."""
     server = server_of(link)
     cursor, slots, where, requests = link.script("ledger_view", keys.scripts())
@@ -75,13 +75,13 @@ def look(link: Link, keys: Keys) -> View:
     )
 
 
-def read_cursor(link: Link, keys: Keys) -> Cursor:
+def read_cursor(link: RedisLink, keys: Keys) -> Cursor:
     """The cursor now."""
     found: Any = link(lambda client: client.hgetall(keys("cursor")))
     return _cursor({field.decode(): value.decode() for field, value in found.items()})
 
 
-def server_of(link: Link) -> str:
+def server_of(link: RedisLink) -> str:
     """The run id of the Redis that answers; each start of a server has its own."""
     return str(link(lambda client: client.info("server"))["run_id"])
 
@@ -104,7 +104,7 @@ def _pairs(flat: list[bytes]) -> dict[str, str]:
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
-def _groups(link: Link, keys: Keys, stream: str) -> Iterator[str]:
+def _groups(link: RedisLink, keys: Keys, stream: str) -> Iterator[str]:
     first = "-"
     while True:
         page = [

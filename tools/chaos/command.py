@@ -21,7 +21,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.protocol.run_state import DRAIN
 from config.loading import load_run
@@ -107,7 +107,7 @@ class Chaos:
 
     def audit_now(self) -> Audit:
         """The audit of the run as it stands. Raises what `tools.audit.command.audit` raises."""
-        with contextlib.closing(Link(self._url, outage_s=REDIS_S)) as link:
+        with contextlib.closing(RedisLink(self._url, outage_s=REDIS_S)) as link:
             return auditing.audit(link, self._keys, self._run.folder / "journal")
 
     def _tick(self, supervisor: Supervisor, stop: threading.Event) -> None:

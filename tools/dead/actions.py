@@ -16,7 +16,7 @@ from typing import Any
 import redis
 
 from broker import group_ids
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import Permanent
 from broker.keys import DEAD as STREAM
 from broker.keys import Keys
@@ -51,14 +51,16 @@ def for_purge(letters: Sequence[Letter], records: Records) -> Sorted:
     return _sorted(letters, [_why_not_away(letter, records) for letter in letters])
 
 
-def ask_again(link: Link, keys: Keys, letters: Sequence[Letter], records: Records) -> list[str]:
+def ask_again(link: RedisLink, keys: Keys, letters: Sequence[Letter], records: Records) -> list[str]:
     """Ask the learner for the letters' groups. Returns the ids that they will have; none for a letter that is gone."""
     wanted = [word for letter in letters for word in (letter.group, letter.entry)]
     asked = link.script("ask_again", keys.scripts(), *wanted)
     return [records.next_id(group.decode()) for group in asked]
 
 
-def wait_until_issued(link: Link, keys: Keys, ids: Sequence[str], *, deadline_s: float) -> dict[str, str]:
+def wait_until_issued(
+    link: RedisLink, keys: Keys, ids: Sequence[str], *, deadline_s: float
+) -> dict[str, str]:
     """Wait until a learner has issued every id. Returns where each is now; "" for one that has an outcome already.
 
     Raises:
@@ -77,7 +79,7 @@ def wait_until_issued(link: Link, keys: Keys, ids: Sequence[str], *, deadline_s:
         time.sleep(min(POLL_S, deadline_s))
 
 
-def who_issues(link: Link, keys: Keys) -> str:
+def who_issues(link: RedisLink, keys: Keys) -> str:
     """Whether a learner is there to issue what was asked for."""
     if link(lambda client: keys_of(client, keys.alive("learner", ""))):
         return "A learner runs and issues them as slots become free"
@@ -87,7 +89,7 @@ def who_issues(link: Link, keys: Keys) -> str:
     return "No learner runs: they are issued when one starts"
 
 
-def purge(link: Link, keys: Keys, letters: Sequence[Letter], folder: Path) -> int:
+def purge(link: RedisLink, keys: Keys, letters: Sequence[Letter], folder: Path) -> int:
     """Write a note into the journal in `folder`, then delete the letters, and requests for them. Returns how many.
 
     Raises:
@@ -145,7 +147,7 @@ def _why_not_away(letter: Letter, records: Records) -> str:
     return f"group {letter.group} has no outcome yet: the learner has not recorded it; one that starts does"
 
 
-def _issued(link: Link, keys: Keys, ids: Sequence[str]) -> tuple[set[str], dict[str, str]]:
+def _issued(link: RedisLink, keys: Keys, ids: Sequence[str]) -> tuple[set[str], dict[str, str]]:
     """Which of the ids were issued, by the cursor's counts, and where each one is."""
     fields = [f"retry:{group_ids.ordinal_of(group_id)}" for group_id in ids]
 

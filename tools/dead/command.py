@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import Permanent, PipelineError
 from broker.keys import PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.private_redis import server
@@ -38,7 +38,7 @@ class NoChoice(Permanent):
 class _Desk:
     """What every verb works with."""
 
-    link: Link
+    link: RedisLink
     keys: Keys
     folder: Path  # the journal
     records: Records
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with (
             server.ensure_readable(options.run, options.runs_dir) as url,
-            closing(Link(url, outage_s=OUTAGE_S, key="")) as link,
+            closing(RedisLink(url, outage_s=OUTAGE_S, key="")) as link,
         ):
             keys, folder = Keys(options.run), server.folder_of(options.run, options.runs_dir) / "journal"
             records = open_records(link, keys, folder, strict=verb in {"retry", "purge"})

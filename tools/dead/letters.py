@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from broker import codec, group_ids
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import Permanent
 from broker.keys import DEAD as STREAM
 from broker.keys import Keys
@@ -101,7 +101,7 @@ class Records:
         return group_ids.retried(group, self.retries.get(group_ids.ordinal_of(group), 0) + 1)
 
 
-def open_records(link: Link, keys: Keys, folder: Path, *, strict: bool) -> Records:
+def open_records(link: RedisLink, keys: Keys, folder: Path, *, strict: bool) -> Records:
     """Read what is known of the run's dead groups.
 
     Args:
@@ -135,7 +135,7 @@ def open_records(link: Link, keys: Keys, folder: Path, *, strict: bool) -> Recor
 
 
 def read_letters(
-    link: Link, keys: Keys, records: Records, choice: Choice, *, with_payload: bool = False
+    link: RedisLink, keys: Keys, records: Records, choice: Choice, *, with_payload: bool = False
 ) -> Iterator[Letter]:
     """The letters that are meant, the oldest first.
 
@@ -155,7 +155,7 @@ def read_letters(
         )
 
 
-def _entries(link: Link, keys: Keys, wanted: Sequence[str]) -> Iterator[tuple[str, codec.Raw]]:
+def _entries(link: RedisLink, keys: Keys, wanted: Sequence[str]) -> Iterator[tuple[str, codec.Raw]]:
     def page(first: str, last: str) -> list[tuple[str, codec.Raw]]:
         found: Any = link(lambda client: client.xrange(keys(STREAM), first, last, count=PAGE))
         return [(entry.decode(), raw) for entry, raw in found]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from broker import codec
 from broker.errors import BadMessage
 from broker.keys import PROMPTS, ROLLOUTS, SCORED
-from broker.messages import Prompt, Rollout, ScoredGroup
+from broker.messages import Prompt, SampledGroup, ScoredGroup
 from tools.dead.letters import Letter
 
 HEADINGS = ("entry", "group", "age", "stage", "attempts", "state", "reason")
@@ -123,7 +123,7 @@ def _prompt(prompt: Prompt) -> Iterator[str]:
     yield f"  answer    {_cut(json.dumps(prompt.verification_info, ensure_ascii=False), TEXT_CHARS)}"
 
 
-def _rollout(rollout: Rollout, verdicts: Iterable[str] = ()) -> Iterator[str]:
+def _rollout(rollout: SampledGroup, verdicts: Iterable[str] = ()) -> Iterator[str]:
     yield from _prompt(rollout.prompt)
     yield (
         f"  sampled   by {rollout.generator} in {rollout.seconds:.1f} s, versions {rollout.min_version} to "

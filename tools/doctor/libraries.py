@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 
-from config.generators import VllmEngine
+from config.generators import VllmEngineConfig
 from config.run import Run
 from tools.doctor.children import NO_ANSWER, Answer, Question
 from tools.doctor.findings import Check, Finding, readable
@@ -186,7 +186,7 @@ def vllm(name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
         return
     yield check.ok(seen)
     engine = run.generators.engine if run is not None else None
-    if on_cpu and isinstance(engine, VllmEngine) and engine.kv_cache_mb is None:
+    if on_cpu and isinstance(engine, VllmEngineConfig) and engine.kv_cache_mb is None:
         yield Check(AREA, "KV cache").problem(
             "generators.engine.kv_cache_mb is not set: on a CPU vLLM would take most of the memory",
             do="generators.engine.kv_cache_mb=1024, or generators.engine.type=hf",
@@ -199,7 +199,7 @@ def _plain(name: str, answer: Answer, _run: Run | None) -> Iterator[Finding]:
 
 def _by_need(check: Check, seen: str, name: str, run: Run | None, *, do: str) -> Finding:
     """A problem where the run needs it."""
-    is_vllm_needed = run is not None and isinstance(run.generators.engine, VllmEngine)
+    is_vllm_needed = run is not None and isinstance(run.generators.engine, VllmEngineConfig)
     if run is None or (name == "vllm" and not is_vllm_needed):
         return check.note(seen, do=do)
     return check.problem(seen, do=do)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from config.generators import VllmEngine
+from config.generators import VllmEngineConfig
 from config.run import Run
 from learner.weight_sync.filesystem import published
 from tools.doctor.findings import Check, Finding, readable
@@ -208,7 +208,7 @@ def open_files(
 
 def _width(run: Run) -> int:
     engine = run.generators.engine
-    return engine.tensor_parallel if isinstance(engine, VllmEngine) else 1
+    return engine.tensor_parallel if isinstance(engine, VllmEngineConfig) else 1
 
 
 def _existing(folder: Path) -> Path:

@@ -103,11 +103,11 @@ def plain(name: str) -> Callable[[Sequence[str]], Facts]:
 
 def vllm(_words: Sequence[str]) -> Facts:
     """As a generator imports it, and for which device it was built."""
-    from config.generators import VllmEngine
+    from config.generators import VllmEngineConfig
     from generators.engines.vllm.environment import set_environment
 
     on_cpu = not importlib.import_module("torch").cuda.is_available()
-    set_environment(VllmEngine(), on_cpu=on_cpu)
+    set_environment(VllmEngineConfig(), on_cpu=on_cpu)
     try:
         ctypes.CDLL("libnuma.so.1")
         has_libnuma = True

@@ -21,7 +21,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, AuthorizationError, NoPermissionError
 from redis.retry import Retry
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import WrongBroker
 from broker.private_redis import server as embedded
 from config.run import Run
@@ -73,7 +73,7 @@ def check_redis(url: str, run: Run | None = None) -> Iterator[Finding]:
 
 def ask(url: str) -> Server:
     """Raises WrongBroker: no URL; RedisError: no answer, or a refusal."""
-    with closing(Link(url, outage_s=0)) as link:
+    with closing(RedisLink(url, outage_s=0)) as link:
         address = link.address
     with redis.Redis.from_url(
         url, retry=Retry(NoBackoff(), 0), socket_timeout=ANSWER_S, socket_connect_timeout=ANSWER_S
@@ -94,7 +94,7 @@ def unreachable(url: str, error: Exception) -> Finding:
     """No answer at all, or a refusal."""
     if isinstance(error, WrongBroker):
         return ADDRESS.problem(str(error), do="export REDIS_URL=redis://USER:PASSWORD@HOST:PORT/0")
-    with closing(Link(url, outage_s=0)) as link:
+    with closing(RedisLink(url, outage_s=0)) as link:
         address = link.address
     if isinstance(error, (AuthenticationError, AuthorizationError, NoPermissionError)):
         return ADDRESS.problem(

@@ -30,7 +30,7 @@ from tools.journal.rows import ranges
 
 if TYPE_CHECKING:
     from learner.launch.ranks import Ended
-    from learner.training.policy import Policy
+    from learner.training.deepspeed import DeepSpeedBackend
 
 MODULE = "tools.journal.replay"
 
@@ -42,7 +42,7 @@ class NothingToReplay(Permanent):
 class Replay:
     """One policy that goes through the steps of a ledger."""
 
-    def __init__(self, run: Run, policy: Policy, ledger: Ledger, scratch: Path) -> None:
+    def __init__(self, run: Run, policy: DeepSpeedBackend, ledger: Ledger, scratch: Path) -> None:
         """See `run_steps`. `scratch`: a folder for weights, removed by the caller."""
         self._run = run
         self._policy = policy
@@ -236,9 +236,9 @@ def _replay(run: Run, given: Sequence[str], ledger: Ledger, steps: range) -> int
     ranks = launch_or_join(run, given, module=MODULE, tell=_say_death)
     if isinstance(ranks, int):
         return ranks
-    from learner.training.policy import Policy
+    from learner.training.deepspeed import DeepSpeedBackend
 
-    policy = Policy(run, rank=ranks.rank, world_size=ranks.world_size)
+    policy = DeepSpeedBackend(run, rank=ranks.rank, world_size=ranks.world_size)
     if ranks.rank > 0:
         policy.follow()
         return 0

@@ -23,7 +23,7 @@ from rich.progress import track
 
 from config.loading import ConfigError, load_run
 from config.scorers import ScorersConfig
-from scorers.api import RowProcess, all_tasks
+from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import Result
 from scorers.retries import LONGEST_WAIT_S, was_given_up
 from tools.judge_check.agreement import Agreement, was_judged
@@ -88,7 +88,7 @@ def _results(rows: Sequence[Labelled], config: ScorersConfig) -> tuple[list[Resu
     results: list[Result | None] = [None] * len(rows)
     waiting = list(range(len(rows)))
     try:
-        with closing(RowProcess(config.model_copy(update={"retries": 0}))) as process:
+        with closing(RowWorkerClient(config.model_copy(update={"retries": 0}))) as process:
             for number in range(config.retries + 1):
                 if number:
                     time.sleep(min(config.retry_backoff_s * 2 ** (number - 1), LONGEST_WAIT_S))
@@ -105,7 +105,7 @@ def _results(rows: Sequence[Labelled], config: ScorersConfig) -> tuple[list[Resu
 
 
 def _pass(
-    process: RowProcess, rows: Sequence[Labelled], indices: Sequence[int]
+    process: RowWorkerClient, rows: Sequence[Labelled], indices: Sequence[int]
 ) -> Iterator[tuple[int, Result]]:
     """The results of these rows, in order; later ones are begun while it waits for the first."""
     console = Console(stderr=True)

@@ -17,7 +17,7 @@ from typing import Final
 
 from broker.errors import BadMessage
 from config.scorers import ScorersConfig, TaskConfig
-from scorers.api import RowProcess
+from scorers.api import RowWorkerClient
 from scorers.child.row_worker import Result, parse_line
 from scorers.retries import FAILED_TRIES, LONGEST_WAIT_S
 from tasks.route import route
@@ -41,7 +41,7 @@ class _Line:
 
 
 class JudgedLines:
-    """A `RowProcess` and the thread that asks it, both started with the first line.
+    """A `RowWorkerClient` and the thread that asks it, both started with the first line.
 
     Args:
         config: the scorers.
@@ -49,7 +49,7 @@ class JudgedLines:
 
     def __init__(self, config: ScorersConfig) -> None:
         self._config = config
-        self._process = RowProcess(config.model_copy(update={"retries": 0}))
+        self._process = RowWorkerClient(config.model_copy(update={"retries": 0}))
         self._lines: queue.SimpleQueue[_Line | None] = queue.SimpleQueue()
         self._room = threading.Semaphore(AHEAD)
         self._begun: deque[_Line] = deque()

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import PipelineError
 from broker.joining import FINISHED, state_of
 from broker.keys import Keys
@@ -39,7 +39,7 @@ def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> i
         HasEnded: the run is over, or there is none of that name.
     """
     with server.ensure_readable(name, runs_dir) as url:
-        link, keys = Link(url, outage_s=OUTAGE_S, key=""), Keys(name)
+        link, keys = RedisLink(url, outage_s=OUTAGE_S, key=""), Keys(name)
         state = state_of(link, keys)
         if state.status == FINISHED:
             raise HasEnded(
@@ -55,7 +55,7 @@ def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> i
         return _wait(link, keys, wait_s, had_ended=state.has_ended) if wanted == DRAIN and wait_s > 0 else 0
 
 
-def _is_there(link: Link, keys: Keys) -> bool:
+def _is_there(link: RedisLink, keys: Keys) -> bool:
     """Whether a run has begun, or begins: a learner that loads or replays has taken back what the last one said."""
     return bool(
         link(lambda client: client.exists(keys("cursor")) or client.hexists(keys("run"), "fence"))
@@ -63,11 +63,11 @@ def _is_there(link: Link, keys: Keys) -> bool:
     )
 
 
-def _has_learner(link: Link, keys: Keys) -> bool:
+def _has_learner(link: RedisLink, keys: Keys) -> bool:
     return bool(link(lambda client: keys_of(client, keys.alive("learner", ""))))
 
 
-def _wait(link: Link, keys: Keys, wait_s: float, *, had_ended: bool) -> int:
+def _wait(link: RedisLink, keys: Keys, wait_s: float, *, had_ended: bool) -> int:
     """Wait for an end that comes after the request; `had_ended` before it is none."""
     deadline = time.monotonic() + wait_s
     while not (state := state_of(link, keys)).has_ended or (had_ended and asked(link, keys) == DRAIN):

@@ -29,7 +29,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from config.loading import ConfigError
 from config.scorers import ScorersConfig
-from scorers.api import RowProcess, all_tasks
+from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import Result, failure
 from tools.judge_check.lines import JudgedLines, asks
 
@@ -91,8 +91,8 @@ class Scoring:
         self._hint = CUSTOM_HINT if config is None else ""
         config = config or all_tasks()
         self._judged = JudgedLines(config) if any(map(asks, config.tasks.values())) else None
-        self._processes = [RowProcess(config) for _ in range(workers)]
-        self._idle: queue.LifoQueue[RowProcess] = queue.LifoQueue()  # the warm one first
+        self._processes = [RowWorkerClient(config) for _ in range(workers)]
+        self._idle: queue.LifoQueue[RowWorkerClient] = queue.LifoQueue()  # the warm one first
         for process in self._processes:
             self._idle.put(process)
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="score")

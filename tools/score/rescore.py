@@ -32,7 +32,7 @@ from config.run_names import run_name
 from config.scorers import ScorersConfig, TaskConfig
 from learner.journal.ledger import Ledger, read_ledger
 from learner.resume.replay import LifeSettings
-from scorers.api import RowProcess, all_tasks
+from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import TEXT_KEY, Result
 from scorers.reward.combine import pay
 from tools.journal.replay import parse_steps
@@ -111,9 +111,9 @@ class Pool:
         self._name = name
         self._task = task
         self._processes = [
-            RowProcess(config.model_copy(update={"tasks": {name: task}})) for _ in range(workers)
+            RowWorkerClient(config.model_copy(update={"tasks": {name: task}})) for _ in range(workers)
         ]
-        self._idle: queue.LifoQueue[RowProcess] = queue.LifoQueue()  # the warm one first
+        self._idle: queue.LifoQueue[RowWorkerClient] = queue.LifoQueue()  # the warm one first
         for process in self._processes:
             self._idle.put(process)
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="rescore")

@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 from broker import group_ids
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import PipelineError
 from broker.keys import Keys
 from broker.private_redis import server
@@ -56,7 +56,7 @@ def _sight(name: str, runs_dir: Path, group_id: str) -> Sight:
     """What Redis says; raises a PipelineError where it can't be asked."""
     with contextlib.ExitStack() as stack:
         url = stack.enter_context(server.ensure_readable(name, runs_dir))
-        link = stack.enter_context(closing(Link(url, outage_s=OUTAGE_S, key="")))
+        link = stack.enter_context(closing(RedisLink(url, outage_s=OUTAGE_S, key="")))
         return look(link, Keys(name), group_id)
 
 

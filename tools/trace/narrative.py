@@ -13,7 +13,7 @@ from typing import Any
 from broker import codec, group_ids
 from broker.errors import BadMessage, Permanent
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED
-from broker.messages import Rollout, ScoredGroup
+from broker.messages import SampledGroup, ScoredGroup
 from broker.protocol.streams import Entry
 from learner.groups.discarded import Message, facts_of, message_in
 from learner.groups.evaluation import version_of
@@ -296,7 +296,7 @@ def completions_of(
     """One object a completion, with its scores where there are some."""
     group = message if isinstance(message, ScoredGroup) else None
     rollout = group.rollout if group else message
-    if not isinstance(rollout, Rollout):
+    if not isinstance(rollout, SampledGroup):
         return []
     rows: list[Mapping[str, Any]] = []
     for index, said in enumerate(rollout.completions):

@@ -15,7 +15,7 @@ import redis
 from redis.exceptions import ResponseError
 
 from broker import group_ids
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import GROUP, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.monitoring.crash_reports import deaths_of
 from broker.monitoring.snapshot import RQ_QUEUE, keys_of
@@ -83,7 +83,7 @@ class Sight:
         return int(self.entry.entry_id.partition("-")[0]) / 1000 if self.entry else 0.0
 
 
-def look(link: Link, keys: Keys, group_id: str) -> Sight:
+def look(link: RedisLink, keys: Keys, group_id: str) -> Sight:
     """Look at a group, again if it moves meanwhile.
 
     Raises:
@@ -97,7 +97,7 @@ def look(link: Link, keys: Keys, group_id: str) -> Sight:
     return sight
 
 
-def _look_once(link: Link, keys: Keys, group_id: str) -> Sight:
+def _look_once(link: RedisLink, keys: Keys, group_id: str) -> Sight:
     retry = f"retry:{group_ids.ordinal_of(group_id)}"
 
     def attempt(client: redis.Redis) -> list[Any]:
@@ -137,12 +137,12 @@ def _look_once(link: Link, keys: Keys, group_id: str) -> Sight:
     )
 
 
-def _entry(link: Link, keys: Keys, stream: str, entry_id: str) -> Entry | None:
+def _entry(link: RedisLink, keys: Keys, stream: str, entry_id: str) -> Entry | None:
     found = entries_of(stream, link(lambda client: client.xrange(keys(stream), entry_id, entry_id)))
     return found[0] if found else None
 
 
-def _lease(link: Link, keys: Keys, entry: Entry) -> Lease | None:
+def _lease(link: RedisLink, keys: Keys, entry: Entry) -> Lease | None:
     if entry.stream not in {PROMPTS, ROLLOUTS}:
         return None
     key = keys(entry.stream)
@@ -161,7 +161,7 @@ def _lease(link: Link, keys: Keys, entry: Entry) -> Lease | None:
     )
 
 
-def _job(link: Link, keys: Keys, entry: Entry) -> Job | None:
+def _job(link: RedisLink, keys: Keys, entry: Entry) -> Job | None:
     found: Any = link(lambda client: client.hget(keys("jobs"), entry.entry_id))
     if found is None:
         return None
@@ -182,7 +182,7 @@ def _job(link: Link, keys: Keys, entry: Entry) -> Job | None:
     )
 
 
-def _beats(link: Link, keys: Keys, role: str) -> dict[str, Fields]:
+def _beats(link: RedisLink, keys: Keys, role: str) -> dict[str, Fields]:
     prefix = keys.alive(role, "")
 
     def attempt(client: redis.Redis) -> dict[str, Fields]:

@@ -23,12 +23,12 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from broker import processes
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import PipelineError
 from broker.joining import forget, state_of
 from broker.keys import Keys
 from broker.monitoring.crash_reports import LAST_LINES, record_death
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import explain
 from config.loading import load_run
 from config.logs import mask
@@ -131,7 +131,7 @@ def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: 
 
 def _forget(run: Run, url: str, stop: threading.Event) -> None:
     """What the run's last learner has said, so that no role takes its configuration for that of this one."""
-    with contextlib.closing(Link(url, outage_s=run.broker.outage_s)) as link:
+    with contextlib.closing(RedisLink(url, outage_s=run.broker.outage_s)) as link:
         link.stop = stop
         forget(link, Keys(run.name))
         explain(link, Keys(run.name), "")
@@ -174,7 +174,7 @@ class _Reason:
             for line in last_lines(self._run.folder / "logs" / f"{role}.log", REASON_LINES)
         ]
         self._text = mask(f"{reason}; its last lines: {' | '.join(lines)}" if lines else reason)
-        with contextlib.closing(Link(self._url, outage_s=OUTAGE_S, key="")) as link:
+        with contextlib.closing(RedisLink(self._url, outage_s=OUTAGE_S, key="")) as link:
             try:
                 explain(link, self._keys, self._text)
             except PipelineError as error:
@@ -185,12 +185,12 @@ class _Reason:
         if not self._text:
             return
         try:
-            with contextlib.closing(Link(self._url, outage_s=OUTAGE_S, key="")) as link:
+            with contextlib.closing(RedisLink(self._url, outage_s=OUTAGE_S, key="")) as link:
                 explain(link, self._keys, "")
                 if state_of(link, self._keys).has_ended:
                     return
                 ledger = read_ledger(self._run.folder / "journal", strict=False)
-                gone = Ownership(link, self._keys)
+                gone = RunOwner(link, self._keys)
                 gone.fence = ledger.fence  # a newer learner's run, in another folder, has not failed
                 status = Status(self._run, link, self._keys, gone)
                 if ledger.lives:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from config.generators import VllmEngine
+from config.generators import VllmEngineConfig
 from config.loading import ConfigError
 from config.run import Run
 
@@ -68,7 +68,7 @@ def _gpus_of_generator(run: Run, index: int) -> tuple[int, ...]:
     if not gpus:
         return ()
     engine = run.generators.engine
-    width = engine.tensor_parallel if isinstance(engine, VllmEngine) else 1
+    width = engine.tensor_parallel if isinstance(engine, VllmEngineConfig) else 1
     if width > len(gpus):
         raise ConfigError(
             f"generators.gpus names {len(gpus)} GPUs, and generators.engine.tensor_parallel={width} "

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from broker.errors import Retryable
 from broker.messages import Completion, FinishReason, Prompt, Span
-from config.generators import HfEngine
+from config.generators import HfEngineConfig
 from config.run import Run
 from generators.chat import Chat, load_chat
 from generators.engine import NO_VERSION
@@ -35,10 +35,10 @@ GATHER_S = 0.005  # groups lease their prompts one after the other: a batch wait
 Waiting = tuple[Prompt, "asyncio.Future[tuple[Completion, ...]]"]
 
 
-class HfEngineRunner:
+class HfEngine:
     """The engine seam over one transformers model."""
 
-    def __init__(self, run: Run, config: HfEngine) -> None:
+    def __init__(self, run: Run, config: HfEngineConfig) -> None:
         self._run = run
         self._config = config
         self._version = NO_VERSION

@@ -27,7 +27,7 @@ import numpy as np
 
 from broker.errors import BadMessage, Retryable, RunFailed
 from broker.messages import Completion, FinishReason, Prompt, Span
-from config.generators import VllmEngine
+from config.generators import VllmEngineConfig
 from config.run import Run
 from generators.chat import Chat, load_chat
 from generators.engine import NO_VERSION
@@ -49,10 +49,10 @@ NO_FILE = "No such file"  # what safetensors says; vLLM hands a worker's error o
 CPU_BLOCK_SIZE = 32  # tokens of a KV block; the smallest that vLLM's CPU kernels are made for
 
 
-class VllmEngineRunner:
+class VllmEngine:
     """The engine seam over one AsyncLLM."""
 
-    def __init__(self, run: Run, config: VllmEngine) -> None:
+    def __init__(self, run: Run, config: VllmEngineConfig) -> None:
         self._run = run
         self._config = config
         self._max_model_len = config.max_model_len or run.data.max_prompt_tokens + run.sampling.max_tokens
@@ -233,7 +233,7 @@ class _Parts:
     watch: asyncio.Task[None]
 
 
-def _import_vllm(config: VllmEngine) -> None:
+def _import_vllm(config: VllmEngineConfig) -> None:
     """Set the environment, then import what takes long.
 
     Not in the keeper's thread: vLLM keeps the traceback of an optional import that failed, and with it every frame
@@ -251,7 +251,7 @@ def _import_vllm(config: VllmEngine) -> None:
     importlib.import_module("vllm.v1.engine.async_llm")
 
 
-def _launch(run: Run, config: VllmEngine, max_model_len: int) -> AsyncLLM:
+def _launch(run: Run, config: VllmEngineConfig, max_model_len: int) -> AsyncLLM:
     """Start vLLM's processes; blocks until they have loaded the model."""
     from vllm import AsyncEngineArgs
     from vllm.config import WeightTransferConfig

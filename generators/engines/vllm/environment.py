@@ -7,10 +7,10 @@ import os
 import sys
 from pathlib import Path
 
-from config.generators import VllmEngine
+from config.generators import VllmEngineConfig
 
 
-def set_environment(config: VllmEngine, *, on_cpu: bool) -> None:
+def set_environment(config: VllmEngineConfig, *, on_cpu: bool) -> None:
     """Set what vLLM and its processes read at import; what the operator has set stays.
 
     On a CPU each worker would bind its threads to cores of its own choice, the same ones in every generator, and

@@ -9,13 +9,13 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.monitoring import counters as tallying
 from broker.monitoring.counters import ScorerStats, Tally, read_stats, scorer_stats
 
 
-def test_several_processes_add_up(link: Link, keys: Keys) -> None:
+def test_several_processes_add_up(link: RedisLink, keys: Keys) -> None:
     for _ in range(2):
         tally = Tally()
         tally.count(
@@ -43,7 +43,7 @@ def test_several_processes_add_up(link: Link, keys: Keys) -> None:
 
 
 def test_counts_are_written_now_and_then_and_each_once(
-    link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tally = Tally()
     tally.count("math", "math", {"groups": 1})
@@ -56,7 +56,7 @@ def test_counts_are_written_now_and_then_and_each_once(
 
 
 def test_a_redis_that_is_away_costs_no_time_and_no_count(
-    link: Link, keys: Keys, caplog: pytest.LogCaptureFixture
+    link: RedisLink, keys: Keys, caplog: pytest.LogCaptureFixture
 ) -> None:
     tally = Tally()
     tally.count("math", "math", {"groups": 1}, seconds=0.5)

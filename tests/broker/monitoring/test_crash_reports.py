@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.messages import DeadLetter
 from broker.monitoring.crash_reports import Death, bury_exhausted, deaths_of, how_it_ended, record_death
@@ -31,7 +31,7 @@ def test_an_exit_code_is_said_in_words(code: int, words: str) -> None:
     assert how_it_ended(code) == words
 
 
-def test_a_death_is_known_by_the_workers_name_for_a_day(link: Link, keys: Keys) -> None:
+def test_a_death_is_known_by_the_workers_name_for_a_day(link: RedisLink, keys: Keys) -> None:
     record_death(
         link.client, keys, host="a-b", pid=17, how="was killed by SIGSEGV", last_lines=["one", "two"]
     )
@@ -42,7 +42,7 @@ def test_a_death_is_known_by_the_workers_name_for_a_day(link: Link, keys: Keys) 
 
 
 def test_only_the_last_lines_are_kept_and_no_secret(
-    link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_planted")
     record_death(
@@ -62,7 +62,7 @@ def test_a_death_that_can_not_be_written_down_is_said_and_no_error(
 ) -> None:
     server = RedisServer(tmp_path)
     server.kill()
-    link = Link(server.url, outage_s=1)
+    link = RedisLink(server.url, outage_s=1)
     with caplog.at_level(logging.WARNING):
         record_death(link.client, keys, host="h", pid=1, how="was killed by SIGKILL", last_lines=[])
     assert "death_unrecorded process=h-1 how='was killed by SIGKILL'" in caplog.text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.monitoring import health
 
@@ -22,7 +22,7 @@ def _own_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str)
     monkeypatch.setenv("REDIS_URL", redis_url)
 
 
-def beat(link: Link, keys: Keys, role: str, *, host: str = HERE, **fields: str) -> None:
+def beat(link: RedisLink, keys: Keys, role: str, *, host: str = HERE, **fields: str) -> None:
     link.client.hset(
         keys.alive(role, f"{host}-1"), mapping={"host": host, "state": "waiting for prompts", **fields}
     )
@@ -45,7 +45,7 @@ def test_what_belongs_to_a_role_has_to_be_there(
     there: list[str],
     code: int,
     says: str,
-    link: Link,
+    link: RedisLink,
     keys: Keys,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -55,7 +55,7 @@ def test_what_belongs_to_a_role_has_to_be_there(
     assert says in capsys.readouterr().out
 
 
-def test_another_hosts_heartbeat_is_none_of_ours(link: Link, keys: Keys) -> None:
+def test_another_hosts_heartbeat_is_none_of_ours(link: RedisLink, keys: Keys) -> None:
     beat(link, keys, "learner", host="elsewhere")
     assert health.main(["learner", "test"]) == 1
 
@@ -72,7 +72,7 @@ def test_another_hosts_heartbeat_is_none_of_ours(link: Link, keys: Keys) -> None
     ],
 )
 def test_who_says_that_it_works_has_to_count_something(
-    state: str, later: dict[str, str], code: int, link: Link, keys: Keys
+    state: str, later: dict[str, str], code: int, link: RedisLink, keys: Keys
 ) -> None:
     beat(link, keys, "generator", state=state, groups="4", busy_s="1", up_s="1")
     assert health.main(["generator", "test"], clock=lambda: 1e9) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.snapshot import snapshot
@@ -20,14 +20,14 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = 5.0) -> bool:
     return True
 
 
-def states(link: Link) -> list[tuple[str, str, str, str]]:
+def states(link: RedisLink) -> list[tuple[str, str, str, str]]:
     return [
         (found.role, found.id, found.state, found.version)
         for found in snapshot(link.client, "test").processes
     ]
 
 
-def test_what_a_process_says_is_seen_until_it_stops(link: Link, keys: Keys) -> None:
+def test_what_a_process_says_is_seen_until_it_stops(link: RedisLink, keys: Keys) -> None:
     heart = Heartbeat(link, keys, "generator", "g-1")
     assert wait_until(lambda: states(link) == [("generator", "g-1", "starting", "")])
     heart.say("sampling", version="7")
@@ -36,7 +36,7 @@ def test_what_a_process_says_is_seen_until_it_stops(link: Link, keys: Keys) -> N
     assert states(link) == []
 
 
-def test_a_beat_outlives_its_ttl_only_while_it_is_refreshed(link: Link, keys: Keys) -> None:
+def test_a_beat_outlives_its_ttl_only_while_it_is_refreshed(link: RedisLink, keys: Keys) -> None:
     heart = Heartbeat(link, keys, "scorer", "s-1", ttl_s=0.3)
     assert wait_until(lambda: len(states(link)) == 1)
     time.sleep(0.6)
@@ -45,7 +45,7 @@ def test_a_beat_outlives_its_ttl_only_while_it_is_refreshed(link: Link, keys: Ke
     assert wait_until(lambda: states(link) == [], timeout_s=2.0)
 
 
-def test_a_heart_goes_on_beating_after_an_outage(link: Link, keys: Keys, redis_url: str) -> None:
+def test_a_heart_goes_on_beating_after_an_outage(link: RedisLink, keys: Keys, redis_url: str) -> None:
     heart = Heartbeat(link, keys, "scorer", "s-1", ttl_s=0.3)
     assert wait_until(lambda: len(states(link)) == 1)
     refuse = link.client.connection_pool.connection_kwargs

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import redis
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import PROMPTS, ROLLOUTS, WORK_STREAMS, Keys
 from broker.monitoring.counters import ScorerStats
 from broker.monitoring.snapshot import Process, Snapshot, snapshot
@@ -40,14 +40,14 @@ def process(role: str) -> Process:
 BOTH = (process("generator"), process("scorer"))
 
 
-def test_a_run_that_is_not_there_is_empty(link: Link) -> None:
+def test_a_run_that_is_not_there_is_empty(link: RedisLink) -> None:
     found = snapshot(link.client, "nobody")
     assert found == replace(EMPTY, streams=dict.fromkeys(WORK_STREAMS, StreamState()))
     assert found.bound == 0
     assert found.run is None
 
 
-def test_a_snapshot_counts_what_is_in_the_keys(link: Link, keys: Keys) -> None:
+def test_a_snapshot_counts_what_is_in_the_keys(link: RedisLink, keys: Keys) -> None:
     client = link.client
     client.hset(
         keys("run"),
@@ -197,7 +197,7 @@ def test_streams_say_how_much_is_taken_and_what_is_the_oldest(board: Board) -> N
     assert found.streams[ROLLOUTS].leased == 0, "no dispatcher has come yet"
 
 
-def test_a_key_that_is_no_stream_is_an_error_and_no_empty_stream(link: Link, keys: Keys) -> None:
+def test_a_key_that_is_no_stream_is_an_error_and_no_empty_stream(link: RedisLink, keys: Keys) -> None:
     link.client.set(keys(ROLLOUTS), "by hand")
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
         snapshot(link.client, "test")
@@ -214,7 +214,7 @@ def test_a_key_that_is_no_stream_is_an_error_and_no_empty_stream(link: Link, key
     ],
 )
 def test_the_bound_of_the_budget_follows_the_configuration(
-    link: Link, keys: Keys, version: int, learner: dict[str, int], bound: int
+    link: RedisLink, keys: Keys, version: int, learner: dict[str, int], bound: int
 ) -> None:
     run = Run.model_validate(
         {

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import WrongBroker
 from broker.keys import PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.private_redis import server as embedded
@@ -39,7 +39,7 @@ def start(version: str) -> Iterator[Start]:
 
 def board_of(server: RedisServer) -> Board:
     """A run on that server."""
-    return Board(Link(server.url, outage_s=10), Keys("test"))
+    return Board(RedisLink(server.url, outage_s=10), Keys("test"))
 
 
 def kill_in_hand_over(server: RedisServer) -> bytes:
@@ -186,7 +186,7 @@ def test_a_private_redis_is_mended_when_it_is_started_again(
         ]
     )
     server = embedded.start(run)
-    board = Board(Link(server.url, outage_s=10), Keys("demo"))
+    board = Board(RedisLink(server.url, outage_s=10), Keys("demo"))
     board.issue(0)
     board.move(board.entry("0"), ROLLOUTS)
     board.move(board.entry("0"), SCORED)

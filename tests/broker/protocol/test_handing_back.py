@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import GROUP
 from broker.protocol.leases import hand_back_within
 from broker.protocol.streams import Consumer, Entry
@@ -131,7 +131,7 @@ def test_a_process_that_must_end_waits_for_redis_no_longer_than_it_may(
     tmp_path: Path, board: Board, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = RedisServer(tmp_path)
-    link = Link(server.url, outage_s=60)
+    link = RedisLink(server.url, outage_s=60)
     worker = Consumer(link, board.keys, "prompts", "h-1-aa", lease_s=LEASE_S)
     worker.hold(Entry("prompts", "1-1", {}))
     server.kill()

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from redis.exceptions import OutOfMemoryError
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import Fenced, WentBack
 from broker.keys import Keys
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from tests.conftest import RedisServer
 
 
@@ -27,9 +27,9 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
     server.kill()
 
 
-def hold(server: RedisServer) -> Ownership:
+def hold(server: RedisServer) -> RunOwner:
     """A learner that has claimed the run and let a group in."""
-    ownership = Ownership(Link(server.url, outage_s=10), Keys("test"))
+    ownership = RunOwner(RedisLink(server.url, outage_s=10), Keys("test"))
     ownership.claim(0)
     ownership.issue(0, 1, 10, 0, [("0", {"group": "0"})])
     ownership.check()
@@ -69,9 +69,9 @@ def test_a_redis_that_came_back_with_less_is_never_called_whole(
 
 @pytest.mark.parametrize("forget", [("cursor", "seq"), ("run", "fence")])
 def test_who_rejoins_goes_on_and_no_older_copy_of_redis_passes(
-    link: Link, keys: Keys, forget: tuple[str, str]
+    link: RedisLink, keys: Keys, forget: tuple[str, str]
 ) -> None:
-    ownership = Ownership(link, keys)
+    ownership = RunOwner(link, keys)
     ownership.claim(4)
     ownership.issue(0, 1, 10, 0, [("0", {"group": "0"})])
     known = ownership.seq
@@ -87,26 +87,28 @@ def test_who_rejoins_goes_on_and_no_older_copy_of_redis_passes(
 
 
 def test_a_redis_that_knows_nothing_of_the_run_is_told_from_one_that_went_back(
-    link: Link, keys: Keys
+    link: RedisLink, keys: Keys
 ) -> None:
-    ownership = Ownership(link, keys)
+    ownership = RunOwner(link, keys)
     ownership.claim(0)
     ownership.issue(0, 1, 10, 0, [("0", {"group": "0"})])
     link.client.flushall()
     assert not ownership.rejoin()
 
 
-def test_an_older_learner_may_not_rejoin(link: Link, keys: Keys) -> None:
-    older, newer = Ownership(link, keys), Ownership(link, keys)
+def test_an_older_learner_may_not_rejoin(link: RedisLink, keys: Keys) -> None:
+    older, newer = RunOwner(link, keys), RunOwner(link, keys)
     older.claim(0)
     newer.claim(0)
     with pytest.raises(Fenced):
         older.rejoin()
 
 
-def test_a_thread_that_waits_for_redis_does_not_keep_the_other_one_waiting(link: Link, keys: Keys) -> None:
+def test_a_thread_that_waits_for_redis_does_not_keep_the_other_one_waiting(
+    link: RedisLink, keys: Keys
+) -> None:
     """The feeder meets an error that passes; the trainer, whose scripts Redis takes, goes on meanwhile."""
-    ownership = Ownership(link, keys)
+    ownership = RunOwner(link, keys)
     ownership.claim(0)
     ownership.issue(0, 1, 10, 0, [("0", {"group": "0"})])
     evaluate, refused = link._evaluate, threading.Event()

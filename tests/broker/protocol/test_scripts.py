@@ -9,10 +9,10 @@ import pytest
 from redis.exceptions import ResponseError
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable, Fenced, NoRoom, RunFailed, WentBack
 from broker.keys import Keys
-from broker.protocol.run_owner import Issued, Ownership
+from broker.protocol.run_owner import Issued, RunOwner
 from broker.protocol.streams import Entry, bury, hand_over, reject
 from tests.broker.conftest import Board, LosesReplies, result_of
 from tests.support.groups import a_prompt, an_announcement
@@ -356,12 +356,12 @@ def test_announced_versions_never_fall_and_the_last_16_stay(board: Board) -> Non
 
 def test_a_claim_is_above_every_fence_that_redis_or_the_journal_knows(board: Board) -> None:
     assert board.learner.fence == 1
-    assert Ownership(board.link, board.keys).claim(0) == 2
-    assert Ownership(board.link, board.keys).claim(7) == 8  # Redis forgot, the journal did not
-    assert Ownership(board.link, board.keys).claim(3) == 9
+    assert RunOwner(board.link, board.keys).claim(0) == 2
+    assert RunOwner(board.link, board.keys).claim(7) == 8  # Redis forgot, the journal did not
+    assert RunOwner(board.link, board.keys).claim(3) == 9
 
 
-LEARNER_SCRIPTS: dict[str, Callable[[Ownership, Board], Any]] = {
+LEARNER_SCRIPTS: dict[str, Callable[[RunOwner, Board], Any]] = {
     "issue": lambda learner, board: learner.issue(1, 2, 100, 0, [board.group("1")]),
     "issue_eval": lambda learner, board: learner.issue_eval(0, [board.group("eval-0-0")]),
     "reissue": lambda learner, board: learner.reissue([board.group("0")]),
@@ -375,7 +375,7 @@ LEARNER_SCRIPTS: dict[str, Callable[[Ownership, Board], Any]] = {
 @pytest.mark.parametrize("name", LEARNER_SCRIPTS)
 def test_a_script_of_an_older_learner_changes_nothing(board: Board, name: str) -> None:
     board.issue(0)
-    newer = Ownership(board.link, board.keys)
+    newer = RunOwner(board.link, board.keys)
     newer.claim(0)
     before = board.state()
     with pytest.raises(
@@ -502,7 +502,7 @@ def test_full_memory_lets_nothing_in_and_everything_out(board: Board, full: Call
     assert reject(board.link, board.keys, Entry("prompts", foreign, {b"x": b"y"}), reason="x")
     board.announce(1)
     board.learner.retire(["1"])
-    assert Ownership(board.link, board.keys).claim(0) == 2
+    assert RunOwner(board.link, board.keys).claim(0) == 2
     assert (board.slots(), board.ids("rollouts")) == ({"0": 0, "2": 0}, ["0"])
     board.audit()
 
@@ -513,7 +513,7 @@ def test_a_plain_command_waits_for_memory_too(board: Board, full: Callable[[], N
         board.link(lambda client: client.set("rl:{test}:x", "1"))
 
 
-def test_two_runs_in_one_redis_do_not_meet(board: Board, link: Link) -> None:
+def test_two_runs_in_one_redis_do_not_meet(board: Board, link: RedisLink) -> None:
     other = Board(link, Keys("test-2"))
     board.issue(0)
     other.issue(0)

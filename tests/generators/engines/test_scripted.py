@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from broker.messages import Completion, FinishReason, Prompt
-from config.generators import FakeEngine
+from config.generators import ScriptedEngineConfig
 from generators.engine import build_engine
 from tests.generators.conftest import make_prompt, make_run
 
 
-def sampled(config: FakeEngine, prompt: Prompt, *, version: int = 3) -> tuple[Completion, ...]:
+def sampled(config: ScriptedEngineConfig, prompt: Prompt, *, version: int = 3) -> tuple[Completion, ...]:
     async def group() -> tuple[Completion, ...]:
         engine = build_engine(make_run(Path("no-such-model"), config))
         await engine.start()
@@ -29,7 +29,7 @@ def sampled(config: FakeEngine, prompt: Prompt, *, version: int = 3) -> tuple[Co
 
 
 def test_a_group_goes_round_the_answers() -> None:
-    group = sampled(FakeEngine(answers=("a", "b")), make_prompt("1", n=5))
+    group = sampled(ScriptedEngineConfig(answers=("a", "b")), make_prompt("1", n=5))
     assert [completion.text for completion in group] == ["a", "b", "a", "b", "a"]
 
 
@@ -46,25 +46,27 @@ def test_a_group_goes_round_the_answers() -> None:
 def test_ids_are_bytes_and_a_stop(
     answer: str, max_tokens: int, token_ids: list[int], text: str, reason: FinishReason
 ) -> None:
-    [completion] = sampled(FakeEngine(answers=(answer,)), make_prompt("1", n=1, max_tokens=max_tokens))
+    [completion] = sampled(
+        ScriptedEngineConfig(answers=(answer,)), make_prompt("1", n=1, max_tokens=max_tokens)
+    )
     assert completion.token_ids.tolist() == token_ids
     assert (completion.text, completion.finish_reason) == (text, reason)
     assert (completion.logprobs <= 0).all()
 
 
 def test_every_token_names_the_version_held() -> None:
-    [completion] = sampled(FakeEngine(answers=("abc",)), make_prompt("1", n=1), version=7)
+    [completion] = sampled(ScriptedEngineConfig(answers=("abc",)), make_prompt("1", n=1), version=7)
     assert [(span.version, span.first, span.count) for span in completion.policy_spans] == [(7, 0, 4)]
 
 
 def test_a_group_takes_the_time_it_pretends_to() -> None:
     started = time.monotonic()
-    sampled(FakeEngine(seconds_per_group=0.2), make_prompt("1"))
+    sampled(ScriptedEngineConfig(seconds_per_group=0.2), make_prompt("1"))
     assert time.monotonic() - started >= 0.2
 
 
 def test_sampling_without_weights_is_refused() -> None:
-    engine = build_engine(make_run(Path("no-such-model"), FakeEngine()))
+    engine = build_engine(make_run(Path("no-such-model"), ScriptedEngineConfig()))
     with pytest.raises(RuntimeError, match="load_weights"):
         asyncio.run(engine.sample(make_prompt("1")))
 

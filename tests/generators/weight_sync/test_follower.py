@@ -10,24 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import RunFailed
 from broker.keys import Keys
 from broker.messages import Announcement
-from broker.protocol.run_owner import Ownership
-from config.generators import FakeEngine
+from broker.protocol.run_owner import RunOwner
+from config.generators import ScriptedEngineConfig
 from generators.engine import NO_VERSION
-from generators.engines.scripted import FakeEngineRunner
+from generators.engines.scripted import ScriptedEngine
 from generators.weight_sync import follower as weights
 from generators.weight_sync.follower import WeightFollower
 from tests.generators.conftest import make_run
 
 
-class RecordingEngine(FakeEngineRunner):
+class RecordingEngine(ScriptedEngine):
     """The fake engine, which keeps a list of what it was given; `before` runs first."""
 
     def __init__(self, before: Callable[[Path, int], None] = lambda _file, _version: None) -> None:
-        super().__init__(make_run(Path("no-such-model"), FakeEngine()), FakeEngine())
+        super().__init__(make_run(Path("no-such-model"), ScriptedEngineConfig()), ScriptedEngineConfig())
         self.before = before
         self.loaded: list[int] = []
 
@@ -40,11 +40,11 @@ class RecordingEngine(FakeEngineRunner):
 class Publisher:
     """The learner's side: files and announcements."""
 
-    def __init__(self, link: Link, keys: Keys, folder: Path) -> None:
+    def __init__(self, link: RedisLink, keys: Keys, folder: Path) -> None:
         self.link = link
         self.keys = keys
         self.folder = folder
-        self.owner = Ownership(link, keys)
+        self.owner = RunOwner(link, keys)
         self.owner.claim(0)
 
     def write(self, version: int) -> Path:
@@ -74,12 +74,12 @@ class Publisher:
 
 
 @pytest.fixture
-def publisher(link: Link, keys: Keys, tmp_path: Path) -> Publisher:
+def publisher(link: RedisLink, keys: Keys, tmp_path: Path) -> Publisher:
     return Publisher(link, keys, tmp_path)
 
 
 @asynccontextmanager
-async def following(link: Link, keys: Keys, engine: RecordingEngine) -> AsyncIterator[WeightFollower]:
+async def following(link: RedisLink, keys: Keys, engine: RecordingEngine) -> AsyncIterator[WeightFollower]:
     """A follower at work."""
     follower = WeightFollower(link, keys, engine)
     task = asyncio.create_task(follower.follow())
@@ -92,7 +92,7 @@ async def following(link: Link, keys: Keys, engine: RecordingEngine) -> AsyncIte
 
 
 def test_one_who_joins_late_loads_the_newest_and_nothing_else(
-    link: Link, keys: Keys, publisher: Publisher
+    link: RedisLink, keys: Keys, publisher: Publisher
 ) -> None:
     async def body() -> None:
         engine = RecordingEngine()
@@ -109,7 +109,7 @@ def test_one_who_joins_late_loads_the_newest_and_nothing_else(
 
 
 def test_who_waits_for_a_version_wakes_with_a_newer_one_and_not_with_an_older(
-    link: Link, keys: Keys, publisher: Publisher
+    link: RedisLink, keys: Keys, publisher: Publisher
 ) -> None:
     async def body() -> None:
         async with following(link, keys, engine := RecordingEngine()) as follower:
@@ -126,11 +126,11 @@ def test_who_waits_for_a_version_wakes_with_a_newer_one_and_not_with_an_older(
 
 
 def test_what_the_engine_holds_is_never_replaced_by_a_lower_version(
-    link: Link, keys: Keys, publisher: Publisher
+    link: RedisLink, keys: Keys, publisher: Publisher
 ) -> None:
     async def body() -> None:
         engine = RecordingEngine()
-        await FakeEngineRunner.load_weights(engine, Path("held"), 5)
+        await ScriptedEngine.load_weights(engine, Path("held"), 5)
         publisher.publish(4)
         async with following(link, keys, engine) as follower:
             await looked_again(follower)
@@ -171,7 +171,7 @@ def vanished_file(publisher: Publisher) -> None:
     ("damage", "said"), [(wrong_checksum, "announced c0ffee"), (vanished_file, "No such file")]
 )
 def test_what_cant_be_read_is_passed_over_for_the_next_and_said_once(
-    link: Link,
+    link: RedisLink,
     publisher: Publisher,
     damage: Callable[[Publisher], None],
     said: str,
@@ -196,7 +196,7 @@ def test_what_cant_be_read_is_passed_over_for_the_next_and_said_once(
 
 @pytest.mark.parametrize("announced", [0, 2])
 def test_junk_at_the_end_of_the_stream_hides_no_announcement_and_is_said_once(
-    link: Link,
+    link: RedisLink,
     publisher: Publisher,
     announced: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -221,7 +221,7 @@ def test_junk_at_the_end_of_the_stream_hides_no_announcement_and_is_said_once(
 
 
 def test_a_file_that_is_replaced_while_the_engine_opens_it_is_read_again(
-    link: Link, keys: Keys, publisher: Publisher
+    link: RedisLink, keys: Keys, publisher: Publisher
 ) -> None:
     def remove_the_first(file: Path, version: int) -> None:
         if version == 1:
@@ -240,7 +240,7 @@ def test_a_file_that_is_replaced_while_the_engine_opens_it_is_read_again(
 
 
 def test_weights_that_stay_unreadable_end_the_following_with_what_to_do(
-    link: Link, keys: Keys, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+    link: RedisLink, keys: Keys, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(weights, "PATIENCE_S", 0.05)
     publisher.announce(1)
@@ -248,7 +248,9 @@ def test_weights_that_stay_unreadable_end_the_following_with_what_to_do(
         asyncio.run(WeightFollower(link, keys, RecordingEngine()).follow())
 
 
-def test_an_engine_that_cant_load_ends_the_following(link: Link, keys: Keys, publisher: Publisher) -> None:
+def test_an_engine_that_cant_load_ends_the_following(
+    link: RedisLink, keys: Keys, publisher: Publisher
+) -> None:
     def refuse(_file: Path, _version: int) -> None:
         raise ValueError("shape [4, 8], expected [8, 8]")
 

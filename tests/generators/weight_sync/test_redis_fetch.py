@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from broker import weight_chunks
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import RunFailed
 from broker.keys import Keys
 from broker.messages import Announcement
-from broker.protocol.run_owner import Ownership
-from config.generators import HfEngine, VllmEngine
+from broker.protocol.run_owner import RunOwner
+from config.generators import HfEngineConfig, VllmEngineConfig
 from config.run import Run
 from generators.engine import build_engine
 from generators.weight_sync import follower as weights
@@ -42,9 +42,9 @@ SIZE = 3500  # of a version: four chunks, the last one short
 class LearnersMachine:
     """Versions in a folder that no generator sees, and the relay, which looks when it is told to."""
 
-    def __init__(self, run: Run, link: Link, keys: Keys, folder: Path) -> None:
+    def __init__(self, run: Run, link: RedisLink, keys: Keys, folder: Path) -> None:
         self.link, self.keys, self.folder = link, keys, folder
-        self.owner = Ownership(link, keys)
+        self.owner = RunOwner(link, keys)
         self.owner.claim(0)
         self.announced: dict[int, Announcement] = {}
         self.relay = Relay(
@@ -101,7 +101,7 @@ def run(tmp_path: Path) -> Run:
 
 
 @pytest.fixture
-def learner(run: Run, link: Link, keys: Keys, tmp_path: Path) -> LearnersMachine:
+def learner(run: Run, link: RedisLink, keys: Keys, tmp_path: Path) -> LearnersMachine:
     return LearnersMachine(run, link, keys, tmp_path)
 
 
@@ -284,7 +284,7 @@ def test_what_is_too_large_is_refused_with_both_numbers_and_never_put_there(lear
 
 
 @pytest.fixture
-def room(link: Link) -> Iterator[Callable[[int], None]]:
+def room(link: RedisLink) -> Iterator[Callable[[int], None]]:
     """Sets how many bytes Redis has left."""
 
     def leave(count: int) -> None:
@@ -340,15 +340,15 @@ def test_a_redis_that_is_full_is_a_warning_of_the_relay_and_a_reason_for_the_gen
 
 
 def test_the_learner_waits_neither_for_generators_nor_for_a_redis_that_does_not_answer(
-    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    run: Run, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay_module, "END_S", 0.05)
-    owner = Ownership(link, keys)
+    owner = RunOwner(link, keys)
     owner.claim(0)
     publisher = Publisher(run, owner)
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
-        closing(Link(f"redis://127.0.0.1:{silent.getsockname()[1]}", outage_s=1)) as nobody,
+        closing(RedisLink(f"redis://127.0.0.1:{silent.getsockname()[1]}", outage_s=1)) as nobody,
     ):
         relay = Relay(run, nobody, keys, fence=lambda: owner.fence, mean_bytes=lambda: 0.0)
         publisher.offer = relay.offer
@@ -364,7 +364,7 @@ def test_a_learner_that_has_lost_the_run_puts_nothing_there(
     learner: LearnersMachine, generator: Asking
 ) -> None:
     learner.publish(7)
-    Ownership(learner.link, learner.keys).claim(0)
+    RunOwner(learner.link, learner.keys).claim(0)
     for _ in range(3):
         with pytest.raises(NotHere, match="waiting for the learner to put them into Redis"):
             generator.fetch()
@@ -407,12 +407,12 @@ def test_a_disk_without_room_ends_the_generator_with_what_to_do(
 @pytest.mark.parametrize(
     ("engine", "needs"),
     [
-        (HfEngine(), "its config and tokenizer there"),
-        (VllmEngine(), "its config, tokenizer and weights there"),
+        (HfEngineConfig(), "its config and tokenizer there"),
+        (VllmEngineConfig(), "its config, tokenizer and weights there"),
     ],
 )
 def test_a_model_that_is_a_folder_of_the_learners_machine_is_named_with_what_to_copy(
-    engine: HfEngine | VllmEngine, needs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: HfEngineConfig | VllmEngineConfig, needs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run = make_engine_run(Path("my/own/model"), engine)

@@ -13,7 +13,7 @@ import pytest
 from broker import codec
 from broker.errors import Fenced
 from broker.keys import PROMPTS, SCORED
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import PAUSE
 from broker.protocol.streams import hand_over
 from learner.groups.collector import rest_can_make_it
@@ -304,7 +304,7 @@ def test_a_long_wait_is_said_in_the_log(
 
 
 def test_a_learner_that_was_replaced_notices_it_while_it_waits(chain: Chain) -> None:
-    Ownership(chain.link, chain.keys).claim(0)
+    RunOwner(chain.link, chain.keys).claim(0)
     with pytest.raises(Fenced, match="a newer learner"):
         chain.collector.take(0)
 

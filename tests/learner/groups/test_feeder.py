@@ -13,7 +13,7 @@ import pytest
 from broker.codec import decode_prompt
 from broker.errors import Fenced, RunFailed, WentBack
 from broker.keys import PROMPTS, SCORED
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from learner.data.dataset import Row
 from learner.data.prompts import PromptSource
 from learner.groups.feeder import Feeder
@@ -253,7 +253,7 @@ def test_a_round_has_no_more_prompts_than_there_are_held_out(
 def test_a_feeder_of_a_learner_that_was_replaced_ends_with_the_reason(
     chain: Chain, start_feeder: StartFeeder
 ) -> None:
-    Ownership(chain.link, chain.keys).claim(0)
+    RunOwner(chain.link, chain.keys).claim(0)
     feeder = start_feeder(chain)
     wait_until(lambda: feeder.failure is not None)
     assert isinstance(feeder.failure, Fenced)
@@ -279,7 +279,7 @@ def test_a_failure_of_the_feeder_outlives_a_recovery_and_one_over_a_forgetful_re
     assert feeder.failure is None
     wait_until(lambda: len(chain.slots) == 4)
     chain.ownership.retire(["0"])
-    Ownership(chain.link, chain.keys).claim(0)
+    RunOwner(chain.link, chain.keys).claim(0)
     feeder.wake()
     wait_until(lambda: isinstance(feeder.failure, Fenced))
     feeder.rebase(4, 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import PROMPTS, ROLLOUTS, Keys
 from broker.protocol.run_state import DRAIN, PAUSE
 from learner.groups.evaluation import Rounds
@@ -74,7 +74,7 @@ def test_full_memory_ages_nobody_and_a_wait_says_how_many_groups_are_stuck(chain
 
 def test_an_outage_of_redis_ages_nobody_and_the_deadline_passes_after_it(tmp_path: Path) -> None:
     server = RedisServer(tmp_path / "redis", "--appendfsync", "always")
-    link = Link(server.url, outage_s=30)
+    link = RedisLink(server.url, outage_s=30)
     chain = Chain(make_run(tmp_path, learner={"group_deadline_s": 0.9}), link, Keys("test"))
     try:
         ids = chain.issue(2)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.joining import state_of
 from broker.keys import Keys
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from config.run import Run
 from learner.journal.writer import Journal
 from learner.launch.rank_failure import tell_death
@@ -26,14 +26,14 @@ ECHOED = "RuntimeError: [pair.cc:534] Connection closed by peer [127.0.0.1]:2345
 
 
 @pytest.fixture
-def run(link: Link, tmp_path: Path) -> Run:
+def run(link: RedisLink, tmp_path: Path) -> Run:
     return make_run(tmp_path, learner={"ranks": 2}, broker={"url": link.url})
 
 
 @pytest.fixture
-def status(run: Run, link: Link, keys: Keys) -> Status:
+def status(run: Run, link: RedisLink, keys: Keys) -> Status:
     """Of a life that has begun."""
-    ownership = Ownership(link, keys)
+    ownership = RunOwner(link, keys)
     Journal(run.folder / "journal", ownership.claim(0), run=run.name, facts={"start": None}).close()
     status = Status(run, link, keys, ownership)
     status.begin(3)
@@ -41,7 +41,7 @@ def status(run: Run, link: Link, keys: Keys) -> Status:
 
 
 @pytest.fixture
-def told(run: Run, link: Link, keys: Keys) -> Callable[[], tuple[str, str]]:
+def told(run: Run, link: RedisLink, keys: Keys) -> Callable[[], tuple[str, str]]:
     """Status and reason as roles and people are told them: the same."""
 
     def look() -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import RunFailed
 from broker.keys import Keys
 from config.run import Run
@@ -24,15 +24,15 @@ from learner.status import Status
 from tests.conftest import ROOT
 from tests.support.chain import make_prompt, make_run, make_scored
 
-Redis = Callable[[Link], object]
+Redis = Callable[[RedisLink], object]
 
 
-def forget(link: Link) -> None:
+def forget(link: RedisLink) -> None:
     """Redis is empty: the folder is all that is left."""
     link.client.flushall()
 
 
-def keep(link: Link) -> None:
+def keep(link: RedisLink) -> None:
     """Redis is as it was."""
 
 
@@ -53,13 +53,13 @@ def resuming(run: Run, resume: str | Path, **learner: Any) -> Run:
     return make_run(run.runs_dir, learner={"resume": resume, **learner})
 
 
-def test_a_new_name_is_free(run: Run, link: Link, keys: Keys) -> None:
+def test_a_new_name_is_free(run: Run, link: RedisLink, keys: Keys) -> None:
     assert not look(run, link, keys).has_begun
 
 
 @pytest.mark.parametrize("redis", [keep, forget])
 def test_a_finished_run_is_done_already_unless_more_steps_are_asked_for(
-    run: Run, link: Link, keys: Keys, redis: Redis
+    run: Run, link: RedisLink, keys: Keys, redis: Redis
 ) -> None:
     status = Status(run, link, keys)
     begin(run, steps=4)
@@ -74,7 +74,7 @@ def test_a_finished_run_is_done_already_unless_more_steps_are_asked_for(
 @pytest.mark.parametrize("redis", [keep, forget])
 @pytest.mark.parametrize("end", ["running", "stopped", "failed"])
 def test_a_run_that_stopped_half_way_goes_on_and_never_is_never(
-    run: Run, link: Link, keys: Keys, redis: Redis, end: str
+    run: Run, link: RedisLink, keys: Keys, redis: Redis, end: str
 ) -> None:
     status = Status(run, link, keys)
     begin(run)
@@ -90,7 +90,7 @@ def test_a_run_that_stopped_half_way_goes_on_and_never_is_never(
 
 
 def test_a_run_that_began_with_a_checkpoint_goes_on_under_the_same_command_and_no_other(
-    run: Run, link: Link, keys: Keys
+    run: Run, link: RedisLink, keys: Keys
 ) -> None:
     begin(run, start=str(Path("elsewhere/step-000040").absolute()))
     assert look(resuming(run, "elsewhere/step-000040"), link, keys).has_begun
@@ -99,7 +99,7 @@ def test_a_run_that_began_with_a_checkpoint_goes_on_under_the_same_command_and_n
 
 
 def test_groups_of_a_run_whose_journal_is_elsewhere_are_nobodys_to_go_on_with(
-    run: Run, link: Link, keys: Keys
+    run: Run, link: RedisLink, keys: Keys
 ) -> None:
     link.client.hset(keys("cursor"), "position", 12)
     with pytest.raises(
@@ -111,7 +111,7 @@ def test_groups_of_a_run_whose_journal_is_elsewhere_are_nobodys_to_go_on_with(
 
 
 def test_a_living_learner_of_another_folder_is_named(
-    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    run: Run, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history, "PATIENCE_S", 0.1)  # a number may be used again: its key would run out
     name = f"{socket.gethostname()}-{os.getppid()}"
@@ -120,7 +120,9 @@ def test_a_living_learner_of_another_folder_is_named(
         look(run, link, keys)
 
 
-def test_the_heartbeat_of_a_learner_that_died_here_stops_nobody(run: Run, link: Link, keys: Keys) -> None:
+def test_the_heartbeat_of_a_learner_that_died_here_stops_nobody(
+    run: Run, link: RedisLink, keys: Keys
+) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     link.client.hset(
@@ -130,7 +132,7 @@ def test_the_heartbeat_of_a_learner_that_died_here_stops_nobody(run: Run, link: 
 
 
 def test_the_heartbeat_of_a_learner_elsewhere_is_waited_out(
-    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    run: Run, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history, "PATIENCE_S", 0.2)
     monkeypatch.setattr(history, "POLL_S", 0.05)
@@ -142,7 +144,7 @@ def test_the_heartbeat_of_a_learner_elsewhere_is_waited_out(
     look(run, link, keys)
 
 
-def test_a_living_learner_of_another_run_does_not_matter(run: Run, link: Link, keys: Keys) -> None:
+def test_a_living_learner_of_another_run_does_not_matter(run: Run, link: RedisLink, keys: Keys) -> None:
     link.client.hset(Keys("test-2").alive("learner", "host-77"), mapping={"pid": "77"})
     look(run, link, keys)
 
@@ -181,7 +183,7 @@ def test_a_folder_that_can_not_be_written_is_named(tmp_path: Path) -> None:
         pass
 
 
-def test_outcomes_are_read_with_it(run: Run, link: Link, keys: Keys) -> None:
+def test_outcomes_are_read_with_it(run: Run, link: RedisLink, keys: Keys) -> None:
     journal = Journal(run.folder / "journal", 3, run="test", facts={"first_row": 7})
     journal.end({"0": Outcome(DROPPED, "zero_variance: 1")})
     journal.close()

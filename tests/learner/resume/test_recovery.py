@@ -16,14 +16,14 @@ from broker.protocol.streams import bury
 from learner.journal.ledger import DROPPED, Ledger, Outcome, read_ledger
 from learner.reporting.metrics_file import read_metrics
 from learner.resume.recovery import asked_for, too_many_of
-from learner.trainer import DRAINED, FINISHED, STOPPED, Trainer
+from learner.trainer import DRAINED, FINISHED, STOPPED, TrainingLoop
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain
 from tests.support.journals import groups
 from tests.support.loop import Hands, make_trainer
 
 
-def finish(trainer: Trainer) -> str:
+def finish(trainer: TrainingLoop) -> str:
     """Train to the end, and close what is open."""
     try:
         return trainer.train()

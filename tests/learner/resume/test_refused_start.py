@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable, RunFailed, WrongBroker
 from broker.keys import Keys
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from config.run import Run
 from learner.journal.ledger import ledgers
 from learner.resume.history import NameTaken, check_start, locked
@@ -42,7 +42,7 @@ def train(session: Session, stop: threading.Event) -> int:
     return session.train(lambda: (tokenizer, policy), stop)
 
 
-def told(link: Link, keys: Keys, field: str) -> str:
+def told(link: RedisLink, keys: Keys, field: str) -> str:
     value: Any = link.client.hget(keys("run"), field)
     return str(value.decode())
 
@@ -52,10 +52,10 @@ def run(tmp_path: Path) -> Run:
     return make_run(tmp_path, data=DATA)
 
 
-def is_killed(run: Run, link: Link, keys: Keys) -> None:
+def is_killed(run: Run, link: RedisLink, keys: Keys) -> None:
     """What a life of the run says that ended by -9 a moment ago."""
     assert train(Session(run, link), stopped()) == 0
-    Ownership(link, keys).claim(0)
+    RunOwner(link, keys).claim(0)
     link.client.hset(keys("run"), mapping={"status": "running", "reason": ""})
     file = run.folder / "status.json"
     file.write_text(
@@ -64,7 +64,7 @@ def is_killed(run: Run, link: Link, keys: Keys) -> None:
 
 
 @pytest.fixture
-def no_append_only_file(link: Link) -> Iterator[None]:
+def no_append_only_file(link: RedisLink) -> Iterator[None]:
     link.client.config_set("appendonly", "no")
     yield
     link.client.config_set("appendonly", "yes")
@@ -72,7 +72,7 @@ def no_append_only_file(link: Link) -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_append_only_file")
 def test_a_redis_that_is_refused_is_said_of_a_run_that_has_begun_and_of_no_other(
-    run: Run, link: Link, keys: Keys
+    run: Run, link: RedisLink, keys: Keys
 ) -> None:
     with pytest.raises(WrongBroker):
         Session(run, link).open()
@@ -90,7 +90,7 @@ def test_a_redis_that_is_refused_is_said_of_a_run_that_has_begun_and_of_no_other
 
 
 def test_a_folder_that_can_not_be_written_is_said_of_a_run_that_has_begun_unless_its_learner_lives(
-    run: Run, link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    run: Run, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_killed(run, link, keys)
     really = Path.open
@@ -147,10 +147,10 @@ def few_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
     [(False, "failed", "no answer from redis at 127.0.0.1:"), (True, "stopped", "a signal asked for it")],
 )
 def test_a_redis_that_is_away_at_the_start_is_said_in_status_json(
-    run: Run, link: Link, keys: Keys, *, is_asked: bool, status: str, reason: str
+    run: Run, link: RedisLink, keys: Keys, *, is_asked: bool, status: str, reason: str
 ) -> None:
     is_killed(run, link, keys)
-    away = Link(f"redis://127.0.0.1:{free_port()}/0", outage_s=0.1)
+    away = RedisLink(f"redis://127.0.0.1:{free_port()}/0", outage_s=0.1)
     if is_asked:
         away.stop.set()
     with pytest.raises(BrokerUnavailable):
@@ -160,7 +160,9 @@ def test_a_redis_that_is_away_at_the_start_is_said_in_status_json(
     assert int(found["version"]) == 7
 
 
-def test_a_name_that_is_taken_is_no_failure_of_the_run_that_has_it(run: Run, link: Link, keys: Keys) -> None:
+def test_a_name_that_is_taken_is_no_failure_of_the_run_that_has_it(
+    run: Run, link: RedisLink, keys: Keys
+) -> None:
     is_killed(run, link, keys)
     never = run.model_copy(update={"learner": run.learner.model_copy(update={"resume": "never"})})
     with pytest.raises(NameTaken):
@@ -186,7 +188,7 @@ def break_manifest(start: Path) -> None:
     ids=["a broken one", "none", "of another stage", "of another number of ranks", "with no step left"],
 )
 def test_a_checkpoint_that_a_run_can_not_begin_from_leaves_its_name_free(
-    run: Run, link: Link, harm: Callable[[Path], object], changes: dict[str, Any], reason: str
+    run: Run, link: RedisLink, harm: Callable[[Path], object], changes: dict[str, Any], reason: str
 ) -> None:
     saved: Any = FilePolicy()
     start = Checkpoints(run).save(saved, Progress(version=4, first_row=0, fingerprint="f"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from learner.weight_sync.filesystem import Publisher
 from tests.support.chain import Chain, FilePolicy, make_run
 
@@ -37,10 +37,10 @@ def test_versions_that_nobody_can_need_are_removed_and_nothing_else(chain: Chain
     assert {path.name for path in publisher.folder.iterdir()} == {"v000003", "v000004", "notes", "vocabulary"}
 
 
-def test_two_runs_that_share_a_directory_keep_their_versions_apart(tmp_path: Path, link: Link) -> None:
+def test_two_runs_that_share_a_directory_keep_their_versions_apart(tmp_path: Path, link: RedisLink) -> None:
     for name, content in (("first", "weights 0"), ("second", "weights 1")):
         run = make_run(tmp_path, name=name, learner={"weights": {"directory": tmp_path / "fast"}})
-        ownership = Ownership(link, Keys(name))
+        ownership = RunOwner(link, Keys(name))
         ownership.claim(0)
         policy = FilePolicy()
         policy.steps = int(content[-1])

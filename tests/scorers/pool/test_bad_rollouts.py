@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import PROMPTS, ROLLOUTS, Keys
-from broker.messages import Rollout
+from broker.messages import SampledGroup
 from broker.protocol.streams import hand_over
 from tests.broker.monitoring.test_heartbeat import wait_until
 from tests.support.groups import a_prompt, a_rollout
@@ -23,7 +23,7 @@ Harm = Callable[[codec.Fields], codec.Fields]
 
 
 @pytest.fixture
-def station(link: Link, keys: Keys) -> Station:
+def station(link: RedisLink, keys: Keys) -> Station:
     return Station(link, keys, make_run())
 
 
@@ -121,7 +121,7 @@ def test_a_clock_that_jumps_costs_a_second_delivery_at_most(
     right = time.time
     queued: list[list[str]] = []
 
-    def jump(rollout: Rollout) -> None:
+    def jump(rollout: SampledGroup) -> None:
         if not queued:
             monkeypatch.setattr("scorers.pool.rq_queues.time.time", lambda: right() + 3600.0 * hours)
             assert wait_until(lambda: station.delivery.living_workers() == ["w"])

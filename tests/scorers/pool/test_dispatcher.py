@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import GROUP, ROLLOUTS, Keys
-from broker.messages import Rollout
+from broker.messages import SampledGroup
 from broker.monitoring.counters import Tally
 from broker.monitoring.heartbeat import Heartbeat
 from config.scorers import JudgeConfig, TaskConfig
@@ -25,7 +25,7 @@ from tests.support.station import RIGHT, ScriptedScorer, Station, make_run
 
 
 @pytest.fixture
-def station(link: Link, keys: Keys) -> Station:
+def station(link: RedisLink, keys: Keys) -> Station:
     return Station(link, keys, make_run())
 
 
@@ -80,7 +80,7 @@ def test_a_queues_list_is_kept_short_and_the_rest_is_held_until_it_is_wanted(sta
     assert station.queued() == [ids[5:10], ids[10:15], ids[15:]], "told to end, it holds nothing back"
 
 
-def test_jobs_never_mix_queues_and_each_task_goes_to_its_own(link: Link, keys: Keys) -> None:
+def test_jobs_never_mix_queues_and_each_task_goes_to_its_own(link: RedisLink, keys: Keys) -> None:
     custom = {"type": "custom", "import_path": "a.b:C"}
     station = Station(
         link,
@@ -198,7 +198,7 @@ def test_a_job_that_a_worker_is_at_is_believed_while_its_heart_beats(
     queued: list[list[str]] = []
     alive = station.keys.alive("scorer", "w")
 
-    def sweep_meanwhile(rollout: Rollout) -> None:
+    def sweep_meanwhile(rollout: SampledGroup) -> None:
         if rollout.prompt.group_id == "0" and not queued:
             assert wait_until(lambda: station.link.client.exists(alive) == 1)
             if not its_heart_beats:
@@ -246,7 +246,7 @@ def test_what_is_held_and_wanted_by_nobody_any_more_is_let_go(station: Station) 
         assert [entry.group_id for entry in dispatcher.held["math"]] == ["2", "4"]
 
 
-def test_requests_of_the_reward_server_wait_for_a_judge_together_and_for_work_alone(link: Link) -> None:
+def test_requests_of_the_reward_server_wait_for_a_judge_together_and_for_work_alone(link: RedisLink) -> None:
     judge = TaskConfig(scorer=JudgeConfig())
     run = api_run([])
     section = run.scorers.model_copy(update={"tasks": {"judge": judge, "math": TaskConfig()}})
@@ -302,7 +302,7 @@ def test_groups_that_nobody_can_take_are_said_aloud(
     heart.stop()
 
 
-def test_the_loop_sweeps_by_itself_and_ends_when_it_is_told(link: Link, keys: Keys) -> None:
+def test_the_loop_sweeps_by_itself_and_ends_when_it_is_told(link: RedisLink, keys: Keys) -> None:
     station = Station(link, keys, make_run(broker={"lease_s": 0.5}))
     stop = threading.Event()
     (entry,) = station.roll_out(0)

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable, UnknownTask
 from broker.keys import ROLLOUTS, Keys
-from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus, Split
+from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus, Split
 from broker.protocol.streams import Entry
 from scorers.group import GroupScorer
 from scorers.pool import job
@@ -22,14 +22,14 @@ from tests.support.station import SLEEPER, ScriptedScorer, Station, make_run
 
 
 @pytest.fixture
-def station(link: Link, keys: Keys) -> Station:
+def station(link: RedisLink, keys: Keys) -> Station:
     return Station(link, keys, make_run(broker={"max_attempts": 3}))
 
 
 def fail_for(group_id: str, error: Exception) -> ScriptedScorer:
     """A scorer that raises `error` at one group."""
 
-    def before(rollout: Rollout) -> None:
+    def before(rollout: SampledGroup) -> None:
         if rollout.prompt.group_id == group_id:
             raise error
 
@@ -72,7 +72,7 @@ def test_of_two_workers_at_one_group_only_the_first_result_counts(station: Stati
     station.roll_out(0)
     station.deliver()
 
-    def another_is_faster(_: Rollout) -> None:
+    def another_is_faster(_: SampledGroup) -> None:
         station.move(station.entry("0"), "scored")
 
     station.work(ScriptedScorer(another_is_faster))
@@ -153,7 +153,7 @@ def test_what_can_never_be_scored_goes_to_the_dead_at_once_with_its_traceback(st
     assert station.ids("scored") == ["1"]
 
 
-def partly_scored(rollout: Rollout, broken: int) -> ScoredGroup:
+def partly_scored(rollout: SampledGroup, broken: int) -> ScoredGroup:
     """The group with no score for its first `broken` completions, each for a reason of its own."""
     values = [None if i < broken else 1.0 for i in range(len(rollout.completions))]
     scores = tuple(
@@ -229,7 +229,7 @@ def test_a_job_in_a_process_that_is_no_scorer_is_refused(monkeypatch: pytest.Mon
         job.score_entries(["1-0"])
 
 
-class Foreseeing(ScriptedScorer):
+class Prefetching(ScriptedScorer):
     """Notes what is begun and what is scored, in order; `fails_at` begin of one group raises `error`."""
 
     def __init__(self, fails_at: str = "", error: Exception | None = None) -> None:
@@ -238,13 +238,13 @@ class Foreseeing(ScriptedScorer):
         self.fails_at = fails_at
         self.error = error
 
-    def begin(self, rollout: Rollout) -> None:
+    def begin(self, rollout: SampledGroup) -> None:
         self.did.append(f"begin {rollout.prompt.group_id}")
         if self.error is not None and rollout.prompt.group_id == self.fails_at:
             raise self.error
 
 
-def queued_as(link: Link, keys: Keys, queue: str) -> Station:
+def queued_as(link: RedisLink, keys: Keys, queue: str) -> Station:
     station = Station(
         link, keys, make_run(scorers={"tasks": {"math": {"scorer": SLEEPER | {"queue": queue}}}})
     )
@@ -262,24 +262,24 @@ def queued_as(link: Link, keys: Keys, queue: str) -> Station:
     ],
 )
 def test_what_the_groups_of_a_judges_job_wait_for_begins_before_the_first_is_scored(
-    link: Link, keys: Keys, fails_at: str, error: Exception | None, did: list[str]
+    link: RedisLink, keys: Keys, fails_at: str, error: Exception | None, did: list[str]
 ) -> None:
     station = queued_as(link, keys, "judge")
-    station.work(scorer := Foreseeing(fails_at, error))
+    station.work(scorer := Prefetching(fails_at, error))
     assert scorer.did == [*did, "score 0", "score 1", "score 2"], "what can't be begun is scored in its turn"
     assert station.ids("scored") == ["0", "1", "2"]
     station.audit()
 
 
-def test_a_group_that_is_gone_begins_nothing(link: Link, keys: Keys) -> None:
+def test_a_group_that_is_gone_begins_nothing(link: RedisLink, keys: Keys) -> None:
     station = queued_as(link, keys, "judge")
     station.learner.retire(["1"])
-    station.work(scorer := Foreseeing())
+    station.work(scorer := Prefetching())
     assert scorer.did == ["begin 0", "begin 2", "score 0", "score 2"]
 
 
 def test_of_other_queues_nothing_is_begun_nor_read_twice(
-    link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[str] = []
     find = job.Worker.find
@@ -290,12 +290,12 @@ def test_of_other_queues_nothing_is_begun_nor_read_twice(
 
     monkeypatch.setattr(job.Worker, "find", note)
     station = queued_as(link, keys, "math")
-    station.work(scorer := Foreseeing())
+    station.work(scorer := Prefetching())
     assert scorer.did == ["score 0", "score 1", "score 2"]
     assert len(found) == 3
 
 
-def test_one_worker_keeps_64_calls_to_a_judge_under_way(link: Link, keys: Keys) -> None:
+def test_one_worker_keeps_64_calls_to_a_judge_under_way(link: RedisLink, keys: Keys) -> None:
     with scripted_endpoint(Saying("Final Decision: Yes", delay_s=1.0)) as server:
         judge = {"type": "judge", "variant": "stem", "endpoint": {"urls": [server.url], "model": "judge"}}
         station = Station(link, keys, make_run(scorers={"tasks": {"judge": {"scorer": judge}}}))

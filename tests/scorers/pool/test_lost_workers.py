@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import GROUP, ROLLOUTS, Keys
-from broker.messages import Rollout
+from broker.messages import SampledGroup
 from broker.processes import spawn, stop
 from tests.broker.monitoring.test_heartbeat import wait_until
 from tests.scorers.pool.test_worker import running, sleeping_for, workers
@@ -42,7 +42,7 @@ def leases(station: Station) -> list[tuple[str, int]]:
 
 
 def test_a_worker_that_stood_still_for_longer_than_its_lease_counts_no_more(
-    link: Link, keys: Keys, tmp_path: Path
+    link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
     station = Station(link, keys, make_run(scorers=sleeping_for(0.3), broker={"lease_s": 0.6}))
     with station.dispatcher() as dispatcher, workers(station, tmp_path, 2) as both:
@@ -69,14 +69,14 @@ def test_a_worker_that_stood_still_for_longer_than_its_lease_counts_no_more(
 
 
 def test_a_worker_told_to_end_finishes_its_group_and_hands_the_others_of_its_job_back(
-    link: Link, keys: Keys
+    link: RedisLink, keys: Keys
 ) -> None:
     station = Station(link, keys, make_run())
     station.roll_out(0, 1, 2)
     station.deliver()
     told = threading.Event()
 
-    def tell(_: Rollout) -> None:
+    def tell(_: SampledGroup) -> None:
         told.set()  # what broker.processes does in a worker's process
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -90,7 +90,7 @@ def test_a_worker_told_to_end_finishes_its_group_and_hands_the_others_of_its_job
 
 
 def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(
-    link: Link, keys: Keys, tmp_path: Path
+    link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
     station = Station(link, keys, make_run(scorers=sleeping_for(300.0)))
     station.roll_out(0, text=HANGING)
@@ -116,7 +116,7 @@ def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(
 
 
 def test_a_group_that_kills_its_workers_goes_to_the_dead_with_what_is_known(
-    link: Link, keys: Keys, tmp_path: Path
+    link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
     station = Station(
         link,
@@ -158,7 +158,7 @@ def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]
 def test_a_worker_that_redis_ends_in_the_middle_of_a_job_is_started_again(
     own_redis: RedisServer, keys: Keys, tmp_path: Path
 ) -> None:
-    link = Link(own_redis.url, outage_s=30)
+    link = RedisLink(own_redis.url, outage_s=30)
     station = Station(
         link,
         keys,
@@ -185,7 +185,7 @@ def test_a_worker_that_redis_ends_in_the_middle_of_a_job_is_started_again(
 
 
 def test_what_a_dispatcher_had_leased_when_it_was_killed_is_delivered_by_another(
-    link: Link, keys: Keys
+    link: RedisLink, keys: Keys
 ) -> None:
     station = Station(link, keys, make_run())
     entries = station.roll_out(0, 1)

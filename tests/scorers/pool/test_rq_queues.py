@@ -12,7 +12,7 @@ import pytest
 from rq import Callback
 from rq.job import JOB_ID_PATTERN
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.monitoring.heartbeat import Heartbeat
 from scorers.pool.job import FUNCTION
@@ -21,7 +21,7 @@ from tests.support.station import ScriptedScorer, Station, make_run
 
 
 @pytest.fixture
-def station(link: Link, keys: Keys) -> Station:
+def station(link: RedisLink, keys: Keys) -> Station:
     return Station(link, keys, make_run())
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.monitoring.snapshot import snapshot
 from broker.processes import stop
@@ -57,7 +57,7 @@ class Children:
 
 
 @pytest.fixture
-def station(link: Link, keys: Keys) -> Station:
+def station(link: RedisLink, keys: Keys) -> Station:
     return Station(link, keys, make_run(scorers={"workers": 2}))
 
 
@@ -275,7 +275,9 @@ def test_a_pool_outlives_any_number_of_kills(
     assert told.is_set()
 
 
-def test_the_real_thing_scores_survives_a_kill_and_dies_whole(link: Link, keys: Keys, tmp_path: Path) -> None:
+def test_the_real_thing_scores_survives_a_kill_and_dies_whole(
+    link: RedisLink, keys: Keys, tmp_path: Path
+) -> None:
     station = Station(
         link,
         keys,
@@ -300,7 +302,7 @@ def test_the_real_thing_scores_survives_a_kill_and_dies_whole(link: Link, keys: 
 
 
 def test_a_pool_grows_while_it_works_and_each_serves_its_queues(
-    link: Link, keys: Keys, tmp_path: Path
+    link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
     tasks = {
         "quick": {"scorer": SLEEPER},

@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.snapshot import snapshot
@@ -77,7 +77,7 @@ def sleeping_for(seconds: float) -> dict[str, object]:
     ],
 )
 def test_a_worker_that_can_not_score_takes_no_job_and_says_why(
-    link: Link, keys: Keys, tmp_path: Path, tasks: dict[str, object], reason: str
+    link: RedisLink, keys: Keys, tmp_path: Path, tasks: dict[str, object], reason: str
 ) -> None:
     station = Station(link, keys, make_run(scorers=PACE | tasks))
     station.roll_out(0)
@@ -106,7 +106,7 @@ class NeedsSandbox:
 
 
 def test_a_worker_whose_sandbox_is_away_waits_for_it_and_says_so(
-    link: Link, keys: Keys, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(worker_module, "FIRST_PAUSE_S", 0.25)
     monkeypatch.setattr("broker.monitoring.heartbeat.LOOK_S", 0.02)
@@ -127,7 +127,9 @@ def test_a_worker_whose_sandbox_is_away_waits_for_it_and_says_so(
     heart.stop()
 
 
-def test_sigterm_finishes_the_job_at_hand_and_leaves_the_next(link: Link, keys: Keys, tmp_path: Path) -> None:
+def test_sigterm_finishes_the_job_at_hand_and_leaves_the_next(
+    link: RedisLink, keys: Keys, tmp_path: Path
+) -> None:
     station = Station(link, keys, make_run(scorers=PACE | sleeping_for(1.0)))
     station.roll_out(0, text=HANGING)
     station.roll_out(1)
@@ -144,7 +146,7 @@ def test_sigterm_finishes_the_job_at_hand_and_leaves_the_next(link: Link, keys: 
 
 
 def test_kill_9_costs_the_groups_not_yet_handed_over_one_try_at_most(
-    link: Link, keys: Keys, tmp_path: Path
+    link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
     station = Station(link, keys, make_run(scorers=sleeping_for(1.0), broker={"lease_s": 0.6}))
     with station.dispatcher() as dispatcher, workers(station, tmp_path, 2) as both:
@@ -190,7 +192,9 @@ def running(dispatcher: Dispatcher) -> Iterator[None]:
         thread.join()
 
 
-def test_every_worker_gives_the_same_result_at_every_repeat(link: Link, keys: Keys, tmp_path: Path) -> None:
+def test_every_worker_gives_the_same_result_at_every_repeat(
+    link: RedisLink, keys: Keys, tmp_path: Path
+) -> None:
     station = Station(link, keys, make_run(scorers=hanging_for(1.0)))
     texts = [
         RIGHT,
@@ -237,7 +241,7 @@ class Served:
     ids=["two queues", "all queues"],
 )
 def test_a_worker_serves_its_queues_in_their_order_and_imports_what_they_need(
-    link: Link, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Served
+    link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Served
 ) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -261,7 +265,7 @@ def test_a_worker_serves_its_queues_in_their_order_and_imports_what_they_need(
 
 @pytest.mark.parametrize("part", ["worker", "dispatcher"])
 def test_a_part_that_is_told_to_end_before_the_run_is_there_ends_with_0(
-    link: Link, keys: Keys, tmp_path: Path, part: str
+    link: RedisLink, keys: Keys, tmp_path: Path, part: str
 ) -> None:
     station = Station(link, keys, make_run())
     link.client.delete(keys("run"))

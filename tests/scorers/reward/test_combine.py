@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from broker.errors import BadMessage, Retryable
-from broker.messages import Completion, FinishReason, Rollout, Score, ScoreStatus, Span
+from broker.messages import Completion, FinishReason, SampledGroup, Score, ScoreStatus, Span
 from config.rewards import LengthConfig, OverlongConfig, PenaltiesConfig, RepetitionConfig
 from config.scorers import (
     CustomConfig,
@@ -296,7 +296,7 @@ def config(monkeypatch: pytest.MonkeyPatch) -> ScorersConfig:
 
 
 def test_a_group_is_scored_by_all_and_equal_texts_are_paid_by_their_own_tokens(
-    config: ScorersConfig, group: Callable[..., Rollout]
+    config: ScorersConfig, group: Callable[..., SampledGroup]
 ) -> None:
     info = {"type": "gsm8k", "answer": {"value": "5"}, "style": "terse"}  # of numbers: no child process
     rollout = group(*"abcde", verification_info=info)

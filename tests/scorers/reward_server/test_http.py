@@ -18,11 +18,11 @@ from redis.exceptions import ResponseError
 from starlette.testclient import TestClient
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import BadMessage
 from broker.joining import Joined, state_of
 from broker.keys import DEAD, ROLLOUTS, SCORED, Keys
-from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus
+from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
 from broker.protocol.streams import bury, entries_of, hand_over
 from config.loading import ConfigError, load_run
 from config.logs import mask
@@ -71,7 +71,7 @@ def client_of(desk: Any, **options: Any) -> TestClient:
 
 
 @pytest.fixture
-def joined(link: Link, monkeypatch: pytest.MonkeyPatch) -> Joined:
+def joined(link: RedisLink, monkeypatch: pytest.MonkeyPatch) -> Joined:
     monkeypatch.setattr(desk_module, "BLOCK_S", 0.05)  # how soon a desk can be closed
     return Joined(api_run([]), link, KEYS)
 
@@ -282,7 +282,7 @@ def test_it_describes_what_it_serves_and_its_page_needs_nothing_from_elsewhere()
 
 
 def test_while_redis_is_away_a_request_gets_503_in_its_time_and_ping_answers() -> None:
-    desk = Desk(Joined(api_run([]), Link("redis://127.0.0.1:1", outage_s=1), KEYS))
+    desk = Desk(Joined(api_run([]), RedisLink("redis://127.0.0.1:1", outage_s=1), KEYS))
     with client_of(desk) as client:
         answer = client.post("/reward", json=BODY)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
@@ -290,7 +290,7 @@ def test_while_redis_is_away_a_request_gets_503_in_its_time_and_ping_answers() -
         assert client.get("/ping").json() == {"status": "ok", "message": "0 requests are under way"}
 
 
-def score_all(link: Link, value: float | None, **components: float) -> int:
+def score_all(link: RedisLink, value: float | None, **components: float) -> int:
     """Be a pool: score whatever waits."""
     entries = entries_of(ROLLOUTS, link.client.xrange(KEYS(ROLLOUTS)))
     for entry in entries:
@@ -299,7 +299,7 @@ def score_all(link: Link, value: float | None, **components: float) -> int:
     return len(entries)
 
 
-def scored(rollout: Rollout, value: float | None, **components: float) -> ScoredGroup:
+def scored(rollout: SampledGroup, value: float | None, **components: float) -> ScoredGroup:
     status = ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED
     score = Score(
         status=status, value=value, reason="as scripted", scorer="s", version="1", components=components
@@ -311,7 +311,9 @@ def question(text: str) -> Question:
     return Question(text, "math", MATH, text.encode())
 
 
-def test_each_of_two_servers_answers_its_own_and_equal_questions_are_one(joined: Joined, link: Link) -> None:
+def test_each_of_two_servers_answers_its_own_and_equal_questions_are_one(
+    joined: Joined, link: RedisLink
+) -> None:
     async def both() -> list[Verdict]:
         desks = [Desk(joined), Desk(joined)]
         for desk in desks:
@@ -335,7 +337,7 @@ def test_each_of_two_servers_answers_its_own_and_equal_questions_are_one(joined:
     assert link.client.xlen(KEYS(SCORED)) == link.client.xlen(KEYS(ROLLOUTS)) == 0
 
 
-def test_a_desk_has_a_limit_and_lets_go_of_what_is_given_up(joined: Joined, link: Link) -> None:
+def test_a_desk_has_a_limit_and_lets_go_of_what_is_given_up(joined: Joined, link: RedisLink) -> None:
     async def crowd() -> None:
         desk = Desk(joined, most=2)
         desk.open()
@@ -351,7 +353,7 @@ def test_a_desk_has_a_limit_and_lets_go_of_what_is_given_up(joined: Joined, link
 
 
 def test_what_stays_for_ten_minutes_is_forgotten_and_younger_requests_are_not(
-    joined: Joined, link: Link
+    joined: Joined, link: RedisLink
 ) -> None:
     for number in range(3):
         admit(link, KEYS, rollout_of(f"gone-{number}", "math", "x", MATH))
@@ -369,7 +371,7 @@ def test_what_stays_for_ten_minutes_is_forgotten_and_younger_requests_are_not(
 
 
 def test_a_client_that_comes_back_is_told_what_came_meanwhile_or_asked_for_anew(
-    joined: Joined, link: Link
+    joined: Joined, link: RedisLink
 ) -> None:
     async def come_back() -> list[Verdict]:
         desk = Desk(joined, lingers_s=20.0)
@@ -391,7 +393,7 @@ def test_a_client_that_comes_back_is_told_what_came_meanwhile_or_asked_for_anew(
     assert (right.value, last.value) == (0.5, 1.0)
 
 
-def test_a_late_answer_says_what_a_worker_failed_at(joined: Joined, link: Link) -> None:
+def test_a_late_answer_says_what_a_worker_failed_at(joined: Joined, link: RedisLink) -> None:
     async def ask() -> Verdict:
         desk = Desk(joined)
         desk.open()
@@ -408,7 +410,7 @@ def test_a_late_answer_says_what_a_worker_failed_at(joined: Joined, link: Link) 
 
 
 def test_what_redis_forgets_is_asked_again(
-    joined: Joined, link: Link, monkeypatch: pytest.MonkeyPatch
+    joined: Joined, link: RedisLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(desk_module, "CHECK_S", 0.05)
 
@@ -430,7 +432,7 @@ def test_what_redis_forgets_is_asked_again(
     assert [verdict.value for verdict in asyncio.run(ask())] == [0.5, 0.5]
 
 
-def test_results_of_a_redis_with_an_earlier_clock_are_read(joined: Joined, link: Link) -> None:
+def test_results_of_a_redis_with_an_earlier_clock_are_read(joined: Joined, link: RedisLink) -> None:
     def put(entry_id: str, request_id: str) -> None:
         fields: Any = codec.encode_scored(scored(rollout_of(request_id, "math", "x", MATH), 1.0))
         link.client.xadd(KEYS(SCORED), fields, id=entry_id)
@@ -478,7 +480,7 @@ def test_whose_fault_it_is_decides(value: float | None, components: dict[str, fl
     assert verdict_of(codec.decode_dead(raw)).status == "unavailable"
 
 
-def test_servers_share_a_configuration_and_the_run_never_ends(joined: Joined, link: Link) -> None:
+def test_servers_share_a_configuration_and_the_run_never_ends(joined: Joined, link: RedisLink) -> None:
     register(joined, "first")
     register(joined, "second")
     assert state_of(link, KEYS).status == "running"
@@ -492,7 +494,7 @@ def test_servers_share_a_configuration_and_the_run_never_ends(joined: Joined, li
 
 
 def test_a_configuration_that_somebody_else_writes_is_said_aloud_and_left(
-    joined: Joined, link: Link, caplog: pytest.LogCaptureFixture
+    joined: Joined, link: RedisLink, caplog: pytest.LogCaptureFixture
 ) -> None:
     register(joined, "first")
     tend(joined, "first")

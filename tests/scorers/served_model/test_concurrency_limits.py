@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.monitoring.snapshot import keys_of
 from config.endpoint import EndpointConfig
@@ -47,7 +47,7 @@ def exchange(
 
 
 @pytest.fixture
-def shared(link: Link, keys: Keys) -> Shared:
+def shared(link: RedisLink, keys: Keys) -> Shared:
     return Shared(link, keys)
 
 
@@ -88,7 +88,7 @@ def test_in_no_time_do_more_begin_than_the_pace_and_one(shared: Shared, redis_ur
         while not stop.is_set():
             begun[0] += len(exchange(limits, agreed, [], [str(next(names)) for _ in range(3)]).begun)
 
-    links = [Link(redis_url, outage_s=10) for _ in range(2)]
+    links = [RedisLink(redis_url, outage_s=10) for _ in range(2)]
     counts = [[0] for _ in links]
     stop = threading.Event()
     threads = [
@@ -111,7 +111,7 @@ def test_in_no_time_do_more_begin_than_the_pace_and_one(shared: Shared, redis_ur
     assert windows[-1][1] > 50, "nor much less"
 
 
-def clock(link: Link) -> float:
+def clock(link: RedisLink) -> float:
     seconds, micros = link.client.time()
     return float(seconds) + micros / 1e6
 
@@ -222,11 +222,11 @@ Worker = Callable[..., Endpoint]
 @pytest.fixture
 def worker(keys: Keys) -> Iterator[Worker]:
     """An endpoint as another worker of the run has it: with a link of its own."""
-    links: list[Link] = []
+    links: list[RedisLink] = []
     endpoints: list[Endpoint] = []
 
     def make(server: ScriptedEndpoint, redis_url: str, **settings: object) -> Endpoint:
-        links.append(Link(redis_url, outage_s=10))
+        links.append(RedisLink(redis_url, outage_s=10))
         config = EndpointConfig.model_validate(
             {"urls": (server.url,), "model": "judge", "cache": False} | settings
         )

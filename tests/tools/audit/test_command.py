@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.private_redis import server as embedded
 from config.run import Run
@@ -160,7 +160,7 @@ def test_the_journal_of_a_private_redis_is_found_from_any_directory(
     run = make_run("test")
     server = embedded.start(run)
     try:
-        link = Link(server.url, outage_s=10)
+        link = RedisLink(server.url, outage_s=10)
         chain = Chain(run, link, Keys("test"))
         lay_out(chain)
         chain.journal.close()

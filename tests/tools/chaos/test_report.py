@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from config.loading import build_run
 from config.run import Run
@@ -53,7 +53,7 @@ def run(tmp_path: Path) -> Run:
     )
 
 
-def test_the_json_has_the_audits_keys_and_kills_of_every_role(run: Run, link: Link, keys: Keys) -> None:
+def test_the_json_has_the_audits_keys_and_kills_of_every_role(run: Run, link: RedisLink, keys: Keys) -> None:
     group = a_scored_group(a_rollout())
     journal = Journal(run.folder / "journal", 1, run=run.name)
     journal.append(0, [group], [[0.5, -0.5]], weights="")
@@ -94,7 +94,7 @@ def test_the_json_has_the_audits_keys_and_kills_of_every_role(run: Run, link: Li
     assert (found["eval_pass_rate"], found["learning_curve"]) == (0.75, [[0, 0.25], [1, 0.75]])
 
 
-def test_a_run_that_never_began_has_no_audit_and_no_rate(run: Run, link: Link) -> None:
+def test_a_run_that_never_began_has_no_audit_and_no_rate(run: Run, link: RedisLink) -> None:
     orders = Orders(seconds=60)
     storm = Chaos(run, orders)
     with redis_of(run) as keeper:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from broker.protocol.streams import bury
 from learner.data.dataset import Row
 from learner.data.prompts import PromptSource
@@ -26,7 +26,7 @@ def start_learner(chain: Chain) -> Callable[[], tuple[Chain, Feeder]]:
 
     def start() -> tuple[Chain, Feeder]:
         chain.journal.close()
-        Ownership(chain.link, chain.keys).claim(chain.journal.fence)  # Redis may have forgotten it
+        RunOwner(chain.link, chain.keys).claim(chain.journal.fence)  # Redis may have forgotten it
         life = Chain(chain.run, chain.link, chain.keys)
         rows = [
             (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import WrongBroker
 from tests.conftest import RedisServer, free_port
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
@@ -21,7 +21,7 @@ GIB = 1 << 30
 @pytest.fixture(scope="module")
 def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     server = RedisServer(tmp_path_factory.mktemp("guarded"))
-    with Link(server.url, outage_s=0).client as client:
+    with RedisLink(server.url, outage_s=0).client as client:
         client.config_set("requirepass", "opensesame")
     yield server
     server.kill()
@@ -73,7 +73,7 @@ def test_a_redis_that_would_lose_work_or_has_no_room_is_found(
     seen: str,
     do: str,
 ) -> None:
-    with Link(guarded, outage_s=0).client as client:
+    with RedisLink(guarded, outage_s=0).client as client:
         before = {key: client.config_get(key)[key] for key in settings}
         try:
             for key, value in settings.items():

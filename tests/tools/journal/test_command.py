@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from broker.messages import Completion, FinishReason, Rollout, Score, ScoredGroup, ScoreStatus, Span
+from broker.messages import Completion, FinishReason, SampledGroup, Score, ScoredGroup, ScoreStatus, Span
 from config.loading import to_yaml
 from config.run import Run
 from learner.journal.ledger import DEAD, DROPPED, Outcome, read_ledger, read_step
@@ -61,7 +61,7 @@ def group(group_id: str) -> ScoredGroup:
     )
     completions = (said("né\x1b[2J\n5", (3, 4), (4, 6)), said("", (4, 1)))
     return ScoredGroup(
-        rollout=Rollout(prompt=prompt, completions=completions, generator="g-1", seconds=1.5),
+        rollout=SampledGroup(prompt=prompt, completions=completions, generator="g-1", seconds=1.5),
         scores=scores,
         rewards=(0.5, None),
         worker="w-2",

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from config.loading import ConfigError
-from scorers.api import RowProcess, all_tasks
+from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import failure
 from tests.conftest import ROOT
 from tests.support.endpoint_server import FAILING, Call, Saying, ScriptedEndpoint, scripted_endpoint
@@ -372,7 +372,7 @@ def test_the_worst_disagreements_come_first_and_of_equals_the_false_positives() 
     )
 
 
-class FakeProcess(RowProcess):
+class FakeProcess(RowWorkerClient):
     """No process: the text of a response says what becomes of it."""
 
     asked: ClassVar[list[str]] = []
@@ -413,7 +413,7 @@ class FakeProcess(RowProcess):
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeProcess]:
     monkeypatch.setenv("LLM_JUDGE_BASE_URL", "http://127.0.0.1:9")
-    monkeypatch.setattr(command, "RowProcess", FakeProcess)
+    monkeypatch.setattr(command, "RowWorkerClient", FakeProcess)
     monkeypatch.setattr(command, "LONGEST_WAIT_S", 0.0)
     monkeypatch.setattr(FakeProcess, "asked", [])
     return FakeProcess

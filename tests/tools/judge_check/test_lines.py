@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from broker.messages import Rollout, Score, ScoredGroup, ScoreStatus
+from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
 from config.endpoint import EndpointConfig
 from config.scorers import JudgeConfig, ScorersConfig, TaskConfig
 from scorers.api import ScoringFailed
@@ -168,7 +168,7 @@ def test_a_group_that_is_rescored_has_its_calls_under_way_together(server: Scrip
     completion = a_rollout().completions[0]
     texts = [*(f"YES {number}" for number in range(6)), "YES 0"]
     prompt = a_prompt(task="judge", n=7, verification_info=judged("")["verification_info"])
-    rollout = Rollout(
+    rollout = SampledGroup(
         prompt=prompt,
         completions=tuple(replace(completion, text=text) for text in texts),
         generator="g",

@@ -17,7 +17,7 @@ import redis
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.monitoring.snapshot import snapshot
 from tests.conftest import ROOT, free_port
@@ -49,7 +49,7 @@ def samples(text: str) -> Samples:
 
 
 @pytest.fixture
-def laid(link: Link, keys: Keys) -> Laid:
+def laid(link: RedisLink, keys: Keys) -> Laid:
     return Laid(link, keys)
 
 
@@ -110,7 +110,7 @@ def test_a_run_is_served_as_it_stands(laid: Laid) -> None:
         assert found[name, tuple(sorted(labels.items()))] == value, name
 
 
-def test_a_run_that_has_not_begun_is_served_without_what_is_not_known(link: Link) -> None:
+def test_a_run_that_has_not_begun_is_served_without_what_is_not_known(link: RedisLink) -> None:
     found = samples(served(link.client))
     assert found["millrace_up", ()] == 1
     assert found["millrace_run_status_info", (("status", "not_begun"),)] == 1

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.joining import forget
 from broker.keys import Keys
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, asked
 from learner.status import Status
 from tests.support.chain import make_run
@@ -20,17 +20,19 @@ from tools.runs.control import HasEnded
 
 
 @pytest.fixture
-def status(tmp_path: Path, link: Link, keys: Keys, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Status:
+def status(
+    tmp_path: Path, link: RedisLink, keys: Keys, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> Status:
     """Of a learner that has claimed the run; Redis is the one that every tool uses."""
     monkeypatch.setenv("REDIS_URL", redis_url)
     monkeypatch.setattr(control, "POLL_S", 0.01)
-    ownership = Ownership(link, keys)
+    ownership = RunOwner(link, keys)
     ownership.claim(0)
     return Status(make_run(tmp_path), link, keys, ownership)
 
 
 @pytest.fixture
-def learner(link: Link, keys: Keys) -> str:
+def learner(link: RedisLink, keys: Keys) -> str:
     """The key that a living learner keeps."""
     key = keys.alive("learner", "host-1")
     link.client.set(key, "loading")
@@ -38,7 +40,7 @@ def learner(link: Link, keys: Keys) -> str:
 
 
 def test_a_run_whose_learner_loads_again_is_there(
-    status: Status, link: Link, keys: Keys, tmp_path: Path
+    status: Status, link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
     status.begin(0)
     forget(link, keys)
@@ -47,13 +49,13 @@ def test_a_run_whose_learner_loads_again_is_there(
 
 
 @pytest.mark.usefixtures("status", "learner")
-def test_a_run_whose_first_learner_loads_is_there(link: Link, keys: Keys, tmp_path: Path) -> None:
+def test_a_run_whose_first_learner_loads_is_there(link: RedisLink, keys: Keys, tmp_path: Path) -> None:
     link.client.delete(keys("run"))  # it has claimed nothing yet
     assert control.control("test", tmp_path, PAUSE) == 0
 
 
 def test_where_there_is_no_run_or_it_is_finished_nobody_is_asked(
-    status: Status, link: Link, keys: Keys, tmp_path: Path
+    status: Status, link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
     status.end("finished", "", 9)
     with pytest.raises(HasEnded, match=r"run test is finished: .*test/model; `millrace up` begins"):
@@ -80,7 +82,7 @@ def test_a_drain_waits_for_the_end_that_comes_after_it(
 
 
 def test_a_run_that_had_ended_before_is_not_drained(
-    status: Status, link: Link, keys: Keys, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    status: Status, link: RedisLink, keys: Keys, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status.end("stopped", "a signal asked for it", 3)
     assert control.control("test", tmp_path, DRAIN, wait_s=20) == 1
@@ -93,7 +95,7 @@ def test_a_run_that_had_ended_before_is_not_drained(
 @pytest.mark.usefixtures("learner")
 @pytest.mark.parametrize(("end", "code"), [("stopped", 0), ("failed", 1)])
 def test_a_drain_of_a_run_that_had_ended_waits_for_the_end_of_the_learner_that_begins(
-    status: Status, link: Link, keys: Keys, tmp_path: Path, *, end: str, code: int
+    status: Status, link: RedisLink, keys: Keys, tmp_path: Path, *, end: str, code: int
 ) -> None:
     status.end("failed", "redis was away", 3)
 

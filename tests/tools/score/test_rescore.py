@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from broker.messages import Prompt, Rollout
-from config.generators import FakeEngine
+from broker.messages import Prompt, SampledGroup
+from config.generators import ScriptedEngineConfig
 from config.loading import build_run, to_yaml
 from config.run import Run
-from generators.engines.scripted import FakeEngineRunner
+from generators.engines.scripted import ScriptedEngine
 from learner.journal.writer import Journal
 from learner.objective.advantages import group_advantages
 from scorers.group import GroupScorer
@@ -42,11 +42,11 @@ def prompt_of(group_id: str) -> Prompt:
     )
 
 
-async def sample(run: Run, prompt: Prompt) -> Rollout:
-    assert isinstance(run.generators.engine, FakeEngine)
-    engine = FakeEngineRunner(run, run.generators.engine)
+async def sample(run: Run, prompt: Prompt) -> SampledGroup:
+    assert isinstance(run.generators.engine, ScriptedEngineConfig)
+    engine = ScriptedEngine(run, run.generators.engine)
     await engine.load_weights(Path("none"), 0)
-    return Rollout(prompt=prompt, completions=await engine.sample(prompt), generator="g", seconds=0.1)
+    return SampledGroup(prompt=prompt, completions=await engine.sample(prompt), generator="g", seconds=0.1)
 
 
 @pytest.fixture(scope="module")

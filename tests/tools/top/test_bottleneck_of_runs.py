@@ -19,14 +19,14 @@ from typing import Any
 
 import pytest
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.joining import Joined, NoRun, join
 from broker.monitoring.heartbeat import Heartbeat
 from broker.processes import spawn, stop
-from config.generators import FakeEngine
+from config.generators import ScriptedEngineConfig
 from config.learner import LearnerConfig
 from config.run import Run
-from generators.engines.scripted import FakeEngineRunner
+from generators.engines.scripted import ScriptedEngine
 from generators.worker import ROLE, Generator
 from learner.session import Session
 from learner.training.batch import Batch
@@ -83,8 +83,8 @@ class Paced:
             }
         )
         self.policy = PacedPolicy()
-        self.engine = FakeEngineRunner(self.run, FakeEngine())
-        self._links = [Link(url, outage_s=10) for _ in range(2)]
+        self.engine = ScriptedEngine(self.run, ScriptedEngineConfig())
+        self._links = [RedisLink(url, outage_s=10) for _ in range(2)]
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=work) for work in (self._train, self._sample)]
 
@@ -95,7 +95,7 @@ class Paced:
 
     def pace(self, *, engine: float = QUICK_S, scorer: float = QUICK_S, step: float = QUICK_S) -> None:
         """Seconds of a group in the engine, of a group in the scorer, of a step."""
-        self.engine._config = FakeEngine(seconds_per_group=engine)
+        self.engine._config = ScriptedEngineConfig(seconds_per_group=engine)
         self.file.write_text(str(scorer))
         self.policy.seconds = step
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable
 from broker.joining import NoRun
 from broker.keys import PROMPTS, ROLLOUTS, Keys
@@ -34,7 +34,7 @@ PAGE = ROOT / "docs" / "top.md"
 class Laid:
     """A run of which every number is known."""
 
-    def __init__(self, link: Link, keys: Keys) -> None:
+    def __init__(self, link: RedisLink, keys: Keys) -> None:
         self.board = Board(link, keys)
         self.client: Any = link.client
         self.keys = keys
@@ -105,7 +105,7 @@ class Laid:
 
 
 @pytest.fixture
-def laid(link: Link, keys: Keys) -> Laid:
+def laid(link: RedisLink, keys: Keys) -> Laid:
     return Laid(link, keys)
 
 

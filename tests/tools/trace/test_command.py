@@ -14,9 +14,9 @@ import pytest
 import redis
 
 from broker import codec
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
-from broker.messages import Prompt, Rollout, Score, ScoredGroup, ScoreStatus, Span
+from broker.messages import Prompt, SampledGroup, Score, ScoredGroup, ScoreStatus, Span
 from broker.monitoring.crash_reports import record_death
 from broker.protocol.streams import Consumer, Entry, bury, hand_over
 from learner.groups.discarded import dropped
@@ -84,7 +84,7 @@ def trace(
     return run
 
 
-def sampled(prompt: Prompt) -> Rollout:
+def sampled(prompt: Prompt) -> SampledGroup:
     """Begun 2 s after its issue and done 5 s after it, at the second attempt, by versions 0 and 1."""
     rollout = make_scored(prompt, [0.0] * prompt.n).rollout
     spans = (Span(version=0, first=0, count=1), Span(version=1, first=1, count=1))
@@ -582,7 +582,7 @@ def test_a_group_that_changes_hands_between_two_reads_is_looked_for_again(
     chain.issue()
     find, looks = redis_view._entry, []
 
-    def move_first(link: Link, keys: Keys, stream: str, entry_id: str) -> Entry | None:
+    def move_first(link: RedisLink, keys: Keys, stream: str, entry_id: str) -> Entry | None:
         looks.append(stream)
         if len(looks) == 1:
             chain.sample("0")

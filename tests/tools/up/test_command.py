@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.joining import RunState, state_of
 from broker.keys import Keys
 from broker.private_redis import addresses
@@ -123,9 +123,9 @@ def test_a_failed_learner_is_quoted_and_its_code_passed_on(start_up: StartUp) ->
 # argv: runs_dir. A learner that begins, and says why it was stopped.
 LEARNER = """
 import os, sys
-from broker.connection import Link
+from broker.connection import RedisLink
 from broker.keys import Keys
-from broker.protocol.run_owner import Ownership
+from broker.protocol.run_owner import RunOwner
 from broker.processes import stop_on_signals
 from config.loading import build_run
 from learner.journal.writer import Journal
@@ -133,8 +133,8 @@ from learner.status import Status
 run = build_run([("a test", {"name": "demo", "runs_dir": sys.argv[1], "model": {"path": "tiny"},
                              "data": {"train": {"type": "procedural"}}})])
 stop = stop_on_signals()
-link, keys = Link(os.environ["REDIS_URL"], outage_s=5.0), Keys("demo")
-ownership = Ownership(link, keys)
+link, keys = RedisLink(os.environ["REDIS_URL"], outage_s=5.0), Keys("demo")
+ownership = RunOwner(link, keys)
 Journal(run.folder / "journal", ownership.claim(0), run="demo").close()
 status = Status(run, link, keys, ownership)
 status.begin(1)
@@ -156,7 +156,7 @@ status.end("stopped", "a signal asked for it", 2)
     ],
 )
 def test_a_run_that_another_role_ends_has_that_for_its_reason(
-    program: str, version: int, start_up: StartUp, runs_dir: Path, link: Link
+    program: str, version: int, start_up: StartUp, runs_dir: Path, link: RedisLink
 ) -> None:
     learner = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(program)} {runs_dir} < <(sleep 60)"
     generator = f"until [ -e {runs_dir}/demo/begun ]; do sleep 0.05; done; echo no GPU here; echo bye; exit 2"

@@ -15,8 +15,8 @@ from transformers import PreTrainedModel
 
 from broker.errors import Retryable, RunFailed
 from broker.messages import Completion, FinishReason, Prompt, Span
-from config.generators import HfEngine
-from generators.engines.hf.engine import HfEngineRunner
+from config.generators import HfEngineConfig
+from generators.engines.hf.engine import HfEngine
 from tests.generators.conftest import (
     STOP_ID,
     VOCABULARY,
@@ -35,8 +35,8 @@ class Started:
     """A started engine with an event loop of its own."""
 
     def __init__(self, model: Path, *, batch_groups: int = 16) -> None:
-        config = HfEngine(batch_groups=batch_groups, threads=1)
-        self.engine = HfEngineRunner(make_run(model, config), config)
+        config = HfEngineConfig(batch_groups=batch_groups, threads=1)
+        self.engine = HfEngine(make_run(model, config), config)
         self.loop = asyncio.Runner()
         self.loop.run(self.engine.start())
 

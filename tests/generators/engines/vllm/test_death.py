@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from config.generators import VllmEngine
+from config.generators import VllmEngineConfig
 from tests.support.paths import ROOT
 
-CONFIG = VllmEngine(kv_cache_mb=64, max_num_seqs=4, enforce_eager=True, start_timeout_s=280)
+CONFIG = VllmEngineConfig(kv_cache_mb=64, max_num_seqs=4, enforce_eager=True, start_timeout_s=280)
 
 GENERATOR = """
 import asyncio, sys
 from pathlib import Path
-from generators.engines.vllm.engine import VllmEngineRunner
+from generators.engines.vllm.engine import VllmEngine
 from tests.generators.conftest import make_run
 from tests.generators.engines.vllm.test_death import CONFIG
 
 async def main():
-    await VllmEngineRunner(make_run(Path(sys.argv[1]), CONFIG), CONFIG).start()
+    await VllmEngine(make_run(Path(sys.argv[1]), CONFIG), CONFIG).start()
     print("started", flush=True)
     await asyncio.sleep(600)
 

@@ -21,12 +21,12 @@ from transformers import PreTrainedModel, Qwen2Tokenizer
 from broker.errors import BadMessage, RunFailed
 from broker.messages import Completion, FinishReason, Prompt, Span
 from config.endpoint import EndpointConfig
-from config.generators import VllmEngine
+from config.generators import VllmEngineConfig
 from config.scorers import JudgeConfig, RubricConfig
 from generators.engine import NO_VERSION
 from generators.engines.hf import model as hf_model
 from generators.engines.vllm import engine as vllm_engine
-from generators.engines.vllm.engine import VllmEngineRunner
+from generators.engines.vllm.engine import VllmEngine
 from generators.engines.vllm.liveness import EngineDied, Lifeline
 from scorers import api
 from scorers.served_model.client import Endpoint, EndpointMisused
@@ -54,7 +54,7 @@ pytestmark = [
     ),  # for what not all servers know
 ]
 
-CONFIG = VllmEngine(kv_cache_mb=64, max_num_seqs=64, enforce_eager=True, start_timeout_s=280)
+CONFIG = VllmEngineConfig(kv_cache_mb=64, max_num_seqs=64, enforce_eager=True, start_timeout_s=280)
 MAX_TOKENS = 300
 CONTEXT = 4096  # tokens of prompt and completion: room for what a judge is asked
 TOLERANCE = 1e-3  # nats, fp32
@@ -66,9 +66,7 @@ class Served:
     """The session's engine on its own event loop, and where the next version comes from."""
 
     def __init__(self, model: Path, folder: Path) -> None:
-        self.engine = VllmEngineRunner(
-            make_run(model, CONFIG, max_tokens=MAX_TOKENS, context=CONTEXT), CONFIG
-        )
+        self.engine = VllmEngine(make_run(model, CONFIG, max_tokens=MAX_TOKENS, context=CONTEXT), CONFIG)
         self.loop = asyncio.Runner()
         self.folder = folder
         self.version = NO_VERSION
@@ -317,7 +315,7 @@ def test_a_prompt_that_can_not_be_sampled_is_refused_and_the_engine_goes_on(
 
 
 def test_sampling_without_weights_is_refused(tiny_model: Path) -> None:
-    engine = VllmEngineRunner(make_run(tiny_model, CONFIG), CONFIG)
+    engine = VllmEngine(make_run(tiny_model, CONFIG), CONFIG)
     with pytest.raises(RuntimeError, match="load_weights"):
         asyncio.run(engine.sample(make_prompt("1+2=")))
 
@@ -439,6 +437,6 @@ def test_many_questions_at_once_are_answered_and_a_wrong_name_or_key_is_told(
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has memory of its own to fill")
 def test_a_cpu_needs_a_size_of_the_cache(tiny_model: Path) -> None:
-    engine = VllmEngineRunner(make_run(tiny_model, VllmEngine()), VllmEngine())
+    engine = VllmEngine(make_run(tiny_model, VllmEngineConfig()), VllmEngineConfig())
     with pytest.raises(RunFailed, match=r"kv_cache_mb is needed .* or set generators\.engine\.type=hf"):
         asyncio.run(engine.start())

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgpack._cmsgpack
 import pytest
 
-from config.generators import VllmEngine
+from config.generators import VllmEngineConfig
 from generators.engines.vllm.environment import set_environment
 
 
@@ -22,7 +22,7 @@ def _own_prefix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_what_the_operator_has_set_stays() -> None:
-    set_environment(VllmEngine(enforce_eager=True), on_cpu=True)
+    set_environment(VllmEngineConfig(enforce_eager=True), on_cpu=True)
     assert os.environ["OMP_NUM_THREADS"] == "3"
     assert os.environ["TORCHDYNAMO_DISABLE"] == "1"
     assert os.environ["LD_LIBRARY_PATH"] == "/elsewhere"
@@ -33,12 +33,12 @@ def test_a_libnuma_of_the_environment_is_found_by_the_processes_that_vllm_starts
         msgpack._cmsgpack.__file__, tmp_path / "lib" / "libnuma.so.1"
     )  # any library that can be loaded
     for _ in range(2):
-        set_environment(VllmEngine(), on_cpu=True)
+        set_environment(VllmEngineConfig(), on_cpu=True)
     assert os.environ["LD_LIBRARY_PATH"].split(":")[0] == str(tmp_path / "lib")
     assert os.environ["LD_LIBRARY_PATH"].count(str(tmp_path)) == 1
 
 
 def test_a_gpu_keeps_its_threads_and_libraries() -> None:
-    set_environment(VllmEngine(enforce_eager=True), on_cpu=False)
+    set_environment(VllmEngineConfig(enforce_eager=True), on_cpu=False)
     assert "VLLM_CPU_OMP_THREADS_BIND" not in os.environ
     assert os.environ["LD_LIBRARY_PATH"] == "/elsewhere"

@@ -48,7 +48,7 @@ GATHERED_AT_ONCE = 2**28  # weights that ZeRO-3 brings together at a time while 
 _ENGINE = "engine"  # DeepSpeed's part of a checkpoint
 
 
-class Policy:
+class DeepSpeedBackend:
     """The model, its optimizer and its ranks."""
 
     def __init__(self, run: Run, *, rank: int, world_size: int) -> None:
