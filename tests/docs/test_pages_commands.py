@@ -68,7 +68,7 @@ THEIRS = frozenset(
     }
 )
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*(\.[a-z]+)?")  # CONFIG, RUN, FILE.jsonl
-NOT_YET = frozenset({"evaluate"})  # README says so of it
+NOT_YET = frozenset({"evaluate"})  # docs/limits.md says so of it
 NEEDS_GPU = re.compile(r"\dgpu|\.gpu\.|GPU=")
 ADDRESS = re.compile(r"PASSWORD@HOST|@redis\.example")  # somebody else's machine
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -350,7 +350,7 @@ def typed_in(name: str) -> set[str]:
 
 
 def test_every_command_is_typed_by_somebody() -> None:
-    typed, composed = typed_in("typed_pages.py"), typed_in("compose_pages.py")
+    typed, composed = typed_in("pages/proof.py"), typed_in("compose/pages.py")
     left = [str(line) for line in wanted() if line.words[0] != "curl" and same(line.command) not in typed]
     assert left == [], "`make prove-pages` does not type them"
     left = [
@@ -360,7 +360,7 @@ def test_every_command_is_typed_by_somebody() -> None:
     ]
     assert left == [], "`make prove-compose` does not type them"
     assert all((ROOT / file).is_file() for _, file in ELSEWHERE)
-    page = (ROOT / "tests" / "tools" / "test_redis_cli_page.py").read_text(encoding="utf-8")
+    page = (ROOT / "tests" / "docs" / "test_redis_cli_page.py").read_text(encoding="utf-8")
     assert f'"{REDIS_PAGE}"' in page
 
 
