@@ -12,16 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from _signal import (  # type: ignore[import-not-found]
-    ITIMER_REAL,
-    SIG_DFL,
-    SIGALRM,
-    SIGINT,
-    SIGKILL,
-    SIGSTOP,
-    setitimer,
-    signal,
-)
+from _signal import ITIMER_REAL, SIG_DFL, SIGALRM, SIGINT, SIGKILL, SIGSTOP, setitimer, signal  # type: ignore[import-not-found]
 
 from scorers.sandbox.harness.checks import CHECKED, compiled, parsed, same, shown, sides, told
 from scorers.sandbox.harness.pipe import Gone, Pipe, ProtocolError, json_text
