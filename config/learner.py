@@ -129,7 +129,7 @@ class LearnerConfig(Section):
     """Where to train; auto: CUDA where there is one."""
     attention: Literal["auto", "flash", "sdpa"] = "auto"
     """`flash`: flash-attn's varlen kernels; auto: those where installed, SDPA else."""
-    tokens_per_row: int = Field(16384, ge=1)
+    tokens_per_micro_batch: int = Field(16384, ge=1)
     """Tokens of one packed micro-batch. A longer rollout has a row for itself."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, a third more time."""

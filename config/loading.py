@@ -23,6 +23,7 @@ from config.endpoint import EndpointConfig
 from config.explanations import explain
 from config.judge_names import VARIANT_OF_TASK, endpoint_settings
 from config.layers import Leaf, Tree, leaves_of, put
+from config.renamed_keys import current_path
 from config.run import Run
 
 log = logging.getLogger(__name__)
@@ -203,9 +204,8 @@ def _resolve(layers: Sequence[Sequence[Leaf]], *, may_be_reserved: bool = False)
     merged: Tree = {}
     origin: dict[tuple[str, ...], str] = {}
     for layer in layers:
-        for leaf in sorted(
-            layer, key=lambda leaf: leaf.path[-1] != "type"
-        ):  # see `put`: the choice comes first
+        # The choice of a type comes first: `put` drops what was said of another one.
+        for leaf in sorted(map(_renamed, layer), key=lambda leaf: leaf.path[-1] != "type"):
             put(merged, leaf.path, leaf.value)
             for end in range(1, len(leaf.path)):  # a value that has become a section
                 origin.pop(leaf.path[:end], None)
@@ -214,6 +214,19 @@ def _resolve(layers: Sequence[Sequence[Leaf]], *, may_be_reserved: bool = False)
         return Run.model_validate(merged, context={"reserved": may_be_reserved})
     except ValidationError as error:
         raise ConfigError("\n".join(explain(dict(item), merged, origin) for item in error.errors())) from None
+
+
+def _renamed(leaf: Leaf) -> Leaf:
+    """The leaf under the present name of its key; an old name is warned about."""
+    path = current_path(leaf.path)
+    if path != leaf.path:
+        log.warning(
+            "renamed_key old=%s new=%s in=%s: the old name is read until 1.0",
+            ".".join(leaf.path),
+            ".".join(path),
+            leaf.where,
+        )
+    return leaf._replace(path=path)
 
 
 def _from_word(word: str) -> Iterator[Leaf]:

@@ -100,7 +100,7 @@ class TrainingLoop:
         batch = pack(
             groups,
             advantages,
-            tokens_per_row=learner.tokens_per_row,
+            tokens_per_micro_batch=learner.tokens_per_micro_batch,
             truncated=learner.filters.truncated,
             policy_version=self.version,
         )

@@ -63,7 +63,7 @@ def measure(size: Size) -> list[Comparison]:
         def ours(number: int) -> Turn:
             def step() -> float:
                 norms["ours"].append(
-                    policy.step(_pack(run, groups, number, run.learner.tokens_per_row))["grad_norm"]
+                    policy.step(_pack(run, groups, number, run.learner.tokens_per_micro_batch))["grad_norm"]
                 )
                 return 1.0
 
@@ -114,11 +114,13 @@ class PlainLearner:
 
         def padded(name: str) -> Tensor:
             return pad_sequence(
-                [torch.tensor(getattr(batch, name)[row]) for row in batch.rows()], batch_first=True
+                [torch.tensor(getattr(batch, name)[row]) for row in batch.micro_batches()], batch_first=True
             )
 
         ids_BT = padded("token_ids").long()
-        keys_BT = pad_sequence([torch.ones(row.stop - row.start) for row in batch.rows()], batch_first=True)
+        keys_BT = pad_sequence(
+            [torch.ones(row.stop - row.start) for row in batch.micro_batches()], batch_first=True
+        )
         logits = self._model(input_ids=ids_BT, attention_mask=keys_BT, use_cache=False).logits[:, :-1].float()
         logprobs_BT = (
             (logits / self._run.sampling.temperature).log_softmax(-1).gather(-1, ids_BT[:, 1:, None])[..., 0]
@@ -128,7 +130,7 @@ class PlainLearner:
             logprobs_BT,
             padded("sampled_logprobs")[:, 1:],
             padded("advantages")[:, 1:],
-            padded("mask")[:, 1:],
+            padded("loss_mask")[:, 1:],
             clip_low=objective.clip_low,
             clip_high=objective.clip_high,
             dual_clip=objective.dual_clip,
@@ -154,12 +156,12 @@ def _groups(run: Run, count: int) -> list[ScoredGroup]:
     ]
 
 
-def _pack(run: Run, groups: Sequence[ScoredGroup], version: int, tokens_per_row: int) -> Batch:
+def _pack(run: Run, groups: Sequence[ScoredGroup], version: int, tokens_per_micro_batch: int) -> Batch:
     advantages = [group_advantages(group.rewards, run.learner.advantage.scale) for group in groups]
     return pack(
         groups,
         advantages,
-        tokens_per_row=tokens_per_row,
+        tokens_per_micro_batch=tokens_per_micro_batch,
         truncated=run.learner.filters.truncated,
         policy_version=version,
     )

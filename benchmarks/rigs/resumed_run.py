@@ -282,7 +282,7 @@ def resumed_run(
             "groups_per_step": 4,
             "max_lag": 2,
             "ranks": ranks,
-            "tokens_per_row": 64,
+            "tokens_per_micro_batch": 64,
             "zero": {"stage": zero_stage},
             "checkpoint": {"every": 5},
         },

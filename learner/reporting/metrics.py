@@ -225,7 +225,7 @@ def reward_mean(groups: Sequence[ScoredGroup]) -> float:
 def batch_facts(groups: Sequence[ScoredGroup], batch: Batch) -> dict[str, Any]:
     """What a batch says of the groups in it: lag in versions, lengths in tokens."""
     lengths = [len(completion.token_ids) for group in groups for completion in group.rollout.completions]
-    lags = batch.lags[batch.mask]
+    lags = batch.lags[batch.loss_mask]
     cut = [
         completion.finish_reason is FinishReason.LENGTH
         for group in groups

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from broker.errors import RunFailed
 from config.loading import to_yaml
+from config.renamed_keys import with_current_names
 from config.run import Run
 
 # Key or section -> why it is what it was to the run's end. Everything else takes effect with the new life.
@@ -48,7 +49,8 @@ def check_changes(old_yaml: str, new: Run) -> list[str]:
     Raises:
         RunFailed: a key changed that can't; the message names all of these, each with the reason.
     """
-    before, after = dict(_leaves(yaml.safe_load(old_yaml))), dict(_leaves(yaml.safe_load(to_yaml(new))))
+    before = dict(_leaves(with_current_names(yaml.safe_load(old_yaml))))
+    after = dict(_leaves(yaml.safe_load(to_yaml(new))))
     before = _defaults(new, without=after.keys() - before.keys()) | before
     changed = [
         key

@@ -22,6 +22,7 @@ from broker.checksums import file_checksum
 from broker.errors import RunFailed
 from broker.messages import ScoredGroup
 from config.learner import LearnerConfig
+from config.renamed_keys import with_current_names
 from config.run import Run
 from learner.journal.ledger import JournalError, Ledger, read_step
 from learner.journal.payloads import Advantages
@@ -56,7 +57,7 @@ def catch_up(
 
     The weights at the first and at the last of them are compared with the record: another machine, number of threads or
     of ranks rounds differently, and the warning says so. The run goes on all the same: the steps are as good. So it is
-    where `tokens_per_row` is smaller now: a step that did not fit in memory would else end every life that begins.
+    where `tokens_per_micro_batch` is smaller now: a step that did not fit in memory would else end every life that begins.
 
     Args:
         run: the run as it is now; a step is trained with the settings of the life that wrote it, but in rows no longer
@@ -77,7 +78,7 @@ def catch_up(
     lives = LifeSettings(run, ledger)
     scratch = run.folder / "checkpoints" / SCRATCH
     started = time.monotonic()
-    _say_smaller_rows(run.learner.tokens_per_row, [(record, lives.of(record)) for record in records])
+    _say_smaller_rows(run.learner.tokens_per_micro_batch, [(record, lives.of(record)) for record in records])
     try:
         for record in records:
             if is_stopped():
@@ -87,7 +88,7 @@ def catch_up(
                 )
             if record is records[0] or record is records[-1]:
                 _compare(policy, record, scratch)
-            settings = _in_rows_of(run.learner.tokens_per_row, lives.of(record))
+            settings = _in_rows_of(run.learner.tokens_per_micro_batch, lives.of(record))
             groups, advantages = _read(folder, record)
             batch = _packed(record, groups, advantages, settings)
             report(record, groups, batch, policy.step(batch, settings))
@@ -144,7 +145,9 @@ class LifeSettings:
             text = self._lives.get(fence, {}).get("config")
             try:
                 self._parsed[fence] = (
-                    LearnerConfig.model_validate(yaml.safe_load(text)["learner"]) if text else self._now
+                    LearnerConfig.model_validate(with_current_names(yaml.safe_load(text))["learner"])
+                    if text
+                    else self._now
                 )
             except (ValidationError, yaml.YAMLError, TypeError, KeyError) as error:
                 what = (
@@ -185,25 +188,29 @@ def weights_checksum(policy: DeepSpeedBackend, scratch: Path) -> str:
     return file_checksum(file)
 
 
-def _in_rows_of(tokens_per_row: int, settings: LearnerConfig) -> LearnerConfig:
-    """The settings with rows no longer than `tokens_per_row`."""
-    return settings.model_copy(update={"tokens_per_row": min(tokens_per_row, settings.tokens_per_row)})
+def _in_rows_of(tokens_per_micro_batch: int, settings: LearnerConfig) -> LearnerConfig:
+    """The settings with rows no longer than `tokens_per_micro_batch`."""
+    return settings.model_copy(
+        update={"tokens_per_micro_batch": min(tokens_per_micro_batch, settings.tokens_per_micro_batch)}
+    )
 
 
-def _say_smaller_rows(tokens_per_row: int, steps: Sequence[tuple[Mapping[str, Any], LearnerConfig]]) -> None:
+def _say_smaller_rows(
+    tokens_per_micro_batch: int, steps: Sequence[tuple[Mapping[str, Any], LearnerConfig]]
+) -> None:
     smaller = [
-        (record["step"], settings.tokens_per_row)
+        (record["step"], settings.tokens_per_micro_batch)
         for record, settings in steps
-        if settings.tokens_per_row > tokens_per_row
+        if settings.tokens_per_micro_batch > tokens_per_micro_batch
     ]
     if smaller:
         log.warning(
-            "smaller_rows steps=%d first=%d tokens_per_row=%d recorded=%d: these steps are trained again in "
+            "smaller_rows steps=%d first=%d tokens_per_micro_batch=%d recorded=%d: these steps are trained again in "
             "smaller rows, which fit where theirs did not but round differently, so the weights may not be the "
             "bits that they were",
             len(smaller),
             smaller[0][0],
-            tokens_per_row,
+            tokens_per_micro_batch,
             smaller[0][1],
         )
 
@@ -214,7 +221,7 @@ def _packed(
     return pack(
         groups,
         advantages,
-        tokens_per_row=settings.tokens_per_row,
+        tokens_per_micro_batch=settings.tokens_per_micro_batch,
         truncated=settings.filters.truncated,
         policy_version=record["step"],
     )

@@ -25,34 +25,34 @@ _ARRAYS = {
     "position_ids": "<i4",
     "sampled_logprobs": "<f4",
     "advantages": "<f4",
-    "mask": "|b1",
+    "loss_mask": "|b1",
     "lags": "<i4",
-    "row_starts": "<i8",
+    "micro_batch_starts": "<i8",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Batch:
-    """Rows of packed sequences, one after the other, not padded. Row r is tokens row_starts[r] to row_starts[r + 1]."""
+    """Rows of packed sequences, one after the other, not padded. Row r is tokens micro_batch_starts[r] to micro_batch_starts[r + 1]."""
 
     token_ids: NDArray[np.int32]  # [N], prompt then completion, sequence after sequence
     position_ids: NDArray[np.int32]  # [N], 0 at the first token of each sequence: where attention restarts
     sampled_logprobs: NDArray[np.float32]  # [N], nats, of this token when it was sampled; 0 on prompts
     advantages: NDArray[np.float32]  # [N], 0 on prompts
-    mask: NDArray[np.bool_]  # [N], True where a token trains
+    loss_mask: NDArray[np.bool_]  # [N], True where a token trains
     lags: NDArray[np.int32]  # [N], versions between sampling and now; 0 on prompts
-    row_starts: NDArray[np.int64]  # [R + 1]
+    micro_batch_starts: NDArray[np.int64]  # [R + 1]
     num_tokens: int  # trained tokens of the global batch, also in a shard of it
     policy_version: int  # optimizer steps done before this one
 
     @property
-    def num_rows(self) -> int:
+    def num_micro_batches(self) -> int:
         """Micro-batches in it."""
-        return len(self.row_starts) - 1
+        return len(self.micro_batch_starts) - 1
 
-    def rows(self) -> Iterator[slice]:
+    def micro_batches(self) -> Iterator[slice]:
         """The slice of the flat arrays that each row is, in order."""
-        for start, stop in zip(self.row_starts[:-1], self.row_starts[1:], strict=True):
+        for start, stop in zip(self.micro_batch_starts[:-1], self.micro_batch_starts[1:], strict=True):
             yield slice(int(start), int(stop))
 
     def to_bytes(self) -> bytes:
@@ -84,8 +84,8 @@ class Batch:
             rank: which of them, 0 <= rank < world_size.
             world_size: number of ranks.
         """
-        rows_per_rank = max(1, -(-self.num_rows // world_size))
-        lengths = np.diff(self.row_starts)
+        rows_per_rank = max(1, -(-self.num_micro_batches // world_size))
+        lengths = np.diff(self.micro_batch_starts)
         rows_of: list[list[int]] = [[] for _ in range(world_size)]
         tokens_of = [0] * world_size
         for row in np.argsort(-lengths, kind="stable"):
@@ -94,7 +94,7 @@ class Batch:
             )
             rows_of[to].append(int(row))
             tokens_of[to] += int(lengths[row])
-        slices = list(self.rows())
+        slices = list(self.micro_batches())
         mine = [
             {name: getattr(self, name)[slices[row]] for name in _SEQUENCE_ARRAYS} for row in rows_of[rank]
         ]
@@ -102,7 +102,7 @@ class Batch:
         return _join(mine, num_tokens=self.num_tokens, policy_version=self.policy_version)
 
 
-_SEQUENCE_ARRAYS = tuple(name for name in _ARRAYS if name != "row_starts")
+_SEQUENCE_ARRAYS = tuple(name for name in _ARRAYS if name != "micro_batch_starts")
 _EMPTY_ROW = {name: np.zeros(1, dtype=_ARRAYS[name]) for name in _SEQUENCE_ARRAYS}  # one token, not trained
 
 
@@ -110,7 +110,7 @@ def pack(
     groups: Sequence[ScoredGroup],
     advantages: Sequence[Sequence[float | None]],
     *,
-    tokens_per_row: int,
+    tokens_per_micro_batch: int,
     truncated: Literal["mask", "keep"],
     policy_version: int,
 ) -> Batch:
@@ -123,7 +123,7 @@ def pack(
     Args:
         groups: what this step trains on, in the order of the journal.
         advantages: one a completion of each group; None where it must not train.
-        tokens_per_row: the budget of a row, prompts included.
+        tokens_per_micro_batch: the budget of a row, prompts included.
         truncated: `mask`: a completion that was cut at `max_tokens` does not train.
         policy_version: the learner's version now; a token's lag is this less the version that sampled it.
     Raises:
@@ -144,10 +144,10 @@ def pack(
     rows = [
         _concatenate([sequences[i] for i in row])
         for row in _first_fit_decreasing(
-            [len(sequence["token_ids"]) for sequence in sequences], tokens_per_row
+            [len(sequence["token_ids"]) for sequence in sequences], tokens_per_micro_batch
         )
     ]
-    num_tokens = sum(int(sequence["mask"].sum()) for sequence in sequences)
+    num_tokens = sum(int(sequence["loss_mask"].sum()) for sequence in sequences)
     return _join(rows, num_tokens=num_tokens, policy_version=policy_version)
 
 
@@ -175,7 +175,7 @@ def _sequence(
             np.float32
         ),
         "advantages": np.repeat(np.asarray([0.0, advantage], np.float32), [before, after]),
-        "mask": np.repeat(np.asarray([False, True]), [before, after]),
+        "loss_mask": np.repeat(np.asarray([False, True]), [before, after]),
         "lags": np.concatenate([np.zeros(before, np.int32), lags]),
     }
 
@@ -207,7 +207,10 @@ def _concatenate(sequences: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDAr
 
 def _join(rows: Sequence[dict[str, NDArray[Any]]], *, num_tokens: int, policy_version: int) -> Batch:
     """A batch of these rows."""
-    row_starts = np.cumsum([0, *(len(row["token_ids"]) for row in rows)], dtype=np.int64)
+    micro_batch_starts = np.cumsum([0, *(len(row["token_ids"]) for row in rows)], dtype=np.int64)
     return Batch(
-        **_concatenate(rows), row_starts=row_starts, num_tokens=num_tokens, policy_version=policy_version
+        **_concatenate(rows),
+        micro_batch_starts=micro_batch_starts,
+        num_tokens=num_tokens,
+        policy_version=policy_version,
     )

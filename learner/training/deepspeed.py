@@ -218,8 +218,8 @@ class DeepSpeedBackend:
         rate = self._set_optimizer(settings.optimizer, whole.policy_version)
         statistics = StepStatistics(self._device)
         shard = whole.shard(self._rank, self._world_size)
-        for index, row in enumerate(shard.rows()):
-            self._engine.set_gradient_accumulation_boundary(index == shard.num_rows - 1)
+        for index, row in enumerate(shard.micro_batches()):
+            self._engine.set_gradient_accumulation_boundary(index == shard.num_micro_batches - 1)
             self._backward(shard, row, settings.objective, statistics)
         grad_norm = self._apply_gradient()
         if not math.isfinite(grad_norm):
@@ -254,7 +254,7 @@ class DeepSpeedBackend:
         def on_device(name: str) -> Tensor:
             return torch.tensor(getattr(shard, name)[row], device=self._device)
 
-        mask_T, sampled_logprobs_T = on_device("mask"), on_device("sampled_logprobs")
+        mask_T, sampled_logprobs_T = on_device("loss_mask"), on_device("sampled_logprobs")
         logprobs_T, entropy_T = self._engine(
             on_device("token_ids").long(), on_device("position_ids").long(), mask_T
         )

@@ -211,7 +211,7 @@ class FilePolicy:
 
     def step(self, batch: Batch, settings: LearnerConfig | None = None) -> dict[str, float]:
         self.steps += 1
-        return {"loss": 0.0, "tokens": float(batch.mask.sum()), "entropy": 0.5, "seconds": 0.1}
+        return {"loss": 0.0, "tokens": float(batch.loss_mask.sum()), "entropy": 0.5, "seconds": 0.1}
 
     def save_weights(self, file: Path) -> None:
         file.write_text(f"weights {self.steps}")

@@ -24,7 +24,7 @@ class HashPolicy:
         text = f"{self.weights} {settings} {hashlib.sha256(batch.to_bytes()).hexdigest()}"
         self.weights = hashlib.sha256(text.encode()).hexdigest()
         self.steps.append((batch.policy_version, learner))
-        self.rows.append(batch.num_rows)
+        self.rows.append(batch.num_micro_batches)
         return {}
 
     def save_weights(self, file: Path) -> None:

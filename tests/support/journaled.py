@@ -52,7 +52,7 @@ class JournaledRun:
             batch = pack(
                 groups,
                 advantages,
-                tokens_per_row=settings.tokens_per_row,
+                tokens_per_micro_batch=settings.tokens_per_micro_batch,
                 truncated=settings.filters.truncated,
                 policy_version=step,
             )

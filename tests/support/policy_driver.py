@@ -27,20 +27,26 @@ from learner.training.deepspeed import DeepSpeedBackend
 from tests.support.tiny import random_groups, tiny_run
 
 
-def make_batch(version: int, tokens_per_row: int) -> Batch:
+def make_batch(version: int, tokens_per_micro_batch: int) -> Batch:
     """The batch of one step: other groups at every version, the same for every policy."""
     groups = random_groups(version, policy_version=version)
     advantages = [group_advantages(group.rewards, "none") for group in groups]
-    return pack(groups, advantages, tokens_per_row=tokens_per_row, truncated="mask", policy_version=version)
+    return pack(
+        groups,
+        advantages,
+        tokens_per_micro_batch=tokens_per_micro_batch,
+        truncated="mask",
+        policy_version=version,
+    )
 
 
 def act(policy: DeepSpeedBackend, method: str, *arguments: Any) -> Any:
     """One line of a plan."""
     match method:
         case "step":
-            version, tokens_per_row, *settings = arguments
+            version, tokens_per_micro_batch, *settings = arguments
             learner = LearnerConfig.model_validate(settings[0]) if settings else None
-            return policy.step(make_batch(version, tokens_per_row), learner)
+            return policy.step(make_batch(version, tokens_per_micro_batch), learner)
         case "draw":
             return [random.random(), float(np.random.random()), torch.rand(3).tolist()]  # noqa: NPY002
         case "save_checkpoint" | "save_weights" | "save_model":

@@ -65,7 +65,7 @@ def test_what_a_kill_took_from_the_record_is_written_when_the_step_is_trained_ag
     metrics._pending = None
     metrics.close()
     groups = [make_scored(make_prompt("0"), [1.0, 0.0])]
-    batch = pack(groups, [[0.5, -0.5]], tokens_per_row=64, truncated="mask", policy_version=1)
+    batch = pack(groups, [[0.5, -0.5]], tokens_per_micro_batch=64, truncated="mask", policy_version=1)
     again = Metrics(chain.run)
     again.recall({0: evaluation_result(0.2)})
     for step in (0, 1):

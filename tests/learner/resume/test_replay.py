@@ -17,7 +17,7 @@ from tests.support.chain import make_run
 from tests.support.hash_policy import HashPolicy
 from tests.support.journaled import JournaledRun
 
-SMALL = {"tokens_per_row": 48}
+SMALL = {"tokens_per_micro_batch": 48}
 
 
 def make(tmp_path: Path, *lives: int, **learner: Any) -> JournaledRun:
@@ -42,9 +42,14 @@ def again(
 
 def test_every_step_of_every_life_is_trained_again_as_it_was(tmp_path: Path) -> None:
     made = make(tmp_path, 2)
-    made.live(2, tokens_per_row=4096, filters={"truncated": "keep"}, optimizer={"lr": 1e-3, "grad_clip": 0.5})
-    made.live(1, tokens_per_row=30, objective={"clip_low": 0.1, "dual_clip": None})
-    now = make_run(tmp_path, learner={"tokens_per_row": 9999, "optimizer": {"lr": 1.0}})
+    made.live(
+        2,
+        tokens_per_micro_batch=4096,
+        filters={"truncated": "keep"},
+        optimizer={"lr": 1e-3, "grad_clip": 0.5},
+    )
+    made.live(1, tokens_per_micro_batch=30, objective={"clip_low": 0.1, "dual_clip": None})
+    now = make_run(tmp_path, learner={"tokens_per_micro_batch": 9999, "optimizer": {"lr": 1.0}})
     policy = HashPolicy()
     assert again(made, policy, run=now) == 5
     assert policy.weights == made.policy.weights
@@ -64,16 +69,16 @@ def test_a_step_that_did_not_fit_in_memory_is_trained_again_in_the_smaller_rows_
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = make(tmp_path)
-    made.live(1, tokens_per_row=30)
-    made.live(2, tokens_per_row=4096)
+    made.live(1, tokens_per_micro_batch=30)
+    made.live(2, tokens_per_micro_batch=4096)
     policy = HashPolicy()
     with caplog.at_level(logging.WARNING):
-        assert again(made, policy, run=make_run(tmp_path, learner={"tokens_per_row": 48})) == 3
+        assert again(made, policy, run=make_run(tmp_path, learner={"tokens_per_micro_batch": 48})) == 3
     assert policy.rows[0] == made.policy.rows[0]  # smaller already: with the bits that it had
     assert made.policy.rows[1:] == [1, 1]
     assert min(policy.rows[1:]) > 1
-    assert {settings.tokens_per_row for _, settings in policy.steps if settings} == {30, 48}
-    assert "smaller_rows steps=2 first=1 tokens_per_row=48 recorded=4096" in caplog.text
+    assert {settings.tokens_per_micro_batch for _, settings in policy.steps if settings} == {30, 48}
+    assert "smaller_rows steps=2 first=1 tokens_per_micro_batch=48 recorded=4096" in caplog.text
 
 
 def test_only_the_steps_after_a_checkpoint_are(tmp_path: Path) -> None:

@@ -36,8 +36,8 @@ def zero(stage: int, **more: Any) -> dict[str, Any]:
     return {"zero": {"stage": stage}} | more
 
 
-def steps_from(version: int, count: int, tokens_per_row: int) -> list[list[Any]]:
-    return [["step", version + i, tokens_per_row] for i in range(count)]
+def steps_from(version: int, count: int, tokens_per_micro_batch: int) -> list[list[Any]]:
+    return [["step", version + i, tokens_per_micro_batch] for i in range(count)]
 
 
 class Workshop:
@@ -48,7 +48,12 @@ class Workshop:
         self.model = write_tiny_model(folder / "model")
 
     def life(
-        self, name: str, learner: dict[str, Any], *, tokens_per_row: int = SMALL, dtype: str = "float32"
+        self,
+        name: str,
+        learner: dict[str, Any],
+        *,
+        tokens_per_micro_batch: int = SMALL,
+        dtype: str = "float32",
     ) -> dict[str, Any]:
         """A policy's first life: some steps, a checkpoint, one more step. Weights of both moments."""
         return {
@@ -56,12 +61,12 @@ class Workshop:
             "dtype": dtype,
             "learner": learner,
             "do": [
-                *steps_from(0, STEPS, tokens_per_row),
+                *steps_from(0, STEPS, tokens_per_micro_batch),
                 ["save_weights", self.path(name)],
                 ["keep_alive"],
                 ["save_checkpoint", self.path(name, "checkpoint"), {"version": STEPS, "of": name}],
                 ["draw"],
-                *steps_from(STEPS, 1, tokens_per_row),
+                *steps_from(STEPS, 1, tokens_per_micro_batch),
                 ["save_weights", self.path(name, "later")],
             ],
         }
@@ -142,7 +147,9 @@ def alone(workshop: Workshop) -> dict[str, list[Any]]:
         {
             "zero-0": workshop.life("zero-0", zero(0)),
             "zero-1": workshop.life("zero-1", zero(1)),
-            "one-row": workshop.life("one-row", zero(1, gradient_checkpointing=True), tokens_per_row=LARGE),
+            "one-row": workshop.life(
+                "one-row", zero(1, gradient_checkpointing=True), tokens_per_micro_batch=LARGE
+            ),
             "repeated": workshop.life("repeated", zero(0)),
             "bfloat16": workshop.life("bfloat16", zero(1), dtype="bfloat16"),
         },
@@ -159,7 +166,7 @@ def together(workshop: Workshop) -> dict[str, list[Any]]:
             "zero-2": workshop.life("zero-2", zero(2)),
             "zero-3": workshop.life("zero-3", zero(3)),
             "one-row-of-two": workshop.life(
-                "one-row-of-two", zero(3, gradient_checkpointing=True), tokens_per_row=LARGE
+                "one-row-of-two", zero(3, gradient_checkpointing=True), tokens_per_micro_batch=LARGE
             ),
             "fails": workshop.failure(zero(2), broken_rank=1),
         },
@@ -236,9 +243,9 @@ def by_hand(workshop: Workshop) -> tuple[Weights, list[float], list[float]]:
 
 def _sequence_losses(model: PreTrainedModel, run: Run, version: int) -> Iterator[float]:
     """Each sequence's share of a step's loss, after its backward pass."""
-    batch = make_batch(version, tokens_per_row=1)  # every sequence a row of its own
-    for row in batch.rows():
-        token_ids, mask = torch.tensor(batch.token_ids[row]).long(), torch.tensor(batch.mask[row])[1:]
+    batch = make_batch(version, tokens_per_micro_batch=1)  # every sequence a row of its own
+    for row in batch.micro_batches():
+        token_ids, mask = torch.tensor(batch.token_ids[row]).long(), torch.tensor(batch.loss_mask[row])[1:]
         logits = model(input_ids=token_ids[None], use_cache=False).logits[0, :-1] / run.sampling.temperature
         logprobs = logits.log_softmax(-1).gather(-1, token_ids[1:, None])[:, 0]
         loss, _ = grpo_loss(

@@ -17,7 +17,7 @@ from tests.support.journaled import JournaledRun
 from tools.journal.replay import Replay, main, parse_steps
 
 # One step fills a payload file of its own: retention removes whole files.
-SETTINGS: dict[str, Any] = {"tokens_per_row": 48, "checkpoint": {"keep": 9}}
+SETTINGS: dict[str, Any] = {"tokens_per_micro_batch": 48, "checkpoint": {"keep": 9}}
 
 
 def make(

@@ -1,0 +1,33 @@
+"""Keys of the configuration that have another name now. The old names are read until 1.0.
+
+In: a key's path, or the tree of a stored configuration. Out: the same under the present names. Pure; used by
+`config.loading` for every layer, and by the learner for the configurations that its journal holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from config.layers import Tree, leaves_of, put
+
+Path = tuple[str, ...]
+
+# Old path -> present path, of a value or of a section.
+RENAMED: Final[Mapping[Path, Path]] = {("learner", "tokens_per_row"): ("learner", "tokens_per_micro_batch")}
+
+
+def current_path(path: Path) -> Path:
+    """The present path of a key, which may be written under an old name; most paths stay as they are."""
+    for old, new in RENAMED.items():
+        if path[: len(old)] == old:
+            return new + path[len(old) :]
+    return path
+
+
+def with_current_names(tree: Mapping[str, Any]) -> Tree:
+    """A copy of a stored configuration in which every key has its present name."""
+    renamed: Tree = {}
+    for leaf in leaves_of("", dict(tree)):
+        put(renamed, current_path(leaf.path), leaf.value)
+    return renamed
