@@ -57,7 +57,7 @@ def catch_up(
 
     The weights at the first and at the last of them are compared with the record: another machine, number of threads or
     of ranks rounds differently, and the warning says so. The run goes on all the same: the steps are as good. So it is
-    where `tokens_per_micro_batch` is smaller now: a step that did not fit in memory would else end every life that begins.
+    where `tokens_per_micro_batch` is smaller now: else a step that did not fit in memory would end every life.
 
     Args:
         run: the run as it is now; a step is trained with the settings of the life that wrote it, but in rows no longer

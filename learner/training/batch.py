@@ -1,11 +1,11 @@
-"""Pack scored groups into rows: what one optimizer step trains on.
+"""This module packs scored groups into the micro-batches that one optimizer step trains on.
 
-In: groups with their advantages, rank 0 alone. Out: a `Batch`, as arrays here and as bytes to the other ranks, and a
-`shard` of it for each rank. The same groups in the same order give the same batch, byte for byte: the journal's replay
-relies on it. What can't be trained on (a sampler newer than the learner, a prompt without tokens) is a ValueError.
+In: groups with their advantages, in rank 0 alone. Out: a `Batch` of the whole step, and its shard for each rank, as
+arrays or as bytes. The same groups in the same order give the same batch, byte for byte: the journal's replay relies on
+it. Groups that can't be trained on (a sampler newer than the learner, a prompt without tokens) are a ValueError.
 """
 
-# N tokens of all rows, R rows.
+# N tokens of all micro-batches, M micro-batches, T tokens of one completion.
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _ARRAYS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Batch:
-    """Rows of packed sequences, one after the other, not padded. Row r is tokens micro_batch_starts[r] to micro_batch_starts[r + 1]."""
+    """Micro-batches of packed sequences, one after the other, without padding.
+
+    Micro-batch m holds the tokens from `micro_batch_starts[m]` to `micro_batch_starts[m + 1]`.
+    """
 
     token_ids: NDArray[np.int32]  # [N], prompt then completion, sequence after sequence
     position_ids: NDArray[np.int32]  # [N], 0 at the first token of each sequence: where attention restarts
@@ -41,17 +44,17 @@ class Batch:
     advantages: NDArray[np.float32]  # [N], 0 on prompts
     loss_mask: NDArray[np.bool_]  # [N], True where a token trains
     lags: NDArray[np.int32]  # [N], versions between sampling and now; 0 on prompts
-    micro_batch_starts: NDArray[np.int64]  # [R + 1]
+    micro_batch_starts: NDArray[np.int64]  # [M + 1]
     num_tokens: int  # trained tokens of the global batch, also in a shard of it
     policy_version: int  # optimizer steps done before this one
 
     @property
     def num_micro_batches(self) -> int:
-        """Micro-batches in it."""
+        """Number of micro-batches."""
         return len(self.micro_batch_starts) - 1
 
     def micro_batches(self) -> Iterator[slice]:
-        """The slice of the flat arrays that each row is, in order."""
+        """The slice of the flat arrays that holds each micro-batch, in order."""
         for start, stop in zip(self.micro_batch_starts[:-1], self.micro_batch_starts[1:], strict=True):
             yield slice(int(start), int(stop))
 
@@ -74,36 +77,35 @@ class Batch:
         return cls(**fields)
 
     def shard(self, rank: int, world_size: int) -> Batch:
-        """The rows of one rank: as many for every rank, about as many tokens.
+        """The micro-batches of one rank: the same number for every rank, and about as many tokens.
 
-        ZeRO's collectives run once a micro-batch, so a rank with a row less would leave the others waiting for ever;
-        missing rows are made up by rows of one masked token. The longest row goes first, to the rank with the fewest
-        tokens that has room: each rank's rows then fall in length, and rows that run at the same time are alike.
+        ZeRO's collectives run once a micro-batch, so a rank with one less would leave the others waiting for ever.
+        Micro-batches of one masked token fill the gaps. The longest micro-batch is placed first, on the rank with the
+        fewest tokens that has room. So the lengths fall within each rank, and micro-batches that run together are
+        alike in length.
 
         Args:
-            rank: which of them, 0 <= rank < world_size.
+            rank: rank of the shard, 0 <= rank < world_size.
             world_size: number of ranks.
         """
-        rows_per_rank = max(1, -(-self.num_micro_batches // world_size))
+        most = max(1, -(-self.num_micro_batches // world_size))
         lengths = np.diff(self.micro_batch_starts)
-        rows_of: list[list[int]] = [[] for _ in range(world_size)]
+        shards: list[list[int]] = [[] for _ in range(world_size)]
         tokens_of = [0] * world_size
-        for row in np.argsort(-lengths, kind="stable"):
-            to = min(
-                (r for r in range(world_size) if len(rows_of[r]) < rows_per_rank), key=lambda r: tokens_of[r]
-            )
-            rows_of[to].append(int(row))
-            tokens_of[to] += int(lengths[row])
+        for index in np.argsort(-lengths, kind="stable"):
+            to = min((r for r in range(world_size) if len(shards[r]) < most), key=lambda r: tokens_of[r])
+            shards[to].append(int(index))
+            tokens_of[to] += int(lengths[index])
         slices = list(self.micro_batches())
-        mine = [
-            {name: getattr(self, name)[slices[row]] for name in _SEQUENCE_ARRAYS} for row in rows_of[rank]
-        ]
-        mine += [_EMPTY_ROW] * (rows_per_rank - len(mine))
-        return _join(mine, num_tokens=self.num_tokens, policy_version=self.policy_version)
+        own = [{name: getattr(self, name)[slices[index]] for name in _TOKEN_ARRAYS} for index in shards[rank]]
+        own += [_EMPTY_MICRO_BATCH] * (most - len(own))
+        return _join(own, num_tokens=self.num_tokens, policy_version=self.policy_version)
 
 
-_SEQUENCE_ARRAYS = tuple(name for name in _ARRAYS if name != "micro_batch_starts")
-_EMPTY_ROW = {name: np.zeros(1, dtype=_ARRAYS[name]) for name in _SEQUENCE_ARRAYS}  # one token, not trained
+_TOKEN_ARRAYS = tuple(name for name in _ARRAYS if name != "micro_batch_starts")
+_EMPTY_MICRO_BATCH = {
+    name: np.zeros(1, dtype=_ARRAYS[name]) for name in _TOKEN_ARRAYS
+}  # one token, not trained
 
 
 def pack(
@@ -114,17 +116,17 @@ def pack(
     truncated: Literal["mask", "keep"],
     policy_version: int,
 ) -> Batch:
-    """Put every completion that trains, behind its prompt, into rows of a token budget.
+    """Pack every completion that trains, each behind its prompt, into micro-batches of a token budget.
 
-    A completion that does not train (unscorable, or cut off under `mask`) has had its say in the group's baseline, and
-    is left out: no computation for it. Rows are filled first-fit, longest sequence first; a sequence longer than the
-    budget has a row to itself.
+    A completion that does not train (unscorable, or truncated under `mask`) has counted in the group's baseline and is
+    left out: it costs no computation. Micro-batches are filled first-fit, the longest sequence first. A sequence longer
+    than the budget has a micro-batch to itself.
 
     Args:
         groups: what this step trains on, in the order of the journal.
-        advantages: one a completion of each group; None where it must not train.
-        tokens_per_micro_batch: the budget of a row, prompts included.
-        truncated: `mask`: a completion that was cut at `max_tokens` does not train.
+        advantages: one for each completion of each group; None where the completion must not train.
+        tokens_per_micro_batch: the budget in tokens, prompts included.
+        truncated: `mask`: a completion that was truncated at `max_tokens` does not train.
         policy_version: the learner's version now; a token's lag is this less the version that sampled it.
     Raises:
         ValueError: advantages that do not fit the groups, a prompt without tokens, or a sampler newer than the learner.
@@ -141,18 +143,17 @@ def pack(
                 continue
             lags = _lags(completion, policy_version, group_id=prompt.group_id)
             sequences.append(_sequence(prompt.token_ids, completion, advantage=advantage, lags=lags))
-    rows = [
-        _concatenate([sequences[i] for i in row])
-        for row in _first_fit_decreasing(
-            [len(sequence["token_ids"]) for sequence in sequences], tokens_per_micro_batch
-        )
+    lengths = [len(sequence["token_ids"]) for sequence in sequences]
+    micro_batches = [
+        _concatenate([sequences[i] for i in indices])
+        for indices in _first_fit_decreasing(lengths, tokens_per_micro_batch)
     ]
     num_tokens = sum(int(sequence["loss_mask"].sum()) for sequence in sequences)
-    return _join(rows, num_tokens=num_tokens, policy_version=policy_version)
+    return _join(micro_batches, num_tokens=num_tokens, policy_version=policy_version)
 
 
 def _lags(completion: Completion, policy_version: int, *, group_id: str) -> NDArray[np.int32]:
-    """[T]: versions between the sampling of each token and now."""
+    """[T]: policy versions between the sampling of each token and now."""
     versions = [span.version for span in completion.policy_spans]
     if max(versions) > policy_version:
         raise ValueError(
@@ -181,36 +182,36 @@ def _sequence(
 
 
 def _first_fit_decreasing(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Indices of what goes into each row. Ties keep their order, so the result depends on nothing but the arguments."""
-    rows: list[list[int]] = []
-    room = np.zeros(len(lengths), dtype=np.int64)  # what is left in each row, 0 in those not yet begun
+    """Indices of the sequences in each bin. Ties keep their order, so the arguments alone decide the result."""
+    bins: list[list[int]] = []
+    room = np.zeros(len(lengths), dtype=np.int64)  # tokens left in each bin, 0 in bins not yet begun
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        fits = room[: len(rows)] >= lengths[index]
-        row = int(fits.argmax()) if fits.any() else len(rows)
-        if row == len(rows):
-            rows.append([])
-            room[row] = max(budget, lengths[index])
-        rows[row].append(index)
-        room[row] -= lengths[index]
-    return rows
+        fits = room[: len(bins)] >= lengths[index]
+        chosen = int(fits.argmax()) if fits.any() else len(bins)
+        if chosen == len(bins):
+            bins.append([])
+            room[chosen] = max(budget, lengths[index])
+        bins[chosen].append(index)
+        room[chosen] -= lengths[index]
+    return bins
 
 
 def _concatenate(sequences: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
-    """Sequences, or rows, one behind the other; nothing at all gives empty arrays of the right types."""
+    """Concatenate sequences or micro-batches; an empty list gives empty arrays of the right types."""
     return {
         name: np.concatenate(
             [np.zeros(0, _ARRAYS[name]), *(sequence[name] for sequence in sequences)], dtype=_ARRAYS[name]
         )
-        for name in _SEQUENCE_ARRAYS
+        for name in _TOKEN_ARRAYS
     }
 
 
-def _join(rows: Sequence[dict[str, NDArray[Any]]], *, num_tokens: int, policy_version: int) -> Batch:
-    """A batch of these rows."""
-    micro_batch_starts = np.cumsum([0, *(len(row["token_ids"]) for row in rows)], dtype=np.int64)
+def _join(micro_batches: Sequence[dict[str, NDArray[Any]]], *, num_tokens: int, policy_version: int) -> Batch:
+    """Make a batch of these micro-batches."""
+    lengths = [len(micro_batch["token_ids"]) for micro_batch in micro_batches]
     return Batch(
-        **_concatenate(rows),
-        micro_batch_starts=micro_batch_starts,
+        **_concatenate(micro_batches),
+        micro_batch_starts=np.cumsum([0, *lengths], dtype=np.int64),
         num_tokens=num_tokens,
         policy_version=policy_version,
     )

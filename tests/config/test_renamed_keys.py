@@ -54,4 +54,7 @@ def test_a_stored_configuration_with_an_old_name_is_the_same_run(file: Path) -> 
 def test_only_what_was_renamed_gets_another_path() -> None:
     assert current_path(("learner", "steps")) == ("learner", "steps")
     tree = {"name": "x", "learner": {"tokens_per_row": 3, "optimizer": {}}}
-    assert with_current_names(tree) == {"name": "x", "learner": {"tokens_per_micro_batch": 3, "optimizer": {}}}
+    assert with_current_names(tree) == {
+        "name": "x",
+        "learner": {"tokens_per_micro_batch": 3, "optimizer": {}},
+    }
