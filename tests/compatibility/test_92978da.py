@@ -1,0 +1,212 @@
+"""Journals, checkpoints and streams that commit 92978da left are read by this version, and its run goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker import codec
+from broker.connection import RedisLink
+from broker.group_ids import is_training
+from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
+from broker.messages import Completion, FinishReason, SampledGroup, Score, ScoredGroup, ScoreStatus, Span
+from broker.protocol.run_owner import RunOwner
+from broker.protocol.streams import Consumer, Entry, entries_of
+from config.loading import from_yaml
+from learner.journal.ledger import read_ledger, read_step
+from learner.training.checkpoint import Checkpoints, read_progress
+from tests.support.old_files import NAME, restore, unpack
+from tools.audit.command import audit
+
+STEPS = 12  # in the journal
+CHECKPOINT = 9  # of this version
+KEYS = Keys(NAME)
+DECODERS: dict[str, Callable[[codec.Raw], Any]] = {
+    PROMPTS: codec.decode_prompt,
+    ROLLOUTS: codec.decode_rollout,
+    SCORED: codec.decode_scored,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """What the run was started from, and what is left of it."""
+    unpack(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def old(folder: Path, link: RedisLink) -> RedisLink:
+    """A Redis with the run's keys."""
+    restore(link.client, folder)
+    return link
+
+
+def entries(link: RedisLink, stream: str) -> list[Entry]:
+    return entries_of(stream, link(lambda client: client.xrange(KEYS(stream))))
+
+
+def test_the_ledger_is_whole_and_says_what_became_of_every_group(folder: Path) -> None:
+    ledger = read_ledger(folder / "runs" / NAME / "journal")
+    assert not ledger.problems
+    assert [life["fence"] for life in ledger.lives] == [1, 2, 3]
+    assert [record["step"] for record in ledger.steps] == list(range(STEPS))
+    kinds = Counter(outcome.kind for group_id, outcome in ledger.outcomes.items() if is_training(group_id))
+    assert kinds["trained"] == 2 * STEPS
+    assert kinds["dead"] >= 3
+    assert kinds["dropped"] >= 3
+    assert all(from_yaml(life["config"]).learner.groups_per_step == 2 for life in ledger.lives)
+
+
+def test_every_payload_is_read_with_what_it_trained_on(folder: Path) -> None:
+    journal = folder / "runs" / NAME / "journal"
+    for record in read_ledger(journal).steps:
+        groups, advantages = read_step(journal, record)
+        assert [group.group_id for group in groups] == record["ids"]
+        assert sum(group.rollout.num_tokens for group in groups) == record["tokens"]
+        for group, row in zip(groups, advantages, strict=True):
+            assert len(row) == len(group.rollout.completions) == group.rollout.prompt.n == 4
+            assert group.rollout.prompt.messages[0]["content"].startswith("row ")
+            assert group.rollout.max_version <= record["step"]
+            for completion in group.rollout.completions:
+                assert (completion.logprobs < 0).all()
+                assert 0 < len(completion.token_ids) <= 8
+
+
+def test_every_entry_is_decoded(old: RedisLink) -> None:
+    for stream, decode in DECODERS.items():
+        found = entries(old, stream)
+        assert found
+        for entry in found:
+            message = decode(entry.raw)
+            prompt = (
+                message.prompt
+                if stream == ROLLOUTS
+                else message.rollout.prompt
+                if stream == SCORED
+                else message
+            )
+            assert (prompt.group_id, prompt.floor, prompt.task) == (entry.group_id, entry.floor, "picky")
+    for entry in entries(old, DEAD):
+        letter = codec.decode_dead(entry.raw)
+        assert (letter.stage, letter.reason) == (ROLLOUTS, "this row is made to die")
+        assert codec.decode_rollout_payload(letter.original).prompt.group_id == letter.group_id
+    announced = [codec.decode_announcement(raw) for _, raw in old.client.xrange(KEYS("weights"))]
+    assert announced[-1].version == STEPS
+
+
+def _sampled(entry: Entry) -> SampledGroup:
+    prompt = codec.decode_prompt(entry.raw)
+    completion = Completion(
+        token_ids=np.array([5, 6], np.int32),
+        logprobs=np.array([-1, -2], np.float32),
+        policy_spans=(Span(version=prompt.floor, first=0, count=2),),
+        finish_reason=FinishReason.STOP,
+        text="ab",
+    )
+    return SampledGroup(prompt=prompt, completions=(completion,) * prompt.n, generator="new", seconds=1.0)
+
+
+def _scored(entry: Entry) -> ScoredGroup:
+    rollout = codec.decode_rollout(entry.raw)
+    score = Score(status=ScoreStatus.SCORED, value=1.0, reason="", scorer="new", version="1")
+    return ScoredGroup(
+        rollout=rollout,
+        scores=(score,) * rollout.prompt.n,
+        rewards=(1.0,) * rollout.prompt.n,
+        worker="new",
+        seconds=1.0,
+    )
+
+
+def test_old_entries_are_leased_and_handed_over_and_their_results_are_read(old: RedisLink) -> None:
+    before = Counter(entry.group_id for stream in DECODERS for entry in entries(old, stream))
+    consumer = Consumer(old, KEYS, PROMPTS, "g", lease_s=60)
+    for entry in consumer.lease(100, block_s=0.1):
+        assert consumer.hand_over(entry, ROLLOUTS, codec.encode_rollout(_sampled(entry)))
+    consumer = Consumer(old, KEYS, ROLLOUTS, "s", lease_s=60)
+    for entry in consumer.lease(100, block_s=0.1):
+        assert consumer.hand_over(entry, SCORED, codec.encode_scored(_scored(entry)))
+    assert not entries(old, PROMPTS)
+    assert not entries(old, ROLLOUTS)
+    scored = [codec.decode_scored(entry.raw) for entry in entries(old, SCORED)]
+    assert Counter(group.group_id for group in scored) == before
+    assert {group.worker == "new" for group in scored} == {True, False}
+
+
+def test_a_learner_claims_the_run_behind_the_old_one_and_retires_what_it_left(
+    old: RedisLink, folder: Path
+) -> None:
+    ledger = read_ledger(folder / "runs" / NAME / "journal")
+    owner = RunOwner(old, KEYS)
+    assert owner.claim(max(life["fence"] for life in ledger.lives)) == 4
+    slots = {name.decode() for name in old.client.zrange(KEYS("slots"), 0, -1)}
+    owner.retire(slots)
+    assert not old.client.exists(KEYS("slots"))
+    assert audit(old, KEYS, folder / "runs" / NAME / "journal").lost == len(slots - set(ledger.outcomes))
+
+
+def test_the_audit_finds_nothing_lost_and_nothing_twice(old: RedisLink, folder: Path) -> None:
+    found = audit(old, KEYS, folder / "runs" / NAME / "journal")
+    assert (found.is_clean, found.trained) == (True, 2 * STEPS)
+
+
+def test_the_checkpoint_is_good_and_stands_where_it_stood(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    run = from_yaml((folder / "runs" / NAME / "config.yaml").read_text(encoding="utf-8"))
+    newest = Checkpoints(run).newest_good(ledger=read_ledger(run.folder / "journal"))
+    assert newest is not None
+    assert (newest.name, read_progress(newest).version, read_progress(newest).fence) == (
+        "step-000009",
+        CHECKPOINT,
+        2,
+    )
+
+
+def _millrace(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tools.main", *words],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(folder)]),
+            "OMP_NUM_THREADS": "1",
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+
+
+def test_every_step_is_trained_again_offline(folder: Path) -> None:
+    """Another machine than the one that made the files may round differently: nothing may be missing."""
+    done = _millrace(folder, "replay", NAME)
+    assert f"steps {STEPS}: " in done.stdout, done.stdout + done.stderr
+    assert "missing 0" in done.stdout, done.stdout
+
+
+def test_the_run_goes_on_from_its_checkpoint_its_journal_and_its_streams(
+    folder: Path, old: RedisLink
+) -> None:
+    done = _millrace(folder, "up", "run.yaml", f"learner.steps={STEPS + 3}", REDIS_URL=old.url)
+    assert done.returncode == 0, done.stdout + done.stderr
+    log = done.stdout + done.stderr
+    assert f"going_on checkpoint=runs/{NAME}/checkpoints/step-000009 steps_in_journal={STEPS}" in log, log
+    assert "replayed steps=3 from=9 to=12" in log
+    found = audit(old, KEYS, folder / "runs" / NAME / "journal")
+    assert (found.is_clean, found.trained) == (True, 2 * (STEPS + 3))
+    metrics = (folder / "runs" / NAME / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(metrics[-1])["step"] == STEPS + 3
