@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _measure(name: str, *, is_smoke: bool) -> list[Comparison]:
-    module = import_module(f"benchmarks.{name}")  # its libraries are heavy: not before its turn
+    module = import_module(f"benchmarks.measures.{name}")  # its libraries are heavy: not before its turn
     rows: list[Comparison] = module.measure(module.SMOKE if is_smoke else module.FULL)
     return rows
 

@@ -85,10 +85,10 @@ def places() -> list[str]:
     return [
         *lines_of("trainer", "train", loop=True),
         *lines_of("trainer", "_step", "_commit", "_after_step", "_save"),
-        *lines_of("journal", "append", "_write"),
-        *lines_of("payloads", "append"),
-        *lines_of("weights", "publish"),
-        *lines_of("recovery", "recover"),
+        *lines_of("journal/writer", "append", "_write"),
+        *lines_of("journal/payloads", "append"),
+        *lines_of("weight_sync/filesystem", "publish"),
+        *lines_of("resume/recovery", "recover"),
     ]
 
 

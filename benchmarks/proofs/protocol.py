@@ -38,6 +38,7 @@ RULES = (
     "the ledger asked at every read",
 )
 TIMEOUT_S = 3600.0
+TESTS = "tests/protocol/test_random_runs.py"
 NO_END, BY_HAND = -9, 2  # exit codes: of what is killed, of pytest after Ctrl-C
 # What tests/protocol counts where it took effect, each of which has to have happened on each Redis.
 ACTS = (
@@ -137,17 +138,7 @@ def run(job: Job, out: Path) -> None:
         "PROTOCOL_WITHOUT": without,
         "PROTOCOL_REPORT": str(report),
     }
-    words = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--redis",
-        version,
-        "tests/protocol/test_random_runs.py",
-    ]
+    words = [sys.executable, *["-m", "pytest", "-q", "-p", "no:cacheprovider", "--redis"], version, TESTS]
     code = NO_END
     with (out / f"{name}.log").open("wb") as log, contextlib.suppress(subprocess.TimeoutExpired):
         code = subprocess.run(

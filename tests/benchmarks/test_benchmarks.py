@@ -286,15 +286,10 @@ def test_numbers_of_no_commit_say_so_loudly(
 
 
 def test_whatever_is_written_down_says_whether_it_is_of_one_commit() -> None:
-    writing = {
-        path.stem for path in (ROOT / "benchmarks").glob("*.py") if "results.append(" in path.read_text()
-    }
-    assert writing >= {"__main__", "protocol", "chaos", "chaos_demo", "exact_resume", "lag", "demo_seeds"}
-    assert [
-        name
-        for name in writing
-        if "results.remarks(commit)" not in (ROOT / f"benchmarks/{name}.py").read_text()
-    ] == []
+    writing = [path for path in (ROOT / "benchmarks").rglob("*.py") if "results.append(" in path.read_text()]
+    names = {path.stem for path in writing}
+    assert names >= {"__main__", "protocol", "chaos", "chaos_demo", "exact_resume", "lag", "demo_seeds"}
+    assert [path for path in writing if "results.remarks(commit)" not in path.read_text()] == []
 
 
 def test_every_proof_of_the_makefile_writes_its_table_and_is_named_where_the_tables_are() -> None:

@@ -109,9 +109,9 @@ def test_its_worker_loads_what_is_heavy_and_ends_with_the_program_that_asked(tmp
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "__init__.py").write_text("raise RuntimeError('the wrong package')")
     program = (
-        "import os, signal, sys; from scorers import score, scoring; before = set(sys.modules)\n"
+        "import os, signal, sys; from scorers import api, score; before = set(sys.modules)\n"
         f"value = score({RIGHT!r}, {INFO!r}).value\n"
-        "print(scoring._process.pid, value, 'sympy' in before, 'sympy' in sys.modules, flush=True)\n"
+        "print(api._process.pid, value, 'sympy' in before, 'sympy' in sys.modules, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run(

@@ -117,12 +117,7 @@ def compare(
         group_id: _how(view, group_id)
         for group_id in _in_order((issued | view.slots) - ledger.outcomes.keys() - places.keys())
     }
-    doubled = set(ledger.twice) | {
-        group_id
-        for groups in view.entries.values()
-        for group_id, count in groups.items()
-        if count > 1 and group_id != NOBODY
-    }
+    doubled = _doubled(view, ledger)
     kinds = Counter(outcome.kind for outcome in outcomes.values())
     is_empty = not view.cursor.is_there and bool(ledger.outcomes)
     ahead = (outcomes.keys() | view.slots) - issued
@@ -160,6 +155,16 @@ def compare(
             )
         ),
     )
+
+
+def _doubled(view: View, ledger: Ledger) -> set[str]:
+    """The ids with two outcomes, or with two entries in one stream."""
+    return set(ledger.twice) | {
+        group_id
+        for groups in view.entries.values()
+        for group_id, count in groups.items()
+        if count > 1 and group_id != NOBODY
+    }
 
 
 def _how(view: View, group_id: str) -> str:

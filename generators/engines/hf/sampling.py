@@ -91,20 +91,7 @@ def sample_groups(
     stopped_B = torch.zeros(len(rows.index_B), dtype=torch.bool, device=device)
 
     cache = DynamicCache(config=model.config)
-    group_B = torch.repeat_interleave(
-        torch.arange(len(prompts), device=device),
-        torch.tensor([prompt.n for prompt in prompts], device=device),
-    )
-    logits_GV = model(
-        input_ids=input_GP,
-        attention_mask=keys_GP,
-        position_ids=_positions(keys_GP),
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=1,
-    ).logits[:, -1]
-    cache.batch_select_indices(group_B)  # a prompt is read once, whatever the group's size
-    logits_BV = logits_GV[group_B]
+    logits_BV = _prefill(model, prompts, input_GP, keys_GP, cache)
     for t in range(longest):
         token_B, logprob_B = _draw(logits_BV, rows.temperature_B1, rows.uniform_BT[:, t])
         ids_BT[rows.index_B, t] = token_B.int()
@@ -132,6 +119,24 @@ def sample_groups(
         ).logits[:, -1]
         rows.position_B = rows.position_B + 1
     return _by_group(prompts, ids_BT, logprobs_BT, length_B, stopped_B)
+
+
+def _prefill(
+    model: PreTrainedModel, prompts: Sequence[Prompt], input_GP: Tensor, keys_GP: Tensor, cache: DynamicCache
+) -> Tensor:
+    """Reads every prompt once, whatever its group's size, and returns the logits [B, V] of each row's first token."""
+    sizes = torch.tensor([prompt.n for prompt in prompts], device=model.device)
+    group_B = torch.repeat_interleave(torch.arange(len(prompts), device=model.device), sizes)
+    logits_GV: Tensor = model(
+        input_ids=input_GP,
+        attention_mask=keys_GP,
+        position_ids=_positions(keys_GP),
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    ).logits[:, -1]
+    cache.batch_select_indices(group_B)
+    return logits_GV[group_B]
 
 
 def _lay_out(prompts: Sequence[Prompt], device: torch.device) -> tuple[_Rows, Tensor, Tensor]:

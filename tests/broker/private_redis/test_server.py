@@ -178,7 +178,7 @@ def test_a_second_start_finds_the_first_one_and_does_not_end_it(make_run: MakeRu
 STARTER = """
 import sys, time
 from pathlib import Path
-from broker import addresses, embedded
+from broker.private_redis import addresses, server as embedded
 from config.loading import build_run
 server = embedded.start(build_run([("a test", {"name": "demo", "runs_dir": sys.argv[1], "model": {"path": "tiny"},
                                                "data": {"train": {"type": "procedural"}}})]))

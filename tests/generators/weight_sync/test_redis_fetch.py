@@ -182,12 +182,12 @@ def test_a_generator_that_sees_no_folder_follows_through_redis_and_leaves_nothin
 
     monkeypatch.setattr(weights, "ASK_S", 0.02)
     monkeypatch.setattr(relay_module, "LOOK_S", 0.02)
-    learner.weight_sync.relay.start()
+    learner.relay.start()
     asyncio.run(body())
     assert loaded == [(0, content_of(0)), (1, content_of(1))]
     (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "waiting for the learner to put them into Redis" in said  # once, and not at each version
-    learner.weight_sync.relay.stop()
+    learner.relay.stop()
     assert (learner.chunks(), list(temporary.iterdir())) == (set(), [])
 
 
@@ -195,14 +195,14 @@ def test_nothing_is_in_redis_before_somebody_asks_nor_after_the_last_has_left(
     learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner.publish(7)
-    learner.weight_sync.relay.look()
+    learner.relay.look()
     assert learner.chunks() == set()
     assert generator.ask() == (7, content_of(7))
     assert learner.chunks() == all_chunks(7)
     ttl: Any = learner.link.client.ttl(learner.keys("weights:7:0"))
     assert 0 < ttl <= weight_chunks.EXPIRY_S
     monkeypatch.setattr(relay_module, "SILENT_S", 0.0)
-    learner.weight_sync.relay.look()
+    learner.relay.look()
     assert learner.chunks() == set()
 
 
@@ -232,7 +232,7 @@ def test_a_version_that_is_replaced_in_the_middle_of_a_read_is_begun_anew_with_t
         if next(asks) == 2:
             monkeypatch.setattr(relay_module, "SERVE_S", 0.0)  # it takes no more than its time
             learner.publish(8)
-            learner.weight_sync.relay.look()
+            learner.relay.look()
             assert learner.chunks() == all_chunks(8)
 
     monkeypatch.setattr(generator.weights, "_ask", replace_after_two_chunks)
@@ -252,7 +252,7 @@ def test_a_version_stays_until_all_who_ask_have_it_and_two_are_never_there(
     for version in (8, 9):
         learner.publish(version)
         slow.fetch()  # still at it
-        learner.weight_sync.relay.look()
+        learner.relay.look()
         assert learner.chunks() == all_chunks(7), "the slow one has not said that it holds it"
     with pytest.raises(NotHere, match="in the place of version 7"):
         generator.fetch()
@@ -272,11 +272,9 @@ def test_what_is_too_large_is_refused_with_both_numbers_and_never_put_there(lear
     assert weight_chunks.refusal(SIZE, SIZE) == ""
     for count in range(2):  # whoever asks all the same, the learner does not do it
         weight_chunks.ask(learner.link.client, learner.keys, "g", held=-1, count=count)
-        section = learner.weight_sync.relay._run.learner.weights.model_copy(
-            update={"redis_max_bytes": SIZE - 1}
-        )
-        learner.weight_sync.relay._run = make_run(learner.folder, learner={"weights": section.model_dump()})
-        learner.weight_sync.relay.look()
+        section = learner.relay._run.learner.weights.model_copy(update={"redis_max_bytes": SIZE - 1})
+        learner.relay._run = make_run(learner.folder, learner={"weights": section.model_dump()})
+        learner.relay.look()
     manifest = weight_chunks.read_manifest(learner.link.client, learner.keys)
     assert manifest is not None
     assert both in manifest.trouble
@@ -303,7 +301,7 @@ def test_where_redis_has_no_room_the_generator_says_what_it_waits_for_and_gets_t
     for _ in range(3):
         with suppress(NotHere):
             generator.fetch()
-        learner.weight_sync.relay.look()
+        learner.relay.look()
     with pytest.raises(
         NotHere, match=r"Redis has no room for them: maxmemory is \d+ MiB, .* they need \d+ MiB"
     ):
@@ -323,16 +321,16 @@ def test_a_redis_that_is_full_is_a_warning_of_the_relay_and_a_reason_for_the_gen
     learner.publish(7)
     with suppress(NotHere):
         generator.fetch()
-    learner.weight_sync.relay.look()
+    learner.relay.look()
     with suppress(NotHere):
         generator.fetch()
-    monkeypatch.setattr(learner.weight_sync.relay, "_lack_of_room", lambda _: "")  # it is full a moment later
+    monkeypatch.setattr(learner.relay, "_lack_of_room", lambda _: "")  # it is full a moment later
     room(-1000)
-    learner.weight_sync.relay.start()
+    learner.relay.start()
     deadline = time.monotonic() + 10
     while "weights_not_relayed" not in caplog.text and time.monotonic() < deadline:
         time.sleep(0.02)
-    learner.weight_sync.relay.stop()
+    learner.relay.stop()
     assert "reason=Redis is full" in caplog.text
     room(-20_000)
     with pytest.raises(NotHere, match=r"Redis does not answer as it should: .*maxmemory"):
@@ -368,7 +366,7 @@ def test_a_learner_that_has_lost_the_run_puts_nothing_there(
     for _ in range(3):
         with pytest.raises(NotHere, match="waiting for the learner to put them into Redis"):
             generator.fetch()
-        learner.weight_sync.relay.look()
+        learner.relay.look()
 
 
 def test_what_killed_generators_left_on_the_disk_is_removed_and_a_living_ones_is_not(

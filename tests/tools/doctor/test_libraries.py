@@ -295,7 +295,7 @@ def test_a_sandbox_that_could_not_be_tried_says_why(make_run: MakeRun) -> None:
 def test_programs_are_missed_where_the_path_is_empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A child that really looks: neither bwrap nor a compiler is anywhere."""
     program = (
-        "import sys, tools.doctor.probe as probe; from scorers.sandbox import toolchain; "
+        "import sys, tools.doctor.probe as probe; from scorers.sandbox.local import toolchain; "
         f"toolchain.PATH = sys.prefix = {str(tmp_path)!r}; probe.main(['sandbox'])"
     )
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -24,7 +24,7 @@ from tests.broker.conftest import Board
 from tests.conftest import ROOT
 from tools.metrics import command
 from tools.top import command as top
-from tools.top.command import screen
+from tools.top import screen
 from tools.top.report import report
 from tools.top.watch import Watch
 

@@ -29,7 +29,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from config.loading import build_run
-from tools import up
+from tools.up import command as up
 from tools.up.role_commands import Command
 from tools.up.console import PlainConsole
 from tools.runs.folder import held

@@ -22,7 +22,7 @@ from scorers.sandbox.walls.seccomp import Walls
 # Supervisors that do not take a user of their own for each run, as where the scorer is no root.
 UNMAPPED = 1 << 40
 SHARED = f"""import sys
-from scorers.sandbox import launch, supervisor
+from scorers.sandbox.local import launch, supervisor
 launch.FIRST_UID = {UNMAPPED}
 sys.exit(supervisor.main(sys.argv[1:]))
 """

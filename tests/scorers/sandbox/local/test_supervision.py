@@ -145,7 +145,8 @@ def test_names_that_no_files_can_have_together_are_the_callers_mistake(
 
 IMPATIENT = """
 import sys
-from scorers.sandbox import program, supervisor
+from scorers.sandbox import program
+from scorers.sandbox.local import supervisor
 program.Limits.cpu_s = 1            # less than any machine's cores can use before the deadline
 sys.exit(supervisor.main(sys.argv[1:]))
 """
@@ -163,7 +164,7 @@ def test_processor_time_that_is_used_up_is_the_programs_doing(
 
 WORKER = """
 import sys
-from scorers.sandbox import processes
+from scorers.sandbox.local import processes
 from scorers.sandbox.local.sandbox import LocalSandbox
 from scorers.sandbox.program import Language, Limits, Program
 from scorers.sandbox.walls.seccomp import Walls
