@@ -1,24 +1,40 @@
-"""How the policy is trained: the objective, the engine, what is kept on disk."""
+"""How the policy is trained: the objective, the backend, the weights' way to the generators, what is kept on disk.
+
+Four of the sections are seams, each a union of types: `objective`, `backend`, `weights` and the elements of `loggers`.
+A new type is one section here, one file under `learner/`, and one case in the seam's `build.py`. The type `custom`
+takes a class of your own and needs no change here.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from config.section import Section
+from config.custom import CustomSection
+from config.section import Section, default_type
 
 
-class ObjectiveConfig(Section):
+class GrpoConfig(Section):
     """GRPO with clip-higher and a token mean over the global batch; no KL term and no reference model."""
 
+    type: Literal["grpo"] = "grpo"
     clip_low: float = Field(0.2, gt=0, lt=1)
     """No gain below a ratio of 1 - clip_low."""
     clip_high: float = Field(0.28, gt=0)
     """No gain beyond a ratio of 1 + clip_high (DAPO's clip-higher)."""
     dual_clip: float | None = Field(3.0, gt=1)
     """Bound on the loss of a token with a negative advantage, as a multiple of it; unset: no bound."""
+
+
+class CustomObjectiveConfig(CustomSection):
+    """A `learner.objective.objective.Objective` of your own; the class takes the options."""
+
+
+ObjectiveConfig = Annotated[
+    GrpoConfig | CustomObjectiveConfig, Field(discriminator="type"), default_type("grpo")
+]
 
 
 class AdvantageConfig(Section):
@@ -69,7 +85,22 @@ class ZeroConfig(Section):
     """Keep the weights there as well; stage 3 only."""
 
 
-class FilesystemTransport(Section):
+class DeepSpeedConfig(Section):
+    """DeepSpeed's engine, partitioned as `learner.zero` says."""
+
+    type: Literal["deepspeed"] = "deepspeed"
+
+
+class CustomBackendConfig(CustomSection):
+    """A `learner.training.backend.TrainingBackend` of your own; the class takes `run`, `rank`, `world_size`."""
+
+
+BackendConfig = Annotated[
+    DeepSpeedConfig | CustomBackendConfig, Field(discriminator="type"), default_type("deepspeed")
+]
+
+
+class FilesystemTransportConfig(Section):
     """New weights as safetensors in a folder that learner and generators share."""
 
     type: Literal["filesystem"] = "filesystem"
@@ -78,6 +109,43 @@ class FilesystemTransport(Section):
     redis_max_bytes: int = Field(1_000_000_000, ge=0)
     """Largest file of weights that a generator on a machine without that folder is given through Redis, which has to
     hold it beside the groups. 0: none."""
+
+
+class RelayTransportConfig(Section):
+    """New weights through Redis alone: no generator looks for a folder, also none on the learner's machine."""
+
+    type: Literal["relay"] = "relay"
+    redis_max_bytes: int = Field(1_000_000_000, ge=0)
+    """Largest file of weights that goes through Redis, which has to hold the file beside the groups."""
+
+
+class CustomTransportConfig(CustomSection):
+    """A `learner.weight_sync.transport.WeightTransport` of your own; the class takes `run`."""
+
+    redis_max_bytes: int = Field(0, ge=0)
+    """Largest file of weights that a generator asks for through Redis. 0: none."""
+
+
+WeightsConfig = Annotated[
+    FilesystemTransportConfig | RelayTransportConfig | CustomTransportConfig,
+    Field(discriminator="type"),
+    default_type("filesystem"),
+]
+
+
+class MetricsFileConfig(Section):
+    """`metrics.jsonl` and `samples.jsonl` in the run's folder, which `millrace top` and the curves read."""
+
+    type: Literal["metrics_file"] = "metrics_file"
+
+
+class CustomLoggerConfig(CustomSection):
+    """A `learner.reporting.logger.Logger` of your own; the class takes `run`."""
+
+
+LoggerConfig = Annotated[
+    MetricsFileConfig | CustomLoggerConfig, Field(discriminator="type"), default_type("metrics_file")
+]
 
 
 class CheckpointConfig(Section):
@@ -130,12 +198,14 @@ class LearnerConfig(Section):
     attention: Literal["auto", "flash", "sdpa"] = "auto"
     """`flash`: flash-attn's varlen kernels; auto: those where installed, SDPA else."""
     tokens_per_micro_batch: int = Field(16384, ge=1)
-    """Tokens of one packed micro-batch. A longer rollout has a row for itself."""
+    """Tokens of one packed micro-batch. A longer sequence has a micro-batch to itself."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, a third more time."""
     threads: int | None = Field(None, ge=1)
     """Threads for torch in each rank; unset: torch's own choice."""
-    objective: ObjectiveConfig = ObjectiveConfig()
+    backend: BackendConfig = DeepSpeedConfig()
+    """What holds the model and its optimizer."""
+    objective: ObjectiveConfig = GrpoConfig()
     """The loss."""
     advantage: AdvantageConfig = AdvantageConfig()
     """What the loss weighs tokens by."""
@@ -145,8 +215,13 @@ class LearnerConfig(Section):
     """The optimizer."""
     zero: ZeroConfig = ZeroConfig()
     """DeepSpeed's partitioning."""
-    weights: FilesystemTransport = FilesystemTransport()
+    weights: WeightsConfig = FilesystemTransportConfig()
     """How new weights reach the generators."""
+    loggers: tuple[LoggerConfig, ...] = (MetricsFileConfig(),)
+    """Where the metrics of each step go. Without `metrics_file` the tools and the curves see no steps."""
+    max_skipped_steps: int = Field(5, ge=1)
+    """So many steps in a row whose gradient is not finite end the run, with the reason. Such a step leaves the weights
+    as they are."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     """What is kept to start from."""
     samples_every: int = Field(10, ge=0)

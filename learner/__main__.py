@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from learner.launch.ranks import Ranks
-    from learner.training.deepspeed import DeepSpeedBackend
+    from learner.training.backend import TrainingBackend
 
 log = logging.getLogger("learner")
 
@@ -106,9 +106,9 @@ def _follow(run: Run, ranks: Ranks) -> int:
     threading.Thread(
         target=_leave_if_finished, args=(run, has_joined), name="leave-if-finished", daemon=True
     ).start()
-    from learner.training.deepspeed import DeepSpeedBackend
+    from learner.training.build import build_backend
 
-    policy = DeepSpeedBackend(run, rank=ranks.rank, world_size=ranks.world_size)
+    policy = build_backend(run, rank=ranks.rank, world_size=ranks.world_size)
     has_joined.set()
     policy.follow()
     return 0
@@ -158,13 +158,13 @@ def _lead(run: Run, world_size: int) -> int:
             server.stop()
 
 
-def _load(run: Run, world_size: int) -> tuple[PreTrainedTokenizerBase, DeepSpeedBackend]:
+def _load(run: Run, world_size: int) -> tuple[PreTrainedTokenizerBase, TrainingBackend]:
     """What is heavy, on purpose after the name is known to be free. The policy last: nothing fails once it is there."""
     from learner.data.prompts import load_tokenizer
-    from learner.training.deepspeed import DeepSpeedBackend
+    from learner.training.build import build_backend
 
     tokenizer = load_tokenizer(run)
-    return tokenizer, DeepSpeedBackend(run, rank=0, world_size=world_size)
+    return tokenizer, build_backend(run, rank=0, world_size=world_size)
 
 
 if __name__ == "__main__":

@@ -53,16 +53,18 @@ from learner.status import Status, check_redis, read_status
 from learner.trainer import DRAINED, FINISHED, STOPPED, TrainingLoop
 from learner.training import checkpoint
 from learner.training.checkpoint import Checkpoints, Progress
-from learner.weight_sync.relay import Relay
+from learner.weight_sync.build import build_transport
+from learner.weight_sync.publisher import Publisher
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from learner.training.deepspeed import DeepSpeedBackend
+    from learner.training.backend import TrainingBackend
+    from learner.weight_sync.transport import WeightTransport
 
 log = logging.getLogger(__name__)
 
-Load = Callable[[], "tuple[PreTrainedTokenizerBase, DeepSpeedBackend]"]
+Load = Callable[[], "tuple[PreTrainedTokenizerBase, TrainingBackend]"]
 
 LAST_WORDS_S = 5.0  # to tell Redis why this life ends
 BY_SIGNAL = "a signal asked for it"
@@ -81,7 +83,7 @@ class Session:
         self.history = History(Ledger())
         self._lock = contextlib.ExitStack()
         self._journal: Journal | None = None  # of this life, once it has claimed the run
-        self._relay: Relay | None = None
+        self._transport: WeightTransport | None = None
 
     def open(self) -> None:
         """Take the run's folder and look what is there.
@@ -115,7 +117,7 @@ class Session:
         heartbeat = Heartbeat(self.link, self.keys, "learner", f"{socket.gethostname()}-{os.getpid()}")
         version = self._version()
         trainer: TrainingLoop | None = None
-        policy: DeepSpeedBackend | None = None
+        policy: TrainingBackend | None = None
         try:
             if isinstance(self.run.learner.resume, Path) and not self.history.has_begun:
                 heartbeat.say("checking the checkpoint to begin from")
@@ -260,7 +262,7 @@ class Session:
 
     def _start(
         self,
-        policy: DeepSpeedBackend,
+        policy: TrainingBackend,
         ledger: Journal,
         train: PromptSource,
         metrics: Metrics,
@@ -297,7 +299,7 @@ class Session:
 
     def _assemble(
         self,
-        policy: DeepSpeedBackend,
+        policy: TrainingBackend,
         ledger: Journal,
         train: PromptSource,
         held_out: PromptSource | None,
@@ -323,6 +325,9 @@ class Session:
         collector = Collector(run, intake, stop, tend=tending, say=heartbeat.say, meter=heartbeat.meter)
         tending.collector = collector
         recovery = Recovery(run, intake, feeder, tell=self.status.begin)
+        self._transport = build_transport(
+            run, self.link, self.keys, fence=lambda: self.ownership.fence, mean_bytes=intake.mean_bytes
+        )
         trainer = TrainingLoop(
             run,
             policy,
@@ -333,13 +338,10 @@ class Session:
             recovery=recovery,
             checkpoints=self.checkpoints,
             metrics=metrics,
+            publisher=Publisher(self.ownership, self._transport),
             start=start,
         )
-        self._relay = Relay(
-            run, self.link, self.keys, fence=lambda: self.ownership.fence, mean_bytes=intake.mean_bytes
-        )
-        trainer.publisher.offer = self._relay.offer
-        self._relay.start()
+        self._transport.start()
         return trainer
 
     def _advise(self, text: str) -> None:
@@ -363,8 +365,8 @@ class Session:
         Nothing here may hide how the run ended: not a disk that is full, nor a picture that can't be drawn.
         """
         trainer.feeder.stop()
-        if self._relay is not None:
-            self._relay.stop()
+        if self._transport is not None:
+            self._transport.close()
         trainer.journal.close()
         try:
             trainer.metrics.close()

@@ -1,7 +1,7 @@
 """The learner's loop: take, journal, step, announce, commit.
 
-In: scored groups. Out: new weights. Rank 0 runs it, and the other ranks get each packed batch through
-`DeepSpeedBackend`. A crash between any two of these leaves a batch in Redis, in the journal, or in both, and it can be
+In: scored groups. Out: new weights. Rank 0 runs it, and the other ranks get their shards through the
+`TrainingBackend`. A crash between any two of these leaves a batch in Redis, in the journal, or in both, and it can be
 trained from either. What the next groups have to start from is told before there is room for them. Where Redis turns
 out to have forgotten something, whatever was being done is done again after `learner.resume.recovery`.
 """
@@ -29,10 +29,11 @@ from learner.reporting.metrics import Clock, Metrics, batch_facts, reward_mean
 from learner.resume.recovery import Recovery
 from learner.training.batch import Batch, pack
 from learner.training.checkpoint import Checkpoints, Progress
-from learner.weight_sync.filesystem import Publisher
+from learner.training.skipped_steps import SkippedSteps
+from learner.weight_sync.publisher import Publisher
 
 if TYPE_CHECKING:
-    from learner.training.deepspeed import DeepSpeedBackend
+    from learner.training.backend import TrainingBackend
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -50,7 +51,7 @@ class TrainingLoop:
     def __init__(
         self,
         run: Run,
-        policy: DeepSpeedBackend,
+        policy: TrainingBackend,
         *,
         ledger: Journal,
         intake: Intake,
@@ -59,6 +60,7 @@ class TrainingLoop:
         recovery: Recovery,
         checkpoints: Checkpoints,
         metrics: Metrics,
+        publisher: Publisher,
         start: Progress,
     ) -> None:
         self.run_config = run
@@ -70,11 +72,12 @@ class TrainingLoop:
         self.feeder = feeder
         self.recovery = recovery
         self.metrics = metrics
-        self.publisher = Publisher(run, self.ownership)
+        self.publisher = publisher
         self.checkpoints = checkpoints
         self.version = start.version
         self._start = start
         self._clock = Clock()
+        self._skipped = SkippedSteps(run.learner.max_skipped_steps)
 
     def train(self) -> str:
         """Train until the last step, or until an operator or a signal ends it: finished, drained or stopped."""
@@ -113,6 +116,7 @@ class TrainingLoop:
         self._surviving(lambda: self._commit(groups))
         self.collector.meter.count(steps=1, groups=len(groups), **ages)
         self._report(groups, batch, stepped, ages)
+        self._skipped.count(self.version, stepped)
         self._surviving(self._after_step)
 
     def _commit(self, groups: list[ScoredGroup]) -> None:

@@ -25,12 +25,12 @@ from transformers.utils.logging import disable_progress_bar
 from benchmarks.comparison import Comparison, Turn, take_turns, timed
 from benchmarks.rigs.groups import demo_engine, demo_prompts, demo_run, scored
 from broker.messages import SampledGroup, ScoredGroup
+from config.learner import GrpoConfig
 from config.run import Run
 from learner.objective.advantages import group_advantages
-from learner.objective.losses import grpo_loss
+from learner.objective.losses.grpo import grpo_loss
 from learner.training.batch import Batch, pack
-from learner.training.deepspeed import DeepSpeedBackend
-from learner.training.deepspeed_config import adamw_arguments, learning_rate
+from learner.training.deepspeed import DeepSpeedBackend, adamw_arguments, learning_rate
 
 PEER = "peer: padded batch, transformers, torch's AdamW"
 TOLERANCE = 1e-3  # relative, between the norms of two gradients in float32
@@ -126,7 +126,9 @@ class PlainLearner:
             (logits / self._run.sampling.temperature).log_softmax(-1).gather(-1, ids_BT[:, 1:, None])[..., 0]
         )
         objective = self._run.learner.objective
-        loss, _ = grpo_loss(
+        if not isinstance(objective, GrpoConfig):
+            raise TypeError(f"the comparison is with GRPO, not {objective.type}")
+        loss = grpo_loss(
             logprobs_BT,
             padded("sampled_logprobs")[:, 1:],
             padded("advantages")[:, 1:],
@@ -135,7 +137,7 @@ class PlainLearner:
             clip_high=objective.clip_high,
             dual_clip=objective.dual_clip,
             num_tokens=batch.num_tokens,
-        )
+        ).value
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._run.learner.optimizer.grad_clip)
         for group in self._optimizer.param_groups:

@@ -17,7 +17,7 @@ from learner.groups.feeder import Feeder
 from learner.groups.retries import Retries
 
 if TYPE_CHECKING:
-    from learner.training.deepspeed import DeepSpeedBackend
+    from learner.training.backend import TrainingBackend
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class Tending:
     """What is done while waiting: notice a dead feeder, hear operators, keep the other ranks' wait alive."""
 
     def __init__(
-        self, policy: DeepSpeedBackend, feeder: Feeder, retries: Retries, asked: Callable[[], str]
+        self, policy: TrainingBackend, feeder: Feeder, retries: Retries, asked: Callable[[], str]
     ) -> None:
         self.collector: Collector | None = None
         self._policy = policy

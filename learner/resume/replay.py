@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import ValidationError
 
-from broker.checksums import file_checksum
 from broker.errors import RunFailed
 from broker.messages import ScoredGroup
 from config.learner import LearnerConfig
@@ -30,7 +29,7 @@ from learner.training.batch import Batch, pack
 from learner.training.checkpoint import ASIDE
 
 if TYPE_CHECKING:
-    from learner.training.deepspeed import DeepSpeedBackend
+    from learner.training.backend import TrainingBackend
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +44,7 @@ class Interrupted(Exception):
 
 def catch_up(
     run: Run,
-    policy: DeepSpeedBackend,
+    policy: TrainingBackend,
     folder: Path,
     ledger: Ledger,
     version: int,
@@ -176,7 +175,7 @@ def read_batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig)
     return _packed(record, *read_step(folder, record), settings)
 
 
-def weights_checksum(policy: DeepSpeedBackend, scratch: Path) -> str:
+def weights_checksum(policy: TrainingBackend, scratch: Path) -> str:
     """sha256 of the weights as they are published.
 
     Args:
@@ -184,8 +183,7 @@ def weights_checksum(policy: DeepSpeedBackend, scratch: Path) -> str:
     """
     scratch.mkdir(parents=True, exist_ok=True)
     file = scratch / "model.safetensors"
-    policy.save_weights(file)
-    return file_checksum(file)
+    return policy.save_weights(file).checksum
 
 
 def _in_rows_of(tokens_per_micro_batch: int, settings: LearnerConfig) -> LearnerConfig:
@@ -237,7 +235,7 @@ def _read(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup], A
         ) from error
 
 
-def _compare(policy: DeepSpeedBackend, record: Mapping[str, Any], scratch: Path) -> None:
+def _compare(policy: TrainingBackend, record: Mapping[str, Any], scratch: Path) -> None:
     checksum = weights_checksum(policy, scratch)
     if checksum != record["weights"]:
         log.warning(

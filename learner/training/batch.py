@@ -77,7 +77,16 @@ class Batch:
         return cls(**fields)
 
     def shard(self, rank: int, world_size: int) -> Batch:
-        """The micro-batches of one rank: the same number for every rank, and about as many tokens.
+        """The micro-batches of one rank: see `shards`.
+
+        Args:
+            rank: rank of the shard, 0 <= rank < world_size.
+            world_size: number of ranks.
+        """
+        return self.shards(world_size)[rank]
+
+    def shards(self, world_size: int) -> list[Batch]:
+        """The micro-batches of each rank: the same number for every rank, and about as many tokens.
 
         ZeRO's collectives run once a micro-batch, so a rank with one less would leave the others waiting for ever.
         Micro-batches of one masked token fill the gaps. The longest micro-batch is placed first, on the rank with the
@@ -85,21 +94,28 @@ class Batch:
         alike in length.
 
         Args:
-            rank: rank of the shard, 0 <= rank < world_size.
             world_size: number of ranks.
         """
         most = max(1, -(-self.num_micro_batches // world_size))
         lengths = np.diff(self.micro_batch_starts)
-        shards: list[list[int]] = [[] for _ in range(world_size)]
+        chosen: list[list[int]] = [[] for _ in range(world_size)]
         tokens_of = [0] * world_size
         for index in np.argsort(-lengths, kind="stable"):
-            to = min((r for r in range(world_size) if len(shards[r]) < most), key=lambda r: tokens_of[r])
-            shards[to].append(int(index))
+            to = min((r for r in range(world_size) if len(chosen[r]) < most), key=lambda r: tokens_of[r])
+            chosen[to].append(int(index))
             tokens_of[to] += int(lengths[index])
         slices = list(self.micro_batches())
-        own = [{name: getattr(self, name)[slices[index]] for name in _TOKEN_ARRAYS} for index in shards[rank]]
-        own += [_EMPTY_MICRO_BATCH] * (most - len(own))
-        return _join(own, num_tokens=self.num_tokens, policy_version=self.policy_version)
+        return [
+            _join(
+                [
+                    *({name: getattr(self, name)[slices[i]] for name in _TOKEN_ARRAYS} for i in own),
+                    *[_EMPTY_MICRO_BATCH] * (most - len(own)),
+                ],
+                num_tokens=self.num_tokens,
+                policy_version=self.policy_version,
+            )
+            for own in chosen
+        ]
 
 
 _TOKEN_ARRAYS = tuple(name for name in _ARRAYS if name != "micro_batch_starts")

@@ -26,7 +26,7 @@ from learner.journal.disk import make_folder, sync
 
 if TYPE_CHECKING:
     from learner.journal.ledger import Ledger
-    from learner.training.deepspeed import DeepSpeedBackend
+    from learner.training.backend import HoldsState
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Checkpoints:
         """Whether one is written after step `version`."""
         return bool(self._config.every) and version % self._config.every == 0
 
-    def save(self, policy: DeepSpeedBackend, progress: Progress) -> Path:
+    def save(self, policy: HoldsState, progress: Progress) -> Path:
         """Write one, and remove those that are too old. One of this version that is whole stays as it is.
 
         Raises:
@@ -155,7 +155,7 @@ class Checkpoints:
                 self._broken.discard(folder.name)
 
 
-def load(policy: DeepSpeedBackend, folder: Path, *, is_checked: bool = False) -> Progress:
+def load(policy: HoldsState, folder: Path, *, is_checked: bool = False) -> Progress:
     """Go on from a checkpoint.
 
     Args:

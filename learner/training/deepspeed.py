@@ -1,12 +1,12 @@
-"""The policy under training: DeepSpeed's engine on all ranks, steered by rank 0.
+"""The training backend on DeepSpeed: its engine on all ranks, steered by rank 0.
 
-In: packed batches, one an optimizer step. Out: metrics, weights for the generators, checkpoints. The only importer of
-deepspeed. Rank 0 calls the methods; the other ranks are in `follow`, and each method runs on all of them at once, since
-ZeRO's collectives need every rank. An exception in any rank ends that process with a non-zero code; whoever launched
-the ranks ends the others and names it, and what the journal holds is trained again after a restart.
+In: packed batches, one for each optimizer step. Out: metrics, weights for the generators, checkpoints. The only
+importer of deepspeed. Rank 0 calls the methods; the other ranks are in `follow`, and each method runs on all of them at
+once, since ZeRO's collectives need every rank. An exception in any rank ends that process with a non-zero code. The
+launcher of the ranks ends the others and names the rank; the journal's steps are trained again after a restart.
 """
 
-# T tokens of a row.
+# T tokens of a micro-batch, K of them trained.
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, distributed
 
 from broker.errors import RunFailed
+from config.custom import CustomClassError
 from config.learner import LearnerConfig, ObjectiveConfig, OptimizerConfig
 from config.run import Run
-from learner.objective.losses import grpo_loss
+from learner.objective.build import build_objective
+from learner.objective.objective import Objective, TokenBatch
+from learner.training import process_group as commands
 from learner.training import random_states
+from learner.training.backend import SKIPPED
 from learner.training.batch import Batch
 from learner.training.checkpoint import read_state, write_state
-from learner.training.deepspeed_config import (
-    adamw_arguments,
-    deepspeed_config,
-    learning_rate,
-    offloads_optimizer,
-)
 from learner.training.logprobs import LogprobModel, attention_implementation
 from learner.training.model_files import elements, in_parts, load_model, write_model_folder, write_weights
-from learner.training.process_group import CommandChannel, device_of, join
+from learner.training.process_group import Command, CommandChannel, device_of, join
 from learner.training.step_statistics import StepStatistics
+from learner.weight_sync.transport import SavedWeights
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ _ENGINE = "engine"  # DeepSpeed's part of a checkpoint
 
 
 class DeepSpeedBackend:
-    """The model, its optimizer and its ranks."""
+    """The model, its optimizer and its ranks. A `learner.training.backend.TrainingBackend`."""
 
     def __init__(self, run: Run, *, rank: int, world_size: int) -> None:
         """Load the model and build the engine; a collective.
@@ -57,10 +58,10 @@ class DeepSpeedBackend:
         Args:
             run: the resolved run.
             rank: this process among `world_size`. With more than one, MASTER_ADDR, MASTER_PORT and LOCAL_RANK are in
-                the environment, as launchers and `learner.ranks` put them.
+                the environment, as launchers and `learner.launch.ranks` put them.
             world_size: number of ranks.
         Raises:
-            RunFailed: settings that can't work here; the message says which.
+            RunFailed: settings that can't work here; the message names them.
         """
         self._run, self._rank, self._world_size = run, rank, world_size
         self._device = device_of(run)
@@ -68,20 +69,15 @@ class DeepSpeedBackend:
             torch.set_num_threads(run.learner.threads)
         # bfloat16 products are exact in TF32, so the head's float32 matmuls lose nothing by its speed.
         torch.backends.cuda.matmul.allow_tf32 = run.model.dtype == "bfloat16"
+        self._objectives = Objectives()
+        self._objectives.of(
+            run.learner.objective
+        )  # a custom class that is missing is named before the model loads
         self._deepspeed = _import_deepspeed(self._device)
         join(self._device, rank=rank, world_size=world_size)
         self._channel = CommandChannel()
         self._has_failed = False
         self._model, self._engine = self._build()
-        self._actions: dict[str, Callable[..., Any]] = {
-            "step": self._step,
-            "save_weights": self._save_weights,
-            "save_model": self._save_model,
-            "save_checkpoint": self._save_checkpoint,
-            "load_checkpoint": self._load_checkpoint,
-            "keep_alive": lambda: None,
-            "close": self._close,
-        }
         log.info(
             "policy ready rank=%d ranks=%d device=%s zero=%d dtype=%s parameters=%d",
             rank,
@@ -99,40 +95,28 @@ class DeepSpeedBackend:
         return size
 
     def step(self, batch: Batch, learner: LearnerConfig | None = None) -> dict[str, float]:
-        """Rank 0: one optimizer step on a batch.
+        """Rank 0: take one optimizer step on a batch; see `TrainingBackend.step`.
 
-        The gradient is the mean over the trained tokens of the whole batch, however many ranks and rows they lie in.
-        A batch in which nothing trains makes a step with a gradient of zero, and says so.
-
-        Args:
-            batch: what it trains on.
-            learner: whose objective and optimizer it takes, for a step of an earlier life; None: the run's.
-        Returns:
-            The means of `StepStatistics`, `grad_norm` before clipping, `lr`, and `seconds` on this rank.
         Raises:
-            RunFailed: the gradient is not finite. The weights are spoilt then, and must not be published.
+            RunFailed: the gradient is not finite, and the engine has applied it all the same. The weights are spoilt
+                then, and must not be published.
         """
-        metrics: dict[str, float] = self._on_all_ranks(
-            "step", batch=batch.to_bytes(), learner=None if learner is None else learner.model_dump_json()
-        )
+        command = commands.Step(learner=None if learner is None else learner.model_dump_json())
+        metrics: dict[str, float] = self._on_all_ranks(command, batch.shards(self._world_size))
         return metrics
 
-    def save_weights(self, file: Path) -> None:
+    def save_weights(self, file: Path) -> SavedWeights:
         """Rank 0: write the weights as one safetensors file, in `model.dtype`, fsynced."""
-        self._on_all_ranks("save_weights", file=str(file))
+        saved: SavedWeights = self._on_all_ranks(commands.SaveWeights(file=str(file)))
+        return saved
 
     def save_model(self, folder: Path) -> None:
         """Rank 0: write a folder that transformers and vLLM load."""
-        self._on_all_ranks("save_model", folder=str(folder))
+        self._on_all_ranks(commands.SaveModel(folder=str(folder)))
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
-        """Rank 0: write all that training goes on from; every rank needs to see this folder.
-
-        Args:
-            folder: made if it is not there; the caller makes it durable, seals and renames it.
-            state: the caller's own, JSON; comes back from `load_checkpoint`.
-        """
-        self._on_all_ranks("save_checkpoint", folder=str(folder), state=json.dumps(state))
+        """Rank 0: write all that training goes on from; see `HoldsState.save_checkpoint`."""
+        self._on_all_ranks(commands.SaveCheckpoint(folder=str(folder), state=json.dumps(state)))
 
     def load_checkpoint(self, folder: Path) -> dict[str, Any]:
         """Rank 0: go on from a checkpoint. DeepSpeed reads its part with pickle: load only what this system wrote.
@@ -141,44 +125,73 @@ class DeepSpeedBackend:
             RunFailed: no whole checkpoint, or one of another ZeRO stage or type; or of another number of ranks where
                 the optimizer's state is split among them.
         """
-        state: dict[str, Any] = self._on_all_ranks("load_checkpoint", folder=str(folder))
+        state: dict[str, Any] = self._on_all_ranks(commands.LoadCheckpoint(folder=str(folder)))
         return state
 
     def keep_alive(self) -> None:
         """Rank 0, every half minute while it waits: the others' wait does not time out, and a dead rank is noticed."""
-        self._on_all_ranks("keep_alive")
+        self._on_all_ranks(commands.KeepAlive())
 
     def close(self) -> None:
         """Rank 0: free the engine everywhere, and end the others' `follow`.
 
-        After a failure there is no talking to them: they may be waiting in the middle of a step. They end when this
+        After a failure the other ranks can't be told: they may be waiting in the middle of a step. They end when this
         process does, or by whoever launched them.
         """
         if not self._has_failed:
-            self._on_all_ranks("close")
+            self._on_all_ranks(commands.Close())
 
     def follow(self) -> None:
         """The other ranks: do what rank 0 does, until it closes."""
-        name = ""
-        while name != "close":
-            name, arguments = self._channel.receive()
-            self._act(name, arguments)
+        command: Command | None = None
+        while not isinstance(command, commands.Close):
+            command = self._channel.receive()
+            shard = None
+            if isinstance(command, commands.Step):
+                shard = Batch.from_bytes(self._channel.receive_part())
+            self._act(command, shard)
 
-    def _on_all_ranks(self, name: str, **arguments: Any) -> Any:
-        self._has_failed = True  # unless it comes to its end
-        self._channel.send(name, arguments)
-        result = self._act(name, arguments)
+    def _on_all_ranks(self, command: Command, shards: list[Batch] | None = None) -> Any:
+        """Rank 0: send the command, and each rank its shard; then do the same here."""
+        self._has_failed = True  # unless the command comes to its end
+        self._channel.send(command)
+        if shards is not None:
+            self._channel.send_parts([shard.to_bytes() for shard in shards[1:]])
+        result = self._act(command, shards[0] if shards else None)
         self._has_failed = False
         return result
 
-    def _act(self, name: str, arguments: dict[str, Any]) -> Any:
+    def _act(self, command: Command, shard: Batch | None) -> Any:
         try:
-            return self._actions[name](**arguments)
+            return self._do(command, shard)
         except Exception:
-            log.exception("rank failed rank=%d command=%s", self._rank, name)
+            log.exception("rank failed rank=%d command=%s", self._rank, command.name)
             raise
 
     # What follows runs on all ranks.
+
+    def _do(self, command: Command, shard: Batch | None) -> Any:
+        result: Any = None
+        match command:
+            case commands.Step(learner=learner):
+                if shard is None:
+                    raise ValueError("a step needs a shard")
+                result = self._step(shard, learner)
+            case commands.SaveWeights(file=file):
+                result = self._save_weights(Path(file))
+            case commands.SaveModel(folder=folder):
+                self._save_model(Path(folder))
+            case commands.SaveCheckpoint(folder=folder, state=state):
+                self._save_checkpoint(Path(folder), json.loads(state))
+            case commands.LoadCheckpoint(folder=folder):
+                result = self._load_checkpoint(Path(folder))
+            case commands.KeepAlive():
+                pass
+            case commands.Close():
+                self._engine.destroy()
+            case _:
+                assert_never(command)
+        return result
 
     def _build(self) -> tuple[Any, Any]:
         """The transformers model, and DeepSpeed's engine around it."""
@@ -201,39 +214,34 @@ class DeepSpeedBackend:
         optimizer = None  # DeepSpeed's own for the host's memory, which it compiles
         if not offloads_optimizer(run, on_cuda=on_cuda):
             optimizer = torch.optim.AdamW(trained, fused=on_cuda, **adamw_arguments(run.learner.optimizer))
-        with contextlib.redirect_stdout(
-            sys.stderr
-        ):  # DeepSpeed prints; standard output is the learner's console
+        # DeepSpeed prints; standard output is the learner's console.
+        with contextlib.redirect_stdout(sys.stderr):
             engine, *_ = self._deepspeed.initialize(
                 model=wrapped, model_parameters=trained, optimizer=optimizer, config=config
             )
         return model, engine
 
-    def _step(self, batch: bytes, learner: str | None) -> dict[str, float]:
+    def _step(self, shard: Batch, learner: str | None) -> dict[str, float]:
         begun = time.perf_counter()
-        whole = Batch.from_bytes(batch)
         settings = self._run.learner if learner is None else LearnerConfig.model_validate_json(learner)
-        if whole.num_tokens == 0:
-            log.warning("step without a trained token version=%d", whole.policy_version)
-        rate = self._set_optimizer(settings.optimizer, whole.policy_version)
-        statistics = StepStatistics(self._device)
-        shard = whole.shard(self._rank, self._world_size)
-        for index, row in enumerate(shard.micro_batches()):
+        if shard.num_tokens == 0:
+            log.warning("step without a trained token version=%d", shard.policy_version)
+        rate = self._set_optimizer(settings.optimizer, shard.policy_version)
+        objective = self._objectives.of(settings.objective)
+        statistics = StepStatistics()
+        for index, part in enumerate(_on_device(shard, self._device)):
             self._engine.set_gradient_accumulation_boundary(index == shard.num_micro_batches - 1)
-            self._backward(shard, row, settings.objective, statistics)
-        grad_norm = self._apply_gradient()
-        if not math.isfinite(grad_norm):
-            raise RunFailed(
-                f"the step from version {whole.policy_version} has a gradient of norm {grad_norm}: the "
-                "weights are spoilt. Each start of this run takes the step again, from the journal and "
-                "with its old settings. To go on, begin a run of another name, with other settings, from a "
-                f"checkpoint in {self._run.folder / 'checkpoints'}: name=... learner.resume=FOLDER"
-            )
-        return statistics.means(self._channel) | {
-            "grad_norm": grad_norm,
+            self._backward(part, objective, statistics, num_tokens=max(1, shard.num_tokens))
+        norm, is_applied = self._apply_gradient()
+        if not math.isfinite(norm):
+            self._say_skipped(shard.policy_version, norm, is_applied=is_applied)
+        metrics = statistics.means(self._channel) | {
+            "grad_norm": norm,
             "lr": rate,
+            SKIPPED: float(not is_applied),
             "seconds": time.perf_counter() - begun,
         }
+        return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
     def _set_optimizer(self, optimizer: OptimizerConfig, version: int) -> float:
         """Give the next step these numbers, whatever a checkpoint or the step before has left. Returns the rate."""
@@ -247,48 +255,58 @@ class DeepSpeedBackend:
         return rate
 
     def _backward(
-        self, shard: Batch, row: slice, objective: ObjectiveConfig, statistics: StepStatistics
+        self, part: MicroBatch, objective: Objective, statistics: StepStatistics, *, num_tokens: int
     ) -> None:
         """Add the gradient of one micro-batch."""
-
-        def on_device(name: str) -> Tensor:
-            return torch.tensor(getattr(shard, name)[row], device=self._device)
-
-        mask_T, sampled_logprobs_T = on_device("loss_mask"), on_device("sampled_logprobs")
-        logprobs_T, entropy_T = self._engine(
-            on_device("token_ids").long(), on_device("position_ids").long(), mask_T
-        )
-        loss, counts = grpo_loss(
-            logprobs_T,
-            sampled_logprobs_T,
-            on_device("advantages"),
-            mask_T,
-            clip_low=objective.clip_low,
-            clip_high=objective.clip_high,
-            dual_clip=objective.dual_clip,
-            num_tokens=max(1, shard.num_tokens),
-        )
-        # The loss is divided by the tokens of all ranks already, and DeepSpeed will take the mean over the ranks.
-        self._engine.backward(loss * self._world_size)
-        statistics.add(
-            loss,
-            counts,
+        logprobs_T, entropy_T = self._engine(part.token_ids_T, part.position_ids_T, part.places_K)
+        tokens = TokenBatch(
             logprobs_T=logprobs_T,
-            sampled_logprobs_T=sampled_logprobs_T,
             entropy_T=entropy_T,
-            mask_T=mask_T,
-            lags_T=on_device("lags"),
+            sampled_logprobs_T=part.sampled_logprobs_T,
+            advantages_T=part.advantages_T,
+            loss_mask_T=part.loss_mask_T,
+            lags_T=part.lags_T,
+            position_ids_T=part.position_ids_T,
+            num_tokens=num_tokens,
         )
+        loss = objective.loss(tokens)
+        # The loss is divided by the tokens of all ranks already, and DeepSpeed will take the mean over the ranks.
+        self._engine.backward(loss.value * self._world_size)
+        statistics.add(tokens, loss)
 
-    def _apply_gradient(self) -> float:
-        """Clip, step, and return the norm from before the clipping."""
-        norm = None
-        if self._run.learner.zero.stage == 0:  # where DeepSpeed reports none
-            norm = torch.nn.utils.get_total_norm(
-                [p.grad for p in self._model.parameters() if p.grad is not None]
-            )
+    def _apply_gradient(self) -> tuple[float, bool]:
+        """Clip and step, unless the gradient is not finite.
+
+        Returns:
+            The norm from before the clipping, and whether the weights have changed. With ZeRO 1 to 3 DeepSpeed skips
+            such a step itself. With ZeRO 0 it would apply the step: here the gradients are taken away first, and AdamW
+            passes over parameters that have none.
+        """
+        if self._run.learner.zero.stage != 0:
+            self._engine.step()
+            return float(self._engine.get_global_grad_norm()), bool(self._engine.was_step_applied())
+        gradients = [p.grad for p in self._model.parameters() if p.grad is not None]
+        norm = float(torch.nn.utils.get_total_norm(gradients))  # DeepSpeed reports none here
+        if not math.isfinite(norm):
+            self._engine.zero_grad()
         self._engine.step()
-        return float(self._engine.get_global_grad_norm() if norm is None else norm)
+        return norm, math.isfinite(norm)
+
+    def _say_skipped(self, version: int, norm: float, *, is_applied: bool) -> None:
+        """Warn of a gradient that is not finite. Raises RunFailed where the engine has applied it."""
+        if is_applied:
+            raise RunFailed(
+                f"the step from version {version} has a gradient of norm {norm}, and the engine has applied it: "
+                "the weights are spoilt. Begin a run of another name, with other settings, from a checkpoint in "
+                f"{self._run.folder / 'checkpoints'}: name=... learner.resume=FOLDER"
+            )
+        log.warning(
+            "step_skipped version=%d grad_norm=%s rank=%d: the gradient is not finite, and the weights stay as they "
+            "are. Look at the learning rate, at model.dtype and at the rewards of this step",
+            version,
+            norm,
+            self._rank,
+        )
 
     def _weights(self) -> dict[str, Tensor]:
         """Rank 0: every weight and saved buffer by name, on the CPU, ties once; nothing on the other ranks."""
@@ -307,15 +325,14 @@ class DeepSpeedBackend:
             weights |= {name: buffer.cpu() for name, buffer in self._model.named_buffers() if name in saved}
         return weights
 
-    def _save_weights(self, file: str) -> None:
+    def _save_weights(self, file: Path) -> SavedWeights | None:
         weights = self._weights()
-        if self._rank == 0:
-            write_weights(self._model, weights, Path(file))
+        return write_weights(self._model, weights, file) if self._rank == 0 else None
 
-    def _save_model(self, folder: str) -> None:
+    def _save_model(self, folder: Path) -> None:
         weights = self._weights()
         if self._rank == 0:
-            write_model_folder(self._model, weights, Path(folder), source=self._run.model)
+            write_model_folder(self._model, weights, folder, source=self._run.model)
 
     def _shape(self) -> dict[str, Any]:
         """What a checkpoint fits."""
@@ -325,21 +342,79 @@ class DeepSpeedBackend:
             "dtype": self._run.model.dtype,
         }
 
-    def _save_checkpoint(self, folder: str, state: str) -> None:
-        self._engine.save_checkpoint(folder, tag=_ENGINE, save_latest=False)
-        random_states.save(Path(folder), self._rank, self._device)
+    def _save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
+        self._engine.save_checkpoint(str(folder), tag=_ENGINE, save_latest=False)
+        random_states.save(folder, self._rank, self._device)
         distributed.barrier()
         if self._rank == 0:
-            write_state(Path(folder), json.loads(state), fits=self._shape())
+            write_state(folder, state, fits=self._shape())
 
-    def _load_checkpoint(self, folder: str) -> dict[str, Any]:
-        state = read_state(Path(folder), fits=self._shape())
-        self._engine.load_checkpoint(folder, tag=_ENGINE)
-        random_states.load(Path(folder), self._rank, self._device)
+    def _load_checkpoint(self, folder: Path) -> dict[str, Any]:
+        state = read_state(folder, fits=self._shape())
+        self._engine.load_checkpoint(str(folder), tag=_ENGINE)
+        random_states.load(folder, self._rank, self._device)
         return state
 
-    def _close(self) -> None:
-        self._engine.destroy()
+
+class MicroBatch:
+    """One micro-batch on the device: slices of what was moved there at once for the whole step."""
+
+    def __init__(self, tensors: dict[str, Tensor], part: slice, places_K: Tensor) -> None:
+        self.token_ids_T = tensors["token_ids"][part]
+        self.position_ids_T = tensors["position_ids"][part]
+        self.sampled_logprobs_T = tensors["sampled_logprobs"][part]
+        self.advantages_T = tensors["advantages"][part]
+        self.loss_mask_T = tensors["loss_mask"][part]
+        self.lags_T = tensors["lags"][part]
+        self.places_K = places_K  # indices of the trained tokens
+
+
+def _on_device(shard: Batch, device: torch.device) -> Iterator[MicroBatch]:
+    """The micro-batches of a shard on the device.
+
+    One transfer for each array, and the places of the trained tokens are found on the host: the device is never waited
+    for. Asking a GPU where a mask is True would wait for all work that was given to it before.
+    """
+    tensors = {
+        "token_ids": _moved(shard.token_ids.astype(np.int64), device),
+        "position_ids": _moved(shard.position_ids.astype(np.int64), device),
+        "sampled_logprobs": _moved(shard.sampled_logprobs, device),
+        "advantages": _moved(shard.advantages, device),
+        "loss_mask": _moved(shard.loss_mask, device),
+        "lags": _moved(shard.lags, device),
+    }
+    parts = list(shard.micro_batches())
+    places = [np.flatnonzero(shard.loss_mask[part]) for part in parts]
+    places_of = _moved(np.concatenate(places), device).split([len(own) for own in places])
+    for part, places_K in zip(parts, places_of, strict=True):
+        yield MicroBatch(tensors, part, places_K)
+
+
+def _moved(array: NDArray[Any], device: torch.device) -> Tensor:
+    tensor = torch.tensor(array)
+    if device.type != "cuda":
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)  # from pageable memory the copy would wait
+
+
+class Objectives:
+    """The objective of each step: the run's, or an earlier incarnation's when its steps are replayed."""
+
+    def __init__(self) -> None:
+        self._built: tuple[ObjectiveConfig, Objective] | None = None
+
+    def of(self, config: ObjectiveConfig) -> Objective:
+        """Build the objective of a section, or return the one that was built for the same section.
+
+        Raises:
+            RunFailed: a custom class can't be imported or built; the message names it.
+        """
+        if self._built is None or self._built[0] != config:
+            try:
+                self._built = config, build_objective(config)
+            except CustomClassError as error:
+                raise RunFailed(f"learner.objective: {error}") from error
+        return self._built[1]
 
 
 def _import_deepspeed(device: torch.device) -> Any:
@@ -351,3 +426,63 @@ def _import_deepspeed(device: torch.device) -> Any:
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     return deepspeed
+
+
+def learning_rate(optimizer: OptimizerConfig, version: int) -> float:
+    """The learning rate of the step that starts from this policy version: a line up to `lr`, then constant.
+
+    The rate depends on the version and on nothing else, so that a replayed step has the rate that it had.
+    """
+    return optimizer.lr * min(1.0, (version + 1) / max(1, optimizer.warmup_steps))
+
+
+def offloads_optimizer(run: Run, *, on_cuda: bool) -> bool:
+    """Whether the optimizer's state is kept in the host's memory. On a CPU nothing is offloaded: all is there."""
+    return run.learner.zero.offload_optimizer and on_cuda
+
+
+def deepspeed_config(run: Run, *, world_size: int, on_cuda: bool) -> dict[str, Any]:
+    """The run's configuration in DeepSpeed's terms.
+
+    Accumulation is 1 as far as DeepSpeed knows. The backend sets the boundaries itself, since the number of
+    micro-batches changes with every step, and divides by the tokens of the whole batch and by nothing else.
+
+    Raises:
+        RunFailed: settings that DeepSpeed or arithmetic has no good answer to.
+    """
+    zero, learner = run.learner.zero, run.learner
+    if zero.offload_weights and zero.stage != 3:
+        raise RunFailed(f"learner.zero.offload_weights needs learner.zero.stage=3, not {zero.stage}")
+    if zero.offload_optimizer and zero.stage == 0:
+        raise RunFailed("learner.zero.offload_optimizer needs learner.zero.stage of at least 1")
+    config: dict[str, Any] = {
+        "train_batch_size": world_size,
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": 1,
+        "gradient_clipping": learner.optimizer.grad_clip,
+        "steps_per_print": None,
+        "zero_optimization": {"stage": zero.stage},
+    }
+    if run.model.dtype == "bfloat16":
+        if zero.stage == 0:
+            raise RunFailed(
+                "model.dtype=bfloat16 needs learner.zero.stage of at least 1: stage 0 would add up "
+                "gradients in bfloat16"
+            )
+        config |= {"bf16": {"enabled": True}, "data_types": {"grad_accum_dtype": "fp32"}}
+    if offloads_optimizer(run, on_cuda=on_cuda):
+        config["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
+        config["optimizer"] = {"type": "AdamW", "params": adamw_arguments(learner.optimizer)}
+    if zero.offload_weights and on_cuda:
+        config["zero_optimization"]["offload_param"] = {"device": "cpu", "pin_memory": True}
+    return config
+
+
+def adamw_arguments(optimizer: OptimizerConfig) -> dict[str, Any]:
+    """AdamW's arguments, as torch and DeepSpeed both name them."""
+    return {
+        "lr": optimizer.lr,
+        "betas": optimizer.betas,
+        "eps": optimizer.eps,
+        "weight_decay": optimizer.weight_decay,
+    }

@@ -1,16 +1,17 @@
 """Log-probabilities of packed tokens, without ever holding tokens x vocabulary at once.
 
-In: one packed row of a batch. Out: each trained token's log-probability under the policy at the sampling temperature,
-with its gradient, and its entropy. Runs in every rank, inside DeepSpeed's engine. A model whose logits are more than a
-linear map of its last hidden state is refused by name: its numbers would be silently wrong.
+In: one micro-batch of packed sequences. Out: each trained token's log-probability under the policy at the sampling
+temperature, with its gradient, and its entropy. Runs in every rank, inside the backend's engine. A model whose logits
+are more than a linear map of its last hidden state is refused by name: its numbers would be silently wrong.
 """
 
-# T tokens of a row, K of them trained, D hidden size, V vocabulary.
+# T tokens of a micro-batch, K of them trained, C of them in one chunk, D hidden size, V vocabulary.
 
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Literal
+import logging
+from typing import TYPE_CHECKING, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,10 @@ from broker.errors import RunFailed
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+log = logging.getLogger(__name__)
+
 LOGITS_AT_ONCE = 2**26  # entries of one fp32 chunk of logits: 256 MiB, 442 tokens of a vocabulary of 151,936
+PROBED_TOKENS, PROBED_SCALE = 3, 40.0  # made-up logits are so large that a soft cap shows
 # Attributes of transformers configs that change the logits after the head, with the value that changes nothing.
 _NEUTRAL = {"final_logit_softcapping": None, "logits_scaling": 1.0, "logit_scale": 1.0}
 
@@ -32,8 +36,8 @@ def attention_implementation(
 ) -> Literal["flash_attention_2", "sdpa"]:
     """The name of transformers' attention for `learner.attention`.
 
-    Both keep the sequences of a packed row apart by their restarting position ids: flash-attn's varlen kernels
-    without a mask, SDPA with a block-diagonal one that transformers makes (and whose size is the row's length squared).
+    Both keep the sequences of a micro-batch apart by their restarting position ids. flash-attn's varlen kernels need
+    no mask; for SDPA transformers makes a block-diagonal mask, whose size is the micro-batch's length squared.
 
     Raises:
         RunFailed: flash was asked for and can't run here.
@@ -56,10 +60,10 @@ def attention_implementation(
 
 
 class TokenLogprobs(nn.Module):
-    """The output embedding as a module from hidden states to log-probabilities. Takes the place of `lm_head`.
+    """The output embedding as a module from hidden states to log-probabilities. It takes the place of `lm_head`.
 
-    A module of its own so that ZeRO-3 gathers the weight once for all chunks of a row, before and behind. It holds the
-    very parameters of the head that it replaces: names in checkpoints, and ties to the input embedding, stay.
+    It is one module so that ZeRO-3 gathers the weight once for all chunks of a micro-batch, forward and backward. It
+    holds the very parameters of the head that it replaces: names in checkpoints, and ties to the input embedding, stay.
     """
 
     def __init__(self, head: nn.Linear, *, temperature: float, logits_at_once: int = LOGITS_AT_ONCE) -> None:
@@ -71,7 +75,7 @@ class TokenLogprobs(nn.Module):
 
     def forward(self, hidden_KD: Tensor, targets_K: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability of each target, nats, float32, and the detached entropy of each distribution, nats."""
-        weight_VD = self.weight.float()  # once a row: the chunks' gradients add up in float32
+        weight_VD = self.weight.float()  # once a micro-batch: the chunks' gradients add up in float32
         bias_V = None if self.bias is None else self.bias.float()
         if len(targets_K) <= self.tokens_at_once:
             return self._chunk(hidden_KD, weight_VD, bias_V, targets_K)
@@ -89,7 +93,7 @@ class TokenLogprobs(nn.Module):
     def _chunk(
         self, hidden_CD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, targets_C: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The same for a few tokens. Its logits are made again in the backward pass instead of being kept."""
+        """The same for a few tokens. The backward pass makes their logits again instead of keeping them."""
         logits_CV = functional.linear(hidden_CD.float(), weight_VD, bias_V) / self.temperature
         normalizer_C = logits_CV.logsumexp(-1)
         logprobs_C = logits_CV.gather(-1, targets_C[:, None]).squeeze(-1) - normalizer_C
@@ -122,37 +126,110 @@ class LogprobModel(nn.Module):
         ]
         if changed or not isinstance(head, nn.Linear):
             why = f"sets {', '.join(changed)}" if changed else f"has the head {type(head).__name__}"
-            raise RunFailed(
-                f"{type(model).__name__} {why}: its logits are not a plain linear map of the last hidden "
-                "state, and the learner would compute other log-probabilities than the sampler"
-            )
+            raise _refused(model, why)
+        if why := what_changes_logits(model):
+            raise _refused(model, why)
         model.set_output_embeddings(
             TokenLogprobs(head, temperature=temperature, logits_at_once=logits_at_once)
         )
         self.model = model
 
-    def forward(self, token_ids_T: Tensor, position_ids_T: Tensor, mask_T: Tensor) -> tuple[Tensor, Tensor]:
-        """One packed row.
+    def forward(self, token_ids_T: Tensor, position_ids_T: Tensor, places_K: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropies of one micro-batch.
 
         Args:
-            token_ids_T: the row's tokens.
-            position_ids_T: their places in their sequences; each restart begins a new sequence.
-            mask_T: where a log-probability is wanted; never at the first token of a sequence.
+            token_ids_T: the micro-batch's tokens, int64.
+            position_ids_T: their places in their sequences, int64; each restart begins a new sequence.
+            places_K: indices of the tokens whose log-probability is wanted, int64; never a sequence's first token.
         Returns:
-            Log-probabilities with their gradient, and entropies without, nats, float32; 0 where the mask is False.
+            [T] log-probabilities with their gradient and [T] entropies without, nats, float32; 0 in other places.
         """
         # No mask and no cache: in every other combination transformers does not look for restarts in position_ids,
-        # and the sequences of a row attend to each other without a word.
+        # and the sequences of a micro-batch attend to each other without a word.
         hidden_TD = self.model.base_model(
             input_ids=token_ids_T[None],
             position_ids=position_ids_T[None],
             attention_mask=None,
             use_cache=False,
         ).last_hidden_state[0]
-        places_K = mask_T.nonzero().squeeze(-1)
-        # None of them trains: the head still runs, over no token, so that all ranks take part in its collectives.
+        # Where no token trains, the head still runs, over no token, so that all ranks take part in its collectives.
         logprobs_K, entropy_K = self.model.get_output_embeddings()(
             hidden_TD[places_K - 1], token_ids_T[places_K]
         )
         blank_T = torch.zeros(len(token_ids_T), dtype=torch.float32, device=token_ids_T.device)
         return blank_T.index_put((places_K,), logprobs_K), blank_T.index_put((places_K,), entropy_K)
+
+
+def what_changes_logits(model: PreTrainedModel) -> str:
+    """Compare a model's logits with those that its head returned; "" where they are the same.
+
+    The model's own `forward` runs once, around its head alone. The base model returns a made-up hidden state, and the
+    head returns made-up logits, so that no weight is needed: under ZeRO-3 this rank has none at this moment. Whatever
+    the model does to the hidden state before the head, or to the logits behind it, shows, wherever it is configured.
+
+    Returns:
+        What the model does, for people.
+    """
+    base, head = model.base_model, model.get_output_embeddings()
+    generator = torch.Generator().manual_seed(0)
+    hidden_1TD = torch.randn(1, PROBED_TOKENS, head.in_features, generator=generator)
+    logits_1TV = PROBED_SCALE * torch.randn(1, PROBED_TOKENS, head.out_features, generator=generator)
+    probe = _Probe(head, logits_1TV)
+    model.set_output_embeddings(probe)
+    base.forward = lambda *_, **__: _MadeUp(hidden_1TD)
+    try:
+        with torch.no_grad():
+            found = model(input_ids=torch.zeros(1, PROBED_TOKENS, dtype=torch.int64), use_cache=False).logits
+    except Exception as error:  # noqa: BLE001 - whatever a model's own code raises over a made-up state
+        log.warning("logits_not_compared model=%s error=%r", type(model).__name__, error)
+        return ""
+    finally:
+        del base.forward
+        model.set_output_embeddings(head)
+    if probe.seen is None or not _agree(probe.seen, hidden_1TD):
+        return "changes the hidden state before its head"
+    return "" if _agree(found, logits_1TV) else "changes the logits behind its head"
+
+
+class _Probe(nn.Module):
+    """Stands in for a head: keeps what it is given, and returns the logits that it was made with."""
+
+    def __init__(self, head: nn.Linear, logits_1TV: Tensor) -> None:
+        super().__init__()
+        self.weight, self.bias = head.weight, head.bias  # a model may ask for their type
+        self.in_features, self.out_features = head.in_features, head.out_features
+        self.seen: Tensor | None = None
+        self._logits_1TV = logits_1TV
+
+    def forward(self, hidden_1TD: Tensor) -> Tensor:
+        self.seen = hidden_1TD
+        return self._logits_1TV.clone()
+
+
+class _MadeUp(tuple[Tensor]):
+    """What a base model returns: the hidden state by name and as the first element, and None for every other name."""
+
+    __slots__ = ()
+
+    def __new__(cls, hidden_1TD: Tensor) -> Self:
+        return super().__new__(cls, (hidden_1TD,))
+
+    @property
+    def last_hidden_state(self) -> Tensor:
+        return self[0]
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
+def _agree(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are the same but for a cast to bfloat16 on the way."""
+    return one.shape == other.shape and torch.allclose(one.float(), other, rtol=1e-2, atol=1e-3)
+
+
+def _refused(model: PreTrainedModel, why: str) -> RunFailed:
+    return RunFailed(
+        f"{type(model).__name__} {why}: its logits are not a plain linear map of the last hidden state, and the "
+        "learner would compute other log-probabilities than the sampler"
+    )

@@ -1,13 +1,17 @@
 """The policy's model from and to Hugging Face files.
 
 In: `run.model`, a name or a folder. Out: a transformers model to train, a safetensors file for the generators, and a
-folder that transformers and vLLM load. Used by `learner.training.deepspeed` alone: every rank reads, rank 0 writes. A
-file is on the disk when a function here returns; renaming it into place is the caller's.
+folder that transformers and vLLM load. Used by the backend: every rank reads, rank 0 writes. A file is on the disk when
+a function here returns; the caller renames it into place.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,10 +19,29 @@ import torch
 from torch import Tensor
 
 from config.run import ModelConfig
-from learner.journal.disk import sync
+from learner.journal.disk import sync, write_all
+from learner.weight_sync.transport import SavedWeights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+BLOCK_BYTES = 1 << 22  # written and hashed at a time
+# The types of safetensors with their names, in the order of the format: a file holds the last of them first.
+_TYPES = {
+    torch.bool: "BOOL",
+    torch.uint8: "U8",
+    torch.int8: "I8",
+    torch.float8_e5m2: "F8_E5M2",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.int16: "I16",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int32: "I32",
+    torch.float32: "F32",
+    torch.float64: "F64",
+    torch.int64: "I64",
+}
+_RANKS = {dtype: rank for rank, dtype in enumerate(_TYPES)}
 
 
 def load_model(
@@ -26,7 +49,7 @@ def load_model(
 ) -> PreTrainedModel:
     """Load a causal LM, ready to train, in the type of `model.dtype`.
 
-    Dropout is set to 0, since the sampler has none: the ratio of the two would measure the dropout's noise.
+    Dropout is set to 0, since the sampler has none: else the importance ratio would measure the dropout's noise.
 
     Raises:
         OSError: no such model; the message is transformers'.
@@ -52,22 +75,60 @@ def load_model(
     return loaded
 
 
-def write_weights(model: PreTrainedModel, weights: Mapping[str, Tensor], file: Path) -> None:
-    """Write weights under their Hugging Face names to one safetensors file, fsynced.
+def write_weights(model: PreTrainedModel, weights: Mapping[str, Tensor], file: Path) -> SavedWeights:
+    """Write weights under their Hugging Face names to one safetensors file, fsynced, and hash them on the way.
 
     Args:
         model: whose weights these are; it knows how its names on disk differ from those in memory (fused experts).
         weights: by parameter name, on the CPU, each once, ties by their first name.
         file: written in place; the caller renames it.
     """
-    from safetensors.torch import save_file
     from transformers.core_model_loading import revert_weight_conversion
 
-    on_disk = revert_weight_conversion(model, dict(weights))
-    save_file(
-        {name: weight.contiguous() for name, weight in on_disk.items()}, file, metadata={"format": "pt"}
-    )
-    sync(file)
+    return write_safetensors(revert_weight_conversion(model, dict(weights)), file)
+
+
+def write_safetensors(tensors: Mapping[str, Tensor], file: Path) -> SavedWeights:
+    """Write tensors as `safetensors.torch.save_file` does, byte for byte, and hash the bytes while they are written.
+
+    `save_file` leaves a file that has to be read again for its checksum.
+
+    Args:
+        tensors: by name, on the CPU; contiguous or not.
+        file: written in place, fsynced.
+    Raises:
+        KeyError: a tensor is of a type that the format does not have.
+    """
+    ordered = sorted(tensors.items(), key=lambda item: (-_RANKS[item[1].dtype], item[0]))
+    digest = hashlib.sha256()
+    with file.open("wb", buffering=0) as stream, ThreadPoolExecutor(1, "checksum") as beside:
+        for block in _blocks(ordered):
+            hashed = beside.submit(digest.update, block)  # while the disk is at work
+            write_all(stream, block)
+            hashed.result()
+        os.fsync(stream.fileno())
+        size = stream.tell()
+    return SavedWeights(checksum=digest.hexdigest(), size_bytes=size)
+
+
+def _blocks(ordered: list[tuple[str, Tensor]]) -> Iterator[memoryview]:
+    """The bytes of a safetensors file: the header's length, the header, and each tensor's bytes in the same order."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, tensor in ordered:
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {
+            "dtype": _TYPES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    yield memoryview(len(text).to_bytes(8, "little") + text)
+    for _, tensor in ordered:
+        data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data
+        for start in range(0, len(data), BLOCK_BYTES):
+            yield data[start : start + BLOCK_BYTES]
 
 
 def write_model_folder(
@@ -98,7 +159,7 @@ def write_model_folder(
 
 
 def elements(parameter: Tensor) -> int:
-    """Its size, whole: ZeRO-3 leaves an empty tensor where a part of it lies elsewhere."""
+    """Number of a parameter's elements on all ranks: ZeRO-3 leaves an empty tensor where they lie elsewhere."""
     return int(getattr(parameter, "ds_numel", parameter.numel()))
 
 
@@ -117,7 +178,7 @@ def in_parts(parameters: Mapping[str, Tensor], limit: int) -> Iterator[dict[str,
 
 
 def _hub_arguments(model: ModelConfig) -> dict[str, Any]:
-    """What every `from_pretrained` of this model is given."""
+    """The arguments of every `from_pretrained` of this model."""
     return {
         "revision": model.revision or "main",
         "trust_remote_code": model.trust_remote_code,

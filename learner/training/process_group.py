@@ -1,16 +1,18 @@
 """The learner's processes as one group, and how rank 0 tells the others what to do next.
 
-In: a command's name and arguments on rank 0. Out: the same on every rank, at the same place among the collectives.
-Used by `learner.training.deepspeed` alone. A rank that is gone makes the others' next broadcast raise, which ends them
-too.
+In: a command on rank 0, and for a step the shard of each rank. Out: the same command on every rank, at the same place
+among the collectives, and to each rank its own shard. Used by the backends. A rank that is gone makes the next command
+raise on the others, which ends them too.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import Any
+from typing import ClassVar, get_args
 
 import msgpack
 import torch
@@ -19,11 +21,70 @@ from torch import distributed
 from broker.errors import RunFailed
 from config.run import Run
 
-TIMEOUT = timedelta(minutes=30)  # of one collective; rank 0 sends something every half minute while it waits
+TIMEOUT = timedelta(minutes=30)  # of one collective; rank 0 sends a command every half minute while it waits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Take one optimizer step; each rank's shard follows the command."""
+
+    name: ClassVar[str] = "step"
+    learner: str | None  # settings as JSON, for a step of an earlier incarnation; None: the run's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaveWeights:
+    """Gather the weights; rank 0 writes them to the file."""
+
+    name: ClassVar[str] = "save_weights"
+    file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaveModel:
+    """Gather the weights; rank 0 writes them with config and tokenizer."""
+
+    name: ClassVar[str] = "save_model"
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaveCheckpoint:
+    """Write this rank's part of a checkpoint."""
+
+    name: ClassVar[str] = "save_checkpoint"
+    folder: str
+    state: str  # the caller's own, JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadCheckpoint:
+    """Go on from a checkpoint."""
+
+    name: ClassVar[str] = "load_checkpoint"
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepAlive:
+    """Do nothing, in time."""
+
+    name: ClassVar[str] = "keep_alive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Close:
+    """Free the engine and end."""
+
+    name: ClassVar[str] = "close"
+
+
+Command = Step | SaveWeights | SaveModel | SaveCheckpoint | LoadCheckpoint | KeepAlive | Close
+_BY_NAME: dict[str, type[Command]] = {command.name: command for command in get_args(Command)}
 
 
 def device_of(run: Run) -> torch.device:
-    """Where this rank trains."""
+    """The device that this rank trains on."""
     if run.learner.device == "cuda" and not torch.cuda.is_available():
         raise RunFailed("learner.device=cuda, and torch sees no CUDA device; set learner.device=cpu or auto")
     if run.learner.device == "cpu" or not torch.cuda.is_available():
@@ -32,9 +93,9 @@ def device_of(run: Run) -> torch.device:
 
 
 def join(device: torch.device, *, rank: int, world_size: int) -> None:
-    """Make the process group: over MASTER_ADDR where there are several, without any socket where there is one.
+    """Make the process group: over MASTER_ADDR where there are several ranks, without any socket where there is one.
 
-    It lives as long as the process: DeepSpeed keeps handles of it beyond the engine that it made them for.
+    The group lives as long as the process: DeepSpeed keeps handles of it beyond the engine that made them.
     """
     if distributed.is_initialized():
         return
@@ -48,31 +109,45 @@ def join(device: torch.device, *, rank: int, world_size: int) -> None:
 
 
 class CommandChannel:
-    """Commands as bytes over gloo, a group of its own: waiting for one never occupies an accelerator's stream."""
+    """Commands over gloo, in a group of its own: waiting for a command never occupies an accelerator's stream."""
 
     def __init__(self) -> None:
         self._group = distributed.new_group(backend="gloo", timeout=TIMEOUT)
         self._alone = distributed.get_world_size() == 1
 
-    def send(self, name: str, arguments: dict[str, Any]) -> None:
-        """Rank 0: what all ranks do next."""
+    def send(self, command: Command) -> None:
+        """Rank 0: tell all ranks what they do next."""
         if self._alone:
             return
-        payload = torch.frombuffer(bytearray(msgpack.packb([name, arguments])), dtype=torch.uint8)
+        payload = _tensor_of(encode(command))
         distributed.broadcast(torch.tensor([len(payload)]), src=0, group=self._group)
         distributed.broadcast(payload, src=0, group=self._group)
 
-    def receive(self) -> tuple[str, dict[str, Any]]:
-        """The other ranks: wait for it."""
+    def receive(self) -> Command:
+        """The other ranks: wait for the next command."""
         size = torch.zeros(1, dtype=torch.int64)
         distributed.broadcast(size, src=0, group=self._group)
         payload = torch.empty(int(size), dtype=torch.uint8)
         distributed.broadcast(payload, src=0, group=self._group)
-        name, arguments = msgpack.unpackb(payload.numpy().tobytes())
-        return name, arguments
+        return decode(payload.numpy().tobytes())
+
+    def send_parts(self, parts: Sequence[bytes]) -> None:
+        """Rank 0: send each of the other ranks its own bytes, `parts[r - 1]` to rank r."""
+        for rank, part in enumerate(parts, 1):
+            payload = _tensor_of(part)
+            distributed.send(torch.tensor([len(payload)]), dst=rank, group=self._group)
+            distributed.send(payload, dst=rank, group=self._group)
+
+    def receive_part(self) -> bytes:
+        """The other ranks: wait for this rank's own bytes."""
+        size = torch.zeros(1, dtype=torch.int64)
+        distributed.recv(size, src=0, group=self._group)
+        payload = torch.empty(int(size), dtype=torch.uint8)
+        distributed.recv(payload, src=0, group=self._group)
+        return bytes(payload.numpy().tobytes())
 
     def reduce(self, values: torch.Tensor, *, largest: bool = False) -> torch.Tensor:
-        """All ranks: the sum (or the largest) of each entry over all of them, in place.
+        """All ranks: the sum (or the largest) of each entry over all ranks, in place.
 
         Args:
             values: on the CPU, of the same shape everywhere.
@@ -81,3 +156,18 @@ class CommandChannel:
         operation = distributed.ReduceOp.MAX if largest else distributed.ReduceOp.SUM
         distributed.all_reduce(values, op=operation, group=self._group)
         return values
+
+
+def encode(command: Command) -> bytes:
+    """A command as bytes: its name and its fields, in msgpack."""
+    return bytes(msgpack.packb([command.name, asdict(command)]))
+
+
+def decode(data: bytes) -> Command:
+    """The inverse of `encode`."""
+    name, fields = msgpack.unpackb(data)
+    return _BY_NAME[name](**fields)
+
+
+def _tensor_of(data: bytes) -> torch.Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)

@@ -1,72 +1,93 @@
-"""What a step says of itself: sums over its micro-batches, then over the ranks, then means.
+"""What an optimizer step says of itself: sums over its micro-batches, then over the ranks, then means.
 
-In: each micro-batch's loss, log-probabilities and the counts of `losses`. Out: the numbers of one line of
-`metrics.jsonl`. Used by `learner.training.deepspeed` in every rank. Nothing here touches the gradient.
+In: each micro-batch's tokens, and the loss with its named sums. Out: the numbers of one line of `metrics.jsonl`. Used
+by the backend in every rank. Nothing here touches the gradient or waits for the device.
 """
 
-# T tokens of a row.
+# T tokens of a micro-batch.
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Mapping
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from learner.objective.losses import LossStatistics, k3_divergence
-from learner.training.process_group import CommandChannel
+from learner.objective.importance_ratio import k3_divergence
+from learner.objective.objective import Loss, TokenBatch
 
-_COUNTS = tuple(field.name for field in fields(LossStatistics) if field.name != "ratio_max")
-_SUMS = (*_COUNTS, "loss", "entropy", "k3", "k3_lag_0", "tokens_lag_0")
+Sums = dict[str, Tensor]  # by name, float64 scalars on the device
+
+
+class Reduces(Protocol):
+    """What the statistics need of the ranks."""
+
+    def reduce(self, values: Tensor, *, largest: bool = False) -> Tensor:
+        """All ranks: the sum (or the largest) of each entry over all ranks."""
+        ...
 
 
 class StepStatistics:
     """Sums of one optimizer step, kept on the device: no micro-batch waits for a transfer."""
 
-    def __init__(self, device: torch.device) -> None:
-        self._sums = torch.zeros(len(_SUMS), dtype=torch.float64, device=device)
-        self._ratio_max = torch.zeros(1, dtype=torch.float64, device=device)
+    def __init__(self) -> None:
+        self._sums: Sums = {}
+        self._named: Sums = {}  # of the objective
+        self._maxima: Sums = {}  # of the objective
 
-    def add(
-        self,
-        loss: Tensor,
-        statistics: LossStatistics,
-        *,
-        logprobs_T: Tensor,
-        sampled_logprobs_T: Tensor,
-        entropy_T: Tensor,
-        mask_T: Tensor,
-        lags_T: Tensor,
-    ) -> None:
-        """Count one micro-batch. Entropy is 0 where the mask is False; the loss is its share of the global mean."""
-        k3_T = k3_divergence(logprobs_T, sampled_logprobs_T, mask_T)
-        is_fresh_T = mask_T & (lags_T == 0)
-        values = [getattr(statistics, name) for name in _COUNTS]
-        values += [loss.detach(), entropy_T.sum(), k3_T.sum(), k3_T[is_fresh_T].sum(), is_fresh_T.sum()]
-        self._sums += torch.stack([value.double() for value in values])
-        self._ratio_max = torch.maximum(self._ratio_max, statistics.ratio_max.double())
+    def add(self, tokens: TokenBatch, loss: Loss) -> None:
+        """Count one micro-batch."""
+        k3_T = k3_divergence(tokens.logprobs_T, tokens.sampled_logprobs_T, tokens.loss_mask_T)
+        is_fresh_T = tokens.loss_mask_T & (tokens.lags_T == 0)
+        _add(
+            self._sums,
+            {
+                "tokens": tokens.loss_mask_T.sum(),
+                "loss": loss.value.detach(),
+                "entropy": tokens.entropy_T.sum(),
+                "k3": k3_T.sum(),
+                "k3_lag_0": torch.where(is_fresh_T, k3_T, 0.0).sum(),
+                "tokens_lag_0": is_fresh_T.sum(),
+            },
+        )
+        _add(self._named, loss.sums)
+        for name, value in loss.maxima.items():
+            own = value.detach().double()
+            self._maxima[name] = torch.maximum(self._maxima[name], own) if name in self._maxima else own
 
-    def means(self, channel: CommandChannel) -> dict[str, float]:
-        """The global batch's numbers, alike on all ranks; a collective.
+    def means(self, ranks: Reduces) -> dict[str, float]:
+        """The numbers of the global batch, alike on all ranks; a collective.
 
         Returns:
-            `mismatch_kl` is over tokens of lag 0 alone, where learner and sampler should agree up to rounding, and is
-            missing where there are none; `sampler_kl` is over all tokens.
+            `loss`, `tokens`, `entropy`, `sampler_kl`, and what the objective names. `sampler_kl` is over all tokens.
+            `mismatch_kl` is over the tokens of lag 0, where learner and sampler should agree up to rounding; it is
+            missing where no token has lag 0.
         """
-        sums = dict(zip(_SUMS, channel.reduce(self._sums.cpu()).tolist(), strict=True))
-        ratio_max = channel.reduce(self._ratio_max.cpu(), largest=True).item()
+        sums = _reduced(self._sums | {f".{name}": value for name, value in self._named.items()}, ranks)
         tokens = max(1.0, sums["tokens"])
         metrics = {
             "loss": sums["loss"],
             "tokens": sums["tokens"],
             "entropy": sums["entropy"] / tokens,
-            "ratio_mean": sums["ratio_sum"] / tokens,
-            "ratio_max": ratio_max,
-            "clip_fraction_low": sums["clipped_low"] / tokens,
-            "clip_fraction_high": sums["clipped_high"] / tokens,
-            "clip_fraction_dual": sums["clipped_dual"] / tokens,
+            **{name.removeprefix("."): value / tokens for name, value in sums.items() if name[0] == "."},
+            **_reduced(self._maxima, ranks, largest=True),
             "sampler_kl": sums["k3"] / tokens,
         }
         if sums["tokens_lag_0"]:
             metrics["mismatch_kl"] = sums["k3_lag_0"] / sums["tokens_lag_0"]
         return metrics
+
+
+def _add(to: Sums, values: Mapping[str, Tensor]) -> None:
+    for name, value in values.items():
+        own = value.detach().double()
+        to[name] = to[name] + own if name in to else own
+
+
+def _reduced(values: Sums, ranks: Reduces, *, largest: bool = False) -> dict[str, float]:
+    """One transfer from the device and one collective for all of them."""
+    if not values:
+        return {}
+    reduced = ranks.reduce(torch.stack(list(values.values())).cpu(), largest=largest)
+    return dict(zip(values, reduced.tolist(), strict=True))

@@ -1,1 +1,5 @@
-"""How the learner publishes a new version: a folder that generators see, or chunks in Redis."""
+"""How the learner publishes a new version: `publisher.py` announces, and a transport moves the weights.
+
+`transport.py` is the seam. Each transport is one file: a folder that generators see, or Redis. `build.py` chooses the
+transport that the configuration names.
+"""

@@ -1,9 +1,9 @@
-"""The relay: puts the newest weights into Redis, in chunks, while a generator asks that does not see their folder.
+"""The transport through Redis: the relay puts the newest weights there, in chunks, while a generator asks for them.
 
-In: what the publisher announced, and who asks (`broker.weight_chunks`). Out: the chunks of one version, its manifest.
-A thread of rank 0 beside the trainer, which only tells it of each version and never waits for it: whatever goes wrong
-here is a warning, and a reason in the manifest for the generator that waits. A version that somebody is reading stays
-until those who ask have it: one that was replaced at each step might never be read to its end.
+In: the announced version, and the generators' questions (`broker.weight_chunks`). Out: the chunks of one version, and
+its manifest. The relay is a thread of rank 0 beside the training, which only offers each version and never waits.
+Whatever goes wrong here is a warning, and a reason in the manifest for the generator that waits. A version that is
+being read stays until the generators that ask have it: replaced at each step, it might never be read to its end.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,25 +28,26 @@ from broker.messages import Announcement
 from broker.weight_chunks import CHUNK_BYTES, EXPIRY_S, Manifest, chunk_key
 from config.run import Run
 from learner.groups.feeder import MEMORY_SHARE
-from learner.weight_sync.filesystem import FILE
+from learner.weight_sync.transport import Placed, WeightHandle
+from learner.weight_sync.version_folder import FILE, folder_of, published, remove_old, write_version
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.5
 RETRY_S = 10.0  # after Redis has refused a chunk
-SILENT_S = 15.0  # a generator that has not asked for so long has gone, or has what it wants
-END_S = 5.0  # for the last of it, where Redis does not answer
+SILENT_S = 15.0  # a generator that has not asked for so long has gone, or has the weights
+END_S = 5.0  # for the thread's end, where Redis does not answer
 SETTLE_S, SETTLE_POLL_S = 10.0, 0.05  # for the disk of Redis
-SERVE_S = 300.0  # at most, that an older version is kept for those who still read it
+SERVE_S = 300.0  # at most, that an older version stays for the generators that still read it
 
 
 class Relay:
-    """One learner's.
+    """Serves the generators that ask for weights through Redis.
 
     Args:
-        fence: of this learner, once it has claimed the run; it puts nothing there when a newer one has it.
-        mean_bytes: what a group takes in Redis once it is sampled.
-        chunk_bytes: of each key.
+        fence: of this learner, once it has claimed the run; the relay puts nothing there when a newer one has it.
+        mean_bytes: bytes that a group takes in Redis once it is sampled.
+        chunk_bytes: bytes of each key.
     """
 
     def __init__(
@@ -59,16 +61,15 @@ class Relay:
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
         self._run = run
-        self._client = link.client  # not the link, which waits: the next look makes up for one that failed
+        self._client = link.client  # not the link, which waits: the next look makes up for a failed one
         self._keys = keys
         self._fence = fence
         self._mean_bytes = mean_bytes
         self._chunk_bytes = chunk_bytes
         self._newest: Announcement | None = None
-        self._heard: dict[str, tuple[tuple[int, int], float]] | None = (
-            None  # generator -> what it said, and when
-        )
-        self._there_since = -SERVE_S  # what is there, as far as this relay knows
+        # Generator -> its last question, and when it came; None before the first look.
+        self._heard: dict[str, tuple[tuple[int, int], float]] | None = None
+        self._there_since = -SERVE_S  # of the version in Redis, as far as this relay knows
         self._not_before = 0.0
         self._said = ""
         self._wake = threading.Event()
@@ -76,23 +77,23 @@ class Relay:
         self._thread = threading.Thread(target=self._keep_looking, name="relay", daemon=True)
 
     def start(self) -> None:
-        """Begin to look who asks."""
+        """Begin to look for generators that ask."""
         self._thread.start()
 
     def offer(self, announcement: Announcement) -> None:
-        """This version has just been announced. Returns at once."""
+        """Take the version that has just been announced; its path is a folder that this process sees. Never waits."""
         self._newest = announcement
         self._wake.set()
 
     def stop(self) -> None:
-        """Take away what is there and end: there are no more weights to come. What it can't take away expires."""
+        """Remove the chunks from Redis and end: no more versions come. Chunks that can't be removed expire."""
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=END_S)
 
     def look(self) -> None:
-        """See who asks, and do what is to be done about it.
+        """Look which generators ask, and put, keep or remove the chunks accordingly.
 
         Raises:
             redis.RedisError: Redis is away, or full.
@@ -108,7 +109,7 @@ class Relay:
             self._serve(newest, manifest, min(held))
 
     def _serve(self, newest: Announcement, manifest: Manifest | None, held: int) -> None:
-        """Somebody wants `newest`, and the one who is furthest behind holds `held`."""
+        """Serve `newest` to the generators that ask; the one furthest behind holds version `held`."""
         is_there = manifest is not None and not manifest.trouble
         present = manifest.size_bytes if manifest is not None and is_there else 0
         trouble = weight_chunks.refusal(
@@ -129,7 +130,7 @@ class Relay:
             self._put(newest, manifest)
 
     def _put(self, newest: Announcement, manifest: Manifest | None) -> None:
-        """Put a version there, in the place of the one before: never more than one takes up memory."""
+        """Put a version into Redis in the place of the one before: never more than one takes up memory."""
         started = time.monotonic()
         self._clear(manifest)
         chunks = math.ceil(newest.size_bytes / self._chunk_bytes)
@@ -148,7 +149,7 @@ class Relay:
                     self._leave_redis_alone(time.monotonic() - before)
                     if self._stop.is_set():
                         break
-        except FileNotFoundError:  # there is a newer one
+        except FileNotFoundError:  # a newer version has replaced it
             return
         except redis.RedisError:
             with suppress(redis.RedisError):
@@ -165,9 +166,9 @@ class Relay:
         )
 
     def _leave_redis_alone(self, seconds: float) -> None:
-        """For as long as the last chunk has kept it, and until its disk has that.
+        """Wait as long as the last chunk has kept Redis, and until the chunk is on its disk.
 
-        When the disk is two seconds behind, Redis takes writes from nobody.
+        When its disk is two seconds behind, Redis accepts no writes at all.
         """
         self._stop.wait(seconds)
         deadline = time.monotonic() + SETTLE_S
@@ -177,7 +178,7 @@ class Relay:
                 return
 
     def _refuse(self, newest: Announcement, manifest: Manifest | None, trouble: str) -> None:
-        """Tell those who wait why, once."""
+        """Tell the generators that wait why they get nothing, once."""
         refused = Manifest(
             version=newest.version,
             checksum=newest.checksum,
@@ -193,7 +194,7 @@ class Relay:
             weight_chunks.extend(self._client, self._keys, refused)
 
     def _lack_of_room(self, more_bytes: int) -> str:
-        """Why Redis has no room for so much more beside a full budget; "" where it has."""
+        """Why Redis has no room for `more_bytes` beside a full budget of groups; "" where it has."""
         with self._client.pipeline(transaction=False) as pipe:
             pipe.info("memory")
             pipe.xlen(self._keys(PROMPTS))
@@ -210,9 +211,10 @@ class Relay:
         )
 
     def _held_by_those_who_ask(self) -> list[int]:
-        """The version that each of them holds. Their clocks are not asked: what they say has to change.
+        """The version that each asking generator holds.
 
-        What is there at the first look may have been said to a learner that has gone, by a generator that has, too.
+        No clock of a generator is read: its question has to change from look to look. A question that is there at the
+        first look may be left from a generator that has gone.
         """
         now, wishes = time.monotonic(), weight_chunks.wishes(self._client, self._keys)
         if self._heard is None:
@@ -242,7 +244,7 @@ class Relay:
                 self._not_before = time.monotonic() + RETRY_S
                 self._say(f"weights_not_relayed reason=Redis is full: {error}; trying again")
             except (redis.ConnectionError, redis.TimeoutError) as error:
-                log.debug("relay_cut_off error=%s", error)  # the trainer's link says it
+                log.debug("relay_cut_off error=%s", error)  # the learner's own link warns of it
             except (redis.RedisError, OSError) as error:
                 self._say(f"weights_not_relayed error={error}; trying again")
             except Exception:  # a bug here is not the learner's end
@@ -255,3 +257,36 @@ class Relay:
         if text != self._said:
             self._said = text
             log.warning("%s", text)
+
+
+class RelayTransport:
+    """A `WeightTransport` through Redis alone: every generator asks the relay, also one on the learner's machine.
+
+    The learner keeps the versions in the run's folder, from which the relay reads. The announced path is a handle that
+    no machine has as a folder.
+    """
+
+    def __init__(self, run: Run, relay: Relay) -> None:
+        self._run = run
+        self._relay = relay
+        self._folder = published(run)
+
+    def start(self) -> None:
+        """Begin to look for generators that ask."""
+        self._relay.start()
+
+    def put(self, weights: WeightHandle, version: int) -> Placed:
+        """Write the version to the learner's own disk."""
+        saved = write_version(self._folder, weights, version)
+        path = f"redis:/{self._run.name}/{folder_of(self._folder, version).name}"
+        return Placed(path=path, checksum=saved.checksum, size_bytes=saved.size_bytes)
+
+    def announced(self, announcement: Announcement) -> None:
+        """Offer the version to the generators that ask."""
+        folder = folder_of(self._folder, announcement.version)
+        self._relay.offer(replace(announcement, path=str(folder)))
+        remove_old(self._folder, announcement.version)
+
+    def close(self) -> None:
+        """Take the chunks away and end."""
+        self._relay.stop()

@@ -35,6 +35,7 @@ from learner.groups.evaluation import Rounds
 from learner.groups.intake import Intake
 from learner.journal.writer import Journal
 from learner.training.batch import Batch
+from learner.weight_sync.transport import SavedWeights
 
 
 def make_run(folder: Path, **sections: Any) -> Run:
@@ -213,8 +214,9 @@ class FilePolicy:
         self.steps += 1
         return {"loss": 0.0, "tokens": float(batch.loss_mask.sum()), "entropy": 0.5, "seconds": 0.1}
 
-    def save_weights(self, file: Path) -> None:
+    def save_weights(self, file: Path) -> SavedWeights:
         file.write_text(f"weights {self.steps}")
+        return SavedWeights.of(file)
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
         folder.mkdir(parents=True)

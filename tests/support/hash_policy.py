@@ -9,6 +9,7 @@ from typing import Any
 
 from config.learner import LearnerConfig
 from learner.training.batch import Batch
+from learner.weight_sync.transport import SavedWeights
 
 
 class HashPolicy:
@@ -27,8 +28,9 @@ class HashPolicy:
         self.rows.append(batch.num_micro_batches)
         return {}
 
-    def save_weights(self, file: Path) -> None:
+    def save_weights(self, file: Path) -> SavedWeights:
         file.write_text(self.weights)
+        return SavedWeights.of(file)
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
         folder.mkdir(parents=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from broker.checksums import file_checksum
 from config.loading import to_yaml
 from config.run import Run
 from learner.journal.writer import Journal
 from learner.objective.advantages import group_advantages
 from learner.training.batch import pack
 from learner.training.checkpoint import Checkpoints, Progress
-from learner.weight_sync.filesystem import published
+from learner.weight_sync.transport import SavedWeights
+from learner.weight_sync.version_folder import published
 from tests.support.tiny import random_groups
 
 
@@ -70,5 +70,5 @@ class JournaledRun:
     def _publish(self) -> str:
         file = published(self.run) / f"v{self.version:06d}" / "model.safetensors"
         file.parent.mkdir(parents=True, exist_ok=True)
-        self.policy.save_weights(file)
-        return file_checksum(file)
+        saved: SavedWeights = self.policy.save_weights(file)
+        return saved.checksum

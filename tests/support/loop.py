@@ -20,6 +20,8 @@ from learner.reporting.metrics import Metrics
 from learner.resume.recovery import Recovery
 from learner.trainer import TrainingLoop
 from learner.training.checkpoint import Checkpoints, Progress
+from learner.weight_sync.filesystem import FilesystemTransport
+from learner.weight_sync.publisher import Publisher
 from tests.support.chain import Chain, FilePolicy, OneToken
 
 
@@ -83,5 +85,6 @@ def make_trainer(chain: Chain) -> TrainingLoop:
         recovery=Recovery(chain.run, chain.intake, feeder, tell=lambda _: None),
         checkpoints=Checkpoints(chain.run),
         metrics=Metrics(chain.run),
+        publisher=Publisher(chain.ownership, FilesystemTransport(chain.run)),
         start=Progress(version=0, first_row=0, fingerprint="f"),
     )

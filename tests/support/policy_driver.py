@@ -12,6 +12,7 @@ import logging
 import os
 import random
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +48,19 @@ def act(policy: DeepSpeedBackend, method: str, *arguments: Any) -> Any:
             version, tokens_per_micro_batch, *settings = arguments
             learner = LearnerConfig.model_validate(settings[0]) if settings else None
             return policy.step(make_batch(version, tokens_per_micro_batch), learner)
+        case "poisoned_step":
+            batch = make_batch(*arguments)
+            infinite = np.where(batch.loss_mask, np.inf, 0.0).astype(np.float32)
+            return policy.step(replace(batch, advantages=infinite))
         case "draw":
             return [random.random(), float(np.random.random()), torch.rand(3).tolist()]  # noqa: NPY002
-        case "save_checkpoint" | "save_weights" | "save_model":
-            return getattr(policy, method)(Path(arguments[0]), *arguments[1:])
+        case "save_checkpoint" | "save_weights" | "save_model" | "keep_alive":
+            return getattr(policy, method)(*map(Path, arguments[:1]), *arguments[1:])
         case "load_checkpoint":
             try:
                 return policy.load_checkpoint(Path(arguments[0]))
             except RunFailed as error:
                 return str(error)
-        case "keep_alive":
-            return policy.keep_alive()
         case _:
             raise ValueError(method)
 
@@ -75,14 +78,14 @@ def main() -> None:
         policy = DeepSpeedBackend(run, rank=ranks.rank, world_size=ranks.world_size)
         if ranks.rank == part.get("broken_rank"):
 
-            def broken(batch: bytes, learner: str | None) -> None:
-                raise RuntimeError(f"this rank has no room for {len(batch)} bytes, {learner}")
+            def broken(shard: Batch, learner: str | None) -> None:
+                raise RuntimeError(f"this rank has no room for {shard.num_micro_batches} of them, {learner}")
 
-            policy._actions["step"] = broken
+            policy._step = broken
         if ranks.rank == 0:
             try:
                 results.append([act(policy, *line) for line in part["do"]])
-                plan_file.with_suffix(".results.json").write_text(json.dumps(results))
+                plan_file.with_suffix(".results.json").write_text(json.dumps(results, default=asdict))
             finally:
                 policy.close()
         else:

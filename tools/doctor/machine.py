@@ -16,7 +16,7 @@ from pathlib import Path
 
 from config.generators import VllmEngineConfig
 from config.run import Run
-from learner.weight_sync.filesystem import published
+from learner.weight_sync.version_folder import published
 from tools.doctor.findings import Check, Finding, readable
 from tools.doctor.needs import (
     Size,

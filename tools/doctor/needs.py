@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from config.run import ModelConfig, Run
-from learner.weight_sync.filesystem import KEEP
+from learner.weight_sync.version_folder import KEEP
 
 MIB = 1 << 20
 TOKEN_BYTES = 8  # of the journal and the wire: an id and a log-probability

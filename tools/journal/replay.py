@@ -25,7 +25,7 @@ from config.run_names import run_name
 from learner.journal.ledger import JournalError, Ledger, read_ledger
 from learner.resume.replay import LifeSettings, read_batch, weights_checksum
 from learner.training.checkpoint import Checkpoints, load, version_of
-from learner.weight_sync.filesystem import published
+from learner.weight_sync.version_folder import published
 from tools.journal.rows import ranges
 
 if TYPE_CHECKING:

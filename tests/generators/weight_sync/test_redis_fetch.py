@@ -29,8 +29,10 @@ from generators.weight_sync import redis_fetch
 from generators.weight_sync.follower import WeightFollower
 from generators.weight_sync.redis_fetch import NotHere, RelayedWeights, TooLarge
 from learner.weight_sync import relay as relay_module
-from learner.weight_sync.filesystem import FILE, Publisher
+from learner.weight_sync.filesystem import FilesystemTransport
+from learner.weight_sync.publisher import Publisher
 from learner.weight_sync.relay import Relay
+from learner.weight_sync.version_folder import FILE
 from tests.generators.conftest import make_run as make_engine_run
 from tests.generators.weight_sync.test_follower import RecordingEngine
 from tests.support.chain import FilePolicy, make_run
@@ -343,13 +345,12 @@ def test_the_learner_waits_neither_for_generators_nor_for_a_redis_that_does_not_
     monkeypatch.setattr(relay_module, "END_S", 0.05)
     owner = RunOwner(link, keys)
     owner.claim(0)
-    publisher = Publisher(run, owner)
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
         closing(RedisLink(f"redis://127.0.0.1:{silent.getsockname()[1]}", outage_s=1)) as nobody,
     ):
         relay = Relay(run, nobody, keys, fence=lambda: owner.fence, mean_bytes=lambda: 0.0)
-        publisher.offer = relay.offer
+        publisher = Publisher(owner, FilesystemTransport(run, relay))
         relay.start()
         started = time.monotonic()
         for version in range(20):

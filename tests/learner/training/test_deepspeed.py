@@ -18,9 +18,12 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
+from broker.errors import RunFailed
+from config.learner import OptimizerConfig
 from config.run import Run
 from learner.launch.ranks import launch
-from learner.objective.losses import grpo_loss
+from learner.objective.losses.grpo import grpo_loss
+from learner.training.deepspeed import deepspeed_config, learning_rate
 from tests.conftest import ROOT
 from tests.support.policy_driver import make_batch
 from tests.support.tiny import tiny_run, write_tiny_model
@@ -248,7 +251,7 @@ def _sequence_losses(model: PreTrainedModel, run: Run, version: int) -> Iterator
         token_ids, mask = torch.tensor(batch.token_ids[row]).long(), torch.tensor(batch.loss_mask[row])[1:]
         logits = model(input_ids=token_ids[None], use_cache=False).logits[0, :-1] / run.sampling.temperature
         logprobs = logits.log_softmax(-1).gather(-1, token_ids[1:, None])[:, 0]
-        loss, _ = grpo_loss(
+        loss = grpo_loss(
             logprobs,
             torch.tensor(batch.sampled_logprobs[row])[1:],
             torch.tensor(batch.advantages[row])[1:],
@@ -257,7 +260,7 @@ def _sequence_losses(model: PreTrainedModel, run: Run, version: int) -> Iterator
             clip_high=0.28,
             dual_clip=3.0,
             num_tokens=batch.num_tokens,
-        )
+        ).value
         loss.backward()
         yield loss.item()
 
@@ -404,3 +407,44 @@ def test_a_rank_that_fails_ends_all_and_is_named(
     log = (workshop.folder / f"{processes}.{broken_rank}.log").read_text()
     assert f"rank failed rank={broken_rank} command=step" in log
     assert "RuntimeError: this rank has no room" in log
+
+
+@pytest.mark.parametrize(
+    ("warmup_steps", "rates"), [(0, [1.0, 1.0, 1.0]), (1, [1.0, 1.0, 1.0]), (4, [0.25, 0.5, 0.75, 1.0, 1.0])]
+)
+def test_the_rate_rises_in_a_line_and_then_stays(warmup_steps: int, rates: list[float]) -> None:
+    optimizer = OptimizerConfig(lr=1.0, warmup_steps=warmup_steps)
+    assert [learning_rate(optimizer, version) for version in range(len(rates))] == rates
+
+
+@pytest.mark.parametrize(
+    ("dtype", "zero", "reason"),
+    [
+        ("bfloat16", {"stage": 0}, "bfloat16 needs learner.zero.stage of at least 1"),
+        (
+            "float32",
+            {"stage": 2, "offload_weights": True},
+            "offload_weights needs learner.zero.stage=3, not 2",
+        ),
+        (
+            "float32",
+            {"stage": 0, "offload_optimizer": True},
+            "offload_optimizer needs learner.zero.stage of at least 1",
+        ),
+    ],
+)
+def test_combinations_without_a_good_answer_are_refused(
+    dtype: str, zero: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(RunFailed, match=reason):
+        deepspeed_config(tiny_run(Path("m"), dtype=dtype, zero=zero), world_size=1, on_cuda=False)
+
+
+def test_offloading_is_for_a_gpu_and_brings_deepspeeds_own_optimizer() -> None:
+    run = tiny_run(Path("m"), zero={"stage": 3, "offload_optimizer": True, "offload_weights": True})
+    on_cuda = deepspeed_config(run, world_size=2, on_cuda=True)
+    assert on_cuda["zero_optimization"].keys() == {"stage", "offload_optimizer", "offload_param"}
+    assert on_cuda["optimizer"]["params"]["lr"] == run.learner.optimizer.lr
+    on_cpu = deepspeed_config(run, world_size=2, on_cuda=False)
+    assert on_cpu["zero_optimization"].keys() == {"stage"}
+    assert "optimizer" not in on_cpu

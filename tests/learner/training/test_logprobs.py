@@ -61,6 +61,11 @@ def packed_row() -> tuple[Tensor, Tensor, Tensor]:
     return torch.cat(token_ids), positions, mask
 
 
+def places(mask: Tensor) -> Tensor:
+    """Indices at which a mask is True."""
+    return mask.nonzero()[:, 0]
+
+
 def packed(
     folder: Path, *, logits_at_once: int, gradient_checkpointing: bool
 ) -> tuple[LogprobModel, Tensor, Tensor]:
@@ -72,7 +77,7 @@ def packed(
     )
     wrapped = LogprobModel(model, temperature=TEMPERATURE, logits_at_once=logits_at_once)
     token_ids, positions, mask = packed_row()
-    logprobs, entropies = wrapped(token_ids, positions, mask)
+    logprobs, entropies = wrapped(token_ids, positions, places(mask))
     assert not logprobs[~mask].any()
     assert not entropies[~mask].any()
     return wrapped, logprobs[mask], entropies[mask]
@@ -103,7 +108,7 @@ def test_the_comparison_sees_a_row_whose_sequences_are_not_kept_apart(folder: Pa
     """Positions that do not restart are the mistake that the tests above have to be able to notice."""
     model, logprobs, _ = packed(folder, logits_at_once=WHOLE, gradient_checkpointing=False)
     token_ids, _, mask = packed_row()
-    contaminated, _ = model(token_ids, torch.arange(len(token_ids)), mask)
+    contaminated, _ = model(token_ids, torch.arange(len(token_ids)), places(mask))
     assert (contaminated[mask] - logprobs).abs().max() > 1e-2
 
 
@@ -116,7 +121,7 @@ def test_a_row_in_which_nothing_trains_still_reaches_every_weight(folder: Path) 
         temperature=1.0,
     )
     logprobs, _ = model(
-        torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64), torch.tensor([False])
+        torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64), places(torch.tensor([False]))
     )
     assert logprobs.tolist() == [0.0]
     logprobs.sum().backward()
@@ -141,7 +146,7 @@ def test_bfloat16_weights_give_float32_logprobs_near_those_of_float32(
         temperature=TEMPERATURE,
     )
     token_ids, positions, mask = packed_row()
-    logprobs, _ = model(token_ids, positions, mask)
+    logprobs, _ = model(token_ids, positions, places(mask))
     assert logprobs.dtype is torch.float32
     torch.testing.assert_close(logprobs[mask], unpacked(reference)[0], atol=5e-2, rtol=0)
 

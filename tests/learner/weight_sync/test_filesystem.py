@@ -7,34 +7,38 @@ from pathlib import Path
 from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.protocol.run_owner import RunOwner
-from learner.weight_sync.filesystem import Publisher
+from learner.weight_sync.filesystem import FilesystemTransport
+from learner.weight_sync.publisher import Publisher
+from learner.weight_sync.transport import SavedWeights
 from tests.support.chain import Chain, FilePolicy, make_run
 
 
 def test_a_version_is_whole_before_it_has_its_name(chain: Chain) -> None:
-    publisher = Publisher(chain.run, chain.ownership)
+    transport = FilesystemTransport(chain.run)
+    publisher = Publisher(chain.ownership, transport)
     seen: list[list[str]] = []
 
     class Looks(FilePolicy):
-        def save_weights(self, file: Path) -> None:
-            seen.append(sorted(path.name for path in publisher.folder.iterdir()))
-            super().save_weights(file)
+        def save_weights(self, file: Path) -> SavedWeights:
+            seen.append(sorted(path.name for path in transport.folder.iterdir()))
+            return super().save_weights(file)
 
-    leftover = publisher.folder / "v000001.tmp"
+    leftover = transport.folder / "v000001.tmp"
     leftover.mkdir(parents=True)
     (leftover / "half").write_text("of a crash")
     publisher.publish(Looks(), 1)
     assert seen == [["v000001.tmp"]]
-    assert sorted(path.name for path in (publisher.folder / "v000001").iterdir()) == ["model.safetensors"]
+    assert sorted(path.name for path in (transport.folder / "v000001").iterdir()) == ["model.safetensors"]
 
 
 def test_versions_that_nobody_can_need_are_removed_and_nothing_else(chain: Chain) -> None:
-    publisher = Publisher(chain.run, chain.ownership)
+    transport = FilesystemTransport(chain.run)
+    publisher = Publisher(chain.ownership, transport)
     for name in ("v000001.tmp", "notes", "vocabulary"):
-        (publisher.folder / name).mkdir(parents=True)
+        (transport.folder / name).mkdir(parents=True)
     for version in range(5):
         publisher.publish(FilePolicy(), version)
-    assert {path.name for path in publisher.folder.iterdir()} == {"v000003", "v000004", "notes", "vocabulary"}
+    assert {path.name for path in transport.folder.iterdir()} == {"v000003", "v000004", "notes", "vocabulary"}
 
 
 def test_two_runs_that_share_a_directory_keep_their_versions_apart(tmp_path: Path, link: RedisLink) -> None:
@@ -44,6 +48,6 @@ def test_two_runs_that_share_a_directory_keep_their_versions_apart(tmp_path: Pat
         ownership.claim(0)
         policy = FilePolicy()
         policy.steps = int(content[-1])
-        Publisher(run, ownership).publish(policy, 0)
+        Publisher(ownership, FilesystemTransport(run)).publish(policy, 0)
     for name, content in (("first", "weights 0"), ("second", "weights 1")):
         assert (tmp_path / "fast" / name / "v000000" / "model.safetensors").read_text() == content

@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from learner.objective.losses import LossStatistics, grpo_loss, k3_divergence
+from learner.objective.importance_ratio import k3_divergence
+from learner.objective.losses.grpo import grpo_loss
+from learner.objective.objective import Loss
 
 CLIPS = {"clip_low": 0.2, "clip_high": 0.28}
 
@@ -20,11 +22,11 @@ def loss_of(
     mask: list[bool] | None = None,
     num_tokens: int = 1,
     dual_clip: float | None = 3.0,
-) -> tuple[float, list[float], LossStatistics]:
-    """The loss of tokens with these ratios, its gradient by each log-probability, and the statistics."""
+) -> tuple[float, list[float], Loss]:
+    """The loss of tokens with these ratios, its gradient by each log-probability, and its sums."""
     sampled = torch.full((1, len(ratios)), -2.0)
     logprobs = (sampled + torch.tensor([ratios]).log()).requires_grad_()
-    loss, statistics = grpo_loss(
+    loss = grpo_loss(
         logprobs,
         sampled,
         torch.tensor([advantages]),
@@ -33,8 +35,8 @@ def loss_of(
         num_tokens=num_tokens,
         **CLIPS,
     )
-    (gradient,) = torch.autograd.grad(loss, logprobs)
-    return loss.item(), gradient[0].tolist(), statistics
+    (gradient,) = torch.autograd.grad(loss.value, logprobs)
+    return loss.value.item(), gradient[0].tolist(), loss
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_the_loss_is_a_sum_over_the_tokens_of_the_global_batch() -> None:
 @pytest.mark.parametrize("garbage", [math.inf, -math.inf, math.nan])
 def test_what_stands_in_a_masked_place_reaches_neither_loss_nor_gradient(garbage: float) -> None:
     logprobs = torch.tensor([-2.0, -3.0], requires_grad=True)
-    loss, statistics = grpo_loss(
+    loss = grpo_loss(
         logprobs,
         torch.tensor([-2.0, garbage]),
         torch.tensor([1.0, garbage]),
@@ -82,11 +84,11 @@ def test_what_stands_in_a_masked_place_reaches_neither_loss_nor_gradient(garbage
         num_tokens=1,
         **CLIPS,
     )
-    loss.backward()
-    assert loss.item() == -1.0
+    loss.value.backward()
+    assert loss.value.item() == -1.0
     assert logprobs.grad is not None
     assert logprobs.grad.tolist() == [-1.0, 0.0]
-    assert (statistics.tokens.item(), statistics.ratio_max.item()) == (1, 1.0)
+    assert (loss.sums["ratio_mean"].item(), loss.maxima["ratio_max"].item()) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(("advantage", "expected"), [(1.0, -1.28), (-1.0, 3.0)])
@@ -94,7 +96,7 @@ def test_a_ratio_beyond_all_numbers_leaves_loss_and_gradient_finite(
     advantage: float, expected: float
 ) -> None:
     logprobs = torch.tensor([-1.0], requires_grad=True)
-    loss, _ = grpo_loss(
+    loss = grpo_loss(
         logprobs,
         torch.tensor([-300.0]),
         torch.tensor([advantage]),
@@ -103,8 +105,8 @@ def test_a_ratio_beyond_all_numbers_leaves_loss_and_gradient_finite(
         num_tokens=1,
         **CLIPS,
     )
-    loss.backward()
-    assert loss.item() == pytest.approx(expected)
+    loss.value.backward()
+    assert loss.value.item() == pytest.approx(expected)
     assert logprobs.grad is not None
     assert logprobs.grad.tolist() == [0.0]
 
@@ -115,27 +117,25 @@ def test_an_empty_batch_is_the_callers_to_skip() -> None:
 
 
 def test_statistics_count_each_clip_where_it_stopped_the_gradient() -> None:
-    _, _, statistics = loss_of(
+    _, _, loss = loss_of(
         [0.5, 0.5, 1.5, 1.5, 4.0, 9.0],
         [-1.0, 1.0, 1.0, -1.0, -1.0, 1.0],
         mask=[True, True, True, True, True, False],
     )
-    assert {name: getattr(statistics, name).item() for name in LossStatistics.__slots__} == {
-        "tokens": 5,
-        "ratio_sum": pytest.approx(8.0),
+    assert {name: value.item() for name, value in (loss.sums | loss.maxima).items()} == {
+        "ratio_mean": pytest.approx(8.0),  # the sum: the step divides by its tokens
         "ratio_max": pytest.approx(4.0),
-        "clipped_low": 1,
-        "clipped_high": 1,
-        "clipped_dual": 1,
+        "clip_fraction_low": 1,
+        "clip_fraction_high": 1,
+        "clip_fraction_dual": 1,
     }
 
 
 def test_statistics_of_a_row_without_a_token_are_zero() -> None:
     nothing = torch.zeros(0)
-    loss, statistics = grpo_loss(
-        nothing, nothing, nothing, nothing.bool(), dual_clip=3.0, num_tokens=4, **CLIPS
-    )
-    assert loss.item() == statistics.tokens.item() == statistics.ratio_max.item() == 0
+    loss = grpo_loss(nothing, nothing, nothing, nothing.bool(), dual_clip=3.0, num_tokens=4, **CLIPS)
+    assert loss.value.item() == 0
+    assert {value.item() for value in (loss.sums | loss.maxima).values()} == {0}
 
 
 def test_the_gradient_agrees_with_finite_differences() -> None:
@@ -146,7 +146,7 @@ def test_the_gradient_agrees_with_finite_differences() -> None:
     logprobs = (sampled + 0.8 * torch.randn(4, 7, generator=generator, dtype=torch.float64)).requires_grad_()
 
     def objective(logprobs_BT: Tensor) -> Tensor:
-        return grpo_loss(logprobs_BT, sampled, advantages, mask, dual_clip=3.0, num_tokens=20, **CLIPS)[0]
+        return grpo_loss(logprobs_BT, sampled, advantages, mask, dual_clip=3.0, num_tokens=20, **CLIPS).value
 
     assert torch.autograd.gradcheck(objective, (logprobs,))
 

@@ -1,0 +1,65 @@
+"""A variant of one's own for a seam: the section that names a class, and the import of that class.
+
+In: `import_path: "package.module:Class"` with `options`. Out: the class, called with what its seam hands it and with
+the options as keyword arguments. The class is imported in the process that uses it and nowhere else. A class that can't
+be imported or built is a CustomClassError, which names the class and the reason.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import Any, Literal
+
+from pydantic import Field
+
+from config.section import Section
+
+
+class CustomClassError(Exception):
+    """A custom class can't be imported or built; the message names the class and says why."""
+
+
+class CustomSection(Section):
+    """A class of your own, importable in the learner's processes."""
+
+    type: Literal["custom"] = "custom"
+    import_path: str = Field(pattern=r"^[\w.]+:[\w.]+$")
+    """`package.module:Class`; the module is installed, in PYTHONPATH, or in the folder of the start."""
+    options: dict[str, Any] = {}
+    """Keyword arguments of the class."""
+
+
+def build(section: CustomSection, **arguments: Any) -> Any:
+    """Import the class of a section and call it.
+
+    Args:
+        section: names the class and its options.
+        arguments: what the seam hands to each of its implementations; an option of the same name is refused.
+    Raises:
+        CustomClassError: the class can't be imported, or does not take these arguments.
+    """
+    try:
+        return _import_class(section.import_path)(**arguments, **section.options)
+    except TypeError as error:
+        names = ", ".join([*arguments, *section.options]) or "(none)"
+        raise CustomClassError(
+            f"{section.import_path} can't be built from the arguments {names}: {error}"
+        ) from error
+
+
+def _import_class(import_path: str) -> Any:
+    module_name, _, class_name = import_path.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:
+        raise CustomClassError(f"import_path {import_path}: importing it failed: {error!r}") from error
+    for part in class_name.split("."):
+        if not hasattr(found, part):
+            near = difflib.get_close_matches(part, dir(found), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise CustomClassError(f"import_path {import_path}: {module_name} has no {class_name}{hint}")
+        found = getattr(found, part)
+    if not isinstance(found, type):
+        raise CustomClassError(f"import_path {import_path}: a class is wanted, got {type(found).__name__}")
+    return found

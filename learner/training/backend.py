@@ -1,0 +1,80 @@
+"""The seam of the training backend: what the learner's loop needs of whatever holds the model and its optimizer.
+
+In: packed batches, one for each optimizer step. Out: metrics, weights for the generators, checkpoints. Rank 0 calls
+the methods. The other ranks are in `follow`, and each method runs on all ranks at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from config.learner import LearnerConfig
+from learner.training.batch import Batch
+from learner.weight_sync.transport import WeightHandle
+
+SKIPPED = "skipped"  # metric of a step: 1 where the gradient was not finite and the weights stay as they were
+
+
+class HoldsState(Protocol):
+    """What a checkpoint needs of a backend."""
+
+    def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
+        """Write all that training goes on from; every rank needs to see the folder.
+
+        Args:
+            folder: made if it is not there; the caller makes it durable, seals and renames it.
+            state: the caller's own, JSON; `load_checkpoint` returns it.
+        """
+        ...
+
+    def load_checkpoint(self, folder: Path) -> dict[str, Any]:
+        """Go on from a checkpoint.
+
+        Raises:
+            RunFailed: the folder holds no whole checkpoint, or one that does not fit this backend.
+        """
+        ...
+
+
+class TrainingBackend(WeightHandle, HoldsState, Protocol):
+    """A model with its optimizer on all ranks, steered by rank 0."""
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens that the model has."""
+        ...
+
+    def step(self, batch: Batch, learner: LearnerConfig | None = None) -> dict[str, float]:
+        """Take one optimizer step on a batch.
+
+        The gradient is that of the mean over the trained tokens of the whole batch, however many ranks and
+        micro-batches they lie in. A batch in which nothing trains makes a step with a gradient of zero. A gradient that
+        is not finite leaves weights and optimizer as they were, on all ranks, and the metrics say `skipped`: the same
+        batch on the same weights is skipped again when a journal is replayed.
+
+        Args:
+            batch: what the step trains on.
+            learner: settings whose objective and optimizer the step takes, for a step of an earlier incarnation of the
+                learner; None: the run's.
+        Returns:
+            Finite numbers: the metrics of `StepStatistics`, `grad_norm` before clipping, `lr`, `skipped`, and
+            `seconds` on this rank.
+        """
+        ...
+
+    def save_model(self, folder: Path) -> None:
+        """Write a folder that transformers and vLLM load."""
+        ...
+
+    def keep_alive(self) -> None:
+        """Keep the other ranks' wait from timing out; called every half minute while rank 0 waits."""
+        ...
+
+    def close(self) -> None:
+        """Free the model everywhere, and end the other ranks' `follow`."""
+        ...
+
+    def follow(self) -> None:
+        """Do what rank 0 does until it closes. The other ranks call this and nothing else."""
+        ...

@@ -1,0 +1,67 @@
+"""The seam of the weights' way to the generators: a handle on the weights, and a transport that moves them.
+
+In: a training backend that holds the weights. Out: for each version a place that generators are told of. Rank 0 uses
+a transport between the optimizer step and the announcement. The publisher announces; a transport only moves bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from broker.checksums import file_checksum
+from broker.messages import Announcement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedWeights:
+    """What a file of weights holds; known when the file has been written, without reading it again."""
+
+    checksum: str  # sha256 of the file, hex
+    size_bytes: int
+
+    @classmethod
+    def of(cls, file: Path) -> SavedWeights:
+        """Read a file for its checksum: for whoever has not hashed it while writing."""
+        return cls(checksum=file_checksum(file), size_bytes=file.stat().st_size)
+
+
+class WeightHandle(Protocol):
+    """The weights of the present version, wherever they lie. A transport asks for the form that it moves."""
+
+    def save_weights(self, file: Path) -> SavedWeights:
+        """Write the weights as one safetensors file, in `model.dtype`, fsynced. A collective of all ranks."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """Where the weights of a version are for the generators."""
+
+    path: str  # what the announcement names: a folder with model.safetensors, or a handle that no folder has
+    checksum: str  # sha256 of that file, hex
+    size_bytes: int
+
+
+class WeightTransport(Protocol):
+    """A way of the weights to the generators."""
+
+    def start(self) -> None:
+        """Begin what runs beside the training, if anything does. Called once, before the first version."""
+        ...
+
+    def put(self, weights: WeightHandle, version: int) -> Placed:
+        """Put the weights of `version` where generators find them. Returns when they are whole there.
+
+        A place that a version has had may be replaced: after a crash the same version is put again.
+        """
+        ...
+
+    def announced(self, announcement: Announcement) -> None:
+        """Take note that generators have been told of a version; older versions may go. Must not wait."""
+        ...
+
+    def close(self) -> None:
+        """End what runs beside the training: no more versions come."""
+        ...

@@ -1,0 +1,53 @@
+"""Versions of the weights as folders on the learner's disk: where they lie, how one is made whole, which ones go.
+
+In: a handle on the weights. Out: `weights/v000007/model.safetensors`, which has its name only when it is whole. Used by
+the transports; the tools ask where the versions of a run lie.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from config.learner import FilesystemTransportConfig
+from config.run import Run
+from learner.weight_sync.transport import SavedWeights, WeightHandle
+
+FILE = "model.safetensors"  # of a version, in its folder
+KEEP = 2  # versions on disk: the newest, and the one that a generator may be reading
+
+
+def published(run: Run) -> Path:
+    """Folder of the versions: the run's own, or one in a folder that may be every run's (/dev/shm, say)."""
+    weights = run.learner.weights
+    elsewhere = weights.directory if isinstance(weights, FilesystemTransportConfig) else None
+    return (elsewhere / run.name if elsewhere else run.folder / "weights").absolute()
+
+
+def folder_of(versions: Path, version: int) -> Path:
+    """The folder of one version."""
+    return versions / f"v{version:06d}"
+
+
+def write_version(versions: Path, weights: WeightHandle, version: int) -> SavedWeights:
+    """Write a version aside and rename it, in the place of a folder of that version that may be there."""
+    versions.mkdir(parents=True, exist_ok=True)
+    final = folder_of(versions, version)
+    aside = final.with_name(f"{final.name}.tmp")
+    shutil.rmtree(aside, ignore_errors=True)
+    shutil.rmtree(final, ignore_errors=True)
+    aside.mkdir()
+    saved = weights.save_weights(aside / FILE)
+    aside.rename(final)
+    return saved
+
+
+def remove_old(versions: Path, version: int) -> None:
+    """Remove the versions that no generator can need once `version` is announced, and nothing else.
+
+    A generator reads the newest announcement only, and begins again with a newer one if its file is gone.
+    """
+    for folder in versions.glob("v*"):
+        number = folder.name.removeprefix("v").removesuffix(".tmp")
+        if number.isdigit() and int(number) <= version - KEEP:
+            shutil.rmtree(folder, ignore_errors=True)
