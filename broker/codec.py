@@ -15,12 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.errors import BadMessage
-from broker.messages import SCHEMA_VERSION, Announcement, DeadLetter, Prompt, SampledGroup, ScoredGroup
+from broker.messages import (
+    READABLE_VERSIONS,
+    SCHEMA_VERSION,
+    Announcement,
+    DeadLetter,
+    Prompt,
+    SampledGroup,
+    ScoredGroup,
+)
 from broker.trees import prompt_of, prompt_tree, rollout_of, rollout_tree, scored_of, scored_tree
 
 Fields = dict[str, str | bytes]
 Raw = Mapping[bytes, bytes]  # as redis-py hands an entry's fields out
 T = TypeVar("T")
+
+LONGEST_SOURCE = (
+    60  # characters of a `data_source` that the header shows; a longer one is in the payload alone
+)
 
 
 def encode_prompt(prompt: Prompt) -> Fields:
@@ -93,13 +105,13 @@ def decode_scored(raw: Raw) -> ScoredGroup:
 
 
 def decode_rollout_payload(payload: bytes) -> SampledGroup:
-    """A `SampledGroup` from a dead letter of the stage `rollouts`."""
+    """A `SampledGroup` from a dead letter of the stage `rollouts`, of any schema that is read."""
     rollout: SampledGroup = _decode({b"v": str(SCHEMA_VERSION).encode(), b"payload": payload}, rollout_of)
     return rollout
 
 
 def decode_scored_payload(payload: bytes) -> ScoredGroup:
-    """A `ScoredGroup` from its payload alone."""
+    """A `ScoredGroup` from its payload alone, of any schema that is read."""
     group: ScoredGroup = _decode({b"v": str(SCHEMA_VERSION).encode(), b"payload": payload}, scored_of)
     return group
 
@@ -159,10 +171,11 @@ def text(raw: Raw, field: str, default: str | None = None) -> str:
 
 
 def check_version(raw: Raw) -> None:
-    """Raises BadMessage, naming both numbers, unless the entry is of this schema."""
+    """Raises BadMessage, naming all the numbers, unless the entry is of a schema that this program reads."""
     found = text(raw, "v")
-    if found != str(SCHEMA_VERSION):
-        raise BadMessage(f"schema version {found}, this program reads {SCHEMA_VERSION}")
+    if found not in map(str, READABLE_VERSIONS):
+        known = " and ".join(map(str, READABLE_VERSIONS))
+        raise BadMessage(f"schema version {found}, this program reads {known}")
 
 
 def _check_header(raw: Raw, prompt: Prompt) -> None:
@@ -173,6 +186,8 @@ def _check_header(raw: Raw, prompt: Prompt) -> None:
 
 
 def _header(prompt: Prompt) -> Fields:
+    source = prompt.data_source
+    is_short = 0 < len(source) <= LONGEST_SOURCE and source.isprintable()
     return {
         "v": str(SCHEMA_VERSION),
         "group": prompt.group_id,
@@ -180,6 +195,7 @@ def _header(prompt: Prompt) -> Fields:
         "split": str(prompt.split),
         "n": str(prompt.n),
         "at": f"{prompt.issued_at:.3f}",
+        **({"source": source} if is_short else {}),
     }
 
 

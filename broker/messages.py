@@ -20,7 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # what is written
+READABLE_VERSIONS = (1, 2)  # 1 had neither `data_source` nor segments: a completion was its one segment
+
+
+NO_IDS: NDArray[np.int32] = np.empty(0, np.int32)
 
 
 class Split(StrEnum):
@@ -72,17 +76,24 @@ class Prompt:
     messages: tuple[Mapping[str, str], ...]  # the chat, as people read it
     token_ids: NDArray[np.int32]  # [P], chat template applied; nobody tokenizes it again
     verification_info: Mapping[str, Any]  # what the scorer needs: {"type": ..., "answer": {"value": ...}}
+    data_source: str = ""  # where the row comes from, as the row itself says; "": the row does not say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Completion:
-    """One sampled answer of a group. Stream `rollouts`, generators -> scorers."""
+class Segment:
+    """Tokens that were sampled one after the other behind one prompt: a part of a completion.
 
+    An answer of one turn is one segment. A conversation with tools will be several, and so will an answer whose context
+    was shortened on the way; no trainer supports several yet, and `broker.codec` refuses them.
+    """
+
+    prompt_ids: NDArray[np.int32]  # what the model was given; empty in the first segment: the group's prompt
     token_ids: NDArray[np.int32]  # [T], as sampled, T >= 1; nobody tokenizes them again
     logprobs: NDArray[np.float32]  # [T], nats, of the distribution sampled from (temperature included)
     policy_spans: tuple[Span, ...]  # in order, covering all T
-    finish_reason: FinishReason
-    text: str  # decoded, for scorers and people; without the final stop token
+    loss_mask: tuple[
+        int, ...
+    ]  # lengths of runs, covering all T: tokens that train, tokens that do not, and so on
 
     def __post_init__(self) -> None:
         tokens = len(self.token_ids)
@@ -95,6 +106,63 @@ class Completion:
             position += span.count
         if position != tokens:
             raise ValueError(f"spans cover {position} of {tokens} tokens")
+        if sum(self.loss_mask) != tokens or min(self.loss_mask[1:], default=1) < 1 or self.loss_mask[0] < 0:
+            raise ValueError(f"the loss mask's runs {self.loss_mask} do not cover {tokens} tokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Completion:
+    """One sampled answer of a group. Stream `rollouts`, generators -> scorers."""
+
+    segments: tuple[Segment, ...]  # in order, at least one; exactly one until a trainer supports more
+    finish_reason: FinishReason
+    text: str  # decoded, for scorers and people; without the final stop token
+
+    def __post_init__(self) -> None:
+        if not self.segments:
+            raise ValueError("a completion has at least one segment")
+
+    @classmethod
+    def of_one_segment(
+        cls,
+        *,
+        token_ids: NDArray[np.int32],
+        logprobs: NDArray[np.float32],
+        policy_spans: tuple[Span, ...],
+        finish_reason: FinishReason,
+        text: str,
+    ) -> Completion:
+        """An answer to the group's own prompt of which every token trains. The arguments are those of `Segment`."""
+        segment = Segment(
+            prompt_ids=NO_IDS,
+            token_ids=token_ids,
+            logprobs=logprobs,
+            policy_spans=policy_spans,
+            loss_mask=(len(token_ids),),
+        )
+        return cls(segments=(segment,), finish_reason=finish_reason, text=text)
+
+    @property
+    def only_segment(self) -> Segment:
+        """The segment of a completion that has one. Raises ValueError where it has more."""
+        if len(self.segments) != 1:
+            raise ValueError(f"a completion of {len(self.segments)} segments, and 1 is supported")
+        return self.segments[0]
+
+    @property
+    def token_ids(self) -> NDArray[np.int32]:
+        """[T], of the only segment."""
+        return self.only_segment.token_ids
+
+    @property
+    def logprobs(self) -> NDArray[np.float32]:
+        """[T], nats, of the only segment."""
+        return self.only_segment.logprobs
+
+    @property
+    def policy_spans(self) -> tuple[Span, ...]:
+        """Spans of the only segment."""
+        return self.only_segment.policy_spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -24,6 +24,7 @@ from broker.messages import (
     Score,
     ScoredGroup,
     ScoreStatus,
+    Segment,
     Span,
     Split,
 )
@@ -50,6 +51,7 @@ def prompt_tree(prompt: Prompt, put: Put) -> dict[str, Any]:
         "messages": [dict(turn) for turn in prompt.messages],
         "token_ids": put(prompt.token_ids, IDS),
         "verification_info": json.dumps(prompt.verification_info),
+        **_said(data_source=prompt.data_source),
     }
 
 
@@ -71,6 +73,7 @@ def prompt_of(tree: dict[str, Any], *, floor: int | None = None) -> Prompt:
         messages=tuple(_is(turn, dict) for turn in tree["messages"]),
         token_ids=_token_ids(tree["token_ids"], at_least=1),
         verification_info=_is(json.loads(tree["verification_info"]), dict),
+        data_source=_is(tree.get("data_source", ""), str),
     )
 
 
@@ -78,9 +81,7 @@ def rollout_tree(rollout: SampledGroup, put: Put) -> dict[str, Any]:
     """The tree of a rollout, with that of its prompt."""
     completions = [
         {
-            "token_ids": put(completion.token_ids, IDS),
-            "logprobs": put(completion.logprobs, LOGPROBS),
-            "spans": [[span.version, span.first, span.count] for span in completion.policy_spans],
+            "segments": [_segment_tree(segment, put) for segment in completion.segments],
             "finish_reason": str(completion.finish_reason),
             "text": completion.text,
         }
@@ -95,17 +96,52 @@ def rollout_tree(rollout: SampledGroup, put: Put) -> dict[str, Any]:
     }
 
 
+def _segment_tree(segment: Segment, put: Put) -> dict[str, Any]:
+    return {
+        "prompt_ids": put(segment.prompt_ids, IDS),
+        "token_ids": put(segment.token_ids, IDS),
+        "logprobs": put(segment.logprobs, LOGPROBS),
+        "spans": [[span.version, span.first, span.count] for span in segment.policy_spans],
+        "loss_mask": list(segment.loss_mask),
+    }
+
+
+def _segments_of(completion: dict[str, Any]) -> tuple[Segment, ...]:
+    """The segments of a completion's tree: one, every token of which trains, for trainers support nothing else.
+
+    In schema 1 the completion's own tree was that of its one segment.
+    """
+    segments = completion.get("segments", [completion])
+    if len(segments) != 1:
+        raise ValueError(f"a completion of {len(segments)} segments: this version trains completions of 1")
+    (tree,) = segments
+    segment = Segment(
+        prompt_ids=_token_ids(tree.get("prompt_ids", b"")),
+        token_ids=_token_ids(tree["token_ids"]),
+        logprobs=_finite(_from_bytes(tree["logprobs"], LOGPROBS)),
+        policy_spans=tuple(
+            Span(version=_is(version, int), first=_is(first, int), count=_is(count, int))
+            for version, first, count in tree["spans"]
+        ),
+        loss_mask=tuple(_is(run, int) for run in tree.get("loss_mask", [len(tree["token_ids"]) // 4])),
+    )
+    if len(segment.prompt_ids):
+        raise ValueError(
+            "a segment with prompt_ids of its own: this version trains answers to the group's prompt"
+        )
+    if len(segment.loss_mask) > 1:
+        raise ValueError(
+            f"a loss_mask of {len(segment.loss_mask)} runs: this version trains every token that was sampled"
+        )
+    return (segment,)
+
+
 def rollout_of(tree: dict[str, Any]) -> SampledGroup:
     """The rollout of a tree."""
     prompt = prompt_of(tree["prompt"])
     completions = tuple(
         Completion(
-            token_ids=_token_ids(item["token_ids"]),
-            logprobs=_finite(_from_bytes(item["logprobs"], LOGPROBS)),
-            policy_spans=tuple(
-                Span(version=_is(version, int), first=_is(first, int), count=_is(count, int))
-                for version, first, count in item["spans"]
-            ),
+            segments=_segments_of(item),
             finish_reason=FinishReason(item["finish_reason"]),
             text=_is(item["text"], str),
         )
@@ -173,9 +209,9 @@ def scored_of(tree: dict[str, Any]) -> ScoredGroup:
     )
 
 
-def _said(**times: float) -> dict[str, float]:
-    """What is known of when and how often; what is not said takes no room."""
-    return {name: value for name, value in times.items() if value}
+def _said(**facts: float | str) -> dict[str, float | str]:
+    """What is known of when, how often and from where; what is not said takes no room."""
+    return {name: value for name, value in facts.items() if value}
 
 
 def _from_bytes(raw: Any, dtype: str) -> NDArray[Any]:

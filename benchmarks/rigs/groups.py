@@ -71,7 +71,7 @@ def made_up_rollout(group_id: str, *, completions: int, tokens: int) -> SampledG
     """A group of random tokens; the same id gives the same group."""
     random = np.random.default_rng(int(group_id))
     sampled = tuple(
-        Completion(
+        Completion.of_one_segment(
             token_ids=random.integers(0, VOCABULARY, tokens, dtype=np.int32),
             logprobs=-random.exponential(1.0, tokens).astype(np.float32),
             policy_spans=(Span(version=0, first=0, count=tokens),),
@@ -88,7 +88,7 @@ def made_up_rollout(group_id: str, *, completions: int, tokens: int) -> SampledG
 def spoken_rollout(group_id: str, texts: Sequence[str], reference: str) -> SampledGroup:
     """A group of these texts, to be scored against `reference`."""
     said = tuple(
-        Completion(
+        Completion.of_one_segment(
             token_ids=np.zeros(1, np.int32),
             logprobs=np.zeros(1, np.float32),
             text=text,

@@ -61,7 +61,7 @@ class ScriptedEngine:
         script = [*answer.encode(), STOP_ID]
         token_ids = script[: prompt.max_tokens]
         reason = FinishReason.STOP if len(token_ids) == len(script) else FinishReason.LENGTH
-        return Completion(
+        return Completion.of_one_segment(
             token_ids=np.array(token_ids, dtype=np.int32),
             logprobs=-rng.exponential(size=len(token_ids)).astype(np.float32),
             policy_spans=(Span(version=version, first=0, count=len(token_ids)),),

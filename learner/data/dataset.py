@@ -36,6 +36,7 @@ class Row:
     messages: tuple[Mapping[str, str], ...]
     task: str
     verification_info: Mapping[str, Any]
+    data_source: str = ""  # the row's own column of that name; "": it has none
 
 
 def load_rows(run: Run, source: SourceConfig) -> tuple[list[Row], str]:
@@ -99,7 +100,8 @@ def _open(run: Run, source: DatasetSource) -> Any:
 
 def _columns(source: DatasetSource, present: Collection[str]) -> list[str]:
     """The columns that are read, whether or not they are there."""
-    columns = (
+    columns = {"data_source"} & set(present)
+    columns |= (
         set(_fields(source.prompt_template)) if source.prompt_template else {_prompt_column(source, present)}
     )
     if source.answer_column is not None:
@@ -111,6 +113,12 @@ def _columns(source: DatasetSource, present: Collection[str]) -> list[str]:
     if source.task_column is not None and source.task_column in present:
         columns.add(source.task_column)
     return sorted(columns)
+
+
+def _data_source(record: Mapping[str, Any]) -> str:
+    """Where the row says that it comes from; "" where it has no such text."""
+    value = record.get("data_source")
+    return value if isinstance(value, str) else ""
 
 
 def _is_verl(present: Collection[str]) -> bool:
@@ -139,13 +147,14 @@ def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str)
         prompt = [{"role": "system", "content": source.system_prompt}, *prompt]
     if source.answer_column is not None:
         answer = _answer(source, record[source.answer_column], where)
-        return _chat_row(run, prompt, _of_answer(run, source.task, answer), where=where)
+        given = _of_answer(run, source.task, answer)
+        return _chat_row(run, prompt, given, where=where, data_source=_data_source(record))
     column = source.verification_column
-    given = {name: record.get(name) for name in VERL}
+    given = {name: record.get(name) for name in VERL} if _is_verl(record) else {}
     given |= {"verification_info": record.get(column), "task": record.get(source.task_column or "")}
-    return _chat_row(
-        run, prompt, given, where=where if column == "verification_info" else f"{where}, column {column}"
-    )
+    if column != "verification_info":
+        where = f"{where}, column {column}"
+    return _chat_row(run, prompt, given, where=where, data_source=_data_source(record))
 
 
 def _of_answer(run: Run, name: str, answer: str) -> dict[str, Any]:
@@ -188,7 +197,7 @@ def _answer(source: DatasetSource, value: Any, where: str) -> str:
     return str(value).strip()
 
 
-def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str) -> Row:
+def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str, data_source: str = "") -> Row:
     """A row from its chat and from what `route` reads, all checked."""
     if (
         not isinstance(turns, list)
@@ -211,4 +220,5 @@ def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str) ->
         messages=tuple({"role": turn["role"], "content": turn["content"]} for turn in turns),
         task=task,
         verification_info=info,
+        data_source=data_source,
     )

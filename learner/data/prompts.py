@@ -124,6 +124,7 @@ class PromptSource:
             messages=row.messages,
             token_ids=np.asarray(tokenize(self._tokenizer, row.messages), dtype=np.int32),
             verification_info=row.verification_info,
+            data_source=row.data_source,
         )
 
 

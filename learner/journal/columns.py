@@ -69,7 +69,10 @@ def _versions(completion: Completion) -> list[int]:
 
 
 def _tree_of(columns: Mapping[str, Any], get: Get) -> dict[str, Any]:
-    """The wire's tree of the group, which `broker.trees` checks value by value."""
+    """The wire's tree of the group, which `broker.trees` checks value by value.
+
+    Each completion is the tree of its one segment, as in the wire's schema 1: the journal knows no other.
+    """
     ids = [get(count, IDS) for count in columns["tokens"]]
     logprobs = [get(count, LOGPROBS) for count in columns["tokens"]]
     completions = [

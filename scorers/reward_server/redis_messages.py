@@ -64,7 +64,7 @@ def rollout_of(request_id: str, task: str, text: str, verification_info: Mapping
         token_ids=np.zeros(1, np.int32),
         verification_info=verification_info,
     )
-    completion = Completion(
+    completion = Completion.of_one_segment(
         token_ids=np.zeros(1, np.int32),
         logprobs=np.zeros(1, np.float32),
         text=text,

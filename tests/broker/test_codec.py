@@ -61,11 +61,15 @@ def prompt_fields(prompt: Prompt) -> codec.Fields:
     return {**codec.encode_prompt(prompt), "floor": str(prompt.floor), "policy": str(prompt.floor)}
 
 
+PROMPT = a_prompt(data_source="openai/gsm8k")
+ROLLOUT = a_rollout(PROMPT)
+SCORED_GROUP = a_scored_group(ROLLOUT)
+
 # name -> message, its fields, the decoder
 WIRE: dict[str, tuple[Any, codec.Fields, Callable[[codec.Raw], Any]]] = {
-    "prompt": (a_prompt(), prompt_fields(a_prompt()), codec.decode_prompt),
-    "rollout": (a_rollout(), codec.encode_rollout(a_rollout()), codec.decode_rollout),
-    "scored": (a_scored_group(), codec.encode_scored(a_scored_group()), codec.decode_scored),
+    "prompt": (PROMPT, prompt_fields(PROMPT), codec.decode_prompt),
+    "rollout": (ROLLOUT, codec.encode_rollout(ROLLOUT), codec.decode_rollout),
+    "scored": (SCORED_GROUP, codec.encode_scored(SCORED_GROUP), codec.decode_scored),
     "dead": (a_letter(), codec.encode_dead(a_letter(), floor=3), codec.decode_dead),
     "announcement": (
         an_announcement(),
@@ -73,23 +77,89 @@ WIRE: dict[str, tuple[Any, codec.Fields, Callable[[codec.Raw], Any]]] = {
         codec.decode_announcement,
     ),
 }
+# What a writer of schema 1 meant by its golden files: no data source.
+MEANT_BY_1 = {"prompt": a_prompt(), "rollout": a_rollout(), "scored": a_scored_group()}
 BINARY = ("prompt", "rollout", "scored")
 
 
+def pinned(name: str, version: int) -> dict[bytes, bytes]:
+    """The fields of a golden file: a line a field, its name and its bytes in hex."""
+    lines = (GOLDEN / f"{name}_v{version}.hex").read_text().splitlines()
+    return {
+        field.encode(): bytes.fromhex(in_hex) for field, _, in_hex in (line.partition(" ") for line in lines)
+    }
+
+
 @pytest.mark.parametrize("name", WIRE)
-def test_the_bytes_of_schema_1_are_these_and_are_read_as_what_was_written(name: str) -> None:
-    """A golden file is a line a field: its name and its bytes in hex. A change of it is a change of SCHEMA_VERSION."""
+def test_the_bytes_of_schema_2_are_these_and_are_read_as_what_was_written(name: str) -> None:
+    """A change of a golden file is a change of SCHEMA_VERSION."""
     message, fields, decode = WIRE[name]
-    assert SCHEMA_VERSION == 1
-    pinned = {}
-    for line in (GOLDEN / f"{name}_v1.hex").read_text().splitlines():
-        field, _, in_hex = line.partition(" ")
-        pinned[field.encode()] = bytes.fromhex(in_hex)
-    assert raw_of(fields) == pinned
-    assert plain(decode(pinned)) == plain(message)
+    assert SCHEMA_VERSION == 2
+    assert raw_of(fields) == pinned(name, 2)
+    assert plain(decode(pinned(name, 2))) == plain(message)
 
 
-def test_when_and_how_often_are_keys_of_their_own_that_a_reader_of_schema_1_may_pass_over() -> None:
+@pytest.mark.parametrize("name", WIRE)
+def test_the_bytes_of_schema_1_are_still_read(name: str) -> None:
+    message, _, decode = WIRE[name]
+    assert pinned(name, 1)[b"v"] == b"1"
+    assert plain(decode(pinned(name, 1))) == plain(MEANT_BY_1.get(name, message))
+
+
+def test_payloads_alone_are_read_whatever_their_schema() -> None:
+    for version in (1, 2):
+        rollout = codec.decode_rollout_payload(pinned("rollout", version)[b"payload"])
+        group = codec.decode_scored_payload(pinned("scored", version)[b"payload"])
+        assert plain(rollout) == plain(group.rollout) == plain(ROLLOUT if version == 2 else a_rollout())
+
+
+def test_a_short_data_source_is_in_the_header_and_a_long_one_in_the_payload_alone() -> None:
+    assert codec.encode_prompt(a_prompt(data_source="gsm8k"))["source"] == "gsm8k"
+    for source in ("", "x" * 61, "two\nlines"):
+        prompt = a_prompt(data_source=source)
+        assert "source" not in codec.encode_prompt(prompt)
+        assert codec.decode_prompt(raw_of(prompt_fields(prompt))).data_source == source
+
+
+def changed(change: Callable[[list[Any]], None]) -> dict[bytes, bytes]:
+    """The golden rollout of schema 2 with the segments of its first completion changed."""
+    fields = pinned("rollout", 2)
+    tree = msgpack.unpackb(fields[b"payload"])
+    change(tree["completions"][0]["segments"])
+    return {**fields, b"payload": msgpack.packb(tree)}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda own: own.append(own[0]), "a completion of 2 segments: this version trains completions of 1"),
+        (lambda own: own.clear(), "a completion of 0 segments"),
+        (lambda own: own[0].update(prompt_ids=b"\1\0\0\0"), "a segment with prompt_ids of its own"),
+        (
+            lambda own: own[0].update(loss_mask=[2, 1]),
+            "a loss_mask of 2 runs: this version trains every token",
+        ),
+        (lambda own: own[0].update(loss_mask=[2]), "the loss mask's runs .2,. do not cover 3 tokens"),
+        (lambda own: own[0].update(loss_mask=[]), "the loss mask's runs .. do not cover 3 tokens"),
+    ],
+)
+def test_what_no_trainer_supports_yet_is_refused_by_name(
+    change: Callable[[list[Any]], None], said: str
+) -> None:
+    with pytest.raises(BadMessage, match=said):
+        codec.decode_rollout(changed(change))
+
+
+def test_a_completion_of_several_segments_can_be_told_and_has_no_single_list_of_tokens() -> None:
+    (first, second) = a_rollout().completions
+    both = dataclasses.replace(first, segments=first.segments + second.segments)
+    with pytest.raises(ValueError, match="2 segments, and 1 is supported"):
+        _ = both.token_ids
+    with pytest.raises(ValueError, match="at least one segment"):
+        dataclasses.replace(first, segments=())
+
+
+def test_when_and_how_often_are_keys_of_their_own_that_a_reader_may_pass_over() -> None:
     """The golden files have none of them: whoever wrote those did not say, and is read all the same."""
     rollout = dataclasses.replace(a_rollout(), sampled_at=1_700_000_003.5, attempts=2)
     group = dataclasses.replace(a_scored_group(rollout), scored_at=1_700_000_004.5, attempts=1)
@@ -115,12 +185,13 @@ def test_a_reason_that_quotes_half_of_a_surrogate_pair_travels_without_it() -> N
 def test_the_header_is_text_that_a_person_reads() -> None:
     fields = WIRE["scored"][1]
     assert {name: value for name, value in fields.items() if name != "payload"} == {
-        "v": "1",
+        "v": "2",
         "group": "17",
         "task": "math",
         "split": "train",
         "n": "2",
         "at": "1700000000.250",
+        "source": "openai/gsm8k",
         "floor": "3",
         "policy": "3-4",
         "tokens": "4",
@@ -136,7 +207,7 @@ def test_a_group_without_any_score_says_so_in_its_header() -> None:
 
 def test_a_token_costs_eight_bytes() -> None:
     def size(tokens: int) -> int:
-        completion = Completion(
+        completion = Completion.of_one_segment(
             token_ids=np.zeros(tokens, np.int32),
             logprobs=np.zeros(tokens, np.float32),
             policy_spans=(Span(version=3, first=0, count=tokens),),
@@ -192,7 +263,7 @@ def completions(draw: st.DrawFn) -> Completion:
     firsts = np.cumsum([0, *counts])
     tokens = int(firsts[-1])
     float32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
-    return Completion(
+    return Completion.of_one_segment(
         token_ids=np.array(draw(st.lists(IDS, min_size=tokens, max_size=tokens)), np.int32),
         logprobs=np.array(draw(st.lists(float32, min_size=tokens, max_size=tokens)), np.float32),
         policy_spans=tuple(
@@ -223,6 +294,7 @@ def scored_groups(draw: st.DrawFn) -> ScoredGroup:
         messages=tuple(draw(st.lists(st.dictionaries(NAMES, NAMES, max_size=2), max_size=2))),
         token_ids=np.array(draw(st.lists(IDS, min_size=1, max_size=5)), np.int32),
         verification_info=draw(st.dictionaries(NAMES, JSON, max_size=3)),
+        data_source=draw(NAMES),
     )
     rollout = SampledGroup(
         prompt=prompt,
@@ -257,9 +329,9 @@ def test_the_floor_of_a_prompt_is_the_scripts() -> None:
 
 
 @pytest.mark.parametrize("name", [*BINARY, "announcement"])
-def test_another_schema_is_refused_with_both_numbers(name: str) -> None:
+def test_another_schema_is_refused_with_the_numbers(name: str) -> None:
     _, fields, decode = WIRE[name]
-    with pytest.raises(BadMessage, match="schema version 7, this program reads 1"):
+    with pytest.raises(BadMessage, match="schema version 7, this program reads 1 and 2"):
         decode(raw_of({**fields, "v": "7"}))
 
 
@@ -311,19 +383,31 @@ DAMAGE: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("rollout", "prompt", "token_ids"), b"\x00\x00\x00", "multiple of element size"),
     (("rollout", "prompt", "token_ids"), [1, 2], "expected bytes, got list"),
     (("rollout", "prompt", "token_ids"), b"", "0 tokens, expected at least 1"),
-    (("rollout", "completions", 0, "token_ids"), b"\xff" * 12, "token id -1"),
+    (("rollout", "completions", 0, "segments", 0, "token_ids"), b"\xff" * 12, "token id -1"),
     (("rollout", "prompt", "messages"), ["hello"], "expected dict, got str"),
     (("rollout", "prompt", "verification_info"), "[]", "expected dict, got list"),
     (("rollout", "prompt", "verification_info"), "{", "JSONDecodeError"),
     (("rollout", "prompt", "verification_info"), "[" * 100_000, "RecursionError"),
     (("rollout", "prompt"), None, "TypeError"),
     (("rollout", "completions"), 3, "TypeError"),
-    (("rollout", "completions", 0, "token_ids"), b"", "0 tokens with 3 log-probabilities"),
-    (("rollout", "completions", 0, "logprobs"), b"\x00" * 8, "3 tokens with 2 log-probabilities"),
-    (("rollout", "completions", 0, "logprobs"), nan_bytes(3), "3 of 3 log-probabilities are not finite"),
-    (("rollout", "completions", 0, "spans"), [[3, 0, 2]], "spans cover 2 of 3 tokens"),
-    (("rollout", "completions", 0, "spans"), [[3, 1, 2]], "spans must cover the tokens in order"),
-    (("rollout", "completions", 0, "spans"), [[3, 0]], "not enough values"),
+    (("rollout", "completions", 0, "segments", 0, "token_ids"), b"", "0 tokens with 3 log-probabilities"),
+    (
+        ("rollout", "completions", 0, "segments", 0, "logprobs"),
+        b"\x00" * 8,
+        "3 tokens with 2 log-probabilities",
+    ),
+    (
+        ("rollout", "completions", 0, "segments", 0, "logprobs"),
+        nan_bytes(3),
+        "3 of 3 log-probabilities are not finite",
+    ),
+    (("rollout", "completions", 0, "segments", 0, "spans"), [[3, 0, 2]], "spans cover 2 of 3 tokens"),
+    (
+        ("rollout", "completions", 0, "segments", 0, "spans"),
+        [[3, 1, 2]],
+        "spans must cover the tokens in order",
+    ),
+    (("rollout", "completions", 0, "segments", 0, "spans"), [[3, 0]], "not enough values"),
     (("rollout", "completions", 0, "finish_reason"), "tired", "'tired' is not a valid FinishReason"),
     (("rollout", "completions", 0, "text"), b"bytes", "expected str, got bytes"),
     (("rollout", "seconds"), None, "expected a finite number, got None"),

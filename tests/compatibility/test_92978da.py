@@ -106,7 +106,7 @@ def test_every_entry_is_decoded(old: RedisLink) -> None:
 
 def _sampled(entry: Entry) -> SampledGroup:
     prompt = codec.decode_prompt(entry.raw)
-    completion = Completion(
+    completion = Completion.of_one_segment(
         token_ids=np.array([5, 6], np.int32),
         logprobs=np.array([-1, -2], np.float32),
         policy_spans=(Span(version=prompt.floor, first=0, count=2),),

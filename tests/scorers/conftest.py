@@ -22,7 +22,7 @@ def complete() -> Complete:
     """A completion of one token with the given text."""
 
     def make(text: str) -> Completion:
-        return Completion(
+        return Completion.of_one_segment(
             token_ids=np.array([7], np.int32),
             logprobs=np.array([-0.5], np.float32),
             text=text,

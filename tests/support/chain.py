@@ -80,7 +80,7 @@ def make_scored(
 ) -> ScoredGroup:
     """What comes back of a prompt: one completion of two tokens for each reward."""
     version = prompt.floor if version is None else version
-    completion = Completion(
+    completion = Completion.of_one_segment(
         token_ids=np.array([7, 9], np.int32),
         logprobs=np.array([-0.5, -0.25], np.float32),
         policy_spans=(Span(version=version, first=0, count=2),),

@@ -49,14 +49,14 @@ def a_prompt(group_id: str = "17", **changes: Any) -> Prompt:
 def a_rollout(prompt: Prompt | None = None) -> SampledGroup:
     """Two completions: one of two versions, one cut at its limit."""
     completions = (
-        Completion(
+        Completion.of_one_segment(
             token_ids=np.array([5, 6, 7], np.int32),
             logprobs=np.array([-0.5, -1.0, -0.25], np.float32),
             policy_spans=(Span(version=3, first=0, count=2), Span(version=4, first=2, count=1)),
             finish_reason=FinishReason.STOP,
             text="\\boxed{4} ✓",
         ),
-        Completion(
+        Completion.of_one_segment(
             token_ids=np.array([8], np.int32),
             logprobs=np.array([-2.0], np.float32),
             policy_spans=(Span(version=4, first=0, count=1),),

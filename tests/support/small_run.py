@@ -25,7 +25,7 @@ STEPS, SIZE = 3, 8  # group 17 is trained at the third
 
 def _said(text: str, version: int) -> Completion:
     ids = [*text.encode(), STOP_ID]
-    return Completion(
+    return Completion.of_one_segment(
         token_ids=np.array(ids, np.int32),
         logprobs=np.full(len(ids), -0.5, np.float32),
         text=text,

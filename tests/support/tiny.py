@@ -76,7 +76,7 @@ def completion(
     finish_reason: FinishReason = FinishReason.STOP,
 ) -> Completion:
     """A completion of one version, unless spans are given."""
-    return Completion(
+    return Completion.of_one_segment(
         token_ids=np.array(token_ids, np.int32),
         logprobs=np.array([-1.0] * len(token_ids) if logprobs is None else logprobs, np.float32),
         policy_spans=tuple(spans or [Span(version=version, first=0, count=len(token_ids))]),

@@ -201,7 +201,7 @@ class HfEngine:
 
     def _completion(self, prompt: Prompt, row: SampledRow, chat: Chat) -> Completion:
         reason = FinishReason.STOP if row.stopped else FinishReason.LENGTH
-        return Completion(
+        return Completion.of_one_segment(
             token_ids=row.token_ids,
             logprobs=row.logprobs,
             policy_spans=(Span(version=self._version, first=0, count=len(row.token_ids)),),

@@ -323,7 +323,7 @@ def _completion(prompt: Prompt, output: CompletionOutput, chat: Chat) -> Complet
     token_ids = list(output.token_ids)
     if not isinstance(output.logprobs, FlatLogprobs):
         raise TypeError(f"flat log-probabilities were asked for, vLLM gave {type(output.logprobs).__name__}")
-    return Completion(
+    return Completion.of_one_segment(
         token_ids=np.array(token_ids, dtype=np.int32),
         logprobs=np.array(output.logprobs.logprobs, dtype=np.float32),
         policy_spans=tuple(

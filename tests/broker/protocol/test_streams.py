@@ -231,7 +231,7 @@ def test_a_stream_that_vanishes_under_a_waiting_worker_is_waited_for_again(
 
 @pytest.mark.parametrize(
     ("damage", "reason"),
-    [({"payload": b"\xc1"}, "payload: "), ({"v": "2"}, "schema version 2, this program reads 1")],
+    [({"payload": b"\xc1"}, "payload: "), ({"v": "3"}, "schema version 3, this program reads 1 and 2")],
 )
 def test_an_undecodable_group_goes_to_dead_under_its_own_id(
     board: Board, worker: Worker, damage: dict[str, Any], reason: str

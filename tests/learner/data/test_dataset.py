@@ -93,6 +93,33 @@ def test_verls_rows_train_as_they_are(run: Run, tmp_path: Path) -> None:
     assert {tuple(turn["content"] for turn in row.messages) for row in rows} == {("2 + 3?",)}
 
 
+def test_a_prompt_says_where_its_row_comes_from_whatever_the_rows_shape(run: Run, tmp_path: Path) -> None:
+    (of_verl,) = read(run, tmp_path, verl("openai/gsm8k", "72"))
+    given = {"messages": CHAT, "verification_info": {"type": "math", "answer": {"value": "5"}}}
+    (ours,) = read(run, tmp_path, given | {"data_source": "numina"})
+    (by_columns,) = read(
+        run,
+        tmp_path,
+        {"question": "2 + 3?", "answer": "5", "data_source": "mine"},
+        prompt_template="{question}",
+        answer_column="answer",
+    )
+    (silent,) = read(run, tmp_path, given)
+    (numbered,) = read(run, tmp_path, given | {"data_source": 7})
+    assert [row.data_source for row in (of_verl, ours, by_columns, silent, numbered)] == [
+        "openai/gsm8k",
+        "numina",
+        "mine",
+        "",
+        "",
+    ]
+    assert ours.task == "math"
+    tokenizer: Any = OneTokenACharacter()
+    read(run, tmp_path, given | {"data_source": "numina"})
+    source = open_source(run, DatasetSource(path=str(tmp_path / "rows.parquet")), tokenizer, shuffle=False)
+    assert encode_prompt(source.training_prompt("0", first_row=0))["source"] == "numina"
+
+
 def test_nested_columns_reach_the_wire_and_come_back(run: Run, tmp_path: Path) -> None:
     """Structs and lists of parquet, through the prompt's bytes."""
     cases = [{"input": "1\n", "output": "2\n"}, {"input": "2\n", "output": "3\n"}]

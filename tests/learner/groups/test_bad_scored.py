@@ -41,7 +41,9 @@ def test_a_group_sampled_by_a_version_that_is_not_there_yet_dies_with_both_numbe
 def test_tokens_that_the_policy_does_not_have_never_reach_a_step(chain: Chain, place: str) -> None:
     bad, good = chain.issue(2)
     tree = msgpack.unpackb(codec.encode_scored_payload(make_scored(make_prompt(bad), [1.0, 0.0])))
-    where = tree["rollout"]["prompt"] if place == "prompt" else tree["rollout"]["completions"][1]
+    where = (
+        tree["rollout"]["prompt"] if place == "prompt" else tree["rollout"]["completions"][1]["segments"][0]
+    )
     where["token_ids"] = np.array([99, 100], "<i4").tobytes()
     chain.score(bad, payload=msgpack.packb(tree))
     chain.score(good)
@@ -102,7 +104,7 @@ def test_another_runs_scored_group_is_nobodys_and_no_step_has_it(chain: Chain, g
 def test_log_probabilities_that_are_no_numbers_never_reach_a_step(chain: Chain) -> None:
     bad, good = chain.issue(2)
     tree = msgpack.unpackb(codec.encode_scored_payload(make_scored(make_prompt(bad), [1.0, 0.0])))
-    tree["rollout"]["completions"][1]["logprobs"] = np.array([-0.5, np.nan], "<f4").tobytes()
+    tree["rollout"]["completions"][1]["segments"][0]["logprobs"] = np.array([-0.5, np.nan], "<f4").tobytes()
     chain.score(bad, payload=msgpack.packb(tree))
     chain.score(good)
     chain.read()

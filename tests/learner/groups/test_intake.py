@@ -347,7 +347,7 @@ def test_a_group_that_the_ledger_has_is_retired_and_never_held(chain: Chain) -> 
             {"payload": codec.encode_scored_payload(make_scored(make_prompt("77"), [1.0, 0.0]))},
             "the header says group '0', the payload '77'",
         ),
-        ({"v": b"9"}, "schema version 9, this program reads 1"),
+        ({"v": b"9"}, "schema version 9, this program reads 1 and 2"),
     ],
     ids=["no message", "another group's", "another schema"],
 )

@@ -28,12 +28,14 @@ def station(link: RedisLink, keys: Keys) -> Station:
 
 
 def first_completion(**changes: Any) -> Harm:
-    """Change the first completion, of three tokens; None takes the part away."""
+    """Change the segment of the first completion, of three tokens; None takes the part away."""
 
     def harm(fields: codec.Fields) -> codec.Fields:
         tree = msgpack.unpackb(fields["payload"])
-        completion = tree["completions"][0] | changes
-        tree["completions"][0] = {name: part for name, part in completion.items() if part is not None}
+        segment = tree["completions"][0]["segments"][0] | changes
+        tree["completions"][0]["segments"] = [
+            {name: part for name, part in segment.items() if part is not None}
+        ]
         return fields | {"payload": msgpack.packb(tree)}
 
     return harm
@@ -59,7 +61,7 @@ def logprobs(*values: float) -> bytes:
         (first_completion(logprobs=logprobs(-0.5)), "3 tokens with 1 log-probabilities"),
         (first_completion(token_ids=b"", logprobs=b"", spans=[]), "0 tokens with 0 log-probabilities"),
         (first_completion(spans=[[3, 0, 4]]), "spans cover 4 of 3 tokens"),
-        (lambda fields: fields | {"v": "0"}, "schema version 0, this program reads 1"),
+        (lambda fields: fields | {"v": "0"}, "schema version 0, this program reads 1 and 2"),
         (
             lambda fields: (
                 fields | {"payload": codec.encode_rollout(a_rollout(a_prompt("18", floor=0)))["payload"]}

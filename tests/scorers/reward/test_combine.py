@@ -54,7 +54,7 @@ def scored(value: float | None, reason: str = "because", **components: float) ->
 
 
 def sized(text: str, tokens: int, finish: FinishReason = FinishReason.STOP) -> Completion:
-    return Completion(
+    return Completion.of_one_segment(
         token_ids=np.full(tokens, 7, np.int32),
         logprobs=np.full(tokens, -0.5, np.float32),
         text=text,

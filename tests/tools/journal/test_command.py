@@ -32,7 +32,7 @@ def said(text: str, *spans: tuple[int, int]) -> Completion:
     """What the fake engine says: bytes, and a NUL behind; (version, number of tokens) each span."""
     ids = [*text.encode(), 0]
     firsts = [sum(count for _, count in spans[:place]) for place in range(len(spans))]
-    return Completion(
+    return Completion.of_one_segment(
         token_ids=np.array(ids, np.int32),
         logprobs=np.full(len(ids), -0.5, np.float32),
         text=text,

@@ -88,9 +88,11 @@ def sampled(prompt: Prompt) -> SampledGroup:
     """Begun 2 s after its issue and done 5 s after it, at the second attempt, by versions 0 and 1."""
     rollout = make_scored(prompt, [0.0] * prompt.n).rollout
     spans = (Span(version=0, first=0, count=1), Span(version=1, first=1, count=1))
+    first = rollout.completions[0]
+    segment = replace(first.only_segment, policy_spans=spans)
     return replace(
         rollout,
-        completions=(replace(rollout.completions[0], policy_spans=spans), *rollout.completions[1:]),
+        completions=(replace(first, segments=(segment,)), *rollout.completions[1:]),
         generator=GENERATOR,
         seconds=3.0,
         sampled_at=ISSUED + 5,
