@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
         joined = join(args.run, args.runs_dir, stop)
         if joined is None:
             return 0
-        from generators.engine import build_engine  # heavy, on purpose after joining
+        from generators.engines.build import build_engine  # heavy, on purpose after joining
         from generators.worker import ROLE, Generator
 
         heartbeat = Heartbeat(joined.link, joined.keys, ROLE, name)

@@ -106,6 +106,43 @@ def test_config_and_broker_load_no_heavy_library_through_others() -> None:
     assert loaded.stdout.strip() == ""
 
 
+def imports_between_files() -> dict[str, set[str]]:
+    """The product's modules, each with those of them that it imports: at its top, in a function, or for types alone."""
+    files = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in source_files(*ALLOWED)
+    }
+    graph: dict[str, set[str]] = {}
+    for module, path in files.items():
+        found = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                whole = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+                found |= {full if full in files else str(node.module) for full in whole.values()}
+        graph[module] = (found & files.keys()) - {module}
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> list[tuple[str, ...]]:
+    """The sets of modules that reach each other."""
+    reached: dict[str, set[str]] = {}
+    for module, imported in graph.items():
+        seen, new = set(), set(imported)
+        while new:
+            seen |= new
+            new = {further for name in new for further in graph[name]} - seen
+        reached[module] = seen
+    tied = {module: {other for other in seen if module in reached[other]} for module, seen in reached.items()}
+    return sorted({tuple(sorted(others)) for others in tied.values() if others})
+
+
+def test_no_two_files_import_each_other_in_a_circle() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [("a", "b", "c")]
+    assert circles(imports_between_files()) == []
+
+
 @pytest.mark.parametrize("package", ALLOWED)
 def test_functions_are_short(package: str) -> None:
     too_long = []

@@ -51,7 +51,7 @@ def demo_prompts(run: Run, count: int) -> list[Prompt]:
 @contextlib.contextmanager
 def demo_engine(run: Run) -> Iterator[Callable[[Sequence[Prompt]], list[tuple[Completion, ...]]]]:
     """The run's engine with the model's own weights as version 0: a function that samples prompts side by side."""
-    from generators.engine import build_engine
+    from generators.engines.build import build_engine
 
     engine = build_engine(run)
 

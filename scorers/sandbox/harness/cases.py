@@ -204,16 +204,17 @@ class Run:
             raise Failed(f"expected {shown(case['expected'][0])}, got {shown(got)}")
 
 
-def run(payload: dict[str, Any], pipe: Pipe, child: int) -> bytes:
-    """All cases, up to the first that stops the run; the proof, as a line of bytes."""
+def run(payload: dict[str, Any], pipe: Pipe, child: int, run_file: Any = None) -> bytes:
+    """Runs all cases, up to the first that stops the run, and returns the proof as a line of bytes.
+
+    `run_file` is `pytest_file.run_file` where the payload has a pytest file.
+    """
     state = Run(payload, pipe, child)
     verdict: dict[str, Any] = {"cases": [], "stopped": None, "broken": None, "loaded": False}
     try:
         state.prepare()
         verdict["loaded"] = True
         if "pytest" in payload:
-            from scorers.sandbox.harness.pytest_file import run_file
-
             verdict["cases"] = run_file(state, payload["pytest"])
         for case in payload["cases"]:
             try:

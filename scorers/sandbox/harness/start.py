@@ -174,9 +174,8 @@ def _run_tests(sources: dict[str, str], pipe: tuple[int, int], child: int) -> by
         load(sources, name)
     cases = load(sources, "cases")
     task = end.json_value(payload.decode("ascii"))
-    if "pytest" in task:
-        load(sources, "pytest_file")
-    proof: bytes = cases.run(task, end.Pipe(*pipe), child)
+    more = (load(sources, "pytest_file").run_file,) if "pytest" in task else ()
+    proof: bytes = cases.run(task, end.Pipe(*pipe), child, *more)
     return proof
 
 

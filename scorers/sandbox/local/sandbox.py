@@ -25,6 +25,7 @@ from scorers.sandbox.local.disk_space import compiler_without_room, require_room
 from scorers.sandbox.local.folders import remove_folder
 from scorers.sandbox.local.orders import Order
 from scorers.sandbox.local.program_files import write_program
+from scorers.sandbox.local.self_test import self_test
 from scorers.sandbox.local.supervision import Supervisors, unavailable
 from scorers.sandbox.local.toolchain import MAIN_FILE, STACK_BYTES, Interpreter
 from scorers.sandbox.program import (
@@ -114,8 +115,6 @@ class LocalSandbox:
 
     def self_test(self) -> None:
         """A program whose answer is known, and one that tries to get out."""
-        from scorers.sandbox.local.self_test import self_test
-
         self_test(self, self._walls)
 
     def close(self) -> None:

@@ -10,13 +10,9 @@ import os
 import socket
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from scorers.sandbox.program import Language, Limits, Program, SandboxMissing
+from scorers.sandbox.program import Language, Limits, Program, Sandbox, SandboxMissing
 from scorers.sandbox.walls.seccomp import Walls
-
-if TYPE_CHECKING:
-    from scorers.sandbox.local.sandbox import LocalSandbox
 
 LIMITS = Limits(wall_s=10.0, processes=16)
 PROCESSES_TRIED = 40  # more than LIMITS allows
@@ -51,7 +47,7 @@ attempt("started more processes than allowed", many)
 """
 
 
-def self_test(sandbox: LocalSandbox, walls: Walls) -> None:
+def self_test(sandbox: Sandbox, walls: Walls) -> None:
     """Raises SandboxMissing: it does not hold; SandboxUnavailable: it could not be tried."""
     with sandbox.prepare(SUM) as prepared:
         outcome = prepared.run(b"19 23\n", LIMITS)

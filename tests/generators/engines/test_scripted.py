@@ -12,7 +12,7 @@ import pytest
 
 from broker.messages import Completion, FinishReason, Prompt
 from config.generators import ScriptedEngineConfig
-from generators.engine import build_engine
+from generators.engines.build import build_engine
 from tests.generators.conftest import make_prompt, make_run
 
 

@@ -23,7 +23,7 @@ from broker.messages import Announcement
 from broker.protocol.run_owner import RunOwner
 from config.generators import HfEngineConfig, VllmEngineConfig
 from config.run import Run
-from generators.engine import build_engine
+from generators.engines.build import build_engine
 from generators.weight_sync import follower as weights
 from generators.weight_sync import redis_fetch
 from generators.weight_sync.follower import WeightFollower

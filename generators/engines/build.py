@@ -1,0 +1,51 @@
+"""From the run's configuration to the engine that it names. The engine's library is imported here, and not before.
+
+In: a `Run`. Out: a `generators.engine.Engine`, not yet started. `python -m generators` calls it after joining a run.
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import assert_never
+
+from broker.errors import RunFailed
+from config.generators import HfEngineConfig, ScriptedEngineConfig, VllmEngineConfig
+from config.places import lacks_model
+from config.run import Run
+from generators.engine import Engine
+
+
+def build_engine(run: Run) -> Engine:
+    """Builds the engine that the run's configuration names.
+
+    Raises:
+        RunFailed: the model is a folder that this machine does not have.
+    """
+    config = run.generators.engine
+    if lacks_model(run.model) and not isinstance(config, ScriptedEngineConfig):
+        what = (
+            "its config, tokenizer and weights"
+            if isinstance(config, VllmEngineConfig)
+            else "its config and tokenizer"
+        )
+        raise RunFailed(
+            f"model.path={run.model.path}: there is no folder {Path(run.model.path).absolute()} on "
+            f"{socket.gethostname()}. A generator reads {what} there: copy the folder from the learner's "
+            "machine, or start where that path leads to one"
+        )
+    match config:
+        case HfEngineConfig():
+            from generators.engines.hf.engine import HfEngine
+
+            return HfEngine(run, config)
+        case VllmEngineConfig():
+            from generators.engines.vllm.engine import VllmEngine
+
+            return VllmEngine(run, config)
+        case ScriptedEngineConfig():
+            from generators.engines.scripted import ScriptedEngine
+
+            return ScriptedEngine(run, config)
+        case _:
+            assert_never(config)
