@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from broker.keys import Keys
 from broker.processes import spawn, stop
 from learner.reporting.metrics_file import read_metrics
 from tests.support.paths import ROOT
+from tests.support.waiting import wait_until
 from tools.audit.command import Audit, audit
 
 DEMO = ROOT / "config" / "recipes" / "demo_cpu.yaml"
@@ -91,11 +91,7 @@ class Roles:
 
     def until(self, condition: Callable[[], bool], what: str, timeout_s: float = 90.0) -> None:
         """Wait for `condition`."""
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{what}: not within {timeout_s} s\n{self.all_logs()}")
-            time.sleep(0.1)
+        wait_until(condition, what, within_s=timeout_s, poll_s=0.1, log=self.all_logs)
 
     def version(self) -> int:
         """The newest announced policy version."""

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from broker.processes import stop
 from learner.reporting.metrics_file import read_metrics
 from tests.e2e.conftest import DEMO, ROOT
+from tests.support.waiting import wait_until
 
 STEPS = 26
 PLANTED = "hf_planted_secret_that_must_not_leak"
@@ -53,11 +53,7 @@ def kill_one(*words: str, without: str = "--none") -> None:
 
 def until(condition: Callable[[], Any], log: Path, timeout_s: float = 120.0) -> None:
     """Wait for `condition`."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(log.read_text()[-6000:])
-        time.sleep(0.1)
+    wait_until(condition, within_s=timeout_s, poll_s=0.1, log=lambda: log.read_text()[-6000:])
 
 
 def steps_done(folder: Path) -> int:

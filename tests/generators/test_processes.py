@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,9 @@ from broker.monitoring.crash_reports import how_it_ended, record_death
 from broker.processes import spawn, stop
 from broker.protocol.streams import Consumer
 from config.loading import to_yaml
-from tests.generators.test_worker import Floor, FloorEngine, make_run, until
+from tests.generators.test_worker import Floor, FloorEngine, make_run
 from tests.support.paths import ROOT
+from tests.support.waiting import wait_in_loop, wait_until
 
 DEADLY = str(ROOT / "tests" / "support" / "deadly_generator.py")
 
@@ -57,10 +57,7 @@ class Plant(Floor):
 
     def wait(self, condition: Callable[[], Any], timeout_s: float = 40.0) -> None:
         """Wait for `condition`; fails with what the processes have said."""
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.02)
+        wait_until(condition, within_s=timeout_s, log=self.log.read_text)
 
     def begun(self) -> list[int]:
         """Attempts at each leased prompt."""
@@ -96,7 +93,7 @@ def test_a_generator_that_stood_still_for_longer_than_its_lease_counts_no_more(
 
     async def another_takes_over() -> None:
         async with plant.generator(FloorEngine(), "another") as (_, task):
-            await until(lambda: plant.ids(ROLLOUTS) == ["0"], task)
+            await wait_in_loop(lambda: plant.ids(ROLLOUTS) == ["0"], task=task)
 
     asyncio.run(another_takes_over())
     stopped.send_signal(signal.SIGCONT)
@@ -152,7 +149,7 @@ def test_a_prompt_that_kills_its_generators_goes_to_the_dead_with_what_is_known(
 
     async def a_healthy_one_gives_it_up() -> None:
         async with plant.generator(engine := FloorEngine(), "healthy") as (_, task):
-            await until(lambda: plant.ids(ROLLOUTS) == ["1"] and plant.ids(DEAD) == ["0"], task)
+            await wait_in_loop(lambda: plant.ids(ROLLOUTS) == ["1"] and plant.ids(DEAD) == ["0"], task=task)
             assert "0" not in engine.began
 
     asyncio.run(a_healthy_one_gives_it_up())

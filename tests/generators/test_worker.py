@@ -26,6 +26,7 @@ from generators.engines.scripted import ScriptedEngine
 from generators.worker import Generator
 from tests.broker.conftest import Board
 from tests.generators.weight_sync.test_follower import Publisher
+from tests.support.waiting import wait_in_loop
 
 Act = Callable[[Prompt], Awaitable[None]]
 Running = tuple[Generator, "asyncio.Task[RunState]"]
@@ -125,15 +126,6 @@ class Floor(Board):
             heartbeat.stop()
 
 
-async def until(condition: Callable[[], Any], task: asyncio.Task[RunState], timeout_s: float = 15.0) -> None:
-    """Wait for `condition`, or for what ended the generator."""
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            if task.done():
-                task.result()
-            await asyncio.sleep(0.01)
-
-
 @pytest.fixture
 def floor(link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Floor:
     monkeypatch.setattr(worker, "LOOK_EVERY_S", 0.05)
@@ -147,7 +139,7 @@ def test_groups_are_sampled_and_handed_over_once(floor: Floor) -> None:
         floor.issue(0, 1, 2, 3, 4, 5)
         engine = FloorEngine()
         async with floor.generator(engine) as (_, task):
-            await until(lambda: len(floor.ids(ROLLOUTS)) == 6, task)
+            await wait_in_loop(lambda: len(floor.ids(ROLLOUTS)) == 6, task=task)
         assert sorted(floor.ids(ROLLOUTS)) == sorted(engine.began) == ["0", "1", "2", "3", "4", "5"]
         assert engine.is_closed
 
@@ -163,17 +155,19 @@ def test_nothing_is_sampled_before_the_version_of_its_floor(floor: Floor) -> Non
     async def body() -> None:
         floor.publish(0)
         async with floor.generator(engine := FloorEngine()) as (_, task):
-            await until(lambda: engine.version == 0, task)
+            await wait_in_loop(lambda: engine.version == 0, task=task)
             floor.publisher.write(1)
             floor.publisher.announce(
                 1, checksum="not yet whole"
             )  # the floor rises, the file is not there yet
             assert floor.issue(0).floor == 1
-            await until(lambda: [item["times_delivered"] for item in floor.pending()] == [2], task)  # begun
+            await wait_in_loop(
+                lambda: [item["times_delivered"] for item in floor.pending()] == [2], task=task
+            )  # begun
             await asyncio.sleep(0.2)
             assert engine.began == []
             floor.publisher.announce(1)
-            await until(lambda: floor.ids(ROLLOUTS) == ["0"], task)
+            await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"], task=task)
         assert floor.rollout("0").min_version == 1
 
     asyncio.run(body())
@@ -183,16 +177,16 @@ def test_nothing_is_leased_before_the_first_weights(floor: Floor) -> None:
     async def body() -> None:
         floor.issue(0)
         async with floor.generator(FloorEngine()) as (_, task):
-            await until(
+            await wait_in_loop(
                 lambda: (
                     b"waiting for the first weights"
                     in floor.link.client.hvals(floor.keys.alive("generator", "g"))
                 ),
-                task,
+                task=task,
             )
             assert floor.pending() == []
             floor.publish(0)
-            await until(lambda: floor.ids(ROLLOUTS) == ["0"], task)
+            await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"], task=task)
 
     asyncio.run(body())
 
@@ -207,13 +201,13 @@ def test_several_groups_are_in_flight_and_no_more_than_asked_for(floor: Floor) -
         floor.publish(0)
         floor.issue(*range(6))
         async with floor.generator(engine := FloorEngine(wait)) as (_, task):
-            await until(lambda: len(engine.began) == 4, task)
+            await wait_in_loop(lambda: len(engine.began) == 4, task=task)
             await asyncio.sleep(0.2)
             assert len(engine.began) == len(floor.pending()) == 4, "generators.groups_in_flight"
-            await until(lambda: floor.sampling("g").keys() == {"0", "1", "2", "3"}, task)
+            await wait_in_loop(lambda: floor.sampling("g").keys() == {"0", "1", "2", "3"}, task=task)
             assert all(0 <= time.time() - at < 15 for at in floor.sampling("g").values())
             gate.set()
-            await until(lambda: len(floor.ids(ROLLOUTS)) == 6, task)
+            await wait_in_loop(lambda: len(floor.ids(ROLLOUTS)) == 6, task=task)
 
     asyncio.run(body())
 
@@ -226,7 +220,7 @@ def test_a_prompt_that_cant_be_read_goes_to_the_dead_and_the_others_go_on(floor:
         floor.link.client.xadd(floor.keys(PROMPTS), {"hello": "world"})
         floor.issue(1)
         async with floor.generator(FloorEngine()) as (_, task):
-            await until(lambda: floor.ids(ROLLOUTS) == ["1"] and len(floor.ids(DEAD)) == 2, task)
+            await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["1"] and len(floor.ids(DEAD)) == 2, task=task)
 
     asyncio.run(body())
     assert codec.decode_dead(floor.entry("0").raw).reason.startswith("payload: ")
@@ -248,7 +242,7 @@ def test_what_can_never_be_sampled_goes_to_the_dead_with_its_traceback(
         floor.publish(0)
         floor.issue(0, 1)
         async with floor.generator(FloorEngine(refuse)) as (_, task):
-            await until(lambda: floor.ids(ROLLOUTS) == ["1"] and floor.ids(DEAD) == ["0"], task)
+            await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["1"] and floor.ids(DEAD) == ["0"], task=task)
 
     asyncio.run(body())
     letter = codec.decode_dead(floor.entry("0").raw)
@@ -268,15 +262,17 @@ def test_what_may_succeed_later_is_tried_again_by_anyone_until_the_attempts_are_
         floor.publish(0)
         floor.issue(0, 1)
         async with floor.generator(engine, "g1") as (first, task):
-            await until(lambda: sorted(engine.began) == ["0", "1"] and not first._tasks, task)
+            await wait_in_loop(lambda: sorted(engine.began) == ["0", "1"] and not first._tasks, task=task)
             await asyncio.sleep(0.1)
             assert floor.ids(PROMPTS) == ["0", "1"], "not before its lease has run out"
         await ScriptedEngine.load_weights(engine, Path("held"), 0)
         async with floor.generator(engine, "g2") as (_, task):
             floor.age()
-            await until(lambda: floor.ids(ROLLOUTS) == ["1"] and engine.began.count("0") == 2, task)
+            await wait_in_loop(
+                lambda: floor.ids(ROLLOUTS) == ["1"] and engine.began.count("0") == 2, task=task
+            )
             floor.age()
-            await until(lambda: floor.ids(DEAD) == ["0"], task)
+            await wait_in_loop(lambda: floor.ids(DEAD) == ["0"], task=task)
         assert sorted(engine.began) == ["0", "0", "1", "1"]
 
     asyncio.run(body())
@@ -310,9 +306,9 @@ def test_a_lease_is_renewed_while_its_group_is_sampled_and_nobody_steals_it(floo
         floor.issue(0)
         slow, idle = FloorEngine(take_long), FloorEngine()
         async with floor.generator(slow, "slow") as (_, task):
-            await until(lambda: slow.began == ["0"], task)
+            await wait_in_loop(lambda: slow.began == ["0"], task=task)
             async with floor.generator(idle, "idle") as (_, other):
-                await until(lambda: floor.ids(ROLLOUTS) == ["0"], task)
+                await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"], task=task)
                 assert not other.done()
         assert idle.began == []
 
@@ -330,12 +326,12 @@ def test_a_generator_that_is_gone_is_replaced_after_the_lease(floor: Floor) -> N
         floor.publish(0)
         floor.issue(0)
         async with floor.generator(engine := FloorEngine(hang), "killed") as (_, task):
-            await until(lambda: engine.began == ["0"], task)
+            await wait_in_loop(lambda: engine.began == ["0"], task=task)
             task.cancel()  # no hand-over, no release
             await asyncio.wait([task])
         async with floor.generator(FloorEngine(), "other") as (_, task):
             floor.age()
-            await until(lambda: floor.ids(ROLLOUTS) == ["0"], task)
+            await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"], task=task)
 
     asyncio.run(body())
     assert floor.rollout("0").generator == "other"
@@ -349,7 +345,7 @@ def test_a_result_that_comes_after_another_ones_does_not_count(floor: Floor) -> 
         floor.publish(0)
         floor.issue(0)
         async with floor.generator(FloorEngine(another_is_faster)) as (generator, task):
-            await until(lambda: floor.ids(ROLLOUTS) == ["0"] and not generator._tasks, task)
+            await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"] and not generator._tasks, task=task)
 
     asyncio.run(body())
     assert floor.entry("0").raw[b"payload"] == b"result", "the other one's"
@@ -361,7 +357,7 @@ def test_a_generator_ends_with_the_run(floor: Floor, status: str) -> None:
     async def body() -> RunState:
         floor.publish(0)
         async with floor.generator(engine := FloorEngine()) as (_, task):
-            await until(lambda: engine.version == 0, task)
+            await wait_in_loop(lambda: engine.version == 0, task=task)
             floor.say(status, "because")
             return await asyncio.wait_for(task, 15)
 
@@ -391,7 +387,7 @@ def test_a_stop_finishes_what_is_in_flight_and_takes_nothing_new(floor: Floor) -
         floor.publish(0)
         floor.issue(0, 1)
         async with floor.generator(engine := FloorEngine(wait)) as (generator, task):
-            await until(lambda: len(engine.began) == 2, task)
+            await wait_in_loop(lambda: len(engine.began) == 2, task=task)
             generator.stop.set()
             await asyncio.sleep(0.3)  # longer than the loop's longest wait
             floor.issue(2)
@@ -416,12 +412,14 @@ def test_what_is_not_finished_in_time_is_handed_back_and_said(
         floor.publish(0)
         floor.issue(0)
         async with floor.generator(engine := FloorEngine(hang)) as (generator, task):
-            await until(lambda: engine.began == ["0"], task)
+            await wait_in_loop(lambda: engine.began == ["0"], task=task)
             generator.stop.set()
             await asyncio.wait_for(task, 15)
         assert engine.is_closed
         async with floor.generator(FloorEngine(), "other") as (_, task):
-            await until(lambda: floor.ids(ROLLOUTS) == ["0"], task)  # no lease has run out meanwhile
+            await wait_in_loop(
+                lambda: floor.ids(ROLLOUTS) == ["0"], task=task
+            )  # no lease has run out meanwhile
 
     asyncio.run(body())
     assert "unfinished groups=1" in caplog.text
@@ -476,7 +474,9 @@ def test_a_prompt_that_breaks_its_engine_takes_none_along_that_were_sampled_besi
                     with pytest.raises(RuntimeError, match="CUDA error"):
                         await asyncio.wait_for(task, 15)
                 else:
-                    await until(lambda: floor.ids(DEAD) == ["0"] and len(floor.ids(ROLLOUTS)) == 2, task)
+                    await wait_in_loop(
+                        lambda: floor.ids(DEAD) == ["0"] and len(floor.ids(ROLLOUTS)) == 2, task=task
+                    )
             together.append(sorted(engine.began))
             floor.age()
         return together
@@ -502,7 +502,7 @@ def test_an_engine_that_cant_load_weights_ends_the_generator_though_it_samples(f
         floor.publish(0)
         floor.issue(0)
         async with floor.generator(engine := Refuses(hang)) as (_, task):
-            await until(lambda: engine.began == ["0"], task)
+            await wait_in_loop(lambda: engine.began == ["0"], task=task)
             floor.publish(1)
             with pytest.raises(ValueError, match="shape"):
                 await asyncio.wait_for(task, 15)

@@ -34,6 +34,7 @@ from tests.conftest import ROOT
 from tests.support.chain import FilePolicy, OneToken, make_run
 from tests.support.journals import groups
 from tests.support.redis_servers import RedisServer
+from tests.support.waiting import wait_until
 
 
 def train(session: Session, stop: threading.Event | None = None, policy: FilePolicy | None = None) -> int:
@@ -100,10 +101,12 @@ def test_a_generator_that_asks_is_given_the_weights_through_redis_for_as_long_as
     stop, codes = threading.Event(), []
     learner = threading.Thread(target=lambda: codes.append(train(Session(run, link), stop)))
     learner.start()
-    deadline = time.monotonic() + 20
-    while weight_chunks.read_manifest(link.client, keys) is None and time.monotonic() < deadline:
+
+    def is_given() -> bool:
         weight_chunks.ask(link.client, keys, "g", held=-1, count=time.monotonic_ns())
-        time.sleep(0.02)
+        return weight_chunks.read_manifest(link.client, keys) is not None
+
+    wait_until(is_given)
     assert link.client.get(weight_chunks.chunk_key(keys, 0, 0)) == b"weights 0"
     stop.set()
     learner.join(20)
@@ -318,8 +321,7 @@ def test_a_learner_that_was_replaced_leaves_the_status_to_the_newer_one(
     run: Run, link: RedisLink, keys: Keys
 ) -> None:
     def replace() -> None:
-        while link.client.hget(keys("run"), "status") is None:
-            time.sleep(0.01)
+        wait_until(lambda: link.client.hget(keys("run"), "status") is not None, poll_s=0.01)
         RunOwner(link, keys).claim(0)
 
     threading.Thread(target=replace, daemon=True).start()

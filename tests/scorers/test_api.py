@@ -10,8 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from scorers import api, score
 from scorers.api import TRIES, RowWorkerClient, ScoringFailed, all_tasks
 from tests.conftest import ROOT
 from tests.support.endpoint_server import scripted_endpoint
+from tests.support.waiting import wait_until
 
 INFO = {"type": "math", "answer": {"value": "72"}}
 RIGHT = "so it is \\boxed{72}"
@@ -38,13 +38,6 @@ def verl(source: str, truth: Any) -> dict[str, Any]:
         "reward_model": {"style": "rule", "ground_truth": truth},
         "extra_info": {"index": 0},
     }
-
-
-def eventually(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline, "not so after 30 s"
-        time.sleep(0.02)
 
 
 def is_alive(group: int) -> bool:
@@ -125,7 +118,7 @@ def test_its_worker_loads_what_is_heavy_and_ends_with_the_program_that_asked(tmp
     )
     group, said = done.stdout.split(maxsplit=1)
     assert (done.returncode, said, done.stderr) == (-signal.SIGKILL, "1.0 False False\n", "")
-    eventually(lambda: not is_alive(int(group)))
+    wait_until(lambda: not is_alive(int(group)))
 
 
 def test_importing_it_loads_nothing_heavy() -> None:
@@ -222,10 +215,10 @@ def test_a_worker_in_the_middle_of_a_row_ends_with_the_program_that_asked(tmp_pa
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
     ) as asking:
-        eventually(lambda: (tmp_path / "group").exists() or asking.poll() is not None)
+        wait_until(lambda: (tmp_path / "group").exists() or asking.poll() is not None)
         asking.kill()
     group = int((tmp_path / "group").read_text())
-    eventually(lambda: not is_alive(group))
+    wait_until(lambda: not is_alive(group))
 
 
 @pytest.mark.parametrize("broken", [(socket, "socketpair"), (subprocess, "Popen")])

@@ -23,6 +23,7 @@ from learner.status import Status
 from scorers.pool.job import CONSUMER
 from scorers.pool.rq_queues import Delivery
 from tests.support.chain import Chain, make_prompt, make_run, make_scored
+from tests.support.waiting import wait_until
 
 GENERATOR, WORKER, DISPATCHER, LEARNER = "gpu1-4711-ab12", "cpu1-815-cd34", "cpu1-814-0f3a", "gpu1-4700"
 DEADLINE = "deadline: 900 s after its issue it was still in prompts (learner.group_deadline_s=900)"
@@ -133,10 +134,10 @@ class InFlight:
             beat = Heartbeat(self.chain.link, self.keys, role, name)
             beat.say(state, **facts)
             self._beats.append(beat)
-        deadline = time.monotonic() + 20
-        while any(state in {None, b"starting"} for state in self._states()):
-            assert time.monotonic() < deadline, "the heartbeats have not said what they were told"
-            time.sleep(0.02)
+        wait_until(
+            lambda: not any(state in {None, b"starting"} for state in self._states()),
+            "heartbeats that say what they were told",
+        )
 
     def _states(self) -> list[bytes | None]:
         client = self.chain.client

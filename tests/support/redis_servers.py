@@ -11,13 +11,13 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import redis
 
 from broker.private_redis import append_only, server
+from tests.support.waiting import wait_until
 
 NEWER = (7, 0)
 
@@ -89,15 +89,10 @@ class RedisServer:
             stdout=subprocess.DEVNULL,
         )
         with redis.Redis(port=self.port) as client:
-            deadline = time.monotonic() + 20
-            while True:
-                try:
-                    client.ping()
-                    return
-                except redis.ConnectionError:
-                    if time.monotonic() > deadline or self.process.poll() is not None:
-                        raise
-                    time.sleep(0.02)
+            wait_until(
+                lambda: self.process.poll() is not None or _answers(client), "redis-server's first answer"
+            )
+            client.ping()
 
     def stop(self) -> None:
         """Go away in good order: the append-only file is whole."""
@@ -108,6 +103,13 @@ class RedisServer:
         """Go away at once."""
         self.process.kill()
         self.process.wait()
+
+
+def _answers(client: redis.Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.ConnectionError:
+        return False
 
 
 def mend(program: Path, folder: Path) -> int:

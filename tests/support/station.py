@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -35,6 +34,7 @@ from scorers.pool.dispatcher import Dispatcher
 from scorers.pool.rq_queues import Delivery, ScoringWorker
 from tests.broker.conftest import Board
 from tests.support.groups import a_rollout
+from tests.support.waiting import wait_until
 
 SLEEPER = {"type": "custom", "import_path": "tests.support.sleeper:Sleeper"}
 RIGHT, HANGING = "\\boxed{4}", "\\boxed{9^{9^{9}}}"
@@ -69,10 +69,7 @@ class Scorers:
 
     def until(self, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
         """Wait for `condition`; fails with the log."""
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.02)
+        wait_until(condition, within_s=timeout_s, log=self.log.read_text)
 
 
 class ScriptedScorer:

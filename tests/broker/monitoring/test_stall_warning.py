@@ -13,7 +13,7 @@ from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.stall_warning import Watchdog, who_has_the_work
 from broker.protocol.streams import Consumer
 from tests.broker.conftest import Board
-from tests.broker.monitoring.test_heartbeat import wait_until
+from tests.support.waiting import comes_true, wait_until
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -81,7 +81,7 @@ def test_a_heart_watches_its_process(
     if holds is not None:
         heart.meter.hold(holds, "prompts")
     try:
-        assert wait_until(lambda: bool(lines(caplog)), timeout_s=10.0 if speaks else 0.6) is speaks
+        assert comes_true(lambda: lines(caplog), within_s=10.0 if speaks else 0.6) is speaks
     finally:
         heart.stop()
         learner.stop()
@@ -94,11 +94,11 @@ def test_a_heart_watches_its_process(
 
 def test_what_a_process_has_worked_is_in_its_heartbeat(board: Board) -> None:
     heart = Heartbeat(board.link, board.keys, "scorer", "s", ttl_s=0.3)
-    assert wait_until(lambda: bool(board.client.exists(board.keys.alive("scorer", "s"))))
+    wait_until(lambda: bool(board.client.exists(board.keys.alive("scorer", "s"))))
     assert "up_s" not in board.hash("alive:scorer:s"), "it is not ready"
     heart.meter.hold(1.0)
     heart.meter.count(groups=3)
-    assert wait_until(lambda: float(board.hash("alive:scorer:s").get("busy_s", 0)) > 0)
+    wait_until(lambda: float(board.hash("alive:scorer:s").get("busy_s", 0)) > 0)
     assert board.hash("alive:scorer:s")["groups"] == "3"
     heart.stop()
 

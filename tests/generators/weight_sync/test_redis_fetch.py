@@ -36,6 +36,7 @@ from learner.weight_sync.version_folder import FILE
 from tests.generators.conftest import make_run as make_engine_run
 from tests.generators.weight_sync.test_follower import RecordingEngine
 from tests.support.chain import FilePolicy, make_run
+from tests.support.waiting import wait_until
 
 CHUNK = 1000
 SIZE = 3500  # of a version: four chunks, the last one short
@@ -329,9 +330,7 @@ def test_a_redis_that_is_full_is_a_warning_of_the_relay_and_a_reason_for_the_gen
     monkeypatch.setattr(learner.relay, "_lack_of_room", lambda _: "")  # it is full a moment later
     room(-1000)
     learner.relay.start()
-    deadline = time.monotonic() + 10
-    while "weights_not_relayed" not in caplog.text and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: "weights_not_relayed" in caplog.text)
     learner.relay.stop()
     assert "reason=Redis is full" in caplog.text
     room(-20_000)

@@ -19,6 +19,7 @@ from learner.data.prompts import PromptSource
 from learner.groups.feeder import Feeder
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, OneToken
+from tests.support.waiting import wait_until
 
 STILL_S = 0.35  # three looks of the feeder
 
@@ -72,13 +73,6 @@ def start_feeder() -> Iterator[StartFeeder]:
     yield start
     for feeder in made:
         feeder.stop()
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to that"
-        time.sleep(0.01)
 
 
 def ids_in_prompts(chain: Chain) -> list[str]:

@@ -15,6 +15,7 @@ import pytest
 from learner.launch.ranks import Ended, Ranks, launch, launch_or_join
 from tests.conftest import ROOT
 from tests.support.tiny import tiny_run
+from tests.support.waiting import is_running, wait_until, wait_until_gone
 
 SAY = """
 import os, pathlib
@@ -35,21 +36,6 @@ def program(folder: Path, *, rank_0: str = "", others: str = "") -> list[str]:
         SAY.format(folder=str(folder)) + f"if rank == '0':\n  {rank_0 or 'pass'}\n"
         f"else:\n  {others or 'pass'}\n",
     ]
-
-
-def wait_for(paths: list[Path]) -> None:
-    deadline = time.monotonic() + 20
-    while not all(path.exists() for path in paths):
-        assert time.monotonic() < deadline, f"none of {paths}"
-        time.sleep(0.02)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether it runs. A killed child of a dead parent may stay as a zombie where nobody reaps."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def launcher(command: list[str], ranks: int) -> subprocess.Popen[bytes]:
@@ -84,7 +70,7 @@ def test_a_rank_that_dies_ends_the_others_and_gives_its_code(tmp_path: Path, end
     after_rank_0 = f"import time; any(time.sleep(0.02) for _ in iter((folder / '0').exists, True)); {ending}"
     assert launch(program(tmp_path, rank_0=WAIT, others=after_rank_0), 2) == code
     assert time.monotonic() - begun < 20  # not the minute that rank 0 would have slept
-    assert not is_alive(int((tmp_path / "0").read_text().split()[0]))
+    assert not is_running(int((tmp_path / "0").read_text().split()[0]))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +146,7 @@ def test_a_rank_that_ignores_the_end_of_the_others_is_killed(
     monkeypatch.setattr("learner.launch.ranks.GRACE_S", 0.5)
     stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAIT}"
     assert launch(program(tmp_path, others=stubborn), 2) == 1
-    assert not is_alive(int((tmp_path / "1").read_text().split()[0]))
+    assert not is_running(int((tmp_path / "1").read_text().split()[0]))
 
 
 def test_a_sigterm_goes_to_rank_0_alone_and_once(tmp_path: Path) -> None:
@@ -169,7 +155,7 @@ def test_a_sigterm_goes_to_rank_0_alone_and_once(tmp_path: Path) -> None:
         "(folder / 'ready').touch(); time.sleep(1.0)"
     )
     process = launcher(program(tmp_path, rank_0=handler, others="import time; time.sleep(1.5)"), 2)
-    wait_for([tmp_path / "ready", tmp_path / "1"])
+    wait_until(lambda: (tmp_path / "ready").exists() and (tmp_path / "1").exists())
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0  # rank 1, who has no handler, was not sent it: it would be 143
     assert (tmp_path / "term").read_text() == "x"
@@ -177,14 +163,11 @@ def test_a_sigterm_goes_to_rank_0_alone_and_once(tmp_path: Path) -> None:
 
 def test_a_launcher_killed_with_9_leaves_no_rank_behind(tmp_path: Path) -> None:
     process = launcher(program(tmp_path, rank_0=WAIT, others=WAIT), 2)
-    wait_for([tmp_path / "0", tmp_path / "1"])
+    wait_until(lambda: (tmp_path / "0").exists() and (tmp_path / "1").exists())
     process.kill()
     process.wait()
     pids = [int((tmp_path / str(rank)).read_text().split()[0]) for rank in range(2)]
-    deadline = time.monotonic() + 10
-    while any(is_alive(pid) for pid in pids):
-        assert time.monotonic() < deadline, f"{pids} live on"
-        time.sleep(0.02)
+    wait_until_gone(*pids)
 
 
 def test_one_rank_needs_no_launcher() -> None:

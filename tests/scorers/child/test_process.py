@@ -18,6 +18,7 @@ import pytest
 
 from scorers.child.process import LAST, Child, ChildDied, LimitExceeded, Reply, Request
 from tests.support.paths import ROOT
+from tests.support.waiting import wait_until_gone
 
 
 def act(request: Request) -> Reply:  # noqa: C901, PLR0911 - a case each
@@ -222,10 +223,7 @@ def test_the_child_dies_with_its_parent() -> None:
         pid = int(parent.stdout.readline())
         assert state_of(pid) is not None
         parent.kill()
-    deadline = time.monotonic() + 10
-    while state_of(pid) not in (None, "Z"):  # an orphan's zombie is init's to collect
-        assert time.monotonic() < deadline, f"child {pid} outlived its parent"
-        time.sleep(0.02)
+    wait_until_gone(pid)
 
 
 def test_a_child_that_works_for_long_yields_to_the_others_and_is_replaced() -> None:

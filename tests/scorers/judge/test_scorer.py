@@ -35,6 +35,7 @@ from tests.support.endpoint_server import (
     in_turn,
     scripted_endpoint,
 )
+from tests.support.waiting import wait_until
 
 SAYS: Mapping[Variant, tuple[str, str]] = {  # what a judge is asked to say of a right and of a wrong answer
     "default": ('{{"verdict": "correct", "code": "{0}"}}', '{{"verdict": "incorrect", "code": "{0}"}}'),
@@ -287,7 +288,7 @@ def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(
     texts = [f"about {number}" for number in range(8)]
     for text in texts:
         scorer.begin(text, row())
-    eventually(lambda: len(server.calls) == 8 and server.at_once == 0)
+    wait_until(lambda: len(server.calls) == 8 and server.at_once == 0)
     time.sleep(0.1)
     server.script = lambda _: Saying("True", delay_s=0.2)
     for text in texts:
@@ -348,7 +349,7 @@ def test_of_mathematics_a_rule_is_asked_first(build: Build, server: ScriptedEndp
     ]
     for text, reference, _, _ in rows:
         scorer.begin(text, row(reference, row_type="math_llm_judge"))
-    eventually(lambda: len(server.calls) == 2)  # by the rule's own thread: nobody has waited for it
+    wait_until(lambda: len(server.calls) == 2)  # by the rule's own thread: nobody has waited for it
     for text, reference, value, rule in rows:
         score = scorer.score(text, row(reference, row_type="math_llm_judge"))
         assert (score.value, score.components.get("rule")) == (value, rule), score.reason
@@ -392,13 +393,6 @@ def test_the_self_test_passes_with_a_judge_that_can_tell_two_from_three(
     server.script = lambda _: FAILING
     with pytest.raises(Retryable):
         scorer.self_test()  # what it said once is no proof that it is there
-
-
-def eventually(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline, "not so after 30 s"
-        time.sleep(0.01)
 
 
 def test_a_judge_that_nobody_has_placed_is_asked_for_in_words() -> None:

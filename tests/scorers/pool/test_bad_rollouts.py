@@ -15,9 +15,9 @@ from broker.connection import RedisLink
 from broker.keys import PROMPTS, ROLLOUTS, Keys
 from broker.messages import SampledGroup
 from broker.protocol.streams import hand_over
-from tests.broker.monitoring.test_heartbeat import wait_until
 from tests.support.groups import a_prompt, a_rollout
 from tests.support.station import ScriptedScorer, Station, make_run
+from tests.support.waiting import wait_until
 
 Harm = Callable[[codec.Fields], codec.Fields]
 
@@ -126,7 +126,7 @@ def test_a_clock_that_jumps_costs_a_second_delivery_at_most(
     def jump(rollout: SampledGroup) -> None:
         if not queued:
             monkeypatch.setattr("scorers.pool.rq_queues.time.time", lambda: right() + 3600.0 * hours)
-            assert wait_until(lambda: station.delivery.living_workers() == ["w"])
+            wait_until(lambda: station.delivery.living_workers() == ["w"])
             station.age(first, second)
             station.sweep()
             queued.append(station.queued_entries())

@@ -20,8 +20,8 @@ from scorers.pool import dispatcher as dispatching
 from scorers.pool.dispatcher import job_size
 from scorers.reward_server.api_run import api_run
 from scorers.reward_server.redis_messages import admit, rollout_of
-from tests.broker.monitoring.test_heartbeat import wait_until
 from tests.support.station import RIGHT, ScriptedScorer, Station, make_run
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_two_dispatchers_at_once_deliver_each_entry_once(station: Station) -> No
         for thread in threads:
             thread.start()
         ids = [entry for first in range(0, 40, 4) for entry in station.roll_out(*range(first, first + 4))]
-        assert wait_until(
+        wait_until(
             lambda: (
                 len(station.delivery.carriers())
                 + sum(len(line) for dispatcher in both for line in dispatcher.held.values())
@@ -200,7 +200,7 @@ def test_a_job_that_a_worker_is_at_is_believed_while_its_heart_beats(
 
     def sweep_meanwhile(rollout: SampledGroup) -> None:
         if rollout.prompt.group_id == "0" and not queued:
-            assert wait_until(lambda: station.link.client.exists(alive) == 1)
+            wait_until(lambda: station.link.client.exists(alive) == 1)
             if not its_heart_beats:
                 station.link.client.delete(alive)
             station.age(second)
@@ -283,7 +283,7 @@ def test_groups_that_nobody_can_take_are_said_aloud(
     station.roll_out(*range(5))
     heart = Heartbeat(station.link, station.keys, "scorer", "w")
     heart.say("waiting", queues=serves)
-    assert wait_until(lambda: station.delivery.serving().total() == len(serves.split(",")) * bool(serves))
+    wait_until(lambda: station.delivery.serving().total() == len(serves.split(",")) * bool(serves))
     with station.dispatcher() as dispatcher:
         dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
         dispatcher.deliver()
@@ -309,10 +309,10 @@ def test_the_loop_sweeps_by_itself_and_ends_when_it_is_told(link: RedisLink, key
     with station.dispatcher() as dispatcher:
         thread = threading.Thread(target=dispatcher.run, args=(stop,))
         thread.start()
-        assert wait_until(lambda: station.queued() == [[entry]])
+        wait_until(lambda: station.queued() == [[entry]])
         lost = station.delivery.carriers()[entry]
         lose_the_job(station, entry)
-        assert wait_until(lambda: station.delivery.carriers()[entry] != lost)
+        wait_until(lambda: station.delivery.carriers()[entry] != lost)
         stop.set()
         thread.join(5)
         assert not thread.is_alive()

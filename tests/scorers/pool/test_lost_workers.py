@@ -19,10 +19,10 @@ from broker.connection import RedisLink
 from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import SampledGroup
 from broker.processes import spawn, stop
-from tests.broker.monitoring.test_heartbeat import wait_until
 from tests.scorers.pool.test_worker import running, sleeping_for, workers
 from tests.support.redis_servers import RedisServer
 from tests.support.station import HANGING, SLEEPER, Scorers, ScriptedScorer, Station, make_run
+from tests.support.waiting import wait_until
 
 DEADLY = {"type": "custom", "import_path": "tests.support.sleeper:Deadly"}
 # `python -m scorers` with a grace time that a test can wait for.
@@ -84,7 +84,7 @@ def test_a_worker_told_to_end_finishes_its_group_and_hands_the_others_of_its_job
     assert (scorer.seen, station.ids("scored")) == (["0"], ["0"])
     assert leases(station) == [("nobody", 1)] * 2
     with station.dispatcher() as dispatcher, running(dispatcher):
-        assert wait_until(lambda: len(station.queued_entries()) == 2)  # long before the lease is over
+        wait_until(lambda: len(station.queued_entries()) == 2)  # long before the lease is over
     station.work(ScriptedScorer())
     assert station.ids("scored") == ["0", "1", "2"]
 

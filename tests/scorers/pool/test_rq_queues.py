@@ -16,8 +16,8 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.monitoring.heartbeat import Heartbeat
 from scorers.pool.job import FUNCTION
-from tests.broker.monitoring.test_heartbeat import wait_until
 from tests.support.station import ScriptedScorer, Station, make_run
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_only_this_runs_scorers_whose_heart_beats_are_living(station: Station) -
         )
     ]
     try:
-        assert wait_until(lambda: station.delivery.living_workers() == ["host-1-ab"])
+        wait_until(lambda: station.delivery.living_workers() == ["host-1-ab"])
     finally:
         for heart in hearts:
             heart.stop()

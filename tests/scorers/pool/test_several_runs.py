@@ -10,8 +10,7 @@ import pytest
 
 from scorers.__main__ import main
 from scorers.pool.several_runs import run_pools
-from tests.broker.monitoring.test_heartbeat import wait_until
-from tests.broker.test_processes import wait_until_gone
+from tests.support.waiting import wait_until, wait_until_gone
 
 POOL = """#!/bin/bash
 echo "$@" >> {folder}/words
@@ -38,8 +37,10 @@ def test_each_run_has_a_pool_that_is_told_the_same(tmp_path: Path, monkeypatch: 
     stop = threading.Event()
 
     def wait_and_stop() -> None:
-        wait_until(lambda: len(lines(tmp_path / "pids")) == 2)
-        stop.set()
+        try:
+            wait_until(lambda: len(lines(tmp_path / "pids")) == 2)
+        finally:
+            stop.set()
 
     threading.Thread(target=wait_and_stop).start()
     assert run_pools(["first", "api"], ["--queues", "math"], stop) == 0
@@ -71,9 +72,11 @@ def test_a_run_that_has_ended_leaves_the_others_their_pools(
     stop = threading.Event()
 
     def wait_and_stop() -> None:
-        assert wait_until(lambda: "pool_ended run=first code=0" in caplog.text)
-        assert not lines(tmp_path / "terms")
-        stop.set()
+        try:
+            wait_until(lambda: "pool_ended run=first code=0" in caplog.text)
+            assert not lines(tmp_path / "terms")
+        finally:
+            stop.set()
 
     thread = threading.Thread(target=wait_and_stop)
     thread.start()

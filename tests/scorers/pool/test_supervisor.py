@@ -22,9 +22,8 @@ from broker.monitoring.snapshot import snapshot
 from broker.processes import stop
 from scorers.__main__ import main
 from scorers.pool import first_worker, supervisor
-from tests.broker.monitoring.test_heartbeat import wait_until
-from tests.broker.test_processes import is_running, wait_until_gone
 from tests.support.station import SLEEPER, Station, make_run
+from tests.support.waiting import is_running, wait_until, wait_until_gone
 
 CHILD = """#!/bin/bash
 part=${@: -1}
@@ -80,7 +79,7 @@ def test_it_ends_with_the_run(
     monkeypatch.setattr(supervisor, "LOOK_EVERY_S", 0.1)
 
     def end_the_run() -> None:
-        assert wait_until(lambda: len(children.all()) == 3)
+        wait_until(lambda: len(children.all()) == 3)
         station.link.client.hset(station.keys("run"), mapping={"status": status, "reason": "because"})
 
     ending = threading.Thread(target=end_the_run)
@@ -97,10 +96,10 @@ def test_a_child_that_is_killed_is_started_again(
     told = threading.Event()
 
     def kill_two() -> None:
-        assert wait_until(lambda: len(children.all()) == 3)
+        wait_until(lambda: len(children.all()) == 3)
         os.kill(children.pids("worker")[0], signal.SIGKILL)
         os.kill(children.pids("dispatcher")[0], signal.SIGKILL)
-        assert wait_until(lambda: len(children.all()) == 5)
+        wait_until(lambda: len(children.all()) == 5)
         told.set()
 
     killing = threading.Thread(target=kill_two)
@@ -125,15 +124,17 @@ def test_the_first_worker_has_a_start(
     alone: list[int] = []
 
     def follow() -> None:
-        assert wait_until(lambda: children.pids("dispatcher") and children.pids("worker"))
+        wait_until(lambda: children.pids("dispatcher") and children.pids("worker"))
         time.sleep(0.5)  # 25 looks of the pool
         alone.extend(children.pids("worker"))
         if because == "ready":
             (tmp_path / "go").touch()
         elif because == "killed":
             os.kill(alone[0], signal.SIGKILL)
-        wait_until(lambda: len(children.pids("worker")) == (3 if because == "killed" else 2))
-        told.set()
+        try:
+            wait_until(lambda: len(children.pids("worker")) == (3 if because == "killed" else 2))
+        finally:
+            told.set()
 
     following = threading.Thread(target=follow)
     following.start()
@@ -150,7 +151,7 @@ def test_a_real_worker_says_when_it_is_ready(station: Station, monkeypatch: pyte
     first = first_worker.FirstWorker()
     process = first.spawn([sys.executable, "-m", "scorers", "--run", "test", "--part", "worker"])
     try:
-        assert wait_until(first.may_be_followed, timeout_s=60)
+        wait_until(first.may_be_followed, within_s=60)
         assert process.poll() is None, "its end would have been taken for it"
     finally:
         first.close()
@@ -166,7 +167,7 @@ def test_the_end_is_one_signal_to_each_child_and_time_to_finish(
     told = threading.Event()
 
     def tell() -> None:
-        assert wait_until(lambda: len(children.all()) == 3)
+        wait_until(lambda: len(children.all()) == 3)
         told.set()
 
     telling = threading.Thread(target=tell)
@@ -263,7 +264,7 @@ def test_a_pool_outlives_any_number_of_kills(
 
     def kill_many() -> None:
         for _ in range(7):
-            assert wait_until(lambda: len(children.pids("worker")) == 2 + len(killed))
+            wait_until(lambda: len(children.pids("worker")) == 2 + len(killed))
             killed.append(children.pids("worker")[-1])
             os.kill(killed[-1], signal.SIGKILL)
         told.set()
@@ -369,5 +370,5 @@ def _pid_of(station: Station, role: str) -> int:
             process.pid for process in snapshot(station.link.client, "test").processes if process.role == role
         ]
 
-    assert wait_until(lambda: len(pids()) == 1)
+    wait_until(lambda: len(pids()) == 1)
     return pids()[0]

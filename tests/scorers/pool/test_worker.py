@@ -23,8 +23,8 @@ from scorers.group import GroupScorer
 from scorers.pool import worker as worker_module
 from scorers.pool.dispatcher import Dispatcher
 from scorers.sandbox.program import SandboxUnavailable
-from tests.broker.monitoring.test_heartbeat import wait_until
 from tests.support.station import HANGING, RIGHT, SLEEPER, Scorers, Station, make_run
+from tests.support.waiting import wait_until
 
 PACE = {"workers": 1, "groups_per_job": 1}
 MINE = """
@@ -116,7 +116,7 @@ def test_a_worker_whose_sandbox_is_away_waits_for_it_and_says_so(
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
         f"waiting worker=w pause_s={pause} for=http://sandbox:8080 refuses" for pause in ("0.25", "0.50")
     ]
-    assert wait_until(
+    wait_until(
         lambda: (
             [process.state for process in snapshot(link.client, keys.name).processes]
             == ["waiting for http://sandbox:8080 refuses"]

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from scorers.http_service import read_body
 from scorers.reward_server import connections as module
 from scorers.reward_server.connections import Connections
-from tests.broker.monitoring.test_heartbeat import wait_until
+from tests.support.waiting import wait_until
 
 HEAD_S, TAKES_S = 0.7, 0.9
 HEAD = b"POST / HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\n"
@@ -42,7 +42,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     server = uvicorn.Server(uvicorn.Config(app, port=0, http=connections.protocol(), log_config=None))
     thread = threading.Thread(target=server.run)
     thread.start()
-    assert wait_until(lambda: server.started, 60)
+    wait_until(lambda: server.started, within_s=60)
     yield server.servers[0].sockets[0].getsockname()[1]
     server.should_exit = True
     thread.join(20)

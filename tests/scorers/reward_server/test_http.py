@@ -37,8 +37,8 @@ from scorers.reward_server.pending_requests import Desk
 from scorers.reward_server.redis_messages import LONGEST_S, Arrivals, admit, discard_old, rollout_of
 from scorers.reward_server.service import RewardServer
 from scorers.reward_server.verdicts import NotServed, Question, Verdict, question_of, unavailable, verdict_of
-from tests.broker.monitoring.test_heartbeat import wait_until
 from tests.conftest import ROOT
+from tests.support.waiting import wait_until
 from tools.main import main
 
 MATH = {"type": "math", "answer": {"value": "5"}}
@@ -321,7 +321,7 @@ def test_each_of_two_servers_answers_its_own_and_equal_questions_are_one(
         asked = [
             asyncio.create_task(desk.ask(question(text), 5.0)) for desk in desks for text in ("a", "a", "b")
         ]
-        assert await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 4)
+        await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 4)
         assert await asyncio.to_thread(score_all, link, 0.5) == 4
         found = [await one for one in asked]
         for desk in desks:
@@ -380,7 +380,7 @@ def test_a_client_that_comes_back_is_told_what_came_meanwhile_or_asked_for_anew(
         for value in (None, 0.5, 1.0):
             found.append(await desk.ask(question("a"), 0.05))
             (case,) = desk._cases.values()
-            assert await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 1)
+            await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 1)
             await asyncio.to_thread(score_all, link, value, **({} if value else {FAILED_TRIES: 2.0}))
             await asyncio.wait([case.verdict], timeout=10)
             found += [await desk.ask(question("a"), 0.05)] if value else []
@@ -419,11 +419,11 @@ def test_what_redis_forgets_is_asked_again(
         desk.open()
         asked = [asyncio.create_task(desk.ask(question(text), 20.0)) for text in "ab"]
         for _ in range(2):
-            assert await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 2)
+            await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 2)
             await asyncio.sleep(0.2)
             assert link.client.xlen(KEYS(ROLLOUTS)) == 2, "once, where nothing is forgotten"
             link.client.flushall()
-        assert await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 2)
+        await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 2)
         await asyncio.to_thread(score_all, link, 0.5)
         found = [await one for one in asked]
         await desk.close()

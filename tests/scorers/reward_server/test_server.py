@@ -26,9 +26,9 @@ from broker.processes import spawn, stop
 from config.scorers import PenaltiesConfig, ScorersConfig, TaskConfig
 from scorers.reward_server.redis_messages import rollout_of
 from scorers.reward_server.request_scorer import RequestScorer
-from tests.broker.monitoring.test_heartbeat import wait_until
 from tests.conftest import ROOT, RedisServer, free_port
 from tests.support.old_client import OldClient, VerificationFailed
+from tests.support.waiting import wait_until
 
 KEYS = Keys("api")
 PAGE = ROOT / "docs" / "reward_server.md"
@@ -99,14 +99,17 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         f"http://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[1]}", started[1], client, folder / "log"
     )
     try:
-        assert wait_until(lambda: all(map(answers, (found.url, found.old_url))), 60), found.log.read_text()
-        assert wait_until(
+        wait_until(
+            lambda: all(map(answers, (found.url, found.old_url))), within_s=60, log=found.log.read_text
+        )
+        wait_until(
             lambda: any(
                 client.hget(key, "state") == b"waiting for rollouts"
                 for key in client.keys(KEYS.alive("scorer", "*"))
             ),
-            60,
-        ), found.log.read_text()
+            within_s=60,
+            log=found.log.read_text,
+        )
         yield found
     finally:
         for process in started:
@@ -252,7 +255,7 @@ def test_a_client_that_hangs_up_takes_its_request_along(served: Served) -> None:
     before = served.client.zcard(KEYS("slots"))
     with pytest.raises(httpx.ReadTimeout):
         served.reward("1", slow, timeout=0.3)
-    assert wait_until(lambda: served.client.zcard(KEYS("slots")) <= before, 5)
+    wait_until(lambda: served.client.zcard(KEYS("slots")) <= before, within_s=5)
 
 
 def curl(words: list[str]) -> str:
@@ -290,14 +293,14 @@ def test_a_server_that_is_told_to_end_answers_what_it_is_at(served: Served) -> N
     slow = {"llm_output": "1", "verification_info": {"type": "moods", "answer": {"value": "0.5"}}}
     with ThreadPoolExecutor(1) as threads:
         under_way = threads.submit(httpx.post, f"{served.old_url}/reward", json=slow, timeout=10)
-        assert wait_until(lambda: "0 requests" not in httpx.get(f"{served.old_url}/ping").text, 5)
+        wait_until(lambda: "0 requests" not in httpx.get(f"{served.old_url}/ping").text, within_s=5)
         served.old.send_signal(signal.SIGTERM)
         assert under_way.result().json()["score"] == 1.0
     assert served.old.wait(10) == 0
 
 
 def test_nothing_is_left_of_any_request(served: Served) -> None:
-    assert wait_until(lambda: not served.left_over(), 5), served.left_over()
+    wait_until(lambda: not served.left_over(), within_s=5, log=served.left_over)
     assert served.client.hget(KEYS("run"), "status") == b"running"
 
 

@@ -18,8 +18,8 @@ import redis
 
 from broker.keys import Keys
 from broker.processes import spawn, stop
-from tests.broker.monitoring.test_heartbeat import wait_until
 from tests.conftest import ROOT, RedisServer, free_port
+from tests.support.waiting import wait_until
 
 KEYS = Keys("api")
 CONFIG = """
@@ -82,8 +82,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ]
         try:
             found = Served(f"http://127.0.0.1:{port}", server, client, folder / "log")
-            assert wait_until(lambda: len(client.keys(KEYS.alive("scorer", "*"))) == 2, 90), (
-                found.log.read_text()
+            wait_until(
+                lambda: len(client.keys(KEYS.alive("scorer", "*"))) == 2, within_s=90, log=found.log.read_text
             )
             yield found
         finally:
@@ -112,6 +112,6 @@ def test_every_request_gets_its_own_score_whatever_breaks_meanwhile(
 ) -> None:
     with ThreadPoolExecutor(12) as threads:
         under_way = [threads.submit(served.ask, number) for number in range(12)]
-        assert wait_until(lambda: served.at_work() != [], 60), served.log.read_text()
+        wait_until(lambda: served.at_work() != [], within_s=60, log=served.log.read_text)
         trouble(served)
         assert [one.result() for one in under_way] == ["right"] * 12, served.log.read_text()

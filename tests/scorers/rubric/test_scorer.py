@@ -35,6 +35,7 @@ from tests.support.endpoint_server import (
     in_turn,
     scripted_endpoint,
 )
+from tests.support.waiting import wait_until
 
 CRITERIA = "1. Finds a way (5 points)\n2. Carries it out (5 points)"
 RIGHT, FALSE = "6 times 12 is 60 + 12: \\boxed{72}", "6 times 12 is 60 + 2: \\boxed{62}"
@@ -302,10 +303,7 @@ def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(
     texts = [f"about {number}" for number in range(8)]
     for text in texts:
         scorer.begin(text, row())
-    deadline = time.monotonic() + 30
-    while len(server.calls) < 8 or server.at_once:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: len(server.calls) >= 8 and not server.at_once)
     time.sleep(0.1)
     server.script = lambda _: Saying("Total Score: 8/10", delay_s=0.2)
     for text in texts:

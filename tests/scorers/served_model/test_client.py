@@ -34,6 +34,7 @@ from tests.support.endpoint_server import (
     scripted_endpoint,
 )
 from tests.support.redis_servers import free_port
+from tests.support.waiting import wait_until
 
 Build = Callable[..., Endpoint]
 PATIENCE_S = 10.0  # of the tests: however an endpoint behaves, its future ends
@@ -366,8 +367,7 @@ def test_retry_after_is_obeyed_by_all_and_another_server_asked_meanwhile(
     server.script = in_turn(busy("0.3"), "from the busy one")
     endpoint = build(server)
     asked = [ask(endpoint)]
-    while not server.calls:
-        time.sleep(0.001)
+    wait_until(lambda: server.calls, poll_s=0.001)
     time.sleep(0.05)
     asked += [ask(endpoint) for _ in range(5)]
     assert [one.result(PATIENCE_S).text for one in asked] == ["from the busy one"] * 6
@@ -476,8 +476,7 @@ def test_what_is_cancelled_leaves_its_place_to_others(server: ScriptedEndpoint, 
     endpoint = build(server, concurrency=2)
     silent = [ask(endpoint), ask(endpoint)]
     waiting = ask(endpoint)
-    while len(server.calls) < 2:
-        time.sleep(0.001)
+    wait_until(lambda: len(server.calls) >= 2, poll_s=0.001)
     assert waiting.cancel()
     assert silent[0].cancel()
     assert said(endpoint) == "True"
@@ -489,8 +488,7 @@ def test_closing_ends_what_is_under_way_and_the_endpoint_can_be_used_again(
     server.script = in_turn(*[SILENT] * 3, "True")
     endpoint = build(server)
     asked = [ask(endpoint) for _ in range(3)]
-    while len(server.calls) < 3:
-        time.sleep(0.001)
+    wait_until(lambda: len(server.calls) >= 3, poll_s=0.001)
     endpoint.close()
     assert all(one.cancelled() for one in asked)
     assert said(endpoint) == "True"

@@ -21,6 +21,7 @@ from scorers.served_model.client import Endpoint, Reply
 from scorers.served_model.concurrency_limits import Ask, Grant, Limits, OwnLimits, Shared, SharedLimits, Terms
 from tests.support.endpoint_server import SILENT, Saying, ScriptedEndpoint, in_turn, scripted_endpoint
 from tests.support.redis_servers import RedisServer
+from tests.support.waiting import wait_until
 
 URLS = ("http://judge:8000/v1",)
 
@@ -262,8 +263,7 @@ def test_a_worker_that_comes_late_does_not_wait_until_the_others_have_nothing_le
     with scripted_endpoint(Saying(delay_s=0.05)) as server:
         first, second = (worker(server, redis_url, concurrency=4) for _ in range(2))
         many = ask(first, 40)
-        while len(server.calls) < 4:
-            time.sleep(0.001)
+        wait_until(lambda: len(server.calls) >= 4, poll_s=0.001)
         for future in ask(second, 4):
             future.result(20)
         assert sum(future.done() for future in many) < 30
@@ -289,8 +289,7 @@ def test_a_worker_that_ends_gives_its_calls_back(worker: Worker, redis_url: str)
     with scripted_endpoint(SILENT) as server:
         first, second = (worker(server, redis_url, concurrency=2) for _ in range(2))
         ask(first, 5)
-        while len(server.calls) < 2:
-            time.sleep(0.001)
+        wait_until(lambda: len(server.calls) >= 2, poll_s=0.001)
         asked = ask(second, 2)
         server.script = in_turn("True")
         first.close()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import httpx
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.waiting import wait_until
 
 READY_S = 30.0
 
@@ -32,13 +31,12 @@ class Service:
                 cwd=ROOT,
                 stderr=sink,
             )
-        deadline = time.monotonic() + READY_S
-        while not self.is_ready():
-            if self.process.poll() == 1:
-                pytest.skip(f"no walls on this machine: {log.read_text().splitlines()[-1]}")
-            assert self.process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.05)
+        wait_until(
+            lambda: self.is_ready() or self.process.poll() is not None, within_s=READY_S, log=log.read_text
+        )
+        if self.process.poll() == 1:
+            pytest.skip(f"no walls on this machine: {log.read_text().splitlines()[-1]}")
+        assert self.process.poll() is None, log.read_text()
 
     def is_ready(self) -> bool:
         try:
@@ -78,10 +76,3 @@ def descendants(pid: int) -> list[str]:
                 continue
             found += [line, *descendants(int(child))]
     return found
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 8.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

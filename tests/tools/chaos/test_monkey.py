@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from config.loading import build_run
 from config.run import Run
+from tests.support.waiting import wait_until
 from tools.chaos.monkey import WEIGHTS, Monkey, Orders
 from tools.chaos.targets import ROLES, Sight, Targets, Victim
 from tools.up.redis_keeper import RedisKeeper, redis_of
@@ -101,13 +102,6 @@ def state(process: subprocess.Popen[bytes]) -> str:
     return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5.0
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def only(kind: str, role: str) -> dict[tuple[str, str], float]:
     return {(kind, role): 1.0}
 
@@ -142,7 +136,7 @@ def test_a_kill_of_the_learner_hits_any_one_of_its_ranks(
         stage.tick()
         stage.version = 1
         stage.tick()
-        until(lambda ranks=ranks: any(rank.poll() is not None for rank in ranks))
+        wait_until(lambda ranks=ranks: any(rank.poll() is not None for rank in ranks))
         hit = [place for place, rank in enumerate(ranks) if rank.poll() == -9]
         assert len(hit) == 1
         places |= set(hit)
@@ -170,14 +164,14 @@ def test_a_stopped_process_goes_on_after_more_than_its_lease(
     monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("stop", "dispatcher"))
     began = time.monotonic()
     stage.tick()
-    until(lambda: state(process) == "T")
+    wait_until(lambda: state(process) == "T")
     while state(process) == "T":
         stage.tick()
         if stage.monkey.record.disturbances["stop dispatcher"] == 2:
             break  # it went on and was stopped again, between two of our looks
     assert time.monotonic() - began > 0.2
     stage.tick(may_disturb=False)
-    until(lambda: state(process) == "S")
+    wait_until(lambda: state(process) == "S")
     assert not stage.monkey.record.kills
 
 
@@ -322,7 +316,7 @@ def test_targets_are_the_runs_own_processes_by_their_heartbeats(keeper: RedisKee
     client = redis.Redis.from_url(keeper.url)
     targets = Targets(lambda: {"scorers-0": pool.pid}, client, "stormy")
     try:
-        until(lambda: len(targets.look().of("pool")[0].tree) == 2)
+        wait_until(lambda: len(targets.look().of("pool")[0].tree) == 2)
         dispatcher, worker = sorted(targets.look().of("pool")[0].tree)
         for role, pid, doing in (
             ("dispatcher", dispatcher, "waiting for rollouts"),

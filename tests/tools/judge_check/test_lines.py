@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import wait
 from dataclasses import replace
@@ -31,6 +30,7 @@ from tests.support.endpoint_server import (
     scripted_endpoint,
 )
 from tests.support.groups import a_prompt, a_rollout
+from tests.support.waiting import wait_until
 from tools.judge_check.lines import AHEAD, JudgedLines
 from tools.main import main
 from tools.score.rescore import Pool
@@ -131,9 +131,7 @@ def test_whoever_does_not_wait_is_not_waited_for(server: ScriptedEndpoint) -> No
     server.script = lambda _: SILENT
     lines = JudgedLines(config_of(server))
     futures = [lines.submit(line(f"YES {number}")) for number in range(3)]
-    deadline = time.monotonic() + PATIENCE_S
-    while len(server.calls) < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: len(server.calls) >= 3, within_s=PATIENCE_S)
     lines.close(is_interrupted=True)
     assert wait(futures, 0).not_done == set()
     assert [type(future.exception()) for future in futures] == [ScoringFailed] * 3

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.monitoring.snapshot import snapshot
 from tests.conftest import ROOT, free_port
+from tests.support.waiting import wait_until
 from tests.tools.top.test_command import Laid
 from tools.metrics.command import RunCollector, main
 from tools.metrics.table import METRICS
@@ -150,11 +150,10 @@ def server(laid: Laid, redis_url: str, tmp_path: Path) -> Iterator[tuple[str, su
             stderr=stream,
             cwd=ROOT,
         )
-    deadline = time.monotonic() + 60
-    while b"serving" not in log.read_bytes():
-        assert time.monotonic() < deadline, log.read_text()
-        assert process.poll() is None, log.read_text()
-        time.sleep(0.05)
+    wait_until(
+        lambda: b"serving" in log.read_bytes() or process.poll() is not None, within_s=60, log=log.read_text
+    )
+    assert process.poll() is None, log.read_text()
     yield f"http://127.0.0.1:{port}/metrics", process
     process.kill()
     process.wait()

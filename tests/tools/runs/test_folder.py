@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from broker.errors import RunFailed
 from config.run import Run
+from tests.support.waiting import wait_until
 from tools.runs.command import list_runs
 from tools.runs.folder import RunTaken, free_name, held, holder, read_run
 from tools.up.log_tail import LogTail, last_lines
@@ -32,9 +32,7 @@ def test_a_round_that_ended_after_its_steps_line_belongs_to_that_step(leave_run:
     (folder / "live").mkdir()
     live = Progress("redis://127.0.0.1:1", "demo", folder / "live")  # nobody answers there
     (folder / "live" / "metrics.jsonl").write_text((folder / "metrics.jsonl").read_text())
-    deadline = time.monotonic() + 10
-    while len(live.view.pass_rates) < 3 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: len(live.view.pass_rates) >= 3)
     live.stop()
     assert live.view.pass_rates == found.pass_rates
     assert (live.view.rewards, live.view.last_step["step"]) == ([0.25, 0.75], 2)

@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
+from tests.support.waiting import wait_until
 from tools.main import main
 from tools.score import command as score_module
 from tools.score.command import Line, read_lines
@@ -219,9 +219,7 @@ def test_ctrl_c_prints_what_is_done(waiter: Sequence[str]) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         first = process.stdout.readline()
-        deadline = time.monotonic() + 30
-        while Path("begun").stat().st_size < 5 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: Path("begun").stat().st_size >= 5)
         process.send_signal(signal.SIGINT)
         rest, said = process.stdout.read(), process.stderr.read()
         assert process.wait(20) == 130

@@ -22,6 +22,7 @@ from broker.keys import Keys
 from broker.private_redis import addresses
 from broker.protocol.run_state import explanation
 from tests.support.paths import ROOT
+from tests.support.waiting import wait_until
 from tools.runs.folder import read_run
 
 # argv: runs_dir, a learner's script, whose status.json is written by its last words, a generator's, and where Redis is.
@@ -197,10 +198,7 @@ def test_a_second_signal_ends_everything_now(start_up: StartUp, runs_dir: Path) 
     lines_until(up, "finishing")
     up.send_signal(signal.SIGINT)
     assert up.wait(timeout=10) == 130
-    deadline = time.monotonic() + 10
-    while living(pids) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not living(pids)
+    wait_until(lambda: not living(pids), within_s=10, log=lambda: living(pids))
 
 
 def redis_pid(runs_dir: Path) -> int:
@@ -238,7 +236,4 @@ def test_a_kill_9_of_up_leaves_nothing(start_up: StartUp, runs_dir: Path) -> Non
     pids.append(redis_pid(runs_dir))
     assert living(pids) == pids
     up.kill()
-    deadline = time.monotonic() + 10
-    while living(pids) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not living(pids)
+    wait_until(lambda: not living(pids), within_s=10, log=lambda: living(pids))

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.waiting import wait_until
 from tools.up.role_commands import Command
 from tools.up.supervisor import Outcome, Restarts, Supervisor
 
@@ -62,15 +62,6 @@ def living(pids: list[int]) -> list[int]:
         except (FileNotFoundError, ProcessLookupError):
             continue
     return found
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 5.0) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 @pytest.mark.parametrize(
@@ -191,7 +182,7 @@ def test_one_that_will_not_end_is_killed_with_all_that_it_started(tmp_path: Path
         command("generator-0", stubborn),
     )
     assert watched.run().code == 0
-    assert wait_until(lambda: not living([int(pid) for pid in (tmp_path / "pids").read_text().split()]))
+    wait_until(lambda: not living([int(pid) for pid in (tmp_path / "pids").read_text().split()]))
 
 
 def test_what_a_tick_raises_ends_every_process(tmp_path: Path) -> None:
@@ -242,7 +233,7 @@ def test_a_kill_9_takes_children_and_grandchildren_along(tmp_path: Path) -> None
     assert len(everyone) == 9  # of each role a shell and its two sleeps
     up.kill()
     up.wait()
-    assert wait_until(lambda: not living(everyone))
+    wait_until(lambda: not living(everyone))
 
 
 def members(groups: set[int]) -> list[int]:

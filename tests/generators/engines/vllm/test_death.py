@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from config.generators import VllmEngineConfig
 from tests.support.paths import ROOT
+from tests.support.waiting import is_running, wait_until_gone
 
 CONFIG = VllmEngineConfig(kv_cache_mb=64, max_num_seqs=4, enforce_eager=True, start_timeout_s=280)
 
@@ -49,14 +49,11 @@ def test_a_generator_that_is_killed_takes_all_of_vllm_with_it(tiny_model: Path) 
     finally:
         generator.kill()
         generator.wait()
-    deadline = time.monotonic() + 10
-    while (
-        left := {pid: name for pid, name in family.items() if is_running(pid)}
-    ) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)  # not to stay until the machine is switched off
-    assert not left
+    try:
+        wait_until_gone(*family)
+    finally:
+        for pid in filter(is_running, family):
+            os.kill(pid, signal.SIGKILL)  # not to stay until the machine is switched off
 
 
 def descendants(pid: int) -> dict[int, str]:
@@ -71,11 +68,3 @@ def descendants(pid: int) -> dict[int, str]:
     while more := {child for child, parent in parents.items() if parent in found} - found:
         found |= more
     return {child: names[child] for child in found - {pid}}
-
-
-def is_running(pid: int) -> bool:
-    """Not counting a zombie: in a container nobody may be there to reap it."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False

@@ -9,8 +9,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from scorers.sandbox.program import Ending, Language, Limits, Program, SandboxUn
 from scorers.sandbox.walls.seccomp import Walls
 from tests.scorers.sandbox.conftest import Run, processes_below, programs_left
 from tests.support.paths import ROOT
+from tests.support.waiting import wait_until
 
 LONG = Limits(wall_s=30.0)
 FAMILY = "import os, time\nos.fork()\nos.fork()\ntime.sleep(60)"
@@ -42,13 +41,6 @@ def children(pid: int) -> list[str]:
         for other in processes.all_pids()
         if len(fields := processes.stat_fields(other)) > 1 and fields[1] == str(pid).encode()
     ]
-
-
-def wait_until(happened: Callable[[], object], within_s: float = 5.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("which", ["the first process", "the program"])
