@@ -9,15 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.support.durability_page import PAGE, README, rows, section
 from tools.main import main
-
-PAGE = ROOT / "docs" / "durability.md"
-README = ROOT / "README.md"
-
-
-def section(page: Path, heading: str) -> str:
-    """What stands under a heading."""
-    return page.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 
 def commands() -> list[str]:
@@ -31,12 +24,6 @@ def commands() -> list[str]:
         for line in block.splitlines()
     ]
     return list(dict.fromkeys(lines))
-
-
-def rows(text: str) -> list[list[str]]:
-    """The cells of a table's rows, without its heading."""
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
 @pytest.mark.parametrize("command", commands())

@@ -6,7 +6,7 @@ import re
 
 from benchmarks.proofs.chaos import COLUMNS, ROLES
 from benchmarks.results import RESULTS
-from tests.docs.test_durability_page import PAGE, README, rows, section
+from tests.support.durability_page import PAGE, README, rows, section
 
 HEADING = "## Chaos: every role killed again and again"
 SHOWN = ("killed with -9", "kills", "lost", "twice", "back, s: median", "largest")  # of them, by README

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from broker.processes import spawn, stop
 from tests.e2e.conftest import DEMO, ROOT
-from tests.tools.chaos.test_report import OWN
+from tests.support.chaos_report import OWN
 from tools.audit.sums import Audit
 from tools.chaos.targets import ROLES
 

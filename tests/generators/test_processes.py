@@ -21,7 +21,7 @@ from broker.monitoring.crash_reports import how_it_ended, record_death
 from broker.processes import spawn, stop
 from broker.protocol.streams import Consumer
 from config.loading import to_yaml
-from tests.generators.test_worker import Floor, FloorEngine, make_run
+from tests.support.generator_floor import Floor, FloorEngine, make_run
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_in_loop, wait_until
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -14,63 +13,11 @@ from broker.connection import RedisLink
 from broker.errors import RunFailed
 from broker.keys import Keys
 from broker.messages import Announcement
-from broker.protocol.run_owner import RunOwner
-from config.generators import ScriptedEngineConfig
 from generators.engine import NO_VERSION
 from generators.engines.scripted import ScriptedEngine
 from generators.weight_sync import follower as weights
 from generators.weight_sync.follower import WeightFollower
-from tests.generators.conftest import make_run
-
-
-class RecordingEngine(ScriptedEngine):
-    """The fake engine, which keeps a list of what it was given; `before` runs first."""
-
-    def __init__(self, before: Callable[[Path, int], None] = lambda _file, _version: None) -> None:
-        super().__init__(make_run(Path("no-such-model"), ScriptedEngineConfig()), ScriptedEngineConfig())
-        self.before = before
-        self.loaded: list[int] = []
-
-    async def load_weights(self, file: Path, version: int) -> None:
-        self.before(file, version)
-        await super().load_weights(file, version)
-        self.loaded.append(version)
-
-
-class Publisher:
-    """The learner's side: files and announcements."""
-
-    def __init__(self, link: RedisLink, keys: Keys, folder: Path) -> None:
-        self.link = link
-        self.keys = keys
-        self.folder = folder
-        self.owner = RunOwner(link, keys)
-        self.owner.claim(0)
-
-    def write(self, version: int) -> Path:
-        """The file of a version."""
-        file = self.folder / str(version) / "model.safetensors"
-        file.parent.mkdir(exist_ok=True)
-        file.write_bytes(f"weights {version}".encode())
-        return file
-
-    def announce(self, version: int, *, checksum: str | None = None) -> None:
-        """Tell of a version, whether its file is there or not."""
-        right = hashlib.sha256(f"weights {version}".encode()).hexdigest()
-        self.owner.announce(
-            Announcement(
-                version=version,
-                path=str(self.folder / str(version)),
-                size_bytes=9,
-                checksum=checksum or right,
-                announced_at=0.0,
-            )
-        )
-
-    def publish(self, version: int) -> None:
-        """Write, then tell."""
-        self.write(version)
-        self.announce(version)
+from tests.support.published_weights import Publisher, RecordingEngine
 
 
 @pytest.fixture

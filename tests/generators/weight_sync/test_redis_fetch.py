@@ -34,8 +34,8 @@ from learner.weight_sync.publisher import Publisher
 from learner.weight_sync.relay import Relay
 from learner.weight_sync.version_folder import FILE
 from tests.generators.conftest import make_run as make_engine_run
-from tests.generators.weight_sync.test_follower import RecordingEngine
 from tests.support.chain import FilePolicy, make_run
+from tests.support.published_weights import RecordingEngine
 from tests.support.waiting import wait_until
 
 CHUNK = 1000

@@ -27,8 +27,8 @@ from config.scorers import (
 )
 from learner.data.dataset import Row, RowError, load_rows
 from learner.data.prompts import open_source
-from tests.learner.data.test_prompts import OneTokenACharacter
 from tests.support.chain import make_run
+from tests.support.character_tokenizer import OneTokenACharacter
 
 CHAT = [{"role": "user", "content": "2 + 3?"}]
 TASKS = {

@@ -22,20 +22,11 @@ from learner.data.dataset import Row, RowError, load_rows
 from learner.data.prompts import PromptSource, load_tokenizer, open_source
 from tests.conftest import ROOT, SHARED
 from tests.support.chain import make_run
+from tests.support.character_tokenizer import OneTokenACharacter
 
 CHAT = [{"role": "user", "content": "2 + 3?"}]
 INFO = {"type": "math", "answer": {"value": "5"}}
 ROW = Row(messages=({"role": "user", "content": "2 + 3?"},), task="math", verification_info=INFO)
-
-
-class OneTokenACharacter:
-    """A tokenizer whose ids are the characters' own numbers."""
-
-    chat_template = "yes"
-
-    def apply_chat_template(self, messages: Sequence[Mapping[str, str]], **options: Any) -> list[int]:
-        assert options == {"add_generation_prompt": True, "tokenize": True, "return_dict": False}
-        return [ord(character) for turn in messages for character in turn["content"]]
 
 
 @pytest.fixture(autouse=True)

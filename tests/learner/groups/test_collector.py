@@ -20,6 +20,7 @@ from learner.groups.collector import rest_can_make_it
 from learner.journal.ledger import Outcome
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, make_prompt, make_scored
+from tests.support.step_selection import stop_at_the_first_wait, take
 
 # -------------------------------------------------------------------------------------------------------------- rule 3
 
@@ -117,22 +118,6 @@ def test_the_budget_alone_does_not_bound_the_lag(size: int, lag: int) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------ on a real Redis
-
-
-def stop_at_the_first_wait(chain: Chain) -> list[str]:
-    """Returns where it will say what it waits for."""
-
-    def say(what: str) -> None:
-        chain.said.append(what)
-        chain.stop.set()
-
-    chain.collector._say = say
-    return chain.said
-
-
-def take(chain: Chain, version: int) -> list[str] | None:
-    groups = chain.collector.take(version)
-    return None if groups is None else [group.group_id for group in groups]
 
 
 def commit(chain: Chain, version: int, ids: list[str]) -> None:

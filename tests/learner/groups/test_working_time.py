@@ -13,8 +13,8 @@ from broker.keys import PROMPTS, ROLLOUTS, Keys
 from broker.protocol.run_state import DRAIN, PAUSE
 from learner.groups.evaluation import Rounds
 from tests.conftest import RedisServer
-from tests.learner.groups.test_collector import stop_at_the_first_wait, take
 from tests.support.chain import Chain, make_run
+from tests.support.step_selection import stop_at_the_first_wait, take
 
 FULL = 1  # bytes of maxmemory
 

@@ -14,7 +14,7 @@ from broker.errors import BadMessage
 from broker.messages import ScoredGroup
 from broker.trees import IDS, LOGPROBS
 from learner.journal.columns import group_of, pack_columns, token_ids_of
-from tests.broker.test_codec import plain, scored_groups
+from tests.support.random_groups import plain, scored_groups
 
 Columns = dict[str, Any]
 

@@ -19,7 +19,7 @@ from broker.connection import RedisLink
 from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import SampledGroup
 from broker.processes import spawn, stop
-from tests.scorers.pool.test_worker import running, sleeping_for, workers
+from tests.support.pool_workers import running, sleeping_for, workers
 from tests.support.redis_servers import RedisServer
 from tests.support.station import HANGING, SLEEPER, Scorers, ScriptedScorer, Station, make_run
 from tests.support.waiting import wait_until

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -21,9 +19,9 @@ from broker.monitoring.snapshot import snapshot
 from broker.processes import stop
 from scorers.group import GroupScorer
 from scorers.pool import worker as worker_module
-from scorers.pool.dispatcher import Dispatcher
 from scorers.sandbox.program import SandboxUnavailable
-from tests.support.station import HANGING, RIGHT, SLEEPER, Scorers, Station, make_run
+from tests.support.pool_workers import running, sleeping_for, workers
+from tests.support.station import HANGING, RIGHT, Scorers, Station, make_run
 from tests.support.waiting import wait_until
 
 PACE = {"workers": 1, "groups_per_job": 1}
@@ -41,25 +39,9 @@ class Mine(SimpleScorer):
 """
 
 
-@contextmanager
-def workers(station: Station, folder: Path, count: int = 1) -> Iterator[list[Scorers]]:
-    """Real worker processes, without the pool that would start them again."""
-    started = [station.start(folder, "--part", "worker") for _ in range(count)]
-    try:
-        yield started
-    finally:
-        for scorers in started:
-            stop(scorers.process, 0)
-
-
 def hanging_for(seconds: float) -> dict[str, object]:
     """A scorer whose hanging answers cost so many seconds."""
     return {"tasks": {"math": {"scorer": {"type": "math", "deadline_s": seconds}}}}
-
-
-def sleeping_for(seconds: float) -> dict[str, object]:
-    """The same without sympy, which takes a worker's processor for seconds before it is ready."""
-    return {"tasks": {"math": {"scorer": SLEEPER | {"queue": "math", "options": {"hanging_s": seconds}}}}}
 
 
 @pytest.mark.parametrize(
@@ -177,19 +159,6 @@ def test_kill_9_costs_the_groups_not_yet_handed_over_one_try_at_most(
     assert station.ids(ROLLOUTS) == station.ids("dead") == []
     assert survivor.log.read_text().count("scored group=") == 2
     station.audit()
-
-
-@contextmanager
-def running(dispatcher: Dispatcher) -> Iterator[None]:
-    """The dispatcher's own loop, in a thread."""
-    ended = threading.Event()
-    thread = threading.Thread(target=dispatcher.run, args=(ended,))
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def test_every_worker_gives_the_same_result_at_every_repeat(

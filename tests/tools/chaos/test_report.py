@@ -13,6 +13,7 @@ from broker.keys import Keys
 from config.loading import build_run
 from config.run import Run
 from learner.journal.writer import Journal
+from tests.support.chaos_report import OWN
 from tests.support.groups import a_rollout, a_scored_group
 from tools.audit.command import audit
 from tools.audit.sums import Audit
@@ -20,20 +21,6 @@ from tools.chaos.command import Chaos, as_object
 from tools.chaos.monkey import Monkey, Orders
 from tools.up.redis_keeper import redis_of
 from tools.up.supervisor import Outcome
-
-OWN = {
-    "run",
-    "seed",
-    "exit_code",
-    "reason",
-    "steps",
-    "seconds",
-    "kills",
-    "disturbances",
-    "back_s",
-    "eval_pass_rate",
-    "learning_curve",
-}
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.monitoring.snapshot import snapshot
 from tests.conftest import ROOT, free_port
+from tests.support.laid_heartbeats import Laid
 from tests.support.waiting import wait_until
-from tests.tools.top.test_command import Laid
 from tools.metrics.command import RunCollector, main
 from tools.metrics.table import METRICS
 

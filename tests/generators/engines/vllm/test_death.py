@@ -11,18 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from config.generators import VllmEngineConfig
 from tests.support.paths import ROOT
 from tests.support.waiting import is_running, wait_until_gone
-
-CONFIG = VllmEngineConfig(kv_cache_mb=64, max_num_seqs=4, enforce_eager=True, start_timeout_s=280)
 
 GENERATOR = """
 import asyncio, sys
 from pathlib import Path
 from generators.engines.vllm.engine import VllmEngine
 from tests.generators.conftest import make_run
-from tests.generators.engines.vllm.test_death import CONFIG
+from tests.support.small_vllm import CONFIG
 
 async def main():
     await VllmEngine(make_run(Path(sys.argv[1]), CONFIG), CONFIG).start()

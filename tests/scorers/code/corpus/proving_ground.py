@@ -27,6 +27,7 @@ from scorers.registry import build_scorer
 from scorers.sandbox.program import CROWDED
 from tests.conftest import ROOT
 from tests.scorers.code.corpus.rows import Case
+from tests.support.waiting import comes_true
 from tools.up.process_tree import below
 
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
@@ -188,9 +189,8 @@ def _judge_share(cases: Sequence[Case], walls: str, right_timeout_s: float) -> S
     finally:
         wrong.close()
         right.close()
-    until = time.monotonic() + END_S
-    while (left := below(os.getpid())) and time.monotonic() < until:
-        time.sleep(0.02)
+    comes_true(lambda: not below(os.getpid()), within_s=END_S)
+    left = below(os.getpid())
     return Share(
         judged,
         [

@@ -1,0 +1,17 @@
+"""The keys that the report of `millrace chaos` has of its own, beside those of the audit."""
+
+from __future__ import annotations
+
+OWN = {
+    "run",
+    "seed",
+    "exit_code",
+    "reason",
+    "steps",
+    "seconds",
+    "kills",
+    "disturbances",
+    "back_s",
+    "eval_pass_rate",
+    "learning_curve",
+}

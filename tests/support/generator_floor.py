@@ -1,0 +1,121 @@
+"""A run in Redis on which generators work: prompts come in, weights are announced, groups go out."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from broker import codec
+from broker.connection import RedisLink
+from broker.joining import Joined, RunState
+from broker.keys import GROUP, PROMPTS, ROLLOUTS, Keys
+from broker.messages import Completion, Prompt, SampledGroup
+from broker.monitoring.heartbeat import Heartbeat
+from config.generators import ScriptedEngineConfig
+from config.run import Run
+from generators.engines.scripted import ScriptedEngine
+from generators.worker import Generator
+from tests.broker.conftest import Board
+from tests.support.published_weights import Publisher
+
+Act = Callable[[Prompt], Awaitable[None]]
+
+Running = tuple[Generator, "asyncio.Task[RunState]"]
+
+
+class FloorEngine(ScriptedEngine):
+    """The fake engine, which does `act` before it answers and remembers whom it sampled."""
+
+    def __init__(self, act: Act | None = None) -> None:
+        super().__init__(make_run(), ScriptedEngineConfig())
+        self.act = act
+        self.began: list[str] = []
+        self.is_closed = False
+
+    async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
+        self.began.append(prompt.group_id)
+        if self.act is not None:
+            await self.act(prompt)
+        return await super().sample(prompt)
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+def make_run(**sections: Any) -> Run:
+    return Run.model_validate(
+        {
+            "name": "test",
+            "model": {"path": "nowhere"},
+            "data": {"train": {"type": "procedural"}},
+            "generators": {"engine": {"type": "fake"}, "groups_in_flight": 4},
+        }
+        | sections
+    )
+
+
+class Floor(Board):
+    """Where generators work: prompts come in, weights are announced, rollouts go out."""
+
+    def __init__(self, link: RedisLink, keys: Keys, folder: Path) -> None:
+        super().__init__(link, keys)
+        self.folder = folder
+        self.run_config = make_run()
+        self.publisher = Publisher(link, keys, folder)
+        self.learner = self.publisher.owner
+        self.say("running")
+
+    def say(self, status: str, reason: str = "") -> None:
+        """The run's status."""
+        self.link.client.hset(self.keys("run"), mapping={"status": status, "reason": reason})
+
+    def publish(self, version: int) -> None:
+        """New weights."""
+        self.publisher.publish(version)
+
+    def age(self) -> None:
+        """Let every lease have run out."""
+        for item in self.pending():
+            self.link.client.xclaim(
+                self.keys(PROMPTS),
+                GROUP,
+                item["consumer"],
+                0,
+                [item["message_id"]],
+                idle=3_600_000,
+                justid=True,
+            )
+
+    def pending(self) -> list[Any]:
+        """Leases on prompts, as XPENDING tells of them."""
+        return list(self.link.client.xpending_range(self.keys(PROMPTS), GROUP, "-", "+", 100))
+
+    def sampling(self, name: str) -> dict[str, float]:
+        """Groups that a generator says to be sampling, with the Unix seconds since when."""
+        began = self.hash(f"alive:generator:{name}").get("began", "").split()
+        return {group_id: float(at) for group_id, at in (word.split("@") for word in began)}
+
+    def rollout(self, group_id: str) -> SampledGroup:
+        """What was handed over."""
+        entry = self.entry(group_id)
+        assert entry.stream == ROLLOUTS
+        return codec.decode_rollout(entry.raw)
+
+    @asynccontextmanager
+    async def generator(self, engine: ScriptedEngine, name: str = "g") -> AsyncIterator[Running]:
+        """A generator at work; stopped afterwards, unless it ended by itself."""
+        stop = threading.Event()
+        heartbeat = Heartbeat(self.link, self.keys, "generator", name)
+        made = Generator(Joined(self.run_config, self.link, self.keys), engine, name, stop)
+        task = asyncio.create_task(made.run(heartbeat))
+        try:
+            yield made, task
+        finally:
+            stop.set()
+            with suppress(Exception, asyncio.CancelledError):
+                await asyncio.wait_for(task, 20)
+            heartbeat.stop()

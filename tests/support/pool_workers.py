@@ -1,0 +1,41 @@
+"""Worker processes and a dispatcher at work in a thread, for the tests of the pool."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from broker.processes import stop
+from scorers.pool.dispatcher import Dispatcher
+from tests.support.station import SLEEPER, Scorers, Station
+
+
+@contextmanager
+def workers(station: Station, folder: Path, count: int = 1) -> Iterator[list[Scorers]]:
+    """Real worker processes, without the pool that would start them again."""
+    started = [station.start(folder, "--part", "worker") for _ in range(count)]
+    try:
+        yield started
+    finally:
+        for scorers in started:
+            stop(scorers.process, 0)
+
+
+def sleeping_for(seconds: float) -> dict[str, object]:
+    """The same without sympy, which takes a worker's processor for seconds before it is ready."""
+    return {"tasks": {"math": {"scorer": SLEEPER | {"queue": "math", "options": {"hanging_s": seconds}}}}}
+
+
+@contextmanager
+def running(dispatcher: Dispatcher) -> Iterator[None]:
+    """The dispatcher's own loop, in a thread."""
+    ended = threading.Event()
+    thread = threading.Thread(target=dispatcher.run, args=(ended,))
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -1,0 +1,130 @@
+"""Random scored groups for hypothesis, and messages as plain values to compare."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from broker.messages import (
+    Completion,
+    FinishReason,
+    Prompt,
+    SampledGroup,
+    Score,
+    ScoredGroup,
+    ScoreStatus,
+    Span,
+    Split,
+)
+
+
+def plain(value: Any) -> Any:
+    """A message as something that == compares whole, arrays and their types included."""
+    if isinstance(value, np.ndarray):
+        return (value.dtype.str, value.tolist())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {name: plain(inner) for name, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(inner) for inner in value]
+    return (type(value).__name__, str(value)) if isinstance(value, Enum) else value
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+
+IDS = st.integers(0, (1 << 31) - 1)
+
+COUNTS = st.integers(1, (1 << 31) - 1)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | NUMBERS | NAMES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+
+SCORES = st.one_of(
+    st.builds(
+        Score,
+        status=st.just(ScoreStatus.SCORED),
+        value=st.floats(0, 1),
+        reason=NAMES,
+        scorer=NAMES,
+        version=NAMES,
+        seconds=NUMBERS,
+        components=st.dictionaries(NAMES, NUMBERS, max_size=2),
+    ),
+    st.builds(
+        Score,
+        status=st.just(ScoreStatus.UNSCORABLE),
+        value=st.none(),
+        reason=NAMES,
+        scorer=NAMES,
+        version=NAMES,
+    ),
+)
+
+
+@st.composite
+def completions(draw: st.DrawFn) -> Completion:
+    counts = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    firsts = np.cumsum([0, *counts])
+    tokens = int(firsts[-1])
+    float32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
+    return Completion.of_one_segment(
+        token_ids=np.array(draw(st.lists(IDS, min_size=tokens, max_size=tokens)), np.int32),
+        logprobs=np.array(draw(st.lists(float32, min_size=tokens, max_size=tokens)), np.float32),
+        policy_spans=tuple(
+            Span(version=draw(COUNTS), first=int(first), count=count)
+            for first, count in zip(firsts, counts, strict=False)
+        ),
+        finish_reason=draw(st.sampled_from(FinishReason)),
+        text=draw(NAMES),
+    )
+
+
+@st.composite
+def scored_groups(draw: st.DrawFn) -> ScoredGroup:
+    n = draw(st.integers(1, 3))
+    prompt = Prompt(
+        group_id=draw(NAMES),
+        split=draw(st.sampled_from(Split)),
+        task=draw(NAMES),
+        n=n,
+        floor=draw(st.integers(0, 99)),
+        issued_at=draw(NUMBERS),
+        epoch=draw(COUNTS),
+        row=draw(COUNTS),
+        fingerprint=draw(NAMES),
+        seed=draw(COUNTS),
+        temperature=draw(NUMBERS),
+        max_tokens=draw(COUNTS),
+        messages=tuple(draw(st.lists(st.dictionaries(NAMES, NAMES, max_size=2), max_size=2))),
+        token_ids=np.array(draw(st.lists(IDS, min_size=1, max_size=5)), np.int32),
+        verification_info=draw(st.dictionaries(NAMES, JSON, max_size=3)),
+        data_source=draw(NAMES),
+    )
+    rollout = SampledGroup(
+        prompt=prompt,
+        completions=tuple(draw(completions()) for _ in range(n)),
+        generator=draw(NAMES),
+        seconds=draw(NUMBERS),
+        sampled_at=draw(NUMBERS),
+        attempts=draw(st.just(0) | COUNTS),
+    )
+    return ScoredGroup(
+        rollout=rollout,
+        scores=tuple(draw(SCORES) for _ in range(n)),
+        rewards=tuple(draw(st.none() | NUMBERS) for _ in range(n)),
+        worker=draw(NAMES),
+        seconds=draw(NUMBERS),
+        scored_at=draw(NUMBERS),
+        attempts=draw(st.just(0) | COUNTS),
+    )

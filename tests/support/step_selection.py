@@ -1,0 +1,21 @@
+"""What a learner takes for its next step, asked without waiting for more groups."""
+
+from __future__ import annotations
+
+from tests.support.chain import Chain
+
+
+def stop_at_the_first_wait(chain: Chain) -> list[str]:
+    """Returns where it will say what it waits for."""
+
+    def say(what: str) -> None:
+        chain.said.append(what)
+        chain.stop.set()
+
+    chain.collector._say = say
+    return chain.said
+
+
+def take(chain: Chain, version: int) -> list[str] | None:
+    groups = chain.collector.take(version)
+    return None if groups is None else [group.group_id for group in groups]
