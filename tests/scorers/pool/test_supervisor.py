@@ -296,7 +296,7 @@ def test_the_real_thing_scores_survives_a_kill_and_dies_whole(
         left = [_pid_of(station, "scorer"), _pid_of(station, "dispatcher")]
         assert killed not in left
         scorers.process.kill()
-        assert all(map(wait_until_gone, left))
+        wait_until_gone(*left)
     finally:
         stop(scorers.process, 0)
     assert "child_ended part=worker code=-9" in scorers.log.read_text()
