@@ -80,7 +80,7 @@ class Status:
         self._write_file("running", "", self._version)
         try:
             self._link.script(
-                "tell", self._keys.scripts(), self._fence, "advice", text, wait=Wait.FOR_NOTHING
+                "publish_status", self._keys.scripts(), self._fence, "advice", text, wait=Wait.FOR_NOTHING
             )
         except redis.RedisError as error:
             log.debug("advice_not_told error=%s", error)
@@ -117,7 +117,7 @@ class Status:
         self._write_file(status, reason, version)
         fields = {"status": status, "reason": reason, "begun": self._begun, **more}
         flat = [part for pair in fields.items() for part in pair]
-        return bool(self._link.script("tell", self._keys.scripts(), self._fence, *flat))
+        return bool(self._link.script("publish_status", self._keys.scripts(), self._fence, *flat))
 
     def _write_file(self, status: str, reason: str, version: int) -> None:
         """For people and tools without Redis."""

@@ -1,4 +1,4 @@
--- Forget requests of the reward server, wherever they are: answered, given up or too old. ARGV: ids.
+-- Discard requests of the reward server, wherever they are: answered, given up or too old. ARGV: ids.
 -- Harmless when repeated. A worker that is at one of them finds, at its hand-over, nothing to exchange.
 redis.call('ZREM', SLOTS, '')
 for _, id in ipairs(ARGV) do

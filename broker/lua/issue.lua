@@ -8,7 +8,7 @@ if position ~= tonumber(ARGV[3]) then return {'moved', position} end
 
 local groups, seen, retries, i = {}, {}, 0, 7
 while i <= #ARGV do
-  local id, count = ARGV[i], tonumber(ARGV[i + 1])
+  local id, fields, following = group_at(i)
   local base, number = string.match(id, '^(%d+)%-r(%d+)$')
   if base then
     local counted = tonumber(redis.call('HGET', CURSOR, 'retry:' .. base) or '0')
@@ -18,10 +18,8 @@ while i <= #ARGV do
   end
   if seen[id] or redis.call('ZSCORE', SLOTS, id) or redis.call('HEXISTS', WHERE, id) == 1 then return {'known', id} end
   seen[id] = true
-  local fields = {}
-  for j = i + 2, i + 1 + count do fields[#fields + 1] = ARGV[j] end
   groups[#groups + 1] = {id, fields, base, number}
-  i = i + 2 + count
+  i = following
 end
 local slots = redis.call('ZCARD', SLOTS)
 if slots + #groups > tonumber(ARGV[5]) then return {'full', slots} end
@@ -30,13 +28,7 @@ if slots + #groups > tonumber(ARGV[5]) then return {'full', slots} end
 local floor = math.max(tonumber(redis.call('HGET', RUN, 'version') or '0'), tonumber(ARGV[6]))
 for _, group in ipairs(groups) do
   local id, fields, base, number = group[1], group[2], group[3], group[4]
-  fields[#fields + 1] = 'floor'
-  fields[#fields + 1] = floor
-  fields[#fields + 1] = 'policy'
-  fields[#fields + 1] = floor
-  local entry = redis.call('XADD', STREAMS.prompts, '*', unpack(fields))
-  redis.call('ZADD', SLOTS, floor, id)
-  redis.call('HSET', WHERE, id, 'prompts ' .. entry)
+  append_prompt(id, fields, floor, true)
   if base then
     redis.call('HSET', CURSOR, 'retry:' .. base, number)
     local dead = number == '1' and base or base .. '-r' .. (number - 1)

@@ -48,3 +48,18 @@ local function is_at(id, stream, entry)            -- whether `where` places the
 end
 
 local function forget_tries(id) redis.call('HDEL', TRIES, id, 'error:' .. id) end
+
+local function group_at(i)      -- of ARGV: id, number of fields, field, value ...     returns id, fields, where the next begins
+  local fields, count = {}, tonumber(ARGV[i + 1])
+  for j = i + 2, i + 1 + count do fields[#fields + 1] = ARGV[j] end
+  return ARGV[i], fields, i + 2 + count
+end
+
+-- Append a group to `prompts`. It is the only append of a prompt, and opens with XADD, which full memory refuses.
+-- A training group takes a slot when it is issued; an evaluation group has none, and one that is issued again has its own.
+local function append_prompt(id, fields, floor, takes_slot)
+  for _, part in ipairs({'floor', floor, 'policy', floor}) do fields[#fields + 1] = part end
+  local entry = redis.call('XADD', STREAMS.prompts, '*', unpack(fields))
+  if takes_slot then redis.call('ZADD', SLOTS, floor, id) end
+  redis.call('HSET', WHERE, id, 'prompts ' .. entry)
+end

@@ -6,19 +6,13 @@ if refused then return refused end
 redis.call('ZREM', SLOTS, '')
 local i, sent = 3, {}
 while i <= #ARGV do
-  local id, count = ARGV[i], tonumber(ARGV[i + 1])
+  local id, fields, following = group_at(i)
   local floor = redis.call('ZSCORE', SLOTS, id)
   local stream, entry = place_of(id)
   if floor and not (stream and exists(stream, entry)) then
-    local fields = {}
-    for j = i + 2, i + 1 + count do fields[#fields + 1] = ARGV[j] end
-    fields[#fields + 1] = 'floor'
-    fields[#fields + 1] = floor
-    fields[#fields + 1] = 'policy'
-    fields[#fields + 1] = floor
-    redis.call('HSET', WHERE, id, 'prompts ' .. redis.call('XADD', STREAMS.prompts, '*', unpack(fields)))
+    append_prompt(id, fields, floor, false)
     sent[#sent + 1] = id
   end
-  i = i + 2 + count
+  i = following
 end
 return done(sent)

@@ -18,7 +18,9 @@ GO_ON = ""
 
 def ask(link: RedisLink, keys: Keys, wanted: str) -> None:
     """Ask the learner of a run for DRAIN, PAUSE or GO_ON."""
-    link.script("ask", keys.scripts(), "wanted", wanted)  # full memory, which may be why, does not refuse it
+    link.script(
+        "set_state", keys.scripts(), "wanted", wanted
+    )  # full memory, which may be why, does not refuse it
 
 
 def asked(link: RedisLink, keys: Keys) -> str:
@@ -28,7 +30,7 @@ def asked(link: RedisLink, keys: Keys) -> str:
 
 def explain(link: RedisLink, keys: Keys, why: str) -> None:
     """Say why the learner is about to be sent a signal; "" takes it back."""
-    link.script("ask", keys.scripts(), "why", why)
+    link.script("set_state", keys.scripts(), "why", why)
 
 
 def explanation(link: RedisLink, keys: Keys) -> str:

@@ -156,7 +156,7 @@ class Consumer:
         self._held: dict[str, int] = {}  # entry -> 1 once work on it has begun, else 0
         self._lock = threading.Lock()
         self.create_group()
-        self._forget("", silent_s=SILENT_S)
+        self._remove_idle_consumers("", silent_s=SILENT_S)
 
     def create_group(self) -> None:
         """Make the consumer group, at 0: at `$` it would skip what is there already."""
@@ -302,7 +302,7 @@ class Consumer:
 
     def leave(self) -> None:
         """Remove this consumer's name, unless entries are still leased to it: those are taken over in their time."""
-        self._forget(self.name)
+        self._remove_idle_consumers(self.name)
 
     def renew(self) -> None:
         """Renew what is held; what is another worker's by now is let go."""
@@ -318,8 +318,10 @@ class Consumer:
             for lost in set(held) - mine:
                 self._held.pop(lost, None)
 
-    def _forget(self, name: str, *, silent_s: float = 0.0) -> None:
-        self.link.script("forget", self.keys.scripts(), self.stream, name, int(silent_s * 1000))
+    def _remove_idle_consumers(self, name: str, *, silent_s: float = 0.0) -> None:
+        self.link.script(
+            "remove_idle_consumers", self.keys.scripts(), self.stream, name, int(silent_s * 1000)
+        )
 
     def _with_group(self, attempt: Callable[[], Any]) -> Any:
         try:

@@ -15,7 +15,16 @@ from learner.journal.ledger import TRAINED, Ledger, read_ledger, read_step
 from tests.protocol.redis_history import State
 
 # Scripts that only a learner calls, each with its fence.
-GUARDED = {"issue", "issue_eval", "reissue", "retire", "announce", "restore_cursor", "rejoin", "tell"}
+GUARDED = {
+    "issue",
+    "issue_eval",
+    "reissue",
+    "retire",
+    "announce",
+    "restore_cursor",
+    "rejoin",
+    "publish_status",
+}
 
 
 class Violated(AssertionError):

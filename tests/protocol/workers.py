@@ -16,7 +16,7 @@ from broker import codec
 from broker.codec import Fields
 from broker.errors import BrokerUnavailable
 from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED
-from broker.messages import Prompt, SampledGroup, Span, Split
+from broker.messages import Completion, Prompt, SampledGroup, Span, Split
 from broker.protocol.streams import Consumer, Entry, bury, hand_over
 from tests.protocol.invariants import Violated
 from tests.protocol.world import World
@@ -306,10 +306,12 @@ def sampled(prompt: Prompt, version: int) -> SampledGroup:
     """Completions whose tokens are all of one version."""
     rollout = make_scored(prompt, [0.0] * prompt.n, version=version).rollout
     completions = tuple(
-        replace(
-            completion,
+        Completion.of_one_segment(
             token_ids=np.array([7, 9 + index], np.int32),
+            logprobs=completion.logprobs,
             policy_spans=(Span(version=version, first=0, count=2),),
+            finish_reason=completion.finish_reason,
+            text=completion.text,
         )
         for index, completion in enumerate(rollout.completions)
     )

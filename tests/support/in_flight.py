@@ -79,7 +79,7 @@ class InFlight:
         bury(chain.link, chain.keys, chain.entry("8"), reason=TOO_FEW, attempts=1)
         chain.read()
         letter = chain.client.xrange(chain.keys(DEAD))[0][0]
-        chain.link.script("ask_again", chain.keys.scripts(), "8", letter)
+        chain.link.script("request_retries", chain.keys.scripts(), "8", letter)
         chain.issue(16, issued_at=self.began + 15)
         bury(chain.link, chain.keys, chain.entry("16"), reason=DEADLINE, attempts=1)
 

@@ -54,7 +54,7 @@ def for_purge(letters: Sequence[Letter], records: Records) -> Sorted:
 def ask_again(link: RedisLink, keys: Keys, letters: Sequence[Letter], records: Records) -> list[str]:
     """Ask the learner for the letters' groups. Returns the ids that they will have; none for a letter that is gone."""
     wanted = [word for letter in letters for word in (letter.group, letter.entry)]
-    asked = link.script("ask_again", keys.scripts(), *wanted)
+    asked = link.script("request_retries", keys.scripts(), *wanted)
     return [records.next_id(group.decode()) for group in asked]
 
 

@@ -1,4 +1,4 @@
--- Tell everybody what the run is doing. ARGV: fence, field, value ...     returns 1, or 0 if a newer learner has the run.
+-- Publish what the run is doing, in the hash `run`. ARGV: fence, field, value ...     returns 1, or 0 if a newer learner has the run.
 -- Guarded by the fence alone: it is said of a Redis that went back, too. A learner that ends before its claim has fence 0
 -- and took back what was said before it (broker/joining.py): whatever is said now, a newer one said.
 local fence = tonumber(redis.call('HGET', RUN, 'fence') or '0')
