@@ -1,7 +1,7 @@
-"""What a step's numbers should make somebody look at.
+"""Alarms: what an operator should look at, from the metrics of a step.
 
-In: the object of one step. Out: sentences with what to do. Used by `learner.reporting.metrics`; nothing is decided by
-    them.
+In: the object of one step. Out: sentences that say what to do. Used by `learner.reporting.metrics`; no alarm decides
+anything.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from config.run import Run
 
 MISMATCH = 0.02  # mean k3, nats, over tokens that learner and sampler see with the same weights
 TRUNCATED_SHARE = 0.2  # of the completions of a step
-LATE_SHARE = 0.1  # of this life's time, spent with enough groups that max_lag does not allow to take
-LATE_AFTER_STEPS = 20  # steps of this life, before which that share says little
-AGAIN_STEPS = 20  # until the same alarm is said again
+LATE_SHARE = 0.1  # of this incarnation's time, spent with enough groups that max_lag does not allow to take
+LATE_AFTER_STEPS = 20  # steps of this incarnation, before which that share says little
+AGAIN_STEPS = 20  # until the same alarm is repeated
 
 
 class Alarms:
-    """Remembers what was said, so that an alarm is no noise."""
+    """Finds the alarms of each step, and repeats the same alarm only after a while."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._steps = 0  # of this life, as is `late_wait_seconds`: a run that goes on begins with none
+        self._steps = 0  # of this incarnation, as is `late_wait_seconds`: a run that goes on begins with 0
         self._seconds = 0.0
         self._said: dict[str, int] = {}
 
     def of(self, record: Mapping[str, Any]) -> list[str]:
-        """The alarms of one step's object, in words."""
+        """The alarms of one step, in words."""
         self._steps += 1
         self._seconds += record["seconds"]
         found = {

@@ -1,7 +1,7 @@
 """The run in one picture: `curves.png`, drawn at the end from `metrics.jsonl`.
 
-In: the objects of `metrics.jsonl`. Out: the picture, beside it. Rank 0 draws it when the run ends, however it ends; a
-picture that can't be drawn is logged and fails nothing.
+In: the objects of `metrics.jsonl`. Out: the picture, beside that file. Rank 0 draws the picture when the run ends,
+however it ends. A picture that can't be drawn is logged and fails nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ STYLE: Any = {
 
 
 def draw(folder: Path) -> Path | None:
-    """Draw what `folder/metrics.jsonl` holds. None where there is no step yet."""
+    """Draw the steps of `folder/metrics.jsonl`; returns the picture's path, or None where there is no step yet."""
     records = read_metrics(folder)
     if not records:
         return None
@@ -171,7 +171,7 @@ def _lag(axes: Any, records: Records) -> None:
 
 
 def _stack(axes: Any, records: Records, title: str, parts: dict[str, tuple[str, list[float]]]) -> None:
-    """Parts on top of each other; step s covers s - 1 to s, so that a single step is seen as well."""
+    """Stack the parts on top of each other; step s covers s - 1 to s, so that a single step is visible too."""
     edges = [records[0]["step"] - 1, *(record["step"] for record in records)]
     axes.stackplot(
         edges,
@@ -190,5 +190,5 @@ def _seconds(records: Records, part: str) -> list[float]:
 
 
 def _depths(records: list[dict[str, Any]], stream: str) -> list[float]:
-    """0 for a step that was trained again: nobody was there to count."""
+    """Depth of a stream at each step; 0 for a step that was trained again, when nothing was counted."""
     return [record.get("queues", {}).get(stream, 0) for record in records]

@@ -1,8 +1,8 @@
-"""Where the time of a step's groups went, from their issue to the step: sampling, scoring, and the waits between them.
+"""Latency of a step's groups, from their issue to the step: sampling, scoring, and the waits between them.
 
-In: the groups of a step, which say when they were issued, sampled and scored. Out: sums of seconds, for the learner's
-`WorkMeter` and the step's line. Used by `learner.trainer`. Each time is of the clock of whoever wrote it: where two
-machines disagree by more than a wait, that wait counts as 0.
+In: the groups of a step, with the times of their issue, sampling and scoring. Out: sums of seconds, for the learner's
+`WorkMeter` and the step's metrics. Used by `learner.trainer`. Each time is by the clock of the machine that wrote it:
+where two clocks differ by more than a wait, that wait counts as 0.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ def ages_of(groups: Sequence[ScoredGroup], *, now: float) -> dict[str, float]:
 
     Returns:
         `age_prompts_s`, waiting for a generator; `age_sampling_s`; `age_rollouts_s`, waiting for a scorer;
-        `age_scoring_s`; `age_scored_s`, waiting for the learner. Groups that do not say when, as those of an older
-        version of this program do, count nowhere.
+        `age_scoring_s`; `age_scored_s`, waiting for the learner. Groups of an older version of this program, which
+        hold no times, count as 0.
     """
     ages = dict.fromkeys(
         ("age_prompts_s", "age_sampling_s", "age_rollouts_s", "age_scoring_s", "age_scored_s"), 0.0

@@ -1,22 +1,21 @@
-"""What people see of a run: one line a step, sample answers, and the files they are kept in.
+"""What people see of a run: an object and a console line for each step, sample answers, alarms.
 
-In: what each step trained on and how long its parts took. Out: `metrics.jsonl` (one object a step; read by
-`learner.reporting.metrics_file`), `samples.jsonl`, and a console line for each. Runs in rank 0. What a kill takes from
-the file the next life writes: steps as they are trained again, rounds from the ledger.
+In: what each step trained on and how long its parts took. Out: an object for each step and each sample, to the loggers
+of the configuration, and a console line. Runs in rank 0. What a kill takes from the metrics file, the learner's next
+incarnation writes: steps when they are trained again, evaluation rounds from the ledger.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from broker.messages import FinishReason, ScoredGroup
 from config.run import Run
 from learner.reporting.alarms import Alarms
+from learner.reporting.build import build_loggers
 from learner.reporting.metrics_file import add_rounds, read_metrics
 from learner.training.batch import Batch
 
@@ -43,33 +42,30 @@ class Clock:
 
 
 class Metrics:
-    """Writes the run's own record.
+    """Makes the objects of steps and samples, and hands them to the loggers.
 
-    The newest step's object is kept back until the next one or a checkpoint, so that an evaluation which ends in
-    between, as that of the final weights does, is part of it. One that ends later goes with the next step, and has a
-    line of its own where none follows.
+    The newest step's object is kept back until the next step or a checkpoint. So an evaluation round that ends in
+    between, as the round of the final weights does, is part of the object. A round that ends later goes with the next
+    step, and has an object of its own where no step follows.
     """
 
     def __init__(self, run: Run, advise: Callable[[str], None] = lambda _: None) -> None:
-        """Open the files.
+        """Build the loggers.
 
         Args:
-            run: whose folder they are in.
-            advise: told what an operator might change.
+            run: the run whose steps these are.
+            advise: called with what an operator might change.
         """
         self._run = run
         self._advise = advise
-        run.folder.mkdir(parents=True, exist_ok=True)
-        self._metrics, self._samples = (
-            _open(run.folder / name) for name in ("metrics.jsonl", "samples.jsonl")
-        )
+        self._loggers = build_loggers(run)
         self._last_step = max((line["step"] for line in read_metrics(run.folder)), default=0)
         self._pending: dict[str, Any] | None = None
         self._evaluations: list[dict[str, Any]] = []
         self._alarms = Alarms(run)
 
     def step(self, record: dict[str, Any]) -> None:
-        """One step is done; `record` has at least the keys of the console line."""
+        """Take the object of a step that is done; it has at least the keys of the console line."""
         self.flush()
         self._pending = record
         self._attach_evaluations()
@@ -100,7 +96,7 @@ class Metrics:
         batch: Batch,
         stepped: Mapping[str, float],
     ) -> None:
-        """A step of the life before was trained again; it has a line already, unless that life was killed first."""
+        """Take a step that was trained again; the metrics file has it already, unless a kill came first."""
         step = record["step"] + 1
         if step <= self._last_step:
             return
@@ -122,7 +118,7 @@ class Metrics:
         self._attach_evaluations()
 
     def recall(self, rounds: Mapping[int, Mapping[str, Any]]) -> None:
-        """Rounds that the ledger has: those that no line has go with the next one, be it a line of their own."""
+        """Take the ledger's evaluation rounds: those that the metrics file lacks go with the next object."""
         lines = read_metrics(self._run.folder)
         known = {result["version"] for line in lines for result in line.get("evaluations", ())}
         self._evaluations += [
@@ -130,7 +126,7 @@ class Metrics:
         ]
 
     def evaluation(self, version: int, result: dict[str, Any]) -> None:
-        """A held-out round is done."""
+        """Take the result of an evaluation round that has ended."""
         rate = result["pass_rate"]
         log.info(
             "evaluation version=%d pass_rate=%s prompts=%d samples=%d unscorable=%d missing=%d",
@@ -145,7 +141,7 @@ class Metrics:
         self._attach_evaluations()
 
     def sample(self, step: int, group: ScoredGroup) -> None:
-        """Keep and show one answer of a group with its score."""
+        """Log one answer of a group with its score."""
         prompt, completion, score = group.rollout.prompt, group.rollout.completions[0], group.scores[0]
         record = {
             "step": step,
@@ -159,8 +155,8 @@ class Metrics:
             "status": str(score.status),
             "reason": score.reason,
         }
-        self._samples.write(json.dumps(record, ensure_ascii=False) + "\n")
-        self._samples.flush()
+        for logger in self._loggers:
+            logger.sample(record)
         log.info(
             "sample group=%s question=%r answer=%r reward=%s reason=%s",
             group.group_id,
@@ -171,59 +167,50 @@ class Metrics:
         )
 
     def flush(self) -> None:
-        """Write the step that is kept back. Before a checkpoint of it: a step behind one is never trained again."""
+        """Log the step that is kept back. Called before a checkpoint: a step behind one is never trained again."""
         if self._pending is not None:
             self._write(self._pending)
             self._last_step = self._pending["step"]
             self._pending = None
 
     def close(self) -> None:
-        """Write what is kept back, and close the files."""
+        """Log what is kept back, and close the loggers."""
         self.flush()
         if self._evaluations and self._last_step:  # before the first step, they go with it in the next life
             late: dict[str, Any] = {"step": self._last_step}
             add_rounds(late, self._evaluations)
             self._write(late)
             self._evaluations.clear()
-        self._metrics.close()
-        self._samples.close()
+        for logger in self._loggers:
+            logger.close()
 
     def _attach_evaluations(self) -> None:
-        """Rounds that have ended go with the step that is kept back."""
+        """Put rounds that have ended into the object that is kept back."""
         if self._pending is not None and self._evaluations:
             add_rounds(self._pending, self._evaluations)
             self._evaluations.clear()
 
     def _write(self, record: Mapping[str, Any]) -> None:
-        self._metrics.write(json.dumps(record) + "\n")
-        self._metrics.flush()
+        for logger in self._loggers:
+            logger.log(record)
 
 
 def _line_of(version: int, result: Mapping[str, Any]) -> dict[str, Any]:
-    """What a line says of a round; of one that was lost, why it has no pass rate."""
+    """What an object says of a round: its pass rate, or why a lost round has none."""
     return {
         "version": version,
         **{key: result[key] for key in ("pass_rate", "samples", "reason") if key in result},
     }
 
 
-def _open(file: Path) -> TextIO:
-    """To go on behind the last line, which a power cut may have torn."""
-    is_torn = file.exists() and not file.read_bytes().endswith(b"\n") and file.stat().st_size > 0
-    stream = file.open("a", encoding="utf-8")
-    if is_torn:
-        stream.write("\n")
-    return stream
-
-
 def reward_mean(groups: Sequence[ScoredGroup]) -> float:
-    """Mean reward of all completions that have one."""
+    """Mean reward of all completions that have a reward; 0 where none has."""
     rewards = [reward for group in groups for reward in group.rewards if reward is not None]
     return sum(rewards) / len(rewards) if rewards else 0.0
 
 
 def batch_facts(groups: Sequence[ScoredGroup], batch: Batch) -> dict[str, Any]:
-    """What a batch says of the groups in it: lag in versions, lengths in tokens."""
+    """The metrics that a batch's groups give: lag in versions, lengths in tokens, the share that was truncated."""
     lengths = [len(completion.token_ids) for group in groups for completion in group.rollout.completions]
     lags = batch.lags[batch.loss_mask]
     cut = [

@@ -1,9 +1,9 @@
-"""`metrics.jsonl` as it is read: one object a step.
+"""The metrics file: the logger that writes `metrics.jsonl` and `samples.jsonl`, and the reader of the former.
 
-In: a run's folder. Out: its steps' objects. A held-out round that ends when its step's line is written already, and no
-step follows, has a line of its own (`step` and the round's keys, no `reward_mean`): here it is put where it belongs.
-Used by `learner.reporting.metrics`, which writes the file, by the picture and by the tools. Needs neither numpy nor
-torch.
+In: the object of each step. Out: one line for each, and the steps' objects again. An evaluation round may end when its
+step's line is written already and no step follows. It has a line of its own then (`step` and the round's keys, no
+`reward_mean`), and the reader puts the round where it belongs. Read by the learner at its start, by the curves and by
+the tools. Needs neither numpy nor torch.
 """
 
 from __future__ import annotations
@@ -12,11 +12,43 @@ import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
+
+
+class MetricsFile:
+    """The two files in a run's folder. A `learner.reporting.logger.Logger`."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._metrics, self._samples = (_open(folder / name) for name in ("metrics.jsonl", "samples.jsonl"))
+
+    def log(self, record: Mapping[str, Any]) -> None:
+        """Write one line of metrics."""
+        self._metrics.write(json.dumps(record) + "\n")
+        self._metrics.flush()
+
+    def sample(self, record: Mapping[str, Any]) -> None:
+        """Write one sample answer."""
+        self._samples.write(json.dumps(record, ensure_ascii=False) + "\n")
+        self._samples.flush()
+
+    def close(self) -> None:
+        """Close the files."""
+        self._metrics.close()
+        self._samples.close()
+
+
+def _open(file: Path) -> TextIO:
+    """Open a file to go on behind its last line, which a power cut may have torn."""
+    is_torn = file.exists() and not file.read_bytes().endswith(b"\n") and file.stat().st_size > 0
+    stream = file.open("a", encoding="utf-8")
+    if is_torn:
+        stream.write("\n")
+    return stream
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """Every step's object in a run's folder; none where there is no file. Lines that are not whole are passed over."""
+    """Every step's object in a run's folder; none where there is no file. Torn lines are passed over."""
     try:
         lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -33,12 +65,12 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def is_step(record: Mapping[str, Any]) -> bool:
-    """Whether a line is a step's; the others bring rounds that ended after it."""
+    """Whether a line is a step's; the other lines bring rounds that ended after the step."""
     return "reward_mean" in record
 
 
 def add_rounds(record: dict[str, Any], rounds: Sequence[Mapping[str, Any]]) -> None:
-    """Put rounds that have ended into an object: all in a list, and beside it the numbers of the newest.
+    """Put rounds that have ended into a step's object: all in a list, and beside the list the newest round's numbers.
 
     Args:
         rounds: at least one; each has `version`, `pass_rate` and `samples`.

@@ -28,6 +28,7 @@ FIXED = {
     "sampling.top_p": "groups in flight were sampled with the old one",
     "sampling.top_k": "groups in flight were sampled with the old one",
     "learner.zero": "a checkpoint's parts are those of its partitioning",
+    "learner.backend": "a checkpoint's parts are those of the backend that wrote them",
 }
 # What generators and scorers read when they join; a learner that is started again alone does not reach those that run.
 READ_ELSEWHERE = ("generators.", "scorers.", "broker.", "sampling.max_tokens")

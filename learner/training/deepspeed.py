@@ -289,6 +289,7 @@ class DeepSpeedBackend:
         norm = float(torch.nn.utils.get_total_norm(gradients))  # DeepSpeed reports none here
         if not math.isfinite(norm):
             self._engine.zero_grad()
+            self._engine._config.gradient_clipping = 0.0  # noqa: SLF001 - of nothing; the next step sets it again
         self._engine.step()
         return norm, math.isfinite(norm)
 

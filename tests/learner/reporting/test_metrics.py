@@ -61,9 +61,10 @@ def test_what_a_kill_took_from_the_record_is_written_when_the_step_is_trained_ag
     metrics = Metrics(chain.run)
     metrics.step(made_up_step(1))
     metrics.step(made_up_step(2))  # kept back for its evaluation, and gone with the process
-    metrics._metrics.write('{"step": 2, "rew')  # or torn by a power cut
     metrics._pending = None
     metrics.close()
+    with (chain.run.folder / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 2, "rew')  # torn by a power cut
     groups = [make_scored(make_prompt("0"), [1.0, 0.0])]
     batch = pack(groups, [[0.5, -0.5]], tokens_per_micro_batch=64, truncated="mask", policy_version=1)
     again = Metrics(chain.run)

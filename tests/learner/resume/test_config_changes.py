@@ -85,10 +85,11 @@ def test_what_takes_effect_is_listed(key: str, value: Any, line: str) -> None:
         ("sampling.temperature", 0.5),
         ("learner.zero.stage", 1),
         ("learner.zero.offload_optimizer", True),
+        ("learner.backend", {"type": "custom", "import_path": "own:Backend"}),
     ],
 )
 def test_what_cannot_change_is_refused_with_its_key(key: str, value: Any) -> None:
-    with pytest.raises(RunFailed, match=rf"can't go on with these changes: {key}: .* -> "):
+    with pytest.raises(RunFailed, match=rf"can't go on with these changes: {key}(\.type)?: .* -> "):
         check_changes(to_yaml(run_with()), run_with(key, value))
 
 
@@ -124,6 +125,11 @@ def test_another_kind_of_a_section_shows_all_its_keys() -> None:
         "learner.zero.offload_optimizer",
         "sampling.top_k",
         "scorers.credit",
+        "learner.objective.type",
+        "learner.backend",
+        "learner.weights.type",
+        "learner.loggers",
+        "learner.max_skipped_steps",
     ],
 )
 def test_a_key_that_the_life_before_did_not_know_has_changed_only_from_its_default(key: str) -> None:

@@ -106,6 +106,35 @@ class Workshop:
             ],
         }
 
+    def skipping_life(self, name: str, learner: dict[str, Any]) -> dict[str, Any]:
+        """A step, a checkpoint, a step whose gradient is not finite, and one more step. Weights of three moments."""
+        return {
+            "model": str(self.model),
+            "learner": learner,
+            "do": [
+                *steps_from(0, 1, SMALL),
+                ["save_weights", self.path(name, "before")],
+                ["save_checkpoint", self.path(name, "checkpoint"), {"version": 1}],
+                ["poisoned_step", 1, SMALL],
+                ["save_weights", self.path(name, "skipped")],
+                *steps_from(2, 1, SMALL),
+                ["save_weights", self.path(name, "later")],
+            ],
+        }
+
+    def skipping_again(self, name: str, learner: dict[str, Any]) -> dict[str, Any]:
+        """The same from its checkpoint on, as a replay trains it."""
+        return {
+            "model": str(self.model),
+            "learner": learner,
+            "do": [
+                ["load_checkpoint", self.path(name, "checkpoint")],
+                ["poisoned_step", 1, SMALL],
+                *steps_from(2, 1, SMALL),
+                ["save_weights", self.path(name, "again")],
+            ],
+        }
+
     def failure(self, learner: dict[str, Any], *, broken_rank: int) -> dict[str, Any]:
         """A step that raises in one rank, while the other is in the middle of it."""
         return {
@@ -155,6 +184,8 @@ def alone(workshop: Workshop) -> dict[str, list[Any]]:
             ),
             "repeated": workshop.life("repeated", zero(0)),
             "bfloat16": workshop.life("bfloat16", zero(1), dtype="bfloat16"),
+            "skips-0": workshop.skipping_life("skips-0", zero(0)),
+            "skips-1": workshop.skipping_life("skips-1", zero(1)),
         },
         ranks=1,
     )
@@ -171,6 +202,8 @@ def together(workshop: Workshop) -> dict[str, list[Any]]:
             "one-row-of-two": workshop.life(
                 "one-row-of-two", zero(3, gradient_checkpointing=True), tokens_per_micro_batch=LARGE
             ),
+            "skips-2": workshop.skipping_life("skips-2", zero(2)),
+            "skips-3": workshop.skipping_life("skips-3", zero(3)),
             "fails": workshop.failure(zero(2), broken_rank=1),
         },
         ranks=2,
@@ -188,6 +221,8 @@ def alone_again(workshop: Workshop, alone: dict[str, list[Any]]) -> dict[str, li
             "zero-0": workshop.second_life("zero-0", zero(0)),
             "zero-1": workshop.second_life("zero-1", zero(1)),
             "bfloat16": workshop.second_life("bfloat16", zero(1), dtype="bfloat16"),
+            "skips-0": workshop.skipping_again("skips-0", zero(0)),
+            "skips-1": workshop.skipping_again("skips-1", zero(1)),
             "refused": {
                 "model": str(workshop.model),
                 "learner": zero(1),
@@ -214,6 +249,8 @@ def together_again(
             "zero-2": workshop.second_life("zero-2", zero(2)),
             "zero-3": workshop.second_life("zero-3", zero(3)),
             "zero-0": workshop.second_life("zero-0", zero(0), again="by two"),
+            "skips-2": workshop.skipping_again("skips-2", zero(2)),
+            "skips-3": workshop.skipping_again("skips-3", zero(3)),
             "fails": workshop.failure(zero(2), broken_rank=0),
         },
         ranks=2,
@@ -339,6 +376,33 @@ def test_a_fresh_process_goes_on_from_a_checkpoint_bit_for_bit_whatever_its_own_
     before = request.getfixturevalue(processes.removesuffix("_again"))[name]
     assert results[1] == before[-3]  # what all random number generators drew
     assert results[2] | {"seconds": 0} == before[-2] | {"seconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("processes", "name"),
+    [
+        ("alone_again", "skips-0"),
+        ("alone_again", "skips-1"),
+        ("together_again", "skips-2"),
+        ("together_again", "skips-3"),
+    ],
+)
+def test_a_gradient_that_is_not_finite_changes_no_weight_and_is_skipped_again_in_a_replay(
+    request: pytest.FixtureRequest, workshop: Workshop, processes: str, name: str
+) -> None:
+    again = request.getfixturevalue(processes)[name]
+    first = request.getfixturevalue(processes.removesuffix("_again"))[name]
+    skipped, later = first[3], first[5]
+    assert (first[0]["skipped"], skipped["skipped"], later["skipped"]) == (0.0, 1.0, 0.0)
+    assert "grad_norm" not in skipped  # what is not finite is no metric
+    assert distance(workshop.weights(name, "before"), workshop.weights(name, "skipped")) == 0.0
+    assert distance(workshop.weights(name, "skipped"), workshop.weights(name, "later")) > 1e-3
+    assert distance(workshop.weights(name, "later"), workshop.weights(name, "again")) == 0.0
+    assert [step | {"seconds": 0} for step in again[1:3]] == [
+        step | {"seconds": 0} for step in (skipped, later)
+    ]
+    log = (workshop.folder / f"{processes.removesuffix('_again')}.0.log").read_text()
+    assert "step_skipped version=1" in log
 
 
 def test_the_number_of_ranks_may_change_where_nothing_is_split_among_them(

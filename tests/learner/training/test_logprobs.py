@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from broker.errors import RunFailed
 from config.run import ModelConfig
-from learner.training.logprobs import LogprobModel, attention_implementation
+from learner.training.logprobs import LogprobModel, attention_implementation, what_changes_logits
 from learner.training.model_files import load_model
 from tests.support.tiny import VOCABULARY_SIZE, write_tiny_model
 
@@ -172,6 +172,102 @@ def test_a_model_that_changes_its_logits_behind_the_head_is_refused(
     )
     with pytest.raises(RunFailed, match=f"Qwen2ForCausalLM sets {why}"):
         LogprobModel(Qwen2ForCausalLM(config), temperature=1.0)
+
+
+def tiny_qwen2() -> Qwen2Config:
+    return Qwen2Config(
+        vocab_size=8,
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+    )
+
+
+class Nested(Qwen2ForCausalLM):
+    """A model that scales by what lies in a nested config, where no list of attributes looks."""
+
+    scale = 1.0
+
+    def forward(self, *arguments: Any, **options: Any) -> Any:
+        output = super().forward(*arguments, **options)
+        output.logits = output.logits * self.scale
+        return output
+
+
+class ScalesBefore(Qwen2ForCausalLM):
+    """A model that scales the hidden state before its head."""
+
+    def forward(self, input_ids: Tensor, **options: Any) -> Any:
+        hidden = self.model(input_ids, **options).last_hidden_state
+        return type("Output", (), {"logits": self.lm_head(hidden / 4)})
+
+
+def falcon_h1(multiplier: float) -> PreTrainedModel:
+    from transformers import FalconH1Config, FalconH1ForCausalLM
+
+    config = FalconH1Config(
+        vocab_size=16,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        mamba_d_ssm=16,
+        mamba_n_heads=2,
+        mamba_d_head=8,
+        mamba_d_state=8,
+        mamba_n_groups=1,
+        mamba_chunk_size=8,
+        lm_head_multiplier=multiplier,
+    )
+    return FalconH1ForCausalLM(config)
+
+
+def nested(scale: float) -> PreTrainedModel:
+    model = Nested(tiny_qwen2())
+    model.scale = scale
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: falcon_h1(0.5), "FalconH1ForCausalLM changes the logits behind its head"),
+        (lambda: nested(1.2), "Nested changes the logits behind its head"),
+        (lambda: ScalesBefore(tiny_qwen2()), "ScalesBefore changes the hidden state before its head"),
+    ],
+    ids=["a multiplier", "a nested scale", "a scaled state"],
+)
+def test_a_model_whose_logits_are_not_those_of_its_head_is_refused_wherever_that_is_configured(
+    make: Callable[[], PreTrainedModel], why: str
+) -> None:
+    with pytest.raises(RunFailed, match=why):
+        LogprobModel(make(), temperature=1.0)
+
+
+@pytest.mark.parametrize("make", [lambda: falcon_h1(1.0), lambda: nested(1.0)], ids=["falcon", "qwen2"])
+def test_a_model_whose_logits_are_those_of_its_head_is_taken_as_it_was(
+    make: Callable[[], PreTrainedModel], caplog: pytest.LogCaptureFixture
+) -> None:
+    model = make()
+    head, token_ids = model.get_output_embeddings(), torch.arange(5)[None]
+    expected = model(input_ids=token_ids, use_cache=False).logits
+    assert what_changes_logits(model) == ""
+    assert "logits_not_compared" not in caplog.text
+    assert model.get_output_embeddings() is head
+    torch.testing.assert_close(model(input_ids=token_ids, use_cache=False).logits, expected)
+    LogprobModel(model, temperature=1.0)
+
+
+def test_a_model_that_can_not_be_compared_is_taken_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    class Picky(Qwen2ForCausalLM):
+        def forward(self, *_: Any, **__: Any) -> Any:
+            raise RuntimeError("only whole sequences")
+
+    LogprobModel(Picky(tiny_qwen2()), temperature=1.0)
+    assert "logits_not_compared model=Picky" in caplog.text
 
 
 @pytest.fixture

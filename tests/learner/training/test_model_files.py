@@ -1,11 +1,15 @@
-"""What goes into files, apart from what the tests of the policy see."""
+"""What goes into files, apart from what the tests of the backend see."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
+from safetensors.torch import save_file
 
-from learner.training.model_files import in_parts
+from broker.checksums import file_checksum
+from learner.training.model_files import _TYPES, in_parts, write_safetensors
 
 
 @pytest.mark.parametrize(
@@ -24,3 +28,31 @@ def test_parameters_come_in_order_in_parts_of_at_most_the_limit(
     measured = list(in_parts(parameters, limit))
     assert [[len(parameter) for parameter in part.values()] for part in measured] == parts
     assert [name for part in measured for name in part] == list(parameters)
+
+
+def test_a_file_of_weights_is_that_of_safetensors_and_its_checksum_needs_no_second_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("learner.training.model_files.BLOCK_BYTES", 100)  # tensors in several pieces
+    generator = torch.Generator().manual_seed(0)
+    tensors = {
+        f"{place}.{name}.ä": (100 * torch.rand(shape, generator=generator)).to(dtype)
+        for place, (dtype, name) in enumerate(_TYPES.items())
+        for shape in [(3, 7 + place)]
+    }
+    tensors |= {
+        "b.same_type": torch.rand(5, 40, generator=generator),
+        "a.same_type": torch.rand(2, 2, generator=generator),
+        "a.transposed": torch.rand(8, 9, generator=generator).to(torch.bfloat16).T,
+        "a.scalar": torch.tensor(3.0),
+        "a.empty": torch.zeros(0, 4),
+    }
+    save_file(
+        {name: tensor.contiguous() for name, tensor in tensors.items()},
+        tmp_path / "theirs",
+        metadata={"format": "pt"},
+    )
+    saved = write_safetensors(tensors, tmp_path / "ours")
+    assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
+    assert saved.checksum == file_checksum(tmp_path / "theirs")
+    assert saved.size_bytes == (tmp_path / "theirs").stat().st_size
