@@ -77,8 +77,8 @@ class Session:
         self.run = run
         self.link = link
         self.keys = Keys(run.name)
-        self.ownership = RunOwner(link, self.keys)
-        self.status = Status(run, link, self.keys, self.ownership)
+        self.run_owner = RunOwner(link, self.keys)
+        self.status = Status(run, link, self.keys, self.run_owner)
         self.checkpoints = Checkpoints(run)
         self.history = History(Ledger())
         self._lock = contextlib.ExitStack()
@@ -246,9 +246,9 @@ class Session:
         """Take the run over, by a fence that no other life has: Redis may have given it before, and forgotten that."""
         fence = self.history.ledger.fence
         while True:
-            fence = self.ownership.claim(fence)
+            fence = self.run_owner.claim(fence)
             if self.history.has_begun:  # Redis may have been started anew since, and nobody saw it
-                self.ownership.rewrite_append_only_file()
+                self.run_owner.rewrite_append_only_file()
             try:
                 return Journal(
                     self.run.folder / "journal",
@@ -310,10 +310,10 @@ class Session:
         heartbeat: Heartbeat,
     ) -> TrainingLoop:
         run = self.run
-        intake = Intake(run, self.ownership, ledger, Rounds(), vocabulary=policy.vocabulary)
+        intake = Intake(run, self.run_owner, ledger, Rounds(), vocabulary=policy.vocabulary)
         feeder = Feeder(
             run,
-            self.ownership,
+            self.run_owner,
             train,
             held_out,
             first_row=start.first_row,
@@ -326,7 +326,7 @@ class Session:
         tending.collector = collector
         recovery = Recovery(run, intake, feeder, tell=self.status.begin)
         self._transport = build_transport(
-            run, self.link, self.keys, fence=lambda: self.ownership.fence, mean_bytes=intake.mean_bytes
+            run, self.link, self.keys, fence=lambda: self.run_owner.fence, mean_bytes=intake.mean_bytes
         )
         trainer = TrainingLoop(
             run,
@@ -338,7 +338,7 @@ class Session:
             recovery=recovery,
             checkpoints=self.checkpoints,
             metrics=metrics,
-            publisher=Publisher(self.ownership, self._transport),
+            publisher=Publisher(self.run_owner, self._transport),
             start=start,
         )
         self._transport.start()

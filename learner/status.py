@@ -13,6 +13,7 @@ from broker.connection import RedisLink, Wait
 from broker.errors import Fenced, PipelineError, WrongBroker
 from broker.keys import Keys
 from broker.protocol.run_owner import RunOwner
+from broker.protocol.run_reader import RunReader
 from broker.protocol.run_state import explanation
 from config.loading import to_yaml
 from config.logs import mask
@@ -27,15 +28,15 @@ class Status:
     """The run's public state.
 
     Args:
-        ownership: of the learner that tells it; what one tells whose run is a newer learner's changes nothing in Redis.
+        run_owner: of the learner that tells it; what one tells whose run is a newer learner's changes nothing in Redis.
             None: of one that claims no run.
     """
 
-    def __init__(self, run: Run, link: RedisLink, keys: Keys, ownership: RunOwner | None = None) -> None:
+    def __init__(self, run: Run, link: RedisLink, keys: Keys, run_owner: RunOwner | None = None) -> None:
         self.run = run
         self._link = link
         self._keys = keys
-        self._ownership = ownership
+        self._run_owner = run_owner
         self._file = run.folder / "status.json"
         self._advice = ""
         self._version = 0
@@ -54,8 +55,8 @@ class Status:
         """Of a finished run whose folder has lost its status.json, write that again: the other ranks read it, too."""
         if not read_status(self.run.folder):
             self._begun = "yes"
-            newest = self._link(lambda client: client.hget(self._keys("run"), "version"))
-            self._write_file("finished", "", int(newest or self.run.learner.steps))
+            newest = RunReader(self._link, self._keys).version()
+            self._write_file("finished", "", self.run.learner.steps if newest is None else newest)
 
     def begin(self, version: int) -> None:
         """The run is on: the other roles may read its configuration now, and its name is taken from here on.
@@ -110,7 +111,7 @@ class Status:
     @property
     def _fence(self) -> int:
         """0 before the claim."""
-        return self._ownership.fence if self._ownership else 0
+        return self._run_owner.fence if self._run_owner else 0
 
     def _write(self, status: str, reason: str, version: int, **more: str) -> bool:
         """False: a newer learner has the run, and Redis was told nothing."""

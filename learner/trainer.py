@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from broker.errors import WentBack
 from broker.group_ids import ordinal_of, retry_of
@@ -65,7 +65,7 @@ class TrainingLoop:
     ) -> None:
         self.run_config = run
         self.policy = policy
-        self.ownership: RunOwner = intake.ownership
+        self.run_owner: RunOwner = intake.run_owner
         self.journal = ledger
         self.intake = intake
         self.collector = collector
@@ -194,9 +194,8 @@ class TrainingLoop:
 
     def progress(self) -> Progress:
         """Where a run from here would begin: with the oldest group that has no outcome."""
-        out: Any = self.ownership.link(lambda client: client.zrange(self.ownership.keys("slots"), 0, -1))
         oldest = min(
-            (ordinal_of(group_id.decode()) for group_id in out if retry_of(group_id.decode()) == 0),
+            (ordinal_of(group_id) for group_id in self.run_owner.slots() if retry_of(group_id) == 0),
             default=self.feeder.position,
         )
         steps = self.journal.ledger.steps
@@ -245,7 +244,7 @@ class TrainingLoop:
                     )
                 self.journal.evaluation(current.version, result)
                 self.metrics.evaluation(current.version, result)
-            self.ownership.retire(current.ids)
+            self.run_owner.retire(current.ids)
             self.intake.rounds.close(current.version)
 
     def _report(
@@ -269,7 +268,7 @@ class TrainingLoop:
                 "lag_breaches": self.collector.breaches,
                 "late_groups": self.collector.late,
                 **{name: round(total / len(groups), 3) for name, total in ages.items()},
-                "queues": self.intake.depths(),
+                "queues": self.run_owner.depths(),
                 "at": time.time(),
                 "seconds": sum(seconds.values()),
                 **{f"seconds_{name}": round(value, 4) for name, value in seconds.items()},

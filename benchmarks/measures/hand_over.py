@@ -103,9 +103,9 @@ def _compare(link: RedisLink, keys: Keys, completions: int, tokens: int, size: S
 def _leased(link: RedisLink, keys: Keys, prompts: list[tuple[str, Fields]]) -> tuple[Consumer, list[Entry]]:
     """An empty Redis, these prompts issued into it, and all of them leased."""
     link(lambda client: client.flushall())
-    ownership = RunOwner(link, keys)
-    ownership.claim(0)
-    ownership.issue(0, len(prompts), len(prompts), 0, prompts)
+    run_owner = RunOwner(link, keys)
+    run_owner.claim(0)
+    run_owner.issue(0, len(prompts), len(prompts), 0, prompts)
     consumer = Consumer(link, keys, PROMPTS, "generator-0", lease_s=60.0)
     entries = consumer.read_new(len(prompts), block_s=1.0)
     if len(entries) != len(prompts):

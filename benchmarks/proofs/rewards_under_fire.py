@@ -169,9 +169,9 @@ def _feed(link: RedisLink, run: Run, rollouts: Sequence[SampledGroup]) -> None:
     """Put the groups where generators put them, and the run's config where scorers find it."""
     keys = Keys(run.name)
     link.client.hset(keys("run"), mapping={"config": to_yaml(run), "status": "running"})
-    ownership = RunOwner(link, keys)
-    ownership.claim(0)
-    ownership.issue(
+    run_owner = RunOwner(link, keys)
+    run_owner.claim(0)
+    run_owner.issue(
         0,
         len(rollouts),
         len(rollouts),

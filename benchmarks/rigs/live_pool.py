@@ -45,8 +45,8 @@ class LivePool:
         self._process = process
         self._workers = workers
         self._issued = 0
-        self._ownership = RunOwner(link, keys)
-        self._ownership.claim(0)
+        self._run_owner = RunOwner(link, keys)
+        self._run_owner.claim(0)
         self._wait("the workers", START_S, lambda: len(self._idle()) == workers)
 
     def score(self, rollouts: Sequence[SampledGroup]) -> tuple[float, list[ScoredGroup]]:
@@ -64,7 +64,7 @@ class LivePool:
         entries = entries_of(SCORED, self._link(lambda client: client.xrange(self._keys(SCORED))))
         ended_at = int(entries[-1].entry_id.split("-")[0]) / 1000  # Redis' clock, which is this machine's
         groups = [codec.decode_scored(entry.raw) for entry in entries]
-        self._ownership.retire([group.group_id for group in groups])
+        self._run_owner.retire([group.group_id for group in groups])
         return ended_at - began_at, groups
 
     def peak_bytes(self) -> list[int]:
@@ -73,7 +73,7 @@ class LivePool:
 
     def _lay_down(self, rollouts: Sequence[SampledGroup]) -> None:
         count = len(rollouts)
-        self._ownership.issue(
+        self._run_owner.issue(
             self._issued,
             self._issued + count,
             count,

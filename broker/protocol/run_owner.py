@@ -21,6 +21,7 @@ from broker.connection import RedisLink, Wait
 from broker.errors import Fenced, NoRoom, RunFailed, WentBack
 from broker.keys import Keys
 from broker.messages import Announcement
+from broker.protocol.run_reader import RunReader
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +37,11 @@ class Issued:
     full: bool = False  # the budget or Redis's memory had no room
 
 
-class RunOwner:
+class RunOwner(RunReader):
     """Calls the guarded scripts; `claim` first."""
 
     def __init__(self, link: RedisLink, keys: Keys) -> None:
-        self.link = link
-        self.keys = keys
+        super().__init__(link, keys)
         self.fence = 0
         self.seq = 0
         self._redis = ""  # the server's run_id at the last check: each start of a server has its own

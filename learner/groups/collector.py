@@ -10,14 +10,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
 
 from broker.errors import RunFailed
 from broker.group_ids import order_of
 from broker.keys import PROMPTS, ROLLOUTS
 from broker.messages import ScoredGroup
-from broker.monitoring.snapshot import keys_of
 from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.run_state import DRAIN, PAUSE
 from config.run import Run
@@ -119,16 +116,14 @@ class Collector:
         """Whether the run is drained, and nothing is out but what is chosen."""
         if self.wanted != DRAIN:
             return False
-        slots = self.intake.ownership.keys("slots")
-        out: int = self.intake.ownership.link(lambda client: client.zcard(slots))
-        return out == len(chosen)
+        return self.intake.run_owner.slot_count() == len(chosen)
 
     def commit(self, groups: Sequence[ScoredGroup]) -> None:
         """Free the slots of groups whose step stands in the journal and whose weights are announced."""
         ids = [group.group_id for group in groups]
         for group_id in ids:
             self.intake.held.pop(group_id, None)
-        self.intake.ownership.retire(ids)
+        self.intake.run_owner.retire(ids)
 
     def wait_for_round(self, version: int, ask: Callable[[int], None]) -> None:
         """Read until the evaluation round of `version` is whole, or given up at its deadline, or stop is asked for."""
@@ -180,7 +175,7 @@ class Collector:
         now = time.monotonic()
         if now - self._checked > CHECK_EVERY_S:
             self._checked = now
-            self.intake.ownership.check()
+            self.intake.run_owner.check()
             self._tend()
         if now - self._looked > self._look_every_s:
             self._looked = now
@@ -199,11 +194,9 @@ class Collector:
     def _rest_can_make_it(self, version: int, chosen: Sequence[ScoredGroup]) -> bool:
         if self.run.learner.late_groups != "wait":
             return True
-        slots = self.intake.ownership.keys("slots")
-        floors: Any = self.intake.ownership.link(lambda client: client.zrange(slots, 0, -1, withscores=True))
         return rest_can_make_it(
             version,
-            [int(floor) for _, floor in floors],
+            list(self.intake.run_owner.slots().values()),
             [group.rollout.prompt.floor for group in chosen],
             groups_per_step=self.run.learner.groups_per_step,
             max_lag=self.run.learner.max_lag,
@@ -249,12 +242,12 @@ class Collector:
         """Which role has work and nobody to do it, and how one is started."""
         if time.monotonic() - self._asked >= ALIVE_EVERY_S:
             self._asked = time.monotonic()
-            depths, ownership = self.intake.depths(), self.intake.ownership
+            run_owner = self.intake.run_owner
+            depths = run_owner.depths()
             self._nobody = "".join(
                 f"; no {role} is alive: python -m {role}s --run {self.run.name}"
                 for stream, role in ((PROMPTS, "generator"), (ROLLOUTS, "scorer"))
-                if depths[stream]
-                and not ownership.link(partial(keys_of, prefix=ownership.keys.alive(role, "")))
+                if depths[stream] and not run_owner.processes(role)
             )
         return self._nobody
 

@@ -14,14 +14,10 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
-
-import redis
 
 from broker.codec import encode_prompt
 from broker.errors import NoRoom, WentBack
 from broker.group_ids import ordinal_of, retry_of
-from broker.keys import PROMPTS
 from broker.messages import Prompt
 from broker.protocol.run_owner import NewGroup, RunOwner
 from config.run import Run
@@ -47,7 +43,7 @@ class Feeder:
     def __init__(
         self,
         run: Run,
-        ownership: RunOwner,
+        run_owner: RunOwner,
         train: PromptSource,
         held_out: PromptSource | None,
         *,
@@ -57,7 +53,7 @@ class Feeder:
         wants_round: Callable[[int], bool] = lambda _: True,
     ) -> None:
         self.run = run
-        self.ownership = ownership
+        self.run_owner = run_owner
         self.train = train
         self.held_out = held_out
         self.position = 0
@@ -181,13 +177,13 @@ class Feeder:
             for index in range(len(self.evaluation_ids(version)))
         ]
         for some in _chunks(groups, CHUNK):
-            self.ownership.issue_eval(version, some)
+            self.run_owner.issue_eval(version, some)
 
     def _issue_retry(self, group_id: str) -> bool:
-        field = f"retry:{ordinal_of(group_id)}"
-        counted: Any = self.ownership.link(lambda client: client.hget(self.ownership.keys("cursor"), field))
-        if int(counted or 0) < retry_of(group_id):  # else it is in already
-            issued = self.ownership.issue(
+        if self.run_owner.issued_retry(ordinal_of(group_id)) < retry_of(
+            group_id
+        ):  # else it was issued before
+            issued = self.run_owner.issue(
                 self.position, self.position, self._budget(), self._version, self.entries([group_id])
             )
             if issued.full:
@@ -202,7 +198,7 @@ class Feeder:
     def _issue_some(self) -> bool:
         """Issue up to one chunk. False: there is no room now."""
         # Slots first: freed after this look they only make room, and freed before it `advance` came earlier still.
-        slots = int(self.ownership.link(lambda client: client.zcard(self.ownership.keys("slots"))))
+        slots = self.run_owner.slot_count()
         version = self._version
         budget = self._budget()
         room = min(budget - slots, CHUNK)
@@ -215,7 +211,7 @@ class Feeder:
                 ordinals.append(end)
             end += 1
         groups = self.entries(map(str, ordinals))
-        issued = self.ownership.issue(self.position, end, budget, version, groups)
+        issued = self.run_owner.issue(self.position, end, budget, version, groups)
         self.position = issued.position
         if issued.floor is not None:
             log.debug("issued first=%s count=%d floor=%d", ordinals[0], len(ordinals), issued.floor)
@@ -228,24 +224,16 @@ class Feeder:
 
     def _memory_is_short(self) -> bool:
         """Whether Redis has too little room for what is out already: what is to be sampled yet will take it, too."""
-
-        def attempt(client: redis.Redis) -> list[Any]:
-            with client.pipeline(transaction=False) as pipe:
-                pipe.info("memory")
-                pipe.xlen(self.ownership.keys(PROMPTS))
-                pipe.zcard(self.ownership.keys("slots"))
-                return list(pipe.execute())
-
-        memory, prompts, slots = self.ownership.link(attempt)
-        used, limit, size = int(memory["used_memory"]), int(memory.get("maxmemory", 0)), self._mean_bytes()
-        is_short = limit > 0 and used + prompts * size > MEMORY_SHARE * limit
+        memory, size = self.run_owner.memory(), self._mean_bytes()
+        used, limit, to_come = memory.used_bytes, memory.limit_bytes, memory.prompts * size
+        is_short = limit > 0 and used + to_come > MEMORY_SHARE * limit
         if is_short and not self._short_of_memory:
-            whole = used + (prompts + max(0, self.run.budget - slots)) * size
+            whole = used + to_come + max(0, self.run.budget - memory.slots) * size
             log.warning(
                 "waiting for=memory used_mib=%d to_come_mib=%d maxmemory_mib=%d: nothing new is issued beyond "
                 "%.0f%%; a full budget of %d groups needs %d MiB more",
                 used >> 20,
-                int(prompts * size) >> 20,
+                int(to_come) >> 20,
                 limit >> 20,
                 100 * MEMORY_SHARE,
                 self.run.budget,

@@ -12,16 +12,14 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
-
-import redis
 
 from broker import codec
 from broker.errors import BadMessage, RunFailed, WentBack
-from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
+from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED
 from broker.messages import ScoredGroup, Split
 from broker.protocol.run_owner import RunOwner
-from broker.protocol.streams import Entry, bury, entries_by_stream, entries_of
+from broker.protocol.run_reader import Place
+from broker.protocol.streams import Entry
 from config.run import Run
 from learner.groups.discarded import dropped, given_up
 from learner.groups.evaluation import Rounds, version_of
@@ -32,7 +30,6 @@ from learner.journal.writer import Journal
 
 log = logging.getLogger(__name__)
 
-READ_COUNT = 64
 LOOK_COUNT = 64  # entries that a survey looks at: Redis does nothing else while it copies them
 
 
@@ -55,7 +52,7 @@ class Intake:
     def __init__(
         self,
         run: Run,
-        ownership: RunOwner,
+        run_owner: RunOwner,
         ledger: Journal,
         rounds: Rounds,
         *,
@@ -63,16 +60,16 @@ class Intake:
         vocabulary: float = math.inf,
     ) -> None:
         self.run = run
-        self.ownership = ownership
+        self.run_owner = run_owner
         self.journal = ledger
         self.rounds = rounds
         self.held: dict[str, ScoredGroup] = {}
-        self.time = WorkingTime(ownership.link, clock)
+        self.time = WorkingTime(run_owner, clock)
         self._vocabulary = vocabulary
         self.version = 0  # the learner's policy
         self.dropped: dict[str, int] = {}  # by reason, for the metrics
         self.survey = Survey({}, 0.0)
-        self._last = {SCORED: b"0-0", DEAD: b"0-0"}
+        self._last = {SCORED: "0-0", DEAD: "0-0"}
         self._bytes = self._sizes = 0  # of all scored entries that were read: their sum and number
         self._rewards: list[float] = []  # of everything that came back since the last step
         self._last_reason = self._last_death = ""
@@ -85,7 +82,7 @@ class Intake:
     def forget(self) -> None:
         """Begin to read anew: Redis went back, so what is held may not be what is there."""
         self.held.clear()
-        self._last = {SCORED: b"0-0", DEAD: b"0-0"}
+        self._last = {SCORED: "0-0", DEAD: "0-0"}
         self._nowhere.clear()
         self._since.clear()  # what is issued again begins anew
         for current in list(self.rounds.open.values()):
@@ -96,44 +93,37 @@ class Intake:
 
     def read(self, *, block_s: float) -> int:
         """Take in what has come since the last read, waiting up to `block_s` for it. Returns the number of entries."""
-        keys = self.ownership.keys
-        wanted: dict[Any, Any] = {keys(stream): last for stream, last in self._last.items()}
-        reply = self.ownership.link(
-            lambda client: client.xread(wanted, count=READ_COUNT, block=max(1, int(block_s * 1000)))
-        )
-        entries: list[Entry] = []
-        for key, items in entries_by_stream(reply):
-            stream = key.decode().rsplit(":", 1)[1]
-            self._last[stream] = items[-1][0]
-            entries += entries_of(stream, items)
+        entries = self.run_owner.read(self._last, block_s=block_s)
+        for entry in entries:
+            self._last[entry.stream] = entry.entry_id
         self._accept(entries)
         return len(entries)
 
     def look_around(self, *, is_paused: bool = False) -> None:
         """Where everything is: fetch what a lost reply hid, bury what is too old, notice what somebody deleted."""
         self.rounds.excuse(self.time.look(is_paused=is_paused, group_bytes=self.mean_bytes()))
-        reply = self.ownership.link.script("survey", self.ownership.keys.scripts(), *self._to_look_at())
-        words = [word.decode() for word in reply]
+        sightings = self.run_owner.survey(self._to_look_at())
         now, places, oldest = self.time.now(), dict.fromkeys((PROMPTS, ROLLOUTS, SCORED, DEAD), 0), 0.0
         nowhere: set[str] = set()
-        for group_id, stream, entry_id, issued_at in zip(*[iter(words)] * 4, strict=True):
+        for found in sightings:
+            group_id, stream = found.group_id, found.stream
             if self.journal.has(group_id):
-                self.ownership.retire([group_id])
-            elif not issued_at:
+                self.run_owner.retire([group_id])
+            elif not found.issued_at:
                 nowhere.add(group_id)
             else:
                 places[stream] += 1
-                age = self._age(group_id, issued_at, now=now)
+                age = self._age(group_id, found.issued_at, now=now)
                 if stream in {PROMPTS, ROLLOUTS}:
                     oldest = max(oldest, age)
                     if age > self.run.learner.group_deadline_s:
-                        self._bury_late(stream, entry_id, age)
+                        self._bury_late(Place(stream, found.entry_id), age)
                 elif stream == DEAD or group_id not in self.held:
-                    self._accept(self._fetch(stream, entry_id))
+                    self._accept(self.run_owner.fetch(Place(stream, found.entry_id)))
         if lost := sorted(nowhere & self._nowhere):
             raise WentBack(
                 f"group {lost[0]} (at least {len(lost)} in all) has a slot, and no entry in any stream: "
-                f"somebody deleted an entry or a key of {self.ownership.keys('*')}"
+                f"somebody deleted an entry or a key of {self.run_owner.keys('*')}"
             )
         self._nowhere = nowhere
         self.survey = Survey(places, oldest)
@@ -141,10 +131,8 @@ class Intake:
 
     def _to_look_at(self) -> list[str]:
         """A few ids for the survey: those of which nothing was found, the new ones, and the others in turn."""
-        found: Any = self.ownership.link(lambda client: client.zrange(self.ownership.keys("slots"), 0, -1))
-        ids = [group_id.decode() for group_id in found]
-        out = set(ids)
-        self._since = {group_id: since for group_id, since in self._since.items() if group_id in out}
+        ids = self.run_owner.slots()
+        self._since = {group_id: since for group_id, since in self._since.items() if group_id in ids}
         new = (group_id for group_id in ids if group_id not in self._since)
         return list(dict.fromkeys([*sorted(self._nowhere), *new, *self._since]))[:LOOK_COUNT]
 
@@ -168,15 +156,9 @@ class Intake:
     def _fetch_evaluation(self) -> None:
         """What a lost reply hid of the open rounds: evaluation holds no slot, so the survey does not see it."""
         missing = [group_id for current in self.rounds.open.values() for group_id in current.missing]
-        if not missing:
-            return
-        places: list[Any] = self.ownership.link(
-            lambda client: client.hmget(self.ownership.keys("where"), missing)
-        )
-        for place in places:
-            stream, _, entry_id = (place or b"").decode().partition(" ")
-            if stream in {SCORED, DEAD}:
-                self._accept(self._fetch(stream, entry_id))
+        for place in self.run_owner.places(missing):
+            if place is not None and place.stream in {SCORED, DEAD}:
+                self._accept(self.run_owner.fetch(place))
 
     def drop_late(self) -> None:
         """Of what is held, what is too old for the learner's version now, where `learner.late_groups` says to drop."""
@@ -199,18 +181,6 @@ class Intake:
         """What a group takes in Redis once it is sampled, as the scored ones that came back say; 0 before the first."""
         return self._bytes / self._sizes if self._sizes else 0.0
 
-    def depths(self) -> dict[str, int]:
-        """Entries of each work stream now."""
-        keys = self.ownership.keys
-
-        def attempt(client: redis.Redis) -> list[int]:
-            with client.pipeline(transaction=False) as pipe:
-                for stream in WORK_STREAMS:
-                    pipe.xlen(keys(stream))
-                return list(pipe.execute())
-
-        return dict(zip(WORK_STREAMS, self.ownership.link(attempt), strict=True))
-
     def settle(self, ends: dict[str, Outcome]) -> None:
         """Write down the outcomes, then free the slots: never the other way round."""
         if not ends:
@@ -221,7 +191,7 @@ class Intake:
                 "report it"
             )
         self.journal.end(ends)
-        self.ownership.retire(ends)
+        self.run_owner.retire(ends)
         for outcome in ends.values():
             reason = outcome.detail.split(":")[0] if outcome.kind == DROPPED else outcome.kind
             self.dropped[reason] = self.dropped.get(reason, 0) + 1
@@ -231,16 +201,15 @@ class Intake:
         entries = list(entries)
         if not entries:
             return
-        names = [entry.group_id for entry in entries]
-        places: Any = self.ownership.link(lambda client: client.hmget(self.ownership.keys("where"), names))
+        places = self.run_owner.places([entry.group_id for entry in entries])
         ends: dict[str, Outcome] = {}
         for entry, place in zip(entries, places, strict=True):
             group_id = entry.group_id
-            if place is None or place.decode() != f"{entry.stream} {entry.entry_id}":
+            if place != Place(entry.stream, entry.entry_id):
                 if entry.stream == SCORED:
-                    bury(self.ownership.link, self.ownership.keys, entry, reason="where does not name it")
+                    self.run_owner.bury(entry, reason="where does not name it")
             elif self.journal.has(group_id):
-                self.ownership.retire([group_id])
+                self.run_owner.retire([group_id])
             elif entry.stream == DEAD:
                 self._accept_dead(entry, ends)
             else:
@@ -253,7 +222,7 @@ class Intake:
         self.held.pop(letter.group_id, None)
         if version_of(letter.group_id) >= 0:
             if not self.rounds.add(letter.group_id, None):
-                self.ownership.retire([letter.group_id])
+                self.run_owner.retire([letter.group_id])
             return
         log.error(
             "group_died group=%s stage=%s attempts=%d reason=%s",
@@ -270,16 +239,16 @@ class Intake:
         try:
             group = codec.decode_scored(entry.raw)
         except BadMessage as error:
-            bury(self.ownership.link, self.ownership.keys, entry, reason=str(error))
+            self.run_owner.bury(entry, reason=str(error))
             return
         if reason := why_impossible(group, version=self.version, vocabulary=self._vocabulary):
-            bury(self.ownership.link, self.ownership.keys, entry, reason=reason)
+            self.run_owner.bury(entry, reason=reason)
             return
         self._bytes += sum(len(value) for value in entry.raw.values())
         self._sizes += 1
         if group.rollout.prompt.split is Split.EVAL:
             if not self.rounds.add(group.group_id, group):
-                self.ownership.retire([group.group_id])
+                self.run_owner.retire([group.group_id])
             return
         if group.group_id in self.held:  # look_around was faster than read
             return
@@ -310,16 +279,10 @@ class Intake:
                 f"{self._last_death}): millrace dead list {self.run.name}"
             )
 
-    def _fetch(self, stream: str, entry_id: str) -> list[Entry]:
-        key = self.ownership.keys(stream)
-        return entries_of(stream, self.ownership.link(lambda client: client.xrange(key, entry_id, entry_id)))
-
-    def _bury_late(self, stream: str, entry_id: str, age: float) -> None:
-        for entry in self._fetch(stream, entry_id):
-            bury(
-                self.ownership.link,
-                self.ownership.keys,
+    def _bury_late(self, place: Place, age: float) -> None:
+        for entry in self.run_owner.fetch(place):
+            self.run_owner.bury(
                 entry,
-                reason=f"deadline: {age:.0f} s after its issue it was still in {stream} (learner.group_deadline_s="
-                f"{self.run.learner.group_deadline_s:g})",
+                reason=f"deadline: {age:.0f} s after its issue it was still in {place.stream} "
+                f"(learner.group_deadline_s={self.run.learner.group_deadline_s:g})",
             )

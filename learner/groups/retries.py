@@ -7,7 +7,6 @@ in the ledger before the feeder lets it in. The trainer's thread looks about onc
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from broker.group_ids import is_training, ordinal_of, retried
 from learner.groups.feeder import Feeder
@@ -23,16 +22,14 @@ class Retries:
     def __init__(self, journal: Journal, feeder: Feeder) -> None:
         self._journal = journal
         self._feeder = feeder
-        self._ownership = feeder.ownership
-        self._key = self._ownership.keys("retries")
+        self._run_owner = feeder.run_owner
 
     def look(self) -> None:
         """Let in what was asked for, and what was noted and never came in."""
-        found: dict[Any, Any] = self._ownership.link(lambda client: client.hgetall(self._key))
-        for raw in found:
-            if reason := self._note(raw.decode()):
-                log.warning("retry_refused group=%s reason=%s", raw.decode(), reason)
-                self._forget(raw)
+        for dead_id in self._run_owner.retry_requests():
+            if reason := self._note(dead_id):
+                log.warning("retry_refused group=%s reason=%s", dead_id, reason)
+                self._run_owner.discard_retry_requests([dead_id])
         noted = self._journal.ledger.retries.items()
         missing = [
             group_id for base, number in noted if not self._journal.has(group_id := retried(base, number))
@@ -55,6 +52,3 @@ class Retries:
         elif self._journal.has(newest):
             return f"it was retried as {newest}"
         return ""
-
-    def _forget(self, field: bytes) -> None:
-        self._ownership.link(lambda client: client.hdel(self._key, field))

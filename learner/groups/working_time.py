@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
-from broker.connection import RedisLink
+from broker.protocol.run_owner import RunOwner
 
 
 class WorkingTime:
@@ -24,13 +23,13 @@ class WorkingTime:
         missing_mib: memory that Redis lacks for one more group; 0 where it has room.
     """
 
-    def __init__(self, link: RedisLink, clock: Callable[[], float]) -> None:
+    def __init__(self, run_owner: RunOwner, clock: Callable[[], float]) -> None:
         self.lost_s = 0.0
         self.missing_mib = 0
-        self._link = link
+        self._run_owner = run_owner
         self._clock = clock
         self._looked = clock()
-        self._waited_s = link.waited_s
+        self._waited_s = run_owner.link.waited_s
         self._was_idle = False
 
     def now(self) -> float:
@@ -47,7 +46,7 @@ class WorkingTime:
         """
         self.missing_mib = self._missing_mib(group_bytes)
         is_idle = is_paused or self.missing_mib > 0
-        now, waited_s = self._clock(), self._link.waited_s
+        now, waited_s = self._clock(), self._run_owner.link.waited_s
         passed = now - self._looked
         lost = passed if is_idle and self._was_idle else min(passed, waited_s - self._waited_s)
         self._looked, self._waited_s, self._was_idle = now, waited_s, is_idle
@@ -55,6 +54,6 @@ class WorkingTime:
         return lost
 
     def _missing_mib(self, group_bytes: float) -> int:
-        memory: Any = self._link(lambda client: client.info("memory"))
-        limit = int(memory.get("maxmemory", 0))
-        return max(0, math.ceil((int(memory["used_memory"]) + group_bytes - limit) / 2**20)) if limit else 0
+        memory = self._run_owner.memory()
+        missing = memory.used_bytes + group_bytes - memory.limit_bytes
+        return max(0, math.ceil(missing / 2**20)) if memory.limit_bytes else 0

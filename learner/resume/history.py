@@ -22,7 +22,7 @@ from typing import Any
 from broker.connection import RedisLink
 from broker.errors import Permanent, RunFailed
 from broker.keys import Keys
-from broker.monitoring.snapshot import keys_of
+from broker.protocol.run_reader import RunReader
 from config.run import Run
 from learner.journal.ledger import JournalError, Ledger, read_ledger
 from learner.status import read_status
@@ -122,14 +122,13 @@ def look(run: Run, link: RedisLink, keys: Keys) -> History:
     """
     refuse_living(run, link, keys)
     history = History(read_ledger(run.folder / "journal"))
-    raw: Any = link(lambda client: client.hget(keys("run"), "status"))
-    status = raw.decode() if raw else read_status(run.folder).get("status", "")
+    redis = RunReader(link, keys)
+    status = redis.status() or read_status(run.folder).get("status", "")
     steps = history.ledger.steps
     if status == "finished" and (not steps or steps[-1]["step"] + 1 >= run.learner.steps):
         raise AlreadyFinished(f"run {run.name} is finished; its model is in {run.folder / 'model'}")
     if not history.has_begun:
-        position: Any = link(lambda client: client.hget(keys("cursor"), "position"))
-        if int(position or 0) > 0:
+        if redis.position() > 0:
             raise NameTaken(
                 f"redis at {link.address} holds groups of a run {run.name}, whose journal is not in "
                 f"{run.folder / 'journal'}: give its runs_dir=..., begin under another name: name=..., or "
@@ -219,8 +218,7 @@ def refuse_living(run: Run, link: RedisLink, keys: Keys) -> None:
 
 
 def _heartbeats(link: RedisLink, keys: Keys) -> list[str]:
-    prefix = keys.alive("learner", "")
-    return [key.decode().removeprefix(prefix) for key in link(lambda client: keys_of(client, prefix))]
+    return RunReader(link, keys).processes("learner")
 
 
 def _has_died_here(name: str) -> bool:

@@ -13,7 +13,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any
 
 import yaml
 
@@ -40,7 +39,7 @@ class Recovery:
 
     def __init__(self, run: Run, intake: Intake, feeder: Feeder, *, tell: Callable[[int], None]) -> None:
         self._run = run
-        self._ownership = intake.ownership
+        self._run_owner = intake.run_owner
         self._journal = intake.journal
         self._intake = intake
         self._feeder = feeder
@@ -56,7 +55,7 @@ class Recovery:
             Fenced: a newer learner has the run.
         """
         with self._feeder.held():
-            knew_the_run = self._ownership.rejoin()
+            knew_the_run = self._run_owner.rejoin()
             self._tell(version)
             announce()
             self._intake.version = version
@@ -66,15 +65,15 @@ class Recovery:
             self._issue_again()
             self._reopen_rounds(version)
             self._drop_what_can_not_make_it(version)
-            position = self._position()
+            position = self._run_owner.position()
             self._say_what_is_made_again(position, knew_the_run=knew_the_run)
             self._feeder.rebase(position, version)
 
     def _retire_what_has_ended(self) -> None:
-        named = {*self._slots(), *self._where()}
+        named = {*self._run_owner.slots(), *self._run_owner.where()}
         ended = [group_id for group_id in named if self._journal.has(group_id) or self._is_recorded(group_id)]
         for some in _chunks(ended, CHUNK):
-            self._ownership.retire(some)
+            self._run_owner.retire(some)
 
     def _is_recorded(self, group_id: str) -> bool:
         """Whether it is of an evaluation round that the ledger has, or that nobody wants any more."""
@@ -90,18 +89,18 @@ class Recovery:
 
         A `cursor` that Redis has brought back with the slots knows them all: somebody may have deleted it by hand.
         """
-        passed = max((order_of(group_id)[0] + 1 for group_id in self._slots()), default=0)
+        passed = max((order_of(group_id)[0] + 1 for group_id in self._run_owner.slots()), default=0)
         numbers = {
             base: number if self._journal.has(retried(base, number)) else number - 1
             for base, number in self._journal.ledger.retries.items()
         }
-        self._ownership.restore_cursor(passed, {base: number for base, number in numbers.items() if number})
+        self._run_owner.restore_cursor(passed, {base: number for base, number in numbers.items() if number})
 
     def _issue_again(self) -> None:
         """What has a slot and no outcome, and is in no stream."""
         again: list[str] = []
         for some in _chunks(sorted(self._nowhere(), key=order_of), ENTRIES):
-            again += self._ownership.reissue(self._feeder.entries(some))
+            again += self._run_owner.reissue(self._feeder.entries(some))
         if again:
             log.warning(
                 "issued_again count=%d groups=%s: they had a slot and no entry in any stream",
@@ -110,17 +109,16 @@ class Recovery:
             )
 
     def _nowhere(self) -> Iterator[str]:
-        for some in _chunks(list(self._slots()), LOOK_COUNT):
-            reply = self._ownership.link.script("survey", self._ownership.keys.scripts(), *some)
-            for group_id, _, _, issued_at in zip(*[iter(word.decode() for word in reply)] * 4, strict=True):
-                if group_id in some and not issued_at:
-                    yield group_id
+        for some in _chunks(list(self._run_owner.slots()), LOOK_COUNT):
+            for found in self._run_owner.survey(some):
+                if found.group_id in some and not found.issued_at:
+                    yield found.group_id
 
     def _reopen_rounds(self, current: int) -> None:
         """Ask again for what is missing of a round; one of an older version that Redis knows nothing of is lost."""
         rounds, ledger = self._intake.rounds, self._journal.ledger
         known = {
-            version_of(group_id) for group_id in self._where() if not is_training(group_id)
+            version_of(group_id) for group_id in self._run_owner.where() if not is_training(group_id)
         }  # not recorded
         for version in sorted(
             (known | rounds.open.keys() | asked_for(ledger, self._run)) - ledger.evaluations.keys()
@@ -146,7 +144,7 @@ class Recovery:
         slots = sorted(
             (
                 (group_id, floor)
-                for group_id, floor in self._slots().items()
+                for group_id, floor in self._run_owner.slots().items()
                 if not self._journal.has(group_id)
             ),
             key=lambda item: (item[1], order_of(item[0])),
@@ -177,28 +175,13 @@ class Recovery:
             log.warning(
                 "redis_was_empty at=%s: it was flushed, or another one is in its place. The run goes on from "
                 "its ledger; groups to be generated again: %s%d (%s)",
-                self._ownership.link.address,
+                self._run_owner.link.address,
                 "" if self._feeder.position else "at least ",
                 len(again),
                 _some(again) or "all that were out",
             )
         elif again:
             log.warning("redis_forgot groups=%d (%s): they are issued again", len(again), _some(again))
-
-    def _position(self) -> int:
-        found: Any = self._ownership.link(
-            lambda client: client.hget(self._ownership.keys("cursor"), "position")
-        )
-        return int(found or 0)
-
-    def _slots(self) -> dict[str, int]:
-        key = self._ownership.keys("slots")
-        found: Any = self._ownership.link(lambda client: client.zrange(key, 0, -1, withscores=True))
-        return {group_id.decode(): int(floor) for group_id, floor in found}
-
-    def _where(self) -> list[str]:
-        found: Any = self._ownership.link(lambda client: client.hkeys(self._ownership.keys("where")))
-        return [group_id.decode() for group_id in found]
 
 
 def asked_for(ledger: Ledger, run: Run) -> set[int]:

@@ -20,8 +20,8 @@ class Publisher:
         checksum: of the version that was published last; "" before the first.
     """
 
-    def __init__(self, ownership: RunOwner, transport: WeightTransport) -> None:
-        self._ownership = ownership
+    def __init__(self, run_owner: RunOwner, transport: WeightTransport) -> None:
+        self._run_owner = run_owner
         self._transport = transport
         self._last: Announcement | None = None
         self.checksum = ""
@@ -47,5 +47,5 @@ class Publisher:
             self._announce(self._last)
 
     def _announce(self, announcement: Announcement) -> None:
-        self._ownership.announce(announcement)
+        self._run_owner.announce(announcement)
         self._transport.announced(announcement)

@@ -28,12 +28,12 @@ def test_a_finished_run_whose_folder_has_lost_its_status_is_done_for_every_rank_
     ranks: int, link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
     run = make_run(tmp_path, learner={"steps": 1, "ranks": ranks, "device": "cpu"})
-    ownership = RunOwner(link, keys)
-    journal = Journal(run.folder / "journal", ownership.claim(0), run=run.name, facts={"start": None})
+    run_owner = RunOwner(link, keys)
+    journal = Journal(run.folder / "journal", run_owner.claim(0), run=run.name, facts={"start": None})
     journal.append(0, [make_scored(make_prompt("0"), [1.0, 0.0])], [[0.5, -0.5]], weights="w")
     journal.close()
     link.client.hset(keys("run"), "version", 1)
-    Status(run, link, keys, ownership).end("finished", "", 1)
+    Status(run, link, keys, run_owner).end("finished", "", 1)
     (run.folder / "status.json").unlink()
     config = tmp_path / "run.yaml"
     config.write_text(to_yaml(run))

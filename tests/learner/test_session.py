@@ -163,7 +163,7 @@ def test_a_fence_that_redis_gives_twice_is_claimed_anew(run: Run, link: RedisLin
         facts={"config": to_yaml(run), "first_row": 0, "start": None},
     ).close()
     journal = session._claim({"config": to_yaml(run), "first_row": 0, "start": None})
-    assert journal.fence == session.ownership.fence == 2
+    assert journal.fence == session.run_owner.fence == 2
     assert journal.ledger.previous == "ledger-000001.log", "what that life wrote counts"
     journal.close()
 

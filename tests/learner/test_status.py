@@ -75,9 +75,9 @@ def hold(run: Run, link: RedisLink, keys: Keys) -> Callable[[], Status]:
     """A learner that has claimed the run, the newest of those that did."""
 
     def claim() -> Status:
-        ownership = RunOwner(link, keys)
-        ownership.claim(0)
-        return Status(run, link, keys, ownership)
+        run_owner = RunOwner(link, keys)
+        run_owner.claim(0)
+        return Status(run, link, keys, run_owner)
 
     return claim
 

@@ -110,8 +110,8 @@ def test_no_slot_is_freed_before_the_next_version_is_announced(
 
     watch(chain.journal, "append")
     watch(chain.journal, "check_fence")
-    watch(chain.ownership, "announce")
-    watch(chain.ownership, "retire")
+    watch(chain.run_owner, "announce")
+    watch(chain.run_owner, "retire")
     monkeypatch.setattr("learner.groups.intake.why_empty", lambda *_: None)  # nothing else ends
     hands.append(Hands(chain))
     hands[0].start()

@@ -170,7 +170,7 @@ class Life(Process):
     @property
     def fence(self) -> int:
         """0 until it has claimed the run."""
-        return self.session.ownership.fence
+        return self.session.run_owner.fence
 
     @property
     def has_recovered(self) -> bool:

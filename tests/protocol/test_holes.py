@@ -144,7 +144,7 @@ def test_a_rewind_between_record_and_announce_undoes_no_step(begin: Begin) -> No
     world.invariants.read_ledger()
     trained = world.invariants.ledger.steps[-1]
     assert trained["step"] == world.now.version, "it is on disk, and not told"
-    acknowledged = life.session.ownership.seq
+    acknowledged = life.session.run_owner.seq
     while (
         int(world.now.cursor["seq"]) >= acknowledged
     ):  # past what workers did, to something of the learner's

@@ -116,15 +116,15 @@ class Chain:
         self.link = link
         self.keys = keys
         self.client: Any = link.client
-        self.ownership = RunOwner(link, keys)
+        self.run_owner = RunOwner(link, keys)
         self.stop = threading.Event()
         self.said: list[str] = []
-        fence = self.ownership.claim(0)
+        fence = self.run_owner.claim(0)
         self.journal = Journal(run.folder / "journal", fence, run=run.name)
         self.elapsed = 0.0  # seconds that pass for the learner alone
         self.intake = Intake(
             run,
-            self.ownership,
+            self.run_owner,
             self.journal,
             Rounds(),
             clock=lambda: time.monotonic() + self.elapsed,
@@ -135,7 +135,7 @@ class Chain:
 
     def announce(self, version: int) -> None:
         self.intake.version = version
-        self.ownership.announce(
+        self.run_owner.announce(
             Announcement(version=version, path="p", checksum="c", size_bytes=1, announced_at=0.0)
         )
 
@@ -147,7 +147,7 @@ class Chain:
             (group_id, codec.encode_prompt(make_prompt(group_id, n=n, issued_at=issued_at)))
             for group_id in ids
         ]
-        issued = self.ownership.issue(position, position + count, 1000, 0, groups)
+        issued = self.run_owner.issue(position, position + count, 1000, 0, groups)
         assert issued.floor is not None
         return ids
 
@@ -155,7 +155,7 @@ class Chain:
         """Ask for a round of `count` prompts."""
         ids = [f"eval-{version}-{i}" for i in range(count)]
         groups = [(group_id, codec.encode_prompt(make_prompt(group_id))) for group_id in ids]
-        self.ownership.issue_eval(version, groups)
+        self.run_owner.issue_eval(version, groups)
         self.intake.version = max(self.intake.version, version)
         self.intake.rounds.begin(version, ids)
         return ids

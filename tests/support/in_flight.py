@@ -57,14 +57,14 @@ class InFlight:
     def _learn(self) -> None:
         """Groups 0 to 7 are trained on, 8 is dead and wanted again, and 9 to 24 are let in after them; 16 is dead."""
         chain = self.chain
-        Status(chain.run, chain.link, chain.keys, chain.ownership).begin(0)
+        Status(chain.run, chain.link, chain.keys, chain.run_owner).begin(0)
         first = chain.issue(9, issued_at=self.began)
         trained = [self._scored(make_prompt(group_id, issued_at=self.began)) for group_id in first[:8]]
         chain.journal.append(0, trained, [[0.5, -0.5]] * 8, weights="beef" * 16)
         (chain.run.folder / "metrics.jsonl").write_text(
             json.dumps({"step": 1, "reward_mean": 0.5, "at": time.time() + 1.5}) + "\n"
         )
-        chain.ownership.announce(
+        chain.run_owner.announce(
             Announcement(
                 version=1,
                 path="/runs/demo/weights/v000001",
@@ -73,7 +73,7 @@ class InFlight:
                 announced_at=time.time(),
             )
         )
-        chain.ownership.retire(first[:8])
+        chain.run_owner.retire(first[:8])
         rollout = self._scored(codec.decode_prompt(chain.entry("8").raw)).rollout
         assert hand_over(chain.link, chain.keys, chain.entry("8"), ROLLOUTS, codec.encode_rollout(rollout))
         bury(chain.link, chain.keys, chain.entry("8"), reason=TOO_FEW, attempts=1)

@@ -20,13 +20,13 @@ def lay_out(chain: Chain) -> None:
     """Nine groups: two trained, one dropped, one dead, one buried and not yet written down, and four on their way."""
     chain.issue(9)
     train(chain.journal, 0, "0", "1")
-    chain.ownership.retire(["0", "1"])
+    chain.run_owner.retire(["0", "1"])
     chain.journal.end(
         {"2": Outcome(DROPPED, "zero_variance: all 0", tokens=8), "3": Outcome(DEAD, "deadline")}
     )
-    chain.ownership.retire(["2"])
+    chain.run_owner.retire(["2"])
     bury(chain.link, chain.keys, chain.entry("3"), reason="deadline")
-    chain.ownership.retire(["3"])
+    chain.run_owner.retire(["3"])
     bury(chain.link, chain.keys, chain.entry("4"), reason="no answer")
     chain.sample("6")
     chain.score("7")

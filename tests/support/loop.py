@@ -64,7 +64,7 @@ def make_trainer(chain: Chain) -> TrainingLoop:
     train, held_out = (PromptSource(chain.run, rows, "f", tokenizer, shuffle=False) for _ in range(2))
     feeder = Feeder(
         chain.run,
-        chain.ownership,
+        chain.run_owner,
         train,
         held_out,
         first_row=0,
@@ -85,6 +85,6 @@ def make_trainer(chain: Chain) -> TrainingLoop:
         recovery=Recovery(chain.run, chain.intake, feeder, tell=lambda _: None),
         checkpoints=Checkpoints(chain.run),
         metrics=Metrics(chain.run),
-        publisher=Publisher(chain.ownership, FilesystemTransport(chain.run)),
+        publisher=Publisher(chain.run_owner, FilesystemTransport(chain.run)),
         start=Progress(version=0, first_row=0, fingerprint="f"),
     )

@@ -69,7 +69,7 @@ def make_small_run(runs_dir: Path, name: str, *, is_finished: bool = True) -> It
     link = RedisLink(server.url, outage_s=10)
     try:
         chain = Chain(run, link, Keys(run.name))
-        status = Status(run, link, chain.keys, chain.ownership)
+        status = Status(run, link, chain.keys, chain.run_owner)
         status.begin(0)
         (run.folder / "config.yaml").write_text(to_yaml(run), encoding="utf-8")
         (run.folder / "metrics.jsonl").write_text("", encoding="utf-8")
@@ -77,7 +77,7 @@ def make_small_run(runs_dir: Path, name: str, *, is_finished: bool = True) -> It
             _train(chain, step)
         (last,) = chain.issue(1)
         chain.journal.end({last: Outcome(DROPPED, "zero_variance: every reward is 0", tokens=4)})
-        chain.ownership.retire([last])
+        chain.run_owner.retire([last])
         chain.journal.close()
         if is_finished:
             status.end("finished", "", STEPS)
@@ -99,4 +99,4 @@ def _train(chain: Chain, step: int) -> None:
         )
     chain.journal.append(step, groups, [[0.5, -0.5]] * SIZE, weights="beef" * 16)
     chain.announce(step + 1)
-    chain.ownership.retire(ids)
+    chain.run_owner.retire(ids)

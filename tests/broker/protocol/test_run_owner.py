@@ -29,71 +29,71 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 def hold(server: RedisServer) -> RunOwner:
     """A learner that has claimed the run and let a group in."""
-    ownership = RunOwner(RedisLink(server.url, outage_s=10), Keys("test"))
-    ownership.claim(0)
-    ownership.issue(0, 1, 10, 0, [("0", {"group": "0"})])
-    ownership.check()
-    return ownership
+    run_owner = RunOwner(RedisLink(server.url, outage_s=10), Keys("test"))
+    run_owner.claim(0)
+    run_owner.issue(0, 1, 10, 0, [("0", {"group": "0"})])
+    run_owner.check()
+    return run_owner
 
 
 def test_a_redis_that_came_back_with_everything_is_said_once(
     server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ownership = hold(server)
+    run_owner = hold(server)
     with caplog.at_level(logging.WARNING, "broker.protocol.run_owner"):
-        ownership.check()
+        run_owner.check()
         assert caplog.messages == []
         server.stop()
         server.start()
         for _ in range(2):
-            ownership.check()
+            run_owner.check()
     assert caplog.messages == [
         f"redis_restarted at=127.0.0.1:{server.port}; its append-only file is written anew"
     ]
-    persistence = ownership.link.client.info("persistence")
+    persistence = run_owner.link.client.info("persistence")
     assert persistence["aof_rewrite_in_progress"] or persistence["aof_last_rewrite_time_sec"] >= 0
-    ownership.link.close()
+    run_owner.link.close()
 
 
 def test_a_redis_that_came_back_with_less_is_never_called_whole(
     server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ownership = hold(server)
-    ownership.link.client.hincrby(ownership.keys("cursor"), "seq", -1)
+    run_owner = hold(server)
+    run_owner.link.client.hincrby(run_owner.keys("cursor"), "seq", -1)
     server.stop()
     server.start()
     with pytest.raises(WentBack, match="at seq 0, and 1 was"):
-        ownership.check()
-    ownership.link.close()
+        run_owner.check()
+    run_owner.link.close()
 
 
 @pytest.mark.parametrize("forget", [("cursor", "seq"), ("run", "fence")])
 def test_who_rejoins_goes_on_and_no_older_copy_of_redis_passes(
     link: RedisLink, keys: Keys, forget: tuple[str, str]
 ) -> None:
-    ownership = RunOwner(link, keys)
-    ownership.claim(4)
-    ownership.issue(0, 1, 10, 0, [("0", {"group": "0"})])
-    known = ownership.seq
+    run_owner = RunOwner(link, keys)
+    run_owner.claim(4)
+    run_owner.issue(0, 1, 10, 0, [("0", {"group": "0"})])
+    known = run_owner.seq
     link.client.hincrby(keys(forget[0]), forget[1], -1)
-    for act in (ownership.check, lambda: ownership.retire(["0"])):
+    for act in (run_owner.check, lambda: run_owner.retire(["0"])):
         with pytest.raises(WentBack):
             act()
-    assert ownership.rejoin()
-    assert ownership.seq > known
-    ownership.check()
-    ownership.retire(["0"])
+    assert run_owner.rejoin()
+    assert run_owner.seq > known
+    run_owner.check()
+    run_owner.retire(["0"])
     assert link.client.hget(keys("run"), "fence") == b"5"
 
 
 def test_a_redis_that_knows_nothing_of_the_run_is_told_from_one_that_went_back(
     link: RedisLink, keys: Keys
 ) -> None:
-    ownership = RunOwner(link, keys)
-    ownership.claim(0)
-    ownership.issue(0, 1, 10, 0, [("0", {"group": "0"})])
+    run_owner = RunOwner(link, keys)
+    run_owner.claim(0)
+    run_owner.issue(0, 1, 10, 0, [("0", {"group": "0"})])
     link.client.flushall()
-    assert not ownership.rejoin()
+    assert not run_owner.rejoin()
 
 
 def test_an_older_learner_may_not_rejoin(link: RedisLink, keys: Keys) -> None:
@@ -108,25 +108,25 @@ def test_a_thread_that_waits_for_redis_does_not_keep_the_other_one_waiting(
     link: RedisLink, keys: Keys
 ) -> None:
     """The feeder meets an error that passes; the trainer, whose scripts Redis takes, goes on meanwhile."""
-    ownership = RunOwner(link, keys)
-    ownership.claim(0)
-    ownership.issue(0, 1, 10, 0, [("0", {"group": "0"})])
+    run_owner = RunOwner(link, keys)
+    run_owner.claim(0)
+    run_owner.issue(0, 1, 10, 0, [("0", {"group": "0"})])
     evaluate, refused = link._evaluate, threading.Event()
 
     def full(client: Any, name: str, *args: Any, **options: Any) -> Any:
-        if name == "reissue" and ownership.seq < 3:  # until two more scripts took effect
+        if name == "reissue" and run_owner.seq < 3:  # until two more scripts took effect
             refused.set()
             raise OutOfMemoryError("command not allowed")
         return evaluate(client, name, *args, **options)
 
     link._evaluate = full  # type: ignore[method-assign]
-    feeder = threading.Thread(target=ownership.reissue, args=([],))
+    feeder = threading.Thread(target=run_owner.reissue, args=([],))
     feeder.start()
     assert refused.wait(5)
     started = time.monotonic()
-    ownership.retire(["0"])
-    ownership.retire(["0"])
+    run_owner.retire(["0"])
+    run_owner.retire(["0"])
     assert time.monotonic() - started < 2
     feeder.join(5)
-    assert ownership.seq == 4, "its next try named the seq of then"
-    ownership.check()
+    assert run_owner.seq == 4, "its next try named the seq of then"
+    run_owner.check()

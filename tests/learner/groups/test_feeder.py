@@ -57,7 +57,7 @@ def start_feeder() -> Iterator[StartFeeder]:
         made.append(
             Feeder(
                 chain.run,
-                chain.ownership,
+                chain.run_owner,
                 train,
                 held_out,
                 first_row=first_row,
@@ -84,7 +84,7 @@ def test_the_budget_is_filled_and_never_exceeded(chain: Chain, start_feeder: Sta
     wait_until(lambda: len(chain.slots) == 4)
     time.sleep(STILL_S)
     assert ids_in_prompts(chain) == ["0", "1", "2", "3"]
-    chain.ownership.retire(["1"])
+    chain.run_owner.retire(["1"])
     wait_until(lambda: chain.slots == {"0", "2", "3", "4"})
 
 
@@ -107,7 +107,7 @@ def test_no_more_is_issued_than_the_remaining_steps_can_train(
         oldest = sorted(chain.slots, key=int)[:2]
         chain.announce(version + 1)
         feeder.advance(version + 1)
-        chain.ownership.retire(oldest)
+        chain.run_owner.retire(oldest)
         feeder.wake()
     time.sleep(STILL_S)
     assert (feeder.position, chain.slots, chain.depth(PROMPTS)) == (12, set(), 0)
@@ -129,7 +129,7 @@ def test_new_groups_start_from_the_newest_version(chain: Chain, start_feeder: St
     wait_until(lambda: len(chain.slots) == 4)
     chain.announce(1)
     feeder.advance(1)
-    chain.ownership.retire(["0", "1"])
+    chain.run_owner.retire(["0", "1"])
     wait_until(lambda: len(chain.slots) == 4)
     floors = {
         group_id.decode(): floor
@@ -153,7 +153,7 @@ def test_a_lost_reply_makes_no_gap_and_no_double(
     monkeypatch.setattr(chain.link, "script", run_twice)
     feeder = start_feeder(chain)
     wait_until(lambda: len(chain.slots) == 4)
-    chain.ownership.retire(["0"])
+    chain.run_owner.retire(["0"])
     wait_until(lambda: chain.slots == {"1", "2", "3", "4"})
     time.sleep(STILL_S)
     assert ids_in_prompts(chain) == ["1", "2", "3", "4"]
@@ -163,7 +163,7 @@ def test_a_lost_reply_makes_no_gap_and_no_double(
 def test_ordinals_go_on_where_redis_stands_and_rows_with_them(
     chain: Chain, start_feeder: StartFeeder
 ) -> None:
-    chain.ownership.retire(chain.issue(7))
+    chain.run_owner.retire(chain.issue(7))
     start_feeder(chain, first_row=20)
     wait_until(lambda: chain.slots == {"7", "8", "9", "10"})
     prompt = decode_prompt(chain.entry("7").raw)
@@ -205,7 +205,7 @@ def test_what_is_to_be_sampled_yet_counts_as_used_memory(
         with caplog.at_level(logging.WARNING, "learner.groups.feeder"):
             start_feeder(chain, mean_bytes=lambda: sizes[0])
             wait_until(lambda: bool(caplog.messages))  # the four of the budget are out
-        chain.ownership.retire(["0"])
+        chain.run_owner.retire(["0"])
         time.sleep(STILL_S)
         assert chain.slots == {"1", "2", "3"}
         said = re.search(r"a full budget of 4 groups needs (\d+) MiB more", caplog.messages[0])
@@ -265,14 +265,14 @@ def test_a_slot_made_by_hand_ends_the_feeder_with_the_reason(chain: Chain, start
 def test_a_failure_of_the_feeder_outlives_a_recovery_and_one_over_a_forgetful_redis_does_not(
     chain: Chain, start_feeder: StartFeeder
 ) -> None:
-    chain.ownership.seq += 1  # Redis knows of one less
+    chain.run_owner.seq += 1  # Redis knows of one less
     feeder = start_feeder(chain)
     wait_until(lambda: isinstance(feeder.failure, WentBack))
-    chain.ownership.rejoin()
+    chain.run_owner.rejoin()
     feeder.rebase(0, 0)
     assert feeder.failure is None
     wait_until(lambda: len(chain.slots) == 4)
-    chain.ownership.retire(["0"])
+    chain.run_owner.retire(["0"])
     RunOwner(chain.link, chain.keys).claim(0)
     feeder.wake()
     wait_until(lambda: isinstance(feeder.failure, Fenced))
@@ -290,7 +290,7 @@ def test_a_retry_near_the_end_waits_like_any_other_group(
     feeder.insert(["0-r1"])
     time.sleep(STILL_S)
     assert chain.slots == {"0", "1"}
-    chain.ownership.retire(["1"])
+    chain.run_owner.retire(["1"])
     wait_until(lambda: chain.slots == {"0", "0-r1"})
 
 

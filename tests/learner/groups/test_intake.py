@@ -190,7 +190,7 @@ def test_a_group_that_is_issued_again_begins_anew(chain: Chain) -> None:
     chain.elapsed += 290
     chain.intake.look_around()
     chain.client.flushall()
-    chain.ownership.rejoin()
+    chain.run_owner.rejoin()
     chain.intake.forget()
     assert chain.issue() == [group_id]
     chain.elapsed += 20

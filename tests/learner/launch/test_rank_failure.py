@@ -33,9 +33,9 @@ def run(link: RedisLink, tmp_path: Path) -> Run:
 @pytest.fixture
 def status(run: Run, link: RedisLink, keys: Keys) -> Status:
     """Of a life that has begun."""
-    ownership = RunOwner(link, keys)
-    Journal(run.folder / "journal", ownership.claim(0), run=run.name, facts={"start": None}).close()
-    status = Status(run, link, keys, ownership)
+    run_owner = RunOwner(link, keys)
+    Journal(run.folder / "journal", run_owner.claim(0), run=run.name, facts={"start": None}).close()
+    status = Status(run, link, keys, run_owner)
     status.begin(3)
     return status
 

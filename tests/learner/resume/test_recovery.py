@@ -95,7 +95,7 @@ def test_a_redis_that_forgets_in_the_middle_of_a_step_costs_nothing(
     with (
         caplog.at_level(logging.WARNING),
         hands_of(chain, hands),
-        once_before(monkeypatch, chain.ownership, place, lambda: harm(chain), call=4),
+        once_before(monkeypatch, chain.run_owner, place, lambda: harm(chain), call=4),
     ):
         assert finish(trainer) == FINISHED
     assert "recovering reason=redis at" in caplog.text
@@ -302,7 +302,7 @@ def test_a_round_that_was_given_up_begins_anew_where_redis_goes_back_before_its_
     )
     chain.client.hincrby(chain.keys("cursor"), "seq", -1)
     with pytest.raises(WentBack):
-        chain.ownership.check()
+        chain.run_owner.check()
     trainer._recover()
     trainer._record_rounds()
     assert chain.journal.ledger.evaluations == {}, "it has its time again"
@@ -412,7 +412,7 @@ def test_a_retry_that_redis_forgot_comes_in_again_and_one_that_ended_is_counted(
     chain.read()
     chain.client.flushall()
     with pytest.raises(WentBack):
-        chain.ownership.check()
+        chain.run_owner.check()
     trainer._recover()
     trainer.collector._checked = 0.0
     trainer.collector.look_after()

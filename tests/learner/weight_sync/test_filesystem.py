@@ -15,7 +15,7 @@ from tests.support.chain import Chain, FilePolicy, make_run
 
 def test_a_version_is_whole_before_it_has_its_name(chain: Chain) -> None:
     transport = FilesystemTransport(chain.run)
-    publisher = Publisher(chain.ownership, transport)
+    publisher = Publisher(chain.run_owner, transport)
     seen: list[list[str]] = []
 
     class Looks(FilePolicy):
@@ -33,7 +33,7 @@ def test_a_version_is_whole_before_it_has_its_name(chain: Chain) -> None:
 
 def test_versions_that_nobody_can_need_are_removed_and_nothing_else(chain: Chain) -> None:
     transport = FilesystemTransport(chain.run)
-    publisher = Publisher(chain.ownership, transport)
+    publisher = Publisher(chain.run_owner, transport)
     for name in ("v000001.tmp", "notes", "vocabulary"):
         (transport.folder / name).mkdir(parents=True)
     for version in range(5):
@@ -44,10 +44,10 @@ def test_versions_that_nobody_can_need_are_removed_and_nothing_else(chain: Chain
 def test_two_runs_that_share_a_directory_keep_their_versions_apart(tmp_path: Path, link: RedisLink) -> None:
     for name, content in (("first", "weights 0"), ("second", "weights 1")):
         run = make_run(tmp_path, name=name, learner={"weights": {"directory": tmp_path / "fast"}})
-        ownership = RunOwner(link, Keys(name))
-        ownership.claim(0)
+        run_owner = RunOwner(link, Keys(name))
+        run_owner.claim(0)
         policy = FilePolicy()
         policy.steps = int(content[-1])
-        Publisher(ownership, FilesystemTransport(run)).publish(policy, 0)
+        Publisher(run_owner, FilesystemTransport(run)).publish(policy, 0)
     for name, content in (("first", "weights 0"), ("second", "weights 1")):
         assert (tmp_path / "fast" / name / "v000000" / "model.safetensors").read_text() == content

@@ -59,7 +59,7 @@ def test_a_group_that_somebody_deleted_is_lost_by_name(chain: Chain) -> None:
 
 def test_a_group_whose_slot_is_gone_too_is_lost_all_the_same(chain: Chain) -> None:
     chain.issue(2)
-    chain.ownership.retire(["1"])  # without an outcome
+    chain.run_owner.retire(["1"])  # without an outcome
     found = look(chain)
     assert (found.lost_ids, found.lost_how["1"]) == (
         ("1",),

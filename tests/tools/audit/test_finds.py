@@ -61,7 +61,7 @@ def test_a_record_taken_out_of_the_middle_is_named_and_its_group_is_lost(chain: 
 def test_the_last_record_taken_away_leaves_no_gap_and_its_group_is_lost_all_the_same(chain: Chain) -> None:
     lay_out(chain)
     train(chain.journal, 1, "7")
-    chain.ownership.retire(["7"])
+    chain.run_owner.retire(["7"])
     found = record_of(ledger_of(chain), "step", step=1)
     os.truncate(ledger_of(chain), found.start)
     result = look(chain)
@@ -71,7 +71,7 @@ def test_the_last_record_taken_away_leaves_no_gap_and_its_group_is_lost_all_the_
 def test_the_last_record_taken_away_is_found_where_it_was_that_of_a_retry(chain: Chain) -> None:
     lay_out(chain)
     chain.journal.retry("3", 1)
-    chain.ownership.issue(9, 9, 1000, 0, [(retried("3", 1), codec.encode_prompt(make_prompt("3-r1")))])
+    chain.run_owner.issue(9, 9, 1000, 0, [(retried("3", 1), codec.encode_prompt(make_prompt("3-r1")))])
     assert look(chain).problems == ()
     os.truncate(ledger_of(chain), record_of(ledger_of(chain), "retry", id="3").start)
     result = look(chain)
@@ -86,13 +86,13 @@ def test_the_last_record_taken_away_is_named_where_it_was_that_of_an_evaluation(
     status: str, version: int, is_clean: bool, chain: Chain
 ) -> None:
     run = chain.run.model_copy(update={"evaluation": chain.run.evaluation.model_copy(update={"every": 10})})
-    fence = chain.ownership.fence
+    fence = chain.run_owner.fence
     journal = Journal(
         chain.run.folder / "other" / "journal", fence, run=run.name, facts={"config": to_yaml(run)}
     )
     chain.issue(1)
     train(journal, 0, "0")
-    chain.ownership.retire(["0"])
+    chain.run_owner.retire(["0"])
     for other in {0, 1} - {version}:
         journal.evaluation(other, {"ids": [f"eval-{other}-0"]})
     path = journal.folder / f"ledger-{fence:06d}.log"
@@ -229,7 +229,7 @@ def test_a_redis_that_never_knew_the_run_proves_nothing_and_one_of_a_run_that_ju
 def test_outcomes_that_the_cursor_does_not_name_are_no_loss_and_are_said(chain: Chain) -> None:
     chain.issue(2)
     train(chain.journal, 0, "1")
-    chain.ownership.retire(["1"])
+    chain.run_owner.retire(["1"])
     chain.client.hset(chain.keys("cursor"), mapping={"position": 1, "issued": 1})  # as after a rewind
     result = look(chain)
     assert (result.issued, result.ahead, result.trained, result.in_flight, result.lost) == (1, 1, 1, 1, 0)
@@ -241,14 +241,14 @@ def test_a_dead_group_that_was_begun_anew_is_one_more_issued(chain: Chain) -> No
     chain.journal.end(
         {"0": Outcome(DEAD, "deadline: 900 s", tokens=12), "1": Outcome(DROPPED, "config", tokens=5)}
     )
-    chain.ownership.retire(["0", "1"])
+    chain.run_owner.retire(["0", "1"])
     chain.client.hset(chain.keys("retries"), "0", "1-0")
     chain.journal.retry("0", 1)
     assert (look(chain).asked_again, look(chain).retried) == (1, 0)
     chain.client.delete(chain.keys("retries"))
     assert look(chain).asked_again == 1
     group = (retried("0", 1), codec.encode_prompt(make_prompt("0-r1")))
-    chain.ownership.issue(2, 2, 1000, 0, [group])
+    chain.run_owner.issue(2, 2, 1000, 0, [group])
     result = look(chain)
     assert (result.issued, result.dead, result.dropped, result.in_flight, result.lost) == (3, 1, 1, 1, 0)
     assert (result.retried, result.asked_again) == (1, 0)
@@ -263,7 +263,7 @@ def test_a_dead_group_that_was_begun_anew_is_one_more_issued(chain: Chain) -> No
 def test_evaluation_is_counted_apart(chain: Chain) -> None:
     ids = chain.issue_eval(0, 3)
     chain.journal.evaluation(0, {"ids": ids, "dead": 1, "missing": 1})
-    chain.ownership.retire(ids)
+    chain.run_owner.retire(ids)
     later = chain.issue_eval(1, 2)
     assert look(chain).evaluation == Evaluation(
         issued=5, recorded=3, dead=1, given_up=1, in_flight=2, missing=0
@@ -284,7 +284,7 @@ def test_groups_issued_and_trained_during_a_look_do_not_spoil_its_sums(
     def meanwhile(folder: Path, *, strict: bool) -> Ledger:
         chain.issue(1)  # "9", which the look has not seen
         train(chain.journal, 1, "7", "9")
-        chain.ownership.retire(["7", "9"])
+        chain.run_owner.retire(["7", "9"])
         return read_ledger(folder, strict=strict)
 
     monkeypatch.setattr(audit_module, "read_ledger", meanwhile)

@@ -58,7 +58,7 @@ def letters(chain: Chain) -> dict[str, str]:
     bury(chain.link, chain.keys, chain.entry("2"), reason="deadline: 901 s after its issue")
     bury(chain.link, chain.keys, chain.entry(held_out), reason="held out and broken")
     chain.journal.end({"0": Outcome(DEAD, "deadline"), "1": Outcome(DEAD, "scorer math")})
-    chain.ownership.retire(["0", "1"])
+    chain.run_owner.retire(["0", "1"])
     planted = chain.client.xadd(chain.keys("rollouts"), {"payload": b"\x01\x02"}).decode()
     reject(
         chain.link,
@@ -81,7 +81,7 @@ def issue_again(chain: Chain, group_id: str) -> None:
     """The learner's part of a retry."""
     chain.journal.retry(str(group_ids.ordinal_of(group_id)), group_ids.retry_of(group_id))
     position = int(chain.client.hget(chain.keys("cursor"), "position") or 0)
-    chain.ownership.issue(
+    chain.run_owner.issue(
         position, position, 1000, 0, [(group_id, codec.encode_prompt(make_prompt(group_id)))]
     )
 
@@ -193,7 +193,7 @@ def test_a_retried_group_is_one_more_issued_and_its_letter_is_gone(
     assert dead("list", letters["0"])[2].startswith(f"millrace dead list: no letter {letters['0']} in ")
     bury(chain.link, chain.keys, chain.entry("0-r1"), reason="again")
     chain.journal.end({"0-r1": Outcome(DEAD, "again")})
-    chain.ownership.retire(["0-r1"])
+    chain.run_owner.retire(["0-r1"])
     assert dead("retry", "--reason", "again")[1].startswith("asked for 0-r2\n")
     assert list(requests(chain)) == ["0-r1"]
 
@@ -262,7 +262,7 @@ def test_an_evaluation_letter_is_purged_once_its_round_is_recorded(
     dead: Run, chain: Chain, letters: dict[str, str]
 ) -> None:
     chain.journal.evaluation(0, {"ids": ["eval-0-0"]})
-    chain.ownership.retire(["eval-0-0"])
+    chain.run_owner.retire(["eval-0-0"])
     assert dead("purge", letters["eval-0-0"], "--yes")[0] == 0
 
 

@@ -43,7 +43,7 @@ def start_learner(chain: Chain) -> Callable[[], tuple[Chain, Feeder]]:
         source = PromptSource(chain.run, rows, "f", tokenizer, shuffle=False)
         feeder = Feeder(
             chain.run,
-            life.ownership,
+            life.run_owner,
             source,
             source,
             first_row=0,
@@ -64,7 +64,7 @@ def test_an_entry_deleted_while_no_learner_runs_is_lost_until_one_starts_and_say
 ) -> None:
     chain.issue(4)
     train(chain.journal, 0, "0", "1")
-    chain.ownership.retire(["0", "1"])
+    chain.run_owner.retire(["0", "1"])
     chain.sample("2")
     entry = chain.entry("2")
     chain.client.xdel(chain.keys(entry.stream), entry.entry_id)
@@ -125,7 +125,7 @@ def test_a_dead_group_that_is_asked_for_is_trained_on_under_its_new_id(
     life.score("0-r1")
     life.score("1")
     train(life.journal, 0, "0-r1", "1")
-    life.ownership.retire(["0-r1", "1"])
+    life.run_owner.retire(["0-r1", "1"])
     found = look(life)
     assert (found.trained, found.dead, found.in_flight, found.lost, found.twice, found.is_clean) == (
         2,

@@ -26,9 +26,9 @@ def status(
     """Of a learner that has claimed the run; Redis is the one that every tool uses."""
     monkeypatch.setenv("REDIS_URL", redis_url)
     monkeypatch.setattr(control, "POLL_S", 0.01)
-    ownership = RunOwner(link, keys)
-    ownership.claim(0)
-    return Status(make_run(tmp_path), link, keys, ownership)
+    run_owner = RunOwner(link, keys)
+    run_owner.claim(0)
+    return Status(make_run(tmp_path), link, keys, run_owner)
 
 
 @pytest.fixture

@@ -332,7 +332,7 @@ def test_a_trained_group_names_its_step_its_lag_and_its_advantages(chain: Chain,
     train(chain, "0", step=1)
     assert trace("0").story["says"] == "trained at step 1, which is making version 2"
     chain.announce(2)
-    chain.ownership.retire(["0"])
+    chain.run_owner.retire(["0"])
     (chain.run.folder / "metrics.jsonl").write_text(
         "".join(
             json.dumps({"step": step, "reward_mean": 0.5, "at": time.time() + step}) + "\n" for step in (1, 2)
@@ -442,7 +442,7 @@ def test_a_dead_group_that_was_begun_anew_and_the_new_one_name_each_other(
     ]
     assert "0 was begun anew 0 times" in trace("0-r1").err
     chain.journal.retry("0", 1)
-    chain.ownership.issue(1, 1, 1000, 0, [("0-r1", codec.encode_prompt(make_prompt("0-r1")))])
+    chain.run_owner.issue(1, 1, 1000, 0, [("0-r1", codec.encode_prompt(make_prompt("0-r1")))])
     assert trace("0").story["notes"] == ["begun anew as 0-r1, on an operator's word"]
     told = trace("0-r1")
     assert (told.story["state"], told.story["notes"]) == (
@@ -467,7 +467,7 @@ def test_a_held_out_group_is_told_by_its_round(chain: Chain, trace: Trace) -> No
     (held_out,) = chain.issue_eval(4, 1)
     assert trace(held_out).story["state"] == PROMPTS
     chain.journal.evaluation(4, {"ids": [held_out], "pass_rate": 0.25})
-    chain.ownership.retire([held_out])
+    chain.run_owner.retire([held_out])
     told = trace(held_out)
     assert (told.code, told.story["state"]) == (0, "recorded")
     assert told.story["says"].startswith(
@@ -569,7 +569,7 @@ def test_where_the_journal_is_elsewhere_redis_tells_what_is_in_flight(
     (note,) = trace("0", runs_dir=tmp_path / "elsewhere").story["notes"]
     assert note.startswith("the journal is not on this machine")
     chain.journal.end({"1": Outcome(DROPPED, "config")})
-    chain.ownership.retire(["1"])
+    chain.run_owner.retire(["1"])
     told = trace("1", runs_dir=tmp_path / "elsewhere")
     assert told.code == 1
     assert (

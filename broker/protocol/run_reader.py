@@ -1,0 +1,181 @@
+"""Reads what Redis holds of one run, for the learner: slots, cursor, places of groups, entries and memory.
+
+In: a link and the run's keys. Out: typed answers, so that no caller spells a key. Nothing here changes Redis but
+`bury` and `discard_retry_request`, which need no fence. The guarded scripts are in `broker.protocol.run_owner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from broker.connection import RedisLink
+from broker.keys import PROMPTS, WORK_STREAMS, Keys
+from broker.monitoring.snapshot import keys_of
+from broker.protocol.streams import Entry, bury, entries_by_stream, entries_of
+
+READ_COUNT = 64  # entries of one read
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Redis's memory, and how much of the work is still to be sampled, in one look."""
+
+    used_bytes: int
+    limit_bytes: int  # `maxmemory`; 0: there is no limit
+    prompts: int  # entries of the stream `prompts`
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The entry that `where` names for a group."""
+
+    stream: str
+    entry_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What a survey says of one group."""
+
+    group_id: str
+    stream: str
+    entry_id: str
+    issued_at: str  # Unix seconds in decimals; "?": the header has none; "": the group is in no entry
+
+
+class RunReader:
+    """Reads one run's state in Redis; every method waits out an outage as the link does.
+
+    Args:
+        link: to the run's Redis.
+        keys: of the run.
+    """
+
+    def __init__(self, link: RedisLink, keys: Keys) -> None:
+        self.link = link
+        self.keys = keys
+
+    def slots(self) -> dict[str, int]:
+        """The groups without an outcome, and the floor of each, lowest floor first."""
+        key = self.keys("slots")
+        found: Any = self.link(lambda client: client.zrange(key, 0, -1, withscores=True))
+        return {group_id.decode(): int(floor) for group_id, floor in found}
+
+    def slot_count(self) -> int:
+        """The number of groups without an outcome."""
+        return int(self.link(lambda client: client.zcard(self.keys("slots"))))
+
+    def position(self) -> int:
+        """The next ordinal that will be issued; 0 where Redis does not know the run."""
+        return self._cursor("position")
+
+    def issued_retry(self, ordinal: int) -> int:
+        """The number of the newest retry that was issued of a group; 0: none was."""
+        return self._cursor(f"retry:{ordinal}")
+
+    def version(self) -> int | None:
+        """The newest policy version that was announced; None where Redis knows of none."""
+        found = self._run_field("version")
+        return int(found) if found else None
+
+    def status(self) -> str:
+        """The status that a learner wrote; "" where there is none."""
+        return self._run_field("status")
+
+    def where(self) -> list[str]:
+        """Ids of all groups, evaluation groups included, of which Redis names an entry."""
+        found: Any = self.link(lambda client: client.hkeys(self.keys("where")))
+        return [group_id.decode() for group_id in found]
+
+    def places(self, group_ids: Sequence[str]) -> list[Place | None]:
+        """The entry of each group, in the given order; None where `where` names no entry."""
+        if not group_ids:
+            return []
+        found: Any = self.link(lambda client: client.hmget(self.keys("where"), group_ids))
+        return [Place(*place.decode().split(" ", 1)) if place else None for place in found]
+
+    def survey(self, group_ids: Sequence[str]) -> list[Sighting]:
+        """Where groups that have a slot are. The answer may hold other groups beside `group_ids`."""
+        reply = self.link.script("survey", self.keys.scripts(), *group_ids)
+        words = [word.decode() for word in reply]
+        return [Sighting(*four) for four in zip(*[iter(words)] * 4, strict=True)]
+
+    def read(self, last: Mapping[str, str], *, block_s: float) -> list[Entry]:
+        """Entries that were added to some streams, oldest first within a stream; at most 64 of each.
+
+        Args:
+            last: the entry id after which each stream is read.
+            block_s: seconds to wait where nothing was added.
+        """
+        wanted: dict[Any, Any] = {self.keys(stream): entry_id for stream, entry_id in last.items()}
+        reply = self.link(
+            lambda client: client.xread(wanted, count=READ_COUNT, block=max(1, int(block_s * 1000)))
+        )
+        return [
+            entry
+            for key, items in entries_by_stream(reply)
+            for entry in entries_of(key.decode().rsplit(":", 1)[1], items)
+        ]
+
+    def fetch(self, place: Place) -> list[Entry]:
+        """The entry at a place; an empty list where it is gone."""
+        key = self.keys(place.stream)
+        reply = self.link(lambda client: client.xrange(key, place.entry_id, place.entry_id))
+        return entries_of(place.stream, reply)
+
+    def bury(self, entry: Entry, *, reason: str) -> None:
+        """Hand an entry over to `dead`; a foreign entry, which `where` does not name, is rejected there."""
+        bury(self.link, self.keys, entry, reason=reason)
+
+    def depths(self) -> dict[str, int]:
+        """Entries of each work stream."""
+
+        def attempt(client: redis.Redis) -> list[int]:
+            with client.pipeline(transaction=False) as pipe:
+                for stream in WORK_STREAMS:
+                    pipe.xlen(self.keys(stream))
+                return list(pipe.execute())
+
+        return dict(zip(WORK_STREAMS, self.link(attempt), strict=True))
+
+    def memory(self) -> Memory:
+        """Redis's memory, and what is in flight."""
+
+        def attempt(client: redis.Redis) -> list[Any]:
+            with client.pipeline(transaction=False) as pipe:
+                pipe.info("memory")
+                pipe.xlen(self.keys(PROMPTS))
+                pipe.zcard(self.keys("slots"))
+                return list(pipe.execute())
+
+        memory, prompts, slots = self.link(attempt)
+        return Memory(int(memory["used_memory"]), int(memory.get("maxmemory", 0)), int(prompts), int(slots))
+
+    def processes(self, role: str) -> list[str]:
+        """The living processes of a role, as HOST-PID, by their heartbeats."""
+        prefix = self.keys.alive(role, "")
+        found = self.link(lambda client: keys_of(client, prefix))
+        return [key.decode().removeprefix(prefix) for key in found]
+
+    def retry_requests(self) -> list[str]:
+        """Ids of the dead groups that an operator asked to issue anew."""
+        found: Any = self.link(lambda client: client.hkeys(self.keys("retries")))
+        return [group_id.decode() for group_id in found]
+
+    def discard_retry_requests(self, group_ids: Iterable[str]) -> None:
+        """Delete requests that were answered."""
+        if wanted := list(group_ids):
+            self.link(lambda client: client.hdel(self.keys("retries"), *wanted))
+
+    def _cursor(self, field: str) -> int:
+        found: Any = self.link(lambda client: client.hget(self.keys("cursor"), field))
+        return int(found or 0)
+
+    def _run_field(self, field: str) -> str:
+        found: Any = self.link(lambda client: client.hget(self.keys("run"), field))
+        return found.decode() if found else ""
