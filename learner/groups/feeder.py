@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 CHUNK = 32  # groups of one `issue`
 POLL_S = 0.1
 SAY_EVERY_S = 10.0
+MEMORY_EVERY_S = 1.0  # between two looks at Redis's memory, unless something was issued after the first
 MEMORY_SHARE = 0.8  # of maxmemory: beyond it nothing new is let in, so that what is there can leave
 
 
@@ -68,6 +69,8 @@ class Feeder:
         self._retries: list[str] = []
         self._said = -SAY_EVERY_S
         self._short_of_memory = False
+        self._memory_looked = -MEMORY_EVERY_S
+        self._has_issued = False  # since the last look at the memory
         self._turning = threading.RLock()
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -178,6 +181,7 @@ class Feeder:
         ]
         for some in _chunks(groups, CHUNK):
             self.run_owner.issue_eval(version, some)
+            self._has_issued = True
 
     def _issue_retry(self, group_id: str) -> bool:
         if self.run_owner.issued_retry(ordinal_of(group_id)) < retry_of(
@@ -191,6 +195,7 @@ class Feeder:
             if issued.floor is None:  # a lost reply: Redis stands elsewhere
                 self.position = issued.position
                 return True
+            self._has_issued = True
             log.info("retried group=%s floor=%d", group_id, issued.floor)
         self._retries.remove(group_id)
         return True
@@ -214,6 +219,7 @@ class Feeder:
         issued = self.run_owner.issue(self.position, end, budget, version, groups)
         self.position = issued.position
         if issued.floor is not None:
+            self._has_issued = True
             log.debug("issued first=%s count=%d floor=%d", ordinals[0], len(ordinals), issued.floor)
         return not issued.full
 
@@ -223,7 +229,11 @@ class Feeder:
         return min(self.run.budget, remaining)
 
     def _memory_is_short(self) -> bool:
-        """Whether Redis has too little room for what is out already: what is to be sampled yet will take it, too."""
+        """Whether Redis has too little room for the groups in flight: what is to be sampled yet will take room, too."""
+        now = time.monotonic()
+        if not self._has_issued and now - self._memory_looked < MEMORY_EVERY_S:
+            return self._short_of_memory
+        self._memory_looked, self._has_issued = now, False
         memory, size = self.run_owner.memory(), self._mean_bytes()
         used, limit, to_come = memory.used_bytes, memory.limit_bytes, memory.prompts * size
         is_short = limit > 0 and used + to_come > MEMORY_SHARE * limit

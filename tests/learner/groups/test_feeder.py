@@ -195,6 +195,20 @@ def test_nothing_new_comes_in_while_redis_is_nearly_full(
     wait_until(lambda: chain.depth(PROMPTS) == 4 + 10)
 
 
+def test_a_feeder_without_room_asks_for_the_memory_about_once_a_second(
+    chain: Chain, start_feeder: StartFeeder
+) -> None:
+    start_feeder(chain)
+    wait_until(lambda: len(chain.slots) == 4)
+
+    def looks() -> int:
+        return int(chain.client.info("commandstats")["cmdstat_info"]["calls"])
+
+    before = looks()
+    time.sleep(1.5)
+    assert looks() - before - 1 <= 2, "the budget is full, so memory changes nothing"
+
+
 def test_what_is_to_be_sampled_yet_counts_as_used_memory(
     chain: Chain, start_feeder: StartFeeder, caplog: pytest.LogCaptureFixture
 ) -> None:
