@@ -7,11 +7,12 @@ scripts are written so.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from importlib import resources
 from typing import Any, TypeVar
@@ -72,17 +73,25 @@ class RedisLink:
         outage_s: seconds without an answer after which `BrokerUnavailable` is raised.
         key: the setting that they come from, for that message; "" where there is none.
     Attributes:
-        stop: set, it ends a wait for Redis; an entry point puts its own request to end here.
+        stop: set, it ends a wait for Redis; an entry point hands in its own request to end.
         waited_s: seconds that calls have waited for Redis; those of two threads at once count once.
     Raises:
         WrongBroker: `url` is none of these.
     """
 
-    def __init__(self, url: str, *, outage_s: float, key: str = "broker.outage_s") -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        outage_s: float,
+        key: str = "broker.outage_s",
+        stop: threading.Event | None = None,
+    ) -> None:
         self.url = url
         self.outage_s = outage_s
         self._key = key
-        self.stop = threading.Event()
+        self.stop = stop or threading.Event()
+        self._while_waiting: dict[int, Callable[[], None]] = {}  # by the thread that waits
         self.waited_s = 0.0
         self._counted_until = 0.0
         self._counting = threading.Lock()
@@ -113,6 +122,16 @@ class RedisLink:
         """
         return self._patiently(attempt, Wait.FOR_ALL)
 
+    @contextlib.contextmanager
+    def while_waiting(self, act: Callable[[], None]) -> Iterator[None]:
+        """Meanwhile, a call of this thread that waits for Redis calls `act` at least every half minute."""
+        thread = threading.get_ident()
+        self._while_waiting[thread] = act
+        try:
+            yield
+        finally:
+            del self._while_waiting[thread]
+
     def _patiently(self, attempt: Callable[[redis.Redis], T], wait: Wait) -> T:
         since = tried = time.monotonic()
         say_at = since + min(FIRST_SAID_S, SAY_EVERY_S)
@@ -137,6 +156,8 @@ class RedisLink:
             if time.monotonic() > say_at:
                 log.warning("waiting waited_s=%.0f for=%s", waited, why)
                 say_at = time.monotonic() + SAY_EVERY_S
+            if act := self._while_waiting.get(threading.get_ident()):
+                act()
             self.stop.wait(pause)
             self._count(tried)
             tried = time.monotonic()

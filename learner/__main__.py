@@ -134,8 +134,7 @@ def _lead(run: Run, world_size: int) -> int:
         if run.broker.url is None:
             server = embedded.start(run)
         url = server.url if server else run.broker.url.get_secret_value()  # type: ignore[union-attr]
-        link = RedisLink(url, outage_s=run.broker.outage_s)
-        link.stop = stop
+        link = RedisLink(url, outage_s=run.broker.outage_s, stop=stop)
         from learner.session import Session
 
         session = Session(run, link)

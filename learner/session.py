@@ -31,7 +31,7 @@ from learner.groups.evaluation import Rounds
 from learner.groups.feeder import Feeder
 from learner.groups.intake import Intake
 from learner.groups.retries import Retries
-from learner.groups.tending import Tending
+from learner.groups.tending import KeepAlive, Tending
 from learner.journal.disk import replace_text
 from learner.journal.ledger import Ledger
 from learner.journal.writer import FenceTaken, Journal
@@ -118,12 +118,15 @@ class Session:
         version = self._version()
         trainer: TrainingLoop | None = None
         policy: TrainingBackend | None = None
+        waiting = contextlib.ExitStack()
         try:
             if isinstance(self.run.learner.resume, Path) and not self.history.has_begun:
                 heartbeat.say("checking the checkpoint to begin from")
                 check_start(self.run, self.run.learner.resume)
             heartbeat.say("loading the model")
             tokenizer, policy = load()
+            keep_alive = KeepAlive(policy)
+            waiting.enter_context(self.link.while_waiting(keep_alive))
             heartbeat.say("reading the data")
             train, held_out = self._sources(tokenizer)
             ledger = self._journal = self._begin_life(train)
@@ -140,7 +143,15 @@ class Session:
                 return 0
             version = start.version
             trainer = self._assemble(
-                policy, ledger, train, held_out, start, metrics=metrics, stop=stop, heartbeat=heartbeat
+                policy,
+                ledger,
+                train,
+                held_out,
+                start,
+                metrics=metrics,
+                stop=stop,
+                heartbeat=heartbeat,
+                keep_alive=keep_alive,
             )
             self._end(trainer, trainer.train())
         except Fenced as error:  # the run is another learner's now, and so is its status
@@ -163,6 +174,7 @@ class Session:
             heartbeat.stop()
             if trainer is not None:
                 self._close(trainer)
+            waiting.close()
             if policy is not None:
                 policy.close()
             self._lock.close()
@@ -308,6 +320,7 @@ class Session:
         metrics: Metrics,
         stop: threading.Event,
         heartbeat: Heartbeat,
+        keep_alive: Callable[[], None],
     ) -> TrainingLoop:
         run = self.run
         intake = Intake(run, self.run_owner, ledger, Rounds(), vocabulary=policy.vocabulary)
@@ -321,7 +334,7 @@ class Session:
             mean_bytes=intake.mean_bytes,
             wants_round=intake.rounds.wants,
         )
-        tending = Tending(policy, feeder, Retries(ledger, feeder), lambda: asked(self.link, self.keys))
+        tending = Tending(keep_alive, feeder, Retries(ledger, feeder), lambda: asked(self.link, self.keys))
         collector = Collector(run, intake, stop, tend=tending, say=heartbeat.say, meter=heartbeat.meter)
         tending.collector = collector
         recovery = Recovery(run, intake, feeder, tell=self.status.begin)

@@ -24,18 +24,38 @@ log = logging.getLogger(__name__)
 KEEP_ALIVE_S = 30.0
 
 
+class KeepAlive:
+    """Keeps the other ranks' wait for a command from timing out, while rank 0 waits for groups or for Redis.
+
+    A call within half a minute of the last one does nothing.
+    """
+
+    def __init__(self, policy: TrainingBackend) -> None:
+        self._policy = policy
+        self._last = time.monotonic()
+
+    def __call__(self) -> None:
+        """Raises what the process group raises where a rank is gone."""
+        if time.monotonic() - self._last > KEEP_ALIVE_S:
+            self._last = time.monotonic()
+            self._policy.keep_alive()
+
+
 class Tending:
     """What is done while waiting: notice a dead feeder, hear operators, keep the other ranks' wait alive."""
 
     def __init__(
-        self, policy: TrainingBackend, feeder: Feeder, retries: Retries, asked: Callable[[], str]
+        self,
+        keep_alive: Callable[[], None],
+        feeder: Feeder,
+        retries: Retries,
+        asked: Callable[[], str],
     ) -> None:
         self.collector: Collector | None = None
-        self._policy = policy
+        self._keep_alive = keep_alive
         self._feeder = feeder
         self._retries = retries
         self._asked = asked
-        self._last = time.monotonic()
 
     def __call__(self) -> None:
         """Raises what ended the feeder."""
@@ -51,6 +71,4 @@ class Tending:
             self.collector.wanted = wanted
         if not wanted:
             self._retries.look()
-        if time.monotonic() - self._last > KEEP_ALIVE_S:
-            self._last = time.monotonic()
-            self._policy.keep_alive()
+        self._keep_alive()

@@ -21,6 +21,7 @@ from broker.protocol.run_owner import RunOwner
 from config.learner import LearnerConfig
 from config.loading import to_yaml
 from config.run import Run
+from learner.groups import tending
 from learner.groups.tending import Tending
 from learner.journal.ledger import JournalError
 from learner.journal.writer import Journal
@@ -212,6 +213,48 @@ def test_a_signal_while_redis_is_away_stops_a_run_that_has_not_failed(
         "stopped",
         "a signal asked for it",
     )
+
+
+class CountedPolicy(FilePolicy):
+    """Counts how often the other ranks were told to go on waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept_alive = 0
+        self.threads: set[int] = set()
+
+    def keep_alive(self) -> None:
+        self.kept_alive += 1
+        self.threads.add(threading.get_ident())
+
+
+def test_the_other_ranks_are_kept_waiting_while_redis_is_away(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They sit in a collective with a time-out; an outage may last longer."""
+    monkeypatch.setattr(tending, "KEEP_ALIVE_S", 0.05)
+    server = RedisServer(tmp_path / "redis")
+    link = RedisLink(server.url, outage_s=30)
+    policy, counts = CountedPolicy(), [0, 0]
+
+    def lose_redis(trainer: TrainingLoop) -> str:
+        counts[0] = policy.kept_alive
+        server.kill()
+        starter = threading.Timer(1.0, server.start)
+        starter.start()
+        trainer.run_owner.position()  # or whatever else is asked of Redis
+        starter.join()
+        counts[1] = policy.kept_alive
+        return STOPPED
+
+    monkeypatch.setattr(TrainingLoop, "train", lose_redis)
+    try:
+        assert train(Session(run, link), policy=policy) == 0
+    finally:
+        server.kill()
+        link.close()
+    assert counts[1] - counts[0] >= 2
+    assert policy.threads == {threading.get_ident()}, "commands to the ranks come from one thread"
 
 
 def test_a_new_life_takes_back_what_the_last_one_said(run: Run, link: RedisLink, keys: Keys) -> None:

@@ -175,6 +175,10 @@ class Threading:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
+    def get_ident(self) -> int:
+        """A number of the strand that calls."""
+        return id(current())
+
     def Event(self) -> Event:  # noqa: N802 - as the module has it
         return Event(self._clock)
 

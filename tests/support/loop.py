@@ -15,7 +15,7 @@ from learner.data.prompts import PromptSource
 from learner.groups.collector import Collector
 from learner.groups.feeder import Feeder
 from learner.groups.retries import Retries
-from learner.groups.tending import Tending
+from learner.groups.tending import KeepAlive, Tending
 from learner.reporting.metrics import Metrics
 from learner.resume.recovery import Recovery
 from learner.trainer import TrainingLoop
@@ -71,7 +71,7 @@ def make_trainer(chain: Chain) -> TrainingLoop:
         known=chain.journal.has,
         mean_bytes=chain.intake.mean_bytes,
     )
-    tending = Tending(policy, feeder, Retries(chain.journal, feeder), lambda: asked(chain.link, chain.keys))
+    tending = Tending(KeepAlive(policy), feeder, Retries(chain.journal, feeder), lambda: asked(chain.link, chain.keys))
     chain.collector = tending.collector = Collector(
         chain.run, chain.intake, chain.stop, tend=tending, say=chain.said.append
     )
