@@ -80,12 +80,7 @@ class RedisLink:
     """
 
     def __init__(
-        self,
-        url: str,
-        *,
-        outage_s: float,
-        key: str = "broker.outage_s",
-        stop: threading.Event | None = None,
+        self, url: str, *, outage_s: float, key: str = "broker.outage_s", stop: threading.Event | None = None
     ) -> None:
         self.url = url
         self.outage_s = outage_s

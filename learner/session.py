@@ -22,19 +22,20 @@ from broker.joining import forget
 from broker.keys import Keys
 from broker.monitoring.heartbeat import Heartbeat
 from broker.protocol.run_owner import RunOwner
-from broker.protocol.run_state import GO_ON, asked
+from broker.protocol.run_state import GO_ON
 from config.loading import to_yaml
 from config.run import Run
 from learner.data.prompts import PromptSource, open_source
-from learner.groups.collector import Collector
-from learner.groups.evaluation import Rounds
+from learner.groups.buffer import GroupBuffer
+from learner.groups.evaluation import Evaluation
 from learner.groups.feeder import Feeder
 from learner.groups.intake import Intake
-from learner.groups.retries import Retries
-from learner.groups.tending import KeepAlive, Tending
+from learner.groups.selection import Selection
+from learner.groups.while_waiting import KeepAlive, Operator, WhileWaiting
 from learner.journal.disk import replace_text
 from learner.journal.ledger import Ledger
 from learner.journal.writer import FenceTaken, Journal
+from learner.policy_version import PolicyVersion
 from learner.reporting.metrics import Metrics
 from learner.resume.config_changes import check_changes
 from learner.resume.history import (
@@ -81,7 +82,7 @@ class Session:
         self.status = Status(run, link, self.keys, self.run_owner)
         self.checkpoints = Checkpoints(run)
         self.history = History(Ledger())
-        self._lock = contextlib.ExitStack()
+        self._held = contextlib.ExitStack()  # the folder's lock, and the ranks' wait
         self._journal: Journal | None = None  # of this life, once it has claimed the run
         self._transport: WeightTransport | None = None
 
@@ -95,7 +96,7 @@ class Session:
             may not change so.
         """
         try:
-            self._lock.enter_context(locked(self.run.folder))
+            self._held.enter_context(locked(self.run.folder))
             check_redis(self.run, self.link)
             self.history = look(self.run, self.link, self.keys)
             if self.history.has_begun:
@@ -109,7 +110,7 @@ class Session:
                 and has_begun(self.run.folder)
             ):
                 self._refuse(error)
-            self._lock.close()
+            self._held.close()
             raise
 
     def train(self, load: Load, stop: threading.Event) -> int:
@@ -118,7 +119,6 @@ class Session:
         version = self._version()
         trainer: TrainingLoop | None = None
         policy: TrainingBackend | None = None
-        waiting = contextlib.ExitStack()
         try:
             if isinstance(self.run.learner.resume, Path) and not self.history.has_begun:
                 heartbeat.say("checking the checkpoint to begin from")
@@ -126,31 +126,30 @@ class Session:
             heartbeat.say("loading the model")
             tokenizer, policy = load()
             keep_alive = KeepAlive(policy)
-            waiting.enter_context(self.link.while_waiting(keep_alive))
+            self._held.enter_context(self.link.while_waiting(keep_alive))
             heartbeat.say("reading the data")
-            train, held_out = self._sources(tokenizer)
-            ledger = self._journal = self._begin_life(train)
+            sources = self._sources(tokenizer)
+            journal = self._journal = self._begin_life(sources[0])
             heartbeat.say("training the journal's steps since the last checkpoint")
             heartbeat.meter.hold(1.0)
             metrics = Metrics(self.run, advise=self._advise)
-            metrics.recall(ledger.ledger.evaluations)
-            start = self._start(policy, ledger, train, metrics, stop)
+            metrics.recall(journal.ledger.evaluations)
+            start = self._start(policy, journal, sources[0], metrics, stop)
             if start is None:
                 metrics.close()
-                ledger.close()
-                ledger.check_fence()
+                journal.close()
+                journal.check_fence()
                 self.status.end(STOPPED, BY_SIGNAL, version)
                 return 0
             version = start.version
             trainer = self._assemble(
                 policy,
-                ledger,
-                train,
-                held_out,
+                journal,
+                sources,
                 start,
                 metrics=metrics,
                 stop=stop,
-                heartbeat=heartbeat,
+                beat=heartbeat,
                 keep_alive=keep_alive,
             )
             self._end(trainer, trainer.train())
@@ -161,23 +160,24 @@ class Session:
             version = trainer.version if trainer else version
             if _is_asked_for(error, stop):
                 log.info("run=%s ended status=%s reason=%s", self.run.name, STOPPED, error)
-                self._tell(STOPPED, BY_SIGNAL, version)
+                self._publish_status(STOPPED, BY_SIGNAL, version)
                 return 0
             log.error("run=%s failed reason=%s", self.run.name, error)  # noqa: TRY400 - the reason says it all
-            self._tell("failed", str(error), version)
+            self._publish_status("failed", str(error), version)
             return 1
         except Exception as error:
             log.exception("run=%s failed", self.run.name)
-            self._tell("failed", f"{type(error).__name__}: {error}", trainer.version if trainer else version)
+            self._publish_status(
+                "failed", f"{type(error).__name__}: {error}", trainer.version if trainer else version
+            )
             return 1
         finally:
             heartbeat.stop()
             if trainer is not None:
                 self._close(trainer)
-            waiting.close()
             if policy is not None:
                 policy.close()
-            self._lock.close()
+            self._held.close()
         return 0
 
     def _refuse(self, error: PipelineError) -> None:
@@ -194,9 +194,9 @@ class Session:
         self.status.go_on()
         version = int(read_status(self.run.folder).get("version", 0))  # nothing of the run has changed
         if _is_asked_for(error, self.link.stop):
-            self._tell(STOPPED, BY_SIGNAL, version)
+            self._publish_status(STOPPED, BY_SIGNAL, version)
         else:
-            self._tell("failed", str(error), version)
+            self._publish_status("failed", str(error), version)
 
     def _version(self) -> int:
         """Optimizer steps done before this life, as far as is known without a policy."""
@@ -248,11 +248,11 @@ class Session:
         if not self.history.has_begun and isinstance(run.learner.resume, Path):
             start = str(run.learner.resume.absolute())
             first_row = first_row_of(run.learner.resume, train.fingerprint)
-        ledger = self._claim(
+        journal = self._claim(
             {"config": to_yaml(run), "fingerprint": train.fingerprint, "first_row": first_row, "start": start}
         )
         replace_text(run.folder / "config.yaml", to_yaml(run))
-        return ledger
+        return journal
 
     def _claim(self, facts: Mapping[str, Any]) -> Journal:
         """Take the run over, by a fence that no other life has: Redis may have given it before, and forgotten that."""
@@ -275,19 +275,19 @@ class Session:
     def _start(
         self,
         policy: TrainingBackend,
-        ledger: Journal,
+        journal: Journal,
         train: PromptSource,
         metrics: Metrics,
         stop: threading.Event,
     ) -> Progress | None:
         """Bring the policy to where the ledger ends; None if a signal came first."""
-        facts = ledger.ledger.lives[0]
-        newest = self.checkpoints.newest_good(ledger=ledger.ledger) if self.history.has_begun else None
+        facts = journal.ledger.lives[0]
+        newest = self.checkpoints.newest_good(ledger=journal.ledger) if self.history.has_begun else None
         folder = newest or (Path(facts["start"]) if facts["start"] else None)
         is_checked = newest is not None or not self.history.has_begun
         version = 0 if folder is None else checkpoint.load(policy, folder, is_checked=is_checked).version
         if newest is not None:
-            log.info("going_on checkpoint=%s steps_in_journal=%d", newest, len(ledger.ledger.steps))
+            log.info("going_on checkpoint=%s steps_in_journal=%d", newest, len(journal.ledger.steps))
         if (
             folder is not None and newest is None
         ):  # a copy of our own: the other run may remove its checkpoint
@@ -298,8 +298,8 @@ class Session:
             version = catch_up(
                 self.run,
                 policy,
-                ledger.folder,
-                ledger.ledger,
+                journal.folder,
+                journal.ledger,
                 version,
                 report=metrics.replayed,
                 is_stopped=stop.is_set,
@@ -312,47 +312,60 @@ class Session:
     def _assemble(
         self,
         policy: TrainingBackend,
-        ledger: Journal,
-        train: PromptSource,
-        held_out: PromptSource | None,
+        journal: Journal,
+        sources: tuple[PromptSource, PromptSource | None],
         start: Progress,
         *,
         metrics: Metrics,
         stop: threading.Event,
-        heartbeat: Heartbeat,
+        beat: Heartbeat,
         keep_alive: Callable[[], None],
     ) -> TrainingLoop:
         run = self.run
-        intake = Intake(run, self.run_owner, ledger, Rounds(), vocabulary=policy.vocabulary)
+        version = PolicyVersion(start.version)
+        train, held_out = sources
+        evaluation = Evaluation(run, self.run_owner, journal, held_out)
+        buffer, vocabulary = GroupBuffer(journal), policy.vocabulary
+        intake = Intake(
+            run, self.run_owner, journal, buffer, evaluation, version=version, vocabulary=vocabulary
+        )
         feeder = Feeder(
             run,
             self.run_owner,
             train,
-            held_out,
+            evaluation,
+            version,
             first_row=start.first_row,
-            known=ledger.has,
+            known=journal.has,
             mean_bytes=intake.mean_bytes,
-            wants_round=intake.rounds.wants,
         )
-        tending = Tending(keep_alive, feeder, Retries(ledger, feeder), lambda: asked(self.link, self.keys))
-        collector = Collector(run, intake, stop, tend=tending, say=heartbeat.say, meter=heartbeat.meter)
-        tending.collector = collector
-        recovery = Recovery(run, intake, feeder, tell=self.status.begin)
+        operator = Operator(self.run_owner, journal, feeder)
+        selection = Selection(
+            run,
+            intake,
+            stop,
+            wanted=lambda: operator.wanted,
+            while_waiting=WhileWaiting(feeder, operator, keep_alive),
+            set_state=beat.say,
+            meter=beat.meter,
+        )
+        recovery = Recovery(run, intake, feeder, publish_status=self.status.begin)
         self._transport = build_transport(
             run, self.link, self.keys, fence=lambda: self.run_owner.fence, mean_bytes=intake.mean_bytes
         )
         trainer = TrainingLoop(
             run,
             policy,
-            ledger=ledger,
+            journal=journal,
             intake=intake,
-            collector=collector,
+            selection=selection,
             feeder=feeder,
             recovery=recovery,
             checkpoints=self.checkpoints,
             metrics=metrics,
             publisher=Publisher(self.run_owner, self._transport),
             start=start,
+            version=version,
         )
         self._transport.start()
         return trainer
@@ -362,7 +375,7 @@ class Session:
             self._journal.check_fence()  # as in `_end`
         self.status.advise(text)
 
-    def _tell(self, status: str, reason: str, version: int) -> None:
+    def _publish_status(self, status: str, reason: str, version: int) -> None:
         """Tell everybody how it ended, as far as Redis can be reached; nobody where a newer learner has the run."""
         self.link.outage_s = LAST_WORDS_S
         try:

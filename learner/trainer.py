@@ -18,12 +18,12 @@ from broker.group_ids import ordinal_of, retry_of
 from broker.messages import ScoredGroup
 from broker.protocol.run_owner import RunOwner
 from config.run import Run
-from learner.groups.collector import Collector
-from learner.groups.evaluation import result_of
 from learner.groups.feeder import Feeder
 from learner.groups.intake import Intake
+from learner.groups.selection import Selection
 from learner.journal.writer import Journal
 from learner.objective.advantages import group_advantages
+from learner.policy_version import PolicyVersion
 from learner.reporting.latency import ages_of
 from learner.reporting.metrics import Clock, Metrics, batch_facts, reward_mean
 from learner.resume.recovery import Recovery
@@ -53,42 +53,49 @@ class TrainingLoop:
         run: Run,
         policy: TrainingBackend,
         *,
-        ledger: Journal,
+        journal: Journal,
         intake: Intake,
-        collector: Collector,
+        selection: Selection,
         feeder: Feeder,
         recovery: Recovery,
         checkpoints: Checkpoints,
         metrics: Metrics,
         publisher: Publisher,
         start: Progress,
+        version: PolicyVersion,
     ) -> None:
-        self.run_config = run
+        self.run = run
         self.policy = policy
         self.run_owner: RunOwner = intake.run_owner
-        self.journal = ledger
+        self.journal = journal
         self.intake = intake
-        self.collector = collector
+        self.evaluation = intake.evaluation
+        self.selection = selection
         self.feeder = feeder
         self.recovery = recovery
         self.metrics = metrics
         self.publisher = publisher
         self.checkpoints = checkpoints
-        self.version = start.version
+        self.policy_version = version
         self._start = start
         self._clock = Clock()
         self._skipped = SkippedSteps(run.learner.max_skipped_steps)
+
+    @property
+    def version(self) -> int:
+        """Optimizer steps done."""
+        return self.policy_version.trained
 
     def train(self) -> str:
         """Train until the last step, or until an operator or a signal ends it: finished, drained or stopped."""
         self._recover()
         self._surviving(
-            self.collector.hear
+            self.selection.poll_operator
         )  # before the feeder: a run that is drained or paused lets nothing in
         self.feeder.start()
         self._surviving(self._evaluate_what_is_due)
-        while self.version < self.run_config.learner.steps:
-            groups = self._surviving(lambda: self.collector.take(self.version))  # waits; says for whom
+        while self.version < self.run.learner.steps:
+            groups = self._surviving(lambda: self.selection.take(self.version))  # waits; says for whom
             if groups is None:
                 break
             self._step(groups)
@@ -98,7 +105,7 @@ class TrainingLoop:
         """One optimizer step on `groups`."""
         self._clock.lap("wait")
         ages = ages_of(groups, now=time.time())
-        learner = self.run_config.learner
+        learner = self.run.learner
         advantages = [group_advantages(group.rewards, learner.advantage.scale) for group in groups]
         batch = pack(
             groups,
@@ -111,10 +118,10 @@ class TrainingLoop:
         self.journal.append(self.version, groups, advantages, weights=self.publisher.checksum)
         self._clock.lap("journal")  # the step stands, whatever happens now
         stepped = self.policy.step(batch)
-        self.version = self.intake.version = self.version + 1
+        self.policy_version.trained += 1
         self._clock.lap("train")
         self._surviving(lambda: self._commit(groups))
-        self.collector.meter.count(steps=1, groups=len(groups), **ages)
+        self.selection.meter.count(steps=1, groups=len(groups), **ages)
         self._report(groups, batch, stepped, ages)
         self._skipped.count(self.version, stepped)
         self._surviving(self._after_step)
@@ -122,11 +129,15 @@ class TrainingLoop:
     def _commit(self, groups: list[ScoredGroup]) -> None:
         """Announce the new version, then free the slots of what it was trained on."""
         self.journal.check_fence()
-        self.publisher.publish_again(self.policy, self.version)  # before there is room for new groups
+        self._announce()  # before there is room for new groups, or more is issued than the other steps can train
         self._clock.lap("publish")
-        self.feeder.advance(self.version)  # and this, or more is issued than the rest can train
-        self.collector.commit(groups)
+        self.selection.commit(groups)
         self.feeder.wake()
+
+    def _announce(self) -> None:
+        """Announce the version that the learner holds, then let the feeder issue by it."""
+        self.publisher.publish_again(self.policy, self.version)
+        self.policy_version.announced = self.version
 
     def _surviving(self, act: Callable[[], T]) -> T:
         """Do `act`; where Redis turns out to have gone back, recover and do it again. So it must bear repeating."""
@@ -142,9 +153,7 @@ class TrainingLoop:
         while True:
             self.journal.check_fence()
             try:
-                self.recovery.recover(
-                    self.version, lambda: self.publisher.publish_again(self.policy, self.version)
-                )
+                self.recovery.recover(self.version, self._announce)
             except WentBack as error:
                 log.warning("recovering again reason=%s", error)
             else:
@@ -152,10 +161,10 @@ class TrainingLoop:
 
     def _after_step(self) -> None:
         self._record_rounds()
-        if self.version < self.run_config.learner.steps:
+        if self.version < self.run.learner.steps:
             self._evaluate_what_is_due()
-        self._ask_again()
-        if self.checkpoints.is_due(self.version) and self.version < self.run_config.learner.steps:
+        self.evaluation.enforce_deadlines()
+        if self.checkpoints.is_due(self.version) and self.version < self.run.learner.steps:
             self._save()
         self._clock.lap("other")
 
@@ -164,26 +173,25 @@ class TrainingLoop:
 
         Where a signal comes first nothing is given up: what is out stays in Redis, and the next learner goes on.
         """
-        is_done = self.version >= self.run_config.learner.steps
-        is_last = is_done or self.collector.has_drained()
+        is_done = self.version >= self.run.learner.steps
+        is_last = is_done or self.selection.has_drained()
         if is_last:
             self._evaluate(wait=True)
-            if not self.collector.is_stopped:
+            if not self.selection.is_stopped:
                 self._give_up_rounds()
         self._record_rounds()
         self.feeder.stop()  # not earlier: a Redis that goes back wants open rounds issued again
         self._save()
-        if not is_last or self.intake.rounds.open:
+        if not is_last or self.evaluation.rounds.open:
             return STOPPED
-        self.policy.save_model(self.run_config.folder / "model")
+        self.policy.save_model(self.run.folder / "model")
         return FINISHED if is_done else DRAINED
 
     def _give_up_rounds(self) -> None:
         """Older rounds that are still open, with what has come by now."""
-        while self.intake.rounds.open and self.intake.read(block_s=0):
+        while self.evaluation.rounds.open and self.intake.read(block_s=0):
             pass
-        for current in self.intake.rounds.open.values():
-            current.is_given_up = True
+        self.evaluation.give_up()
 
     def _save(self) -> None:
         """A checkpoint; what all checkpoints cover the journal may let go."""
@@ -208,44 +216,24 @@ class TrainingLoop:
 
     def _evaluate_what_is_due(self) -> None:
         """The first version, for whose round training waits, and then every so many."""
-        every = self.run_config.evaluation.every
-        if every and self.version % every == 0:
+        if self.evaluation.is_due(self.version):
             self._evaluate(wait=self.version == 0)
 
     def _evaluate(self, *, wait: bool) -> None:
         """Ask for a round of the current version, unless the ledger has it."""
-        if not self.run_config.evaluation.every or self.version in self.journal.ledger.evaluations:
+        if not self.run.evaluation.every or self.evaluation.is_recorded(self.version):
             return
-        if self.version not in self.intake.rounds.open:
-            self.intake.rounds.begin(self.version, self.feeder.evaluation_ids(self.version))
-            self.feeder.evaluate(self.version)
+        if self.version not in self.evaluation.rounds.open:
+            self.evaluation.request(self.version)
+            self.feeder.wake()
         if wait:
-            self.collector.wait_for_round(self.version, self.feeder.evaluate)
+            self.selection.wait_for_round(self.version)
             self._record_rounds()
             self._clock.lap("evaluate")
 
-    def _ask_again(self) -> None:
-        """A round past its deadline is asked for once more, then given up."""
-        for current in list(self.intake.rounds.open.values()):
-            if self.collector.overdue(current):
-                if current.asked_again:
-                    current.is_given_up = True
-                else:
-                    self.collector.ask_again(current, self.feeder.evaluate)
-
     def _record_rounds(self) -> None:
-        """A round's record is its groups' outcome, so it is written before they are retired."""
-        for current in self.intake.rounds.ended():
-            if current.version not in self.journal.ledger.evaluations:
-                result = result_of(current)
-                if current.missing:
-                    log.error(
-                        "evaluation_incomplete version=%d missing=%d", current.version, len(current.missing)
-                    )
-                self.journal.evaluation(current.version, result)
-                self.metrics.evaluation(current.version, result)
-            self.run_owner.retire(current.ids)
-            self.intake.rounds.close(current.version)
+        """Record the rounds that have ended."""
+        self.evaluation.record_ended(self.metrics.evaluation)
 
     def _report(
         self, groups: list[ScoredGroup], batch: Batch, stepped: dict[str, float], ages: dict[str, float]
@@ -264,9 +252,9 @@ class TrainingLoop:
                 "tokens": int(stepped["tokens"]),
                 "dropped": sum(dropped.values()),
                 "dropped_by_reason": dropped,
-                "late_wait_seconds": round(self.collector.late_wait_s, 3),
-                "lag_breaches": self.collector.breaches,
-                "late_groups": self.collector.late,
+                "late_wait_seconds": round(self.selection.late_wait_s, 3),
+                "lag_breaches": self.selection.breaches,
+                "late_groups": self.selection.late,
                 **{name: round(total / len(groups), 3) for name, total in ages.items()},
                 "queues": self.run_owner.depths(),
                 "at": time.time(),
@@ -274,6 +262,6 @@ class TrainingLoop:
                 **{f"seconds_{name}": round(value, 4) for name, value in seconds.items()},
             }
         )
-        every = self.run_config.learner.samples_every
+        every = self.run.learner.samples_every
         if every and (self.version % every == 0 or self.version == 1):
             self.metrics.sample(self.version, groups[0])

@@ -6,20 +6,32 @@ Training never waits for a round, except for version 0 and the final weights.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
+import yaml
+
+from broker.codec import encode_prompt
 from broker.messages import ScoredGroup
+from broker.protocol.run_owner import NewGroup, RunOwner
+from config.run import Run
+from learner.data.prompts import PromptSource
+from learner.journal.ledger import Ledger
+from learner.journal.writer import Journal
+
+log = logging.getLogger(__name__)
 
 _EVALUATION = re.compile(r"eval-([0-9]+)-[0-9]+")
 
 
 @dataclass(slots=True)
 class Round:
-    """One round that is out."""
+    """One open round."""
 
     version: int
     missing: set[str]  # ids that have not come back
@@ -49,7 +61,7 @@ class Round:
 
 
 class Rounds:
-    """The rounds that are out, by version."""
+    """The open rounds, by version."""
 
     def __init__(self) -> None:
         self.open: dict[int, Round] = {}
@@ -72,7 +84,8 @@ class Rounds:
 
     def wants(self, version: int) -> bool:
         """Whether somebody waits for groups of this round."""
-        return version in self.open and not self.open[version].has_ended
+        current = self.open.get(version)
+        return current is not None and not current.has_ended
 
     def add(self, group_id: str, group: ScoredGroup | None) -> bool:
         """A group came back, or died (None). False: it belongs to no open round."""
@@ -94,6 +107,178 @@ class Rounds:
     def close(self, version: int) -> None:
         """The round is written down."""
         self.open.pop(version, None)
+
+
+class Evaluation:
+    """Owns the held-out rounds of a run: which are due, which are open, until when, and what the journal says of them.
+
+    Args:
+        held_out: the prompts of a round; None: the run has no evaluation.
+    """
+
+    def __init__(
+        self, run: Run, run_owner: RunOwner, journal: Journal, held_out: PromptSource | None
+    ) -> None:
+        self.rounds = Rounds()
+        self._run = run
+        self._run_owner = run_owner
+        self._journal = journal
+        self._held_out = held_out
+        self._requests: list[int] = []
+
+    # ------------------------------------------------------------------------------------------------ for the feeder
+
+    def ids(self, version: int) -> list[str]:
+        """Ids of the round for `version`; an empty list where the run has no evaluation."""
+        if self._held_out is None:
+            return []
+        count = min(self._run.evaluation.prompts, len(self._held_out))
+        return [f"eval-{version}-{index}" for index in range(count)]
+
+    def entries(self, version: int) -> list[NewGroup]:
+        """The round's groups as they are issued."""
+        if self._held_out is None:
+            return []
+        prompts = (
+            self._held_out.evaluation_prompt(version, index) for index in range(len(self.ids(version)))
+        )
+        return [(prompt.group_id, encode_prompt(prompt)) for prompt in prompts]
+
+    def next_request(self) -> int | None:
+        """The version whose round is to be issued next. A round that has ended meanwhile is passed over."""
+        while self._requests and not self.rounds.wants(self._requests[0]):
+            self._requests.pop(0)
+        return self._requests[0] if self._requests else None
+
+    def finish_request(self, version: int) -> None:
+        """The round was issued."""
+        self._requests.remove(version)
+
+    @property
+    def requests(self) -> tuple[int, ...]:
+        """Versions whose rounds the feeder has yet to issue."""
+        return tuple(self._requests)
+
+    # ------------------------------------------------------------------------------------------- for the learner's loop
+
+    def is_due(self, version: int) -> bool:
+        """Whether a round of `version` belongs to the run."""
+        every = self._run.evaluation.every
+        return bool(every) and version % every == 0
+
+    def is_recorded(self, version: int) -> bool:
+        """Whether the journal has the round of `version`."""
+        return version in self._journal.ledger.evaluations
+
+    def request(self, version: int) -> None:
+        """Open the round of `version` and have the feeder issue what Redis lacks of it."""
+        self.rounds.begin(version, self.ids(version))
+        self._requests.append(version)
+
+    def enforce_deadlines(self) -> None:
+        """Request a round that is past its deadline once more, with a new deadline; the next time give it up."""
+        for current in self.rounds.open.values():
+            self.enforce_deadline(current)
+
+    def enforce_deadline(self, current: Round) -> None:
+        """The same for one round."""
+        deadline_s = self._run.evaluation.deadline_s
+        if current.has_ended or time.monotonic() - current.since <= deadline_s:
+            return
+        if current.asked_again:
+            current.is_given_up = True
+            return
+        log.warning(
+            "evaluation_late version=%d missing=%d deadline_s=%.0f",
+            current.version,
+            len(current.missing),
+            deadline_s,
+        )
+        current.asked_again = True
+        current.since = time.monotonic()
+        self._requests.append(current.version)
+
+    def give_up(self) -> None:
+        """End every open round with the groups that have come back."""
+        for current in self.rounds.open.values():
+            current.is_given_up = True
+
+    def record_ended(self, report: Callable[[int, dict[str, Any]], None]) -> None:
+        """Record the rounds that have ended, then retire their groups: the record is the groups' outcome.
+
+        Args:
+            report: receives the version and the result of each round that is recorded.
+        """
+        for current in self.rounds.ended():
+            if not self.is_recorded(current.version):
+                result = result_of(current)
+                if current.missing:
+                    log.error(
+                        "evaluation_incomplete version=%d missing=%d", current.version, len(current.missing)
+                    )
+                self._journal.evaluation(current.version, result)
+                report(current.version, result)
+            self._run_owner.retire(current.ids)
+            self.rounds.close(current.version)
+
+    # -------------------------------------------------------------------------------------------------- for recovery
+
+    def reset(self) -> None:
+        """Begin every open round again, since Redis went back; close the rounds that the journal has."""
+        for current in list(self.rounds.open.values()):
+            if self.is_recorded(current.version):
+                self.rounds.close(current.version)
+            else:
+                current.begin_again()
+
+    def is_over(self, group_id: str) -> bool:
+        """Whether an evaluation group is of a round that the journal has, or that the run no longer asks for."""
+        version = version_of(group_id)
+        return self.is_recorded(version) or group_id not in self.ids(version)
+
+    def reopen(self, in_redis: set[int], current: int) -> None:
+        """Request again what is missing of each round that was requested and is not recorded.
+
+        A round of an older version of which Redis knows nothing is lost: only later weights could sample it.
+
+        Args:
+            in_redis: versions of whose rounds Redis knows a group.
+            current: the learner's policy version.
+        """
+        ledger = self._journal.ledger
+        wanted = in_redis | self.rounds.open.keys() | asked_for(ledger, self._run)
+        for version in sorted(wanted - ledger.evaluations.keys()):
+            ids = self.ids(version)
+            if ids and version not in in_redis and version < current:
+                reason = (
+                    f"Redis had nothing of this round when the learner recovered, and the weights of version "
+                    f"{current} are not those of version {version}"
+                )
+                log.warning("evaluation_lost version=%d reason=%s", version, reason)
+                self.rounds.lose(version, ids, reason)
+            else:
+                self.request(version)
+
+
+def asked_for(ledger: Ledger, run: Run) -> set[int]:
+    """Versions whose round was requested: each is requested before the step from its version is trained.
+
+    Args:
+        run: as it is now; counts for an incarnation that does not say how it was configured.
+    """
+    configs = {life["fence"]: life.get("config") for life in ledger.lives}
+    every = {fence: _every(config) if config else run.evaluation.every for fence, config in configs.items()}
+    return {
+        record["step"]
+        for record in ledger.steps
+        if every[record["fence"]] and record["step"] % every[record["fence"]] == 0
+    }
+
+
+@lru_cache(maxsize=8)
+def _every(config: str) -> int:
+    """`evaluation.every` of an incarnation, from its configuration in YAML."""
+    return int(yaml.safe_load(config)["evaluation"]["every"])
 
 
 def version_of(group_id: str) -> int:

@@ -22,13 +22,15 @@ from broker.messages import Prompt
 from broker.protocol.run_owner import NewGroup, RunOwner
 from config.run import Run
 from learner.data.prompts import PromptSource
+from learner.groups.evaluation import Evaluation
+from learner.policy_version import PolicyVersion
 
 log = logging.getLogger(__name__)
 
 CHUNK = 32  # groups of one `issue`
 POLL_S = 0.1
 SAY_EVERY_S = 10.0
-MEMORY_EVERY_S = 1.0  # between two looks at Redis's memory, unless something was issued after the first
+MEMORY_EVERY_S = 1.0  # between two looks at Redis's memory, unless an issue was tried after the first
 MEMORY_SHARE = 0.8  # of maxmemory: beyond it nothing new is let in, so that what is there can leave
 
 
@@ -37,7 +39,8 @@ class Feeder:
 
     Args:
         known: asked for each ordinal: True if the ledger has it already, and it is passed over.
-        wants_round: asked for each evaluation round before it is issued: one may have ended while memory was short.
+        evaluation: says which rounds are to be issued.
+        version: the learner's policy version; groups are issued by what is announced.
         mean_bytes: what a group takes in Redis once it is sampled.
     """
 
@@ -46,31 +49,29 @@ class Feeder:
         run: Run,
         run_owner: RunOwner,
         train: PromptSource,
-        held_out: PromptSource | None,
+        evaluation: Evaluation,
+        version: PolicyVersion,
         *,
         first_row: int,
         known: Callable[[str], bool],
         mean_bytes: Callable[[], float],
-        wants_round: Callable[[int], bool] = lambda _: True,
     ) -> None:
         self.run = run
         self.run_owner = run_owner
         self.train = train
-        self.held_out = held_out
+        self.evaluation = evaluation
+        self.version = version
         self.position = 0
         self.failure: BaseException | None = None
         self.is_open = True  # False: no training group is let in; the operator drains or pauses the run
         self._first_row = first_row
         self._known = known
         self._mean_bytes = mean_bytes
-        self._wants_round = wants_round
-        self._version = 0
-        self._rounds: list[int] = []
         self._retries: list[str] = []
         self._said = -SAY_EVERY_S
         self._short_of_memory = False
         self._memory_looked = -MEMORY_EVERY_S
-        self._has_issued = False  # since the last look at the memory
+        self._has_tried = False  # to issue something since the last look at the memory
         self._turning = threading.RLock()
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -85,31 +86,30 @@ class Feeder:
         """Whether its thread has ended unasked."""
         return self._thread.ident is not None and not self._thread.is_alive() and not self._stop.is_set()
 
+    def raise_failure(self) -> None:
+        """Raise what ended the thread, if something did."""
+        has_died = self.has_died  # asked first: a thread that ends says why before it does
+        if self.failure is not None:
+            raise self.failure
+        if has_died:
+            raise RuntimeError("the feeder's thread has ended: this is a bug, please report it")
+
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Nothing is issued meanwhile, but by whoever holds it."""
         with self._turning:
             yield
 
-    def rebase(self, position: int, version: int) -> None:
-        """Go on from where Redis stands, at the policy version that is announced."""
-        self.position, self._version = position, version
+    def rebase(self, position: int) -> None:
+        """Go on from where Redis stands."""
+        self.position = position
         if isinstance(self.failure, WentBack):  # any other has ended the thread, and ends the run
             self.failure = None
         self.wake()
 
-    def advance(self, version: int) -> None:
-        """Tell it that `version` is announced; before its groups' slots are freed."""
-        self._version = version
-
     def wake(self) -> None:
         """Tell it that slots were freed."""
         self._wake.set()
-
-    def evaluate(self, version: int) -> None:
-        """Ask for an evaluation round of `version`; what is already out is not sent again."""
-        self._rounds.append(version)
-        self.wake()
 
     def stop(self) -> None:
         """Issue nothing more."""
@@ -117,14 +117,6 @@ class Feeder:
         self.wake()
         if self._thread.is_alive():
             self._thread.join(timeout=30.0)
-
-    def evaluation_ids(self, version: int) -> list[str]:
-        """Ids of the round for `version`."""
-        if self.held_out is None:
-            return []
-        return [
-            f"eval-{version}-{index}" for index in range(min(self.run.evaluation.prompts, len(self.held_out)))
-        ]
 
     def entries(self, group_ids: Iterable[str]) -> list[NewGroup]:
         """Training groups as they are issued: an id makes the same group each time."""
@@ -143,8 +135,8 @@ class Feeder:
         with self._turning:
             if self._memory_is_short():
                 return False
-            if self._rounds:
-                return self._issue_round(self._rounds[0])
+            if (requested := self.evaluation.next_request()) is not None:
+                return self._issue_round(requested)
             if self.is_open and self._retries:
                 return self._issue_retry(self._retries[0])
             return self.is_open and self._issue_some()
@@ -162,49 +154,41 @@ class Feeder:
                 return
 
     def _issue_round(self, version: int) -> bool:
-        """Ask for what is missing of a round, if anybody wants it still. False: Redis has no room for all of it now."""
-        if self.held_out is not None and self._wants_round(version):
-            try:
-                self._issue_prompts_of(self.held_out, version)
-            except NoRoom as error:
-                if time.monotonic() - self._said > SAY_EVERY_S:
-                    self._said = time.monotonic()
-                    log.warning("waiting for=memory evaluation=%d error=%s", version, error)
-                return False
-        self._rounds.remove(version)
+        """Issue what Redis lacks of a round. False: Redis has no room for all of it now."""
+        try:
+            for some in _chunks(self.evaluation.entries(version), CHUNK):
+                self._has_tried = True
+                self.run_owner.issue_eval(version, some)
+        except NoRoom as error:
+            if time.monotonic() - self._said > SAY_EVERY_S:
+                self._said = time.monotonic()
+                log.warning("waiting for=memory evaluation=%d error=%s", version, error)
+            return False
+        self.evaluation.finish_request(version)
         return True
-
-    def _issue_prompts_of(self, held_out: PromptSource, version: int) -> None:
-        groups = [
-            _entry(held_out.evaluation_prompt(version, index))
-            for index in range(len(self.evaluation_ids(version)))
-        ]
-        for some in _chunks(groups, CHUNK):
-            self.run_owner.issue_eval(version, some)
-            self._has_issued = True
 
     def _issue_retry(self, group_id: str) -> bool:
         if self.run_owner.issued_retry(ordinal_of(group_id)) < retry_of(
             group_id
         ):  # else it was issued before
+            self._has_tried = True
             issued = self.run_owner.issue(
-                self.position, self.position, self._budget(), self._version, self.entries([group_id])
+                self.position, self.position, self._budget(), self.version.announced, self.entries([group_id])
             )
             if issued.full:
                 return False
             if issued.floor is None:  # a lost reply: Redis stands elsewhere
                 self.position = issued.position
                 return True
-            self._has_issued = True
             log.info("retried group=%s floor=%d", group_id, issued.floor)
         self._retries.remove(group_id)
         return True
 
     def _issue_some(self) -> bool:
         """Issue up to one chunk. False: there is no room now."""
-        # Slots first: freed after this look they only make room, and freed before it `advance` came earlier still.
+        # Slots first: one freed after this look only makes room, and before one is freed the version is announced.
         slots = self.run_owner.slot_count()
-        version = self._version
+        version = self.version.announced
         budget = self._budget()
         room = min(budget - slots, CHUNK)
         if room <= 0:
@@ -216,24 +200,24 @@ class Feeder:
                 ordinals.append(end)
             end += 1
         groups = self.entries(map(str, ordinals))
+        self._has_tried = True
         issued = self.run_owner.issue(self.position, end, budget, version, groups)
         self.position = issued.position
         if issued.floor is not None:
-            self._has_issued = True
             log.debug("issued first=%s count=%d floor=%d", ordinals[0], len(ordinals), issued.floor)
         return not issued.full
 
     def _budget(self) -> int:
         """Groups that may be in flight; towards the end, what the last steps will take."""
-        remaining = (self.run.learner.steps - self._version) * self.run.learner.groups_per_step
+        remaining = (self.run.learner.steps - self.version.announced) * self.run.learner.groups_per_step
         return min(self.run.budget, remaining)
 
     def _memory_is_short(self) -> bool:
         """Whether Redis has too little room for the groups in flight: what is to be sampled yet will take room, too."""
         now = time.monotonic()
-        if not self._has_issued and now - self._memory_looked < MEMORY_EVERY_S:
+        if not self._has_tried and now - self._memory_looked < MEMORY_EVERY_S:
             return self._short_of_memory
-        self._memory_looked, self._has_issued = now, False
+        self._memory_looked, self._has_tried = now, False
         memory, size = self.run_owner.memory(), self._mean_bytes()
         used, limit, to_come = memory.used_bytes, memory.limit_bytes, memory.prompts * size
         is_short = limit > 0 and used + to_come > MEMORY_SHARE * limit

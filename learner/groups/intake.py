@@ -16,17 +16,18 @@ from dataclasses import dataclass
 from broker import codec
 from broker.errors import BadMessage, RunFailed, WentBack
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED
-from broker.messages import ScoredGroup, Split
+from broker.messages import Split
 from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_reader import Place
 from broker.protocol.streams import Entry
 from config.run import Run
+from learner.groups.buffer import GroupBuffer
 from learner.groups.discarded import dropped, given_up
-from learner.groups.evaluation import Rounds, version_of
-from learner.groups.filters import why_empty, why_impossible, why_late
-from learner.groups.working_time import WorkingTime
+from learner.groups.evaluation import Evaluation, version_of
+from learner.groups.filters import why_empty, why_impossible
 from learner.journal.ledger import DROPPED, Outcome
 from learner.journal.writer import Journal
+from learner.policy_version import PolicyVersion
 
 log = logging.getLogger(__name__)
 
@@ -41,10 +42,60 @@ class Survey:
     oldest_s: float  # age of the oldest one that is not scored yet, in working time
 
 
-class Intake:
-    """What the collector takes from. `held` are scored groups that wait to be trained on, by id.
+class WorkingTime:
+    """A clock that stands still while nobody can work: by it a group ages towards `learner.group_deadline_s`.
+
+    A pause, an outage of Redis and full memory are no fault of a group. A long step is no excuse, nor is a generator
+    that stands still.
 
     Args:
+        clock: seconds that never jump.
+    Attributes:
+        lost_s: seconds until the last look in which nobody could work.
+        missing_mib: memory that Redis lacks for one more group; 0 where it has room.
+    """
+
+    def __init__(self, run_owner: RunOwner, clock: Callable[[], float]) -> None:
+        self.lost_s = 0.0
+        self.missing_mib = 0
+        self._run_owner = run_owner
+        self._clock = clock
+        self._looked = clock()
+        self._waited_s = run_owner.link.waited_s
+        self._was_idle = False
+
+    def now(self) -> float:
+        """The clock's seconds, less those that were lost."""
+        return self._clock() - self.lost_s
+
+    def look(self, *, is_paused: bool, group_bytes: float) -> float:
+        """Returns the seconds since the last look in which nobody could work.
+
+        A pause or full memory counts if it was there at both looks: a step may lie between them.
+
+        Args:
+            group_bytes: what a group takes in Redis.
+        """
+        self.missing_mib = self._missing_mib(group_bytes)
+        is_idle = is_paused or self.missing_mib > 0
+        now, waited_s = self._clock(), self._run_owner.link.waited_s
+        passed = now - self._looked
+        lost = passed if is_idle and self._was_idle else min(passed, waited_s - self._waited_s)
+        self._looked, self._waited_s, self._was_idle = now, waited_s, is_idle
+        self.lost_s += lost
+        return lost
+
+    def _missing_mib(self, group_bytes: float) -> int:
+        memory = self._run_owner.memory()
+        missing = memory.used_bytes + group_bytes - memory.limit_bytes
+        return max(0, math.ceil(missing / 2**20)) if memory.limit_bytes else 0
+
+
+class Intake:
+    """Reads the streams `scored` and `dead`, and fills the buffer and the evaluation rounds.
+
+    Args:
+        version: the learner's policy version.
         clock: seconds that never jump.
         vocabulary: tokens that the policy has.
     """
@@ -53,20 +104,22 @@ class Intake:
         self,
         run: Run,
         run_owner: RunOwner,
-        ledger: Journal,
-        rounds: Rounds,
+        journal: Journal,
+        buffer: GroupBuffer,
+        evaluation: Evaluation,
         *,
+        version: PolicyVersion,
         clock: Callable[[], float] = time.monotonic,
         vocabulary: float = math.inf,
     ) -> None:
         self.run = run
         self.run_owner = run_owner
-        self.journal = ledger
-        self.rounds = rounds
-        self.held: dict[str, ScoredGroup] = {}
+        self.journal = journal
+        self.buffer = buffer
+        self.evaluation = evaluation
+        self.version = version
         self.time = WorkingTime(run_owner, clock)
         self._vocabulary = vocabulary
-        self.version = 0  # the learner's policy
         self.dropped: dict[str, int] = {}  # by reason, for the metrics
         self.survey = Survey({}, 0.0)
         self._last = {SCORED: "0-0", DEAD: "0-0"}
@@ -79,17 +132,13 @@ class Intake:
         self._since: dict[str, float] = {}  # working time of issue, by id; the one whose entry was looked at
         # longest ago first
 
-    def forget(self) -> None:
-        """Begin to read anew: Redis went back, so what is held may not be what is there."""
-        self.held.clear()
+    def reset(self) -> None:
+        """Begin to read anew: Redis went back, so what was read may not be what Redis has."""
+        self.buffer.clear()
         self._last = {SCORED: "0-0", DEAD: "0-0"}
         self._nowhere.clear()
         self._since.clear()  # what is issued again begins anew
-        for current in list(self.rounds.open.values()):
-            if current.version in self.journal.ledger.evaluations:
-                self.rounds.close(current.version)
-            else:
-                current.begin_again()
+        self.evaluation.reset()
 
     def read(self, *, block_s: float) -> int:
         """Take in what has come since the last read, waiting up to `block_s` for it. Returns the number of entries."""
@@ -101,7 +150,7 @@ class Intake:
 
     def look_around(self, *, is_paused: bool = False) -> None:
         """Where everything is: fetch what a lost reply hid, bury what is too old, notice what somebody deleted."""
-        self.rounds.excuse(self.time.look(is_paused=is_paused, group_bytes=self.mean_bytes()))
+        self.evaluation.rounds.excuse(self.time.look(is_paused=is_paused, group_bytes=self.mean_bytes()))
         sightings = self.run_owner.survey(self._to_look_at())
         now, places, oldest = self.time.now(), dict.fromkeys((PROMPTS, ROLLOUTS, SCORED, DEAD), 0), 0.0
         nowhere: set[str] = set()
@@ -118,7 +167,7 @@ class Intake:
                     oldest = max(oldest, age)
                     if age > self.run.learner.group_deadline_s:
                         self._bury_late(Place(stream, found.entry_id), age)
-                elif stream == DEAD or group_id not in self.held:
+                elif stream == DEAD or group_id not in self.buffer:
                     self._accept(self.run_owner.fetch(Place(stream, found.entry_id)))
         if lost := sorted(nowhere & self._nowhere):
             raise WentBack(
@@ -155,21 +204,17 @@ class Intake:
 
     def _fetch_evaluation(self) -> None:
         """What a lost reply hid of the open rounds: evaluation holds no slot, so the survey does not see it."""
-        missing = [group_id for current in self.rounds.open.values() for group_id in current.missing]
+        missing = [
+            group_id for current in self.evaluation.rounds.open.values() for group_id in current.missing
+        ]
         for place in self.run_owner.places(missing):
             if place is not None and place.stream in {SCORED, DEAD}:
                 self._accept(self.run_owner.fetch(place))
 
     def drop_late(self) -> None:
-        """Of what is held, what is too old for the learner's version now, where `learner.late_groups` says to drop."""
-        late = {
-            group_id: (group, reason)
-            for group_id, group in self.held.items()
-            if not self.journal.has(group_id) and (reason := why_late(group, self.run.learner, self.version))
-        }
-        for group_id in late:
-            del self.held[group_id]
-        self.settle({group_id: dropped(group, reason) for group_id, (group, reason) in late.items()})
+        """Drop the groups of the buffer that are too old for the learner's version, where `late_groups` says so."""
+        late = self.buffer.take_late(self.run.learner, self.version.trained)
+        self.settle({group.group_id: dropped(group, reason) for group, reason in late})
 
     def take_arrivals(self) -> tuple[float | None, dict[str, int]]:
         """Mean reward of the groups that came back since the last call, dropped ones included, and what was dropped."""
@@ -219,9 +264,9 @@ class Intake:
 
     def _accept_dead(self, entry: Entry, ends: dict[str, Outcome]) -> None:
         letter = codec.decode_dead(entry.raw)
-        self.held.pop(letter.group_id, None)
+        self.buffer.discard([letter.group_id])
         if version_of(letter.group_id) >= 0:
-            if not self.rounds.add(letter.group_id, None):
+            if not self.evaluation.rounds.add(letter.group_id, None):
                 self.run_owner.retire([letter.group_id])
             return
         log.error(
@@ -241,16 +286,16 @@ class Intake:
         except BadMessage as error:
             self.run_owner.bury(entry, reason=str(error))
             return
-        if reason := why_impossible(group, version=self.version, vocabulary=self._vocabulary):
+        if reason := why_impossible(group, version=self.version.trained, vocabulary=self._vocabulary):
             self.run_owner.bury(entry, reason=reason)
             return
         self._bytes += sum(len(value) for value in entry.raw.values())
         self._sizes += 1
         if group.rollout.prompt.split is Split.EVAL:
-            if not self.rounds.add(group.group_id, group):
+            if not self.evaluation.rounds.add(group.group_id, group):
                 self.run_owner.retire([group.group_id])
             return
-        if group.group_id in self.held:  # look_around was faster than read
+        if group.group_id in self.buffer:  # look_around was faster than read
             return
         self._dead_in_a_row = 0
         self._rewards += [reward for reward in group.rewards if reward is not None]
@@ -260,8 +305,7 @@ class Intake:
             ends[group.group_id] = dropped(group, reason)
         else:
             self._empty_in_a_row = 0
-            self.held[group.group_id] = group
-            self.journal.prepare(group)
+            self.buffer.add(group)
 
     def _refuse_endless(self) -> None:
         most = self.run.learner.filters.max_empty_groups

@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
-
-import yaml
 
 from broker.group_ids import is_training, order_of, retried
 from config.run import Run
 from learner.groups.evaluation import version_of
 from learner.groups.feeder import Feeder
 from learner.groups.intake import LOOK_COUNT, Intake
-from learner.journal.ledger import DROPPED, Ledger, Outcome
+from learner.journal.ledger import DROPPED, Outcome
 
 log = logging.getLogger(__name__)
 
@@ -31,19 +28,22 @@ SHOWN = 10  # ids in a line of the log
 
 
 class Recovery:
-    """One learner's.
+    """Brings Redis and the ledger of one run together.
 
     Args:
-        tell: writes the run's status and configuration, which Redis may have forgotten.
+        publish_status: writes the run's status and configuration, which Redis may have forgotten.
     """
 
-    def __init__(self, run: Run, intake: Intake, feeder: Feeder, *, tell: Callable[[int], None]) -> None:
+    def __init__(
+        self, run: Run, intake: Intake, feeder: Feeder, *, publish_status: Callable[[int], None]
+    ) -> None:
         self._run = run
         self._run_owner = intake.run_owner
         self._journal = intake.journal
         self._intake = intake
         self._feeder = feeder
-        self._tell = tell
+        self._evaluation = intake.evaluation
+        self._publish_status = publish_status
 
     def recover(self, version: int, announce: Callable[[], None]) -> None:
         """Go on at policy version `version`.
@@ -56,32 +56,30 @@ class Recovery:
         """
         with self._feeder.held():
             knew_the_run = self._run_owner.rejoin()
-            self._tell(version)
+            self._publish_status(version)
             announce()
-            self._intake.version = version
-            self._intake.forget()
+            self._intake.reset()
             self._retire_what_has_ended()
             self._restore_cursor()
             self._issue_again()
-            self._reopen_rounds(version)
+            in_redis = {
+                version_of(group_id) for group_id in self._run_owner.where() if not is_training(group_id)
+            }
+            self._evaluation.reopen(in_redis, version)
             self._drop_what_can_not_make_it(version)
             position = self._run_owner.position()
             self._say_what_is_made_again(position, knew_the_run=knew_the_run)
-            self._feeder.rebase(position, version)
+            self._feeder.rebase(position)
 
     def _retire_what_has_ended(self) -> None:
         named = {*self._run_owner.slots(), *self._run_owner.where()}
-        ended = [group_id for group_id in named if self._journal.has(group_id) or self._is_recorded(group_id)]
+        ended = [group_id for group_id in named if self._has_ended(group_id)]
         for some in _chunks(ended, CHUNK):
             self._run_owner.retire(some)
 
-    def _is_recorded(self, group_id: str) -> bool:
-        """Whether it is of an evaluation round that the ledger has, or that nobody wants any more."""
-        if is_training(group_id):
-            return False
-        version = version_of(group_id)
-        return version in self._journal.ledger.evaluations or group_id not in self._feeder.evaluation_ids(
-            version
+    def _has_ended(self, group_id: str) -> bool:
+        return self._journal.has(group_id) or (
+            not is_training(group_id) and self._evaluation.is_over(group_id)
         )
 
     def _restore_cursor(self) -> None:
@@ -113,27 +111,6 @@ class Recovery:
             for found in self._run_owner.survey(some):
                 if found.group_id in some and not found.issued_at:
                     yield found.group_id
-
-    def _reopen_rounds(self, current: int) -> None:
-        """Ask again for what is missing of a round; one of an older version that Redis knows nothing of is lost."""
-        rounds, ledger = self._intake.rounds, self._journal.ledger
-        known = {
-            version_of(group_id) for group_id in self._run_owner.where() if not is_training(group_id)
-        }  # not recorded
-        for version in sorted(
-            (known | rounds.open.keys() | asked_for(ledger, self._run)) - ledger.evaluations.keys()
-        ):
-            ids = self._feeder.evaluation_ids(version)
-            if ids and version not in known and version < current:
-                reason = (
-                    f"Redis had nothing of this round when the learner recovered, and the weights of version "
-                    f"{current} are not those of version {version}"
-                )
-                log.warning("evaluation_lost version=%d reason=%s", version, reason)
-                rounds.lose(version, ids, reason)
-            else:
-                rounds.begin(version, ids)
-                self._feeder.evaluate(version)
 
     def _drop_what_can_not_make_it(self, version: int) -> None:
         """After groups_per_step or max_lag became smaller: where the steps to come can't train all, the oldest go."""
@@ -182,27 +159,6 @@ class Recovery:
             )
         elif again:
             log.warning("redis_forgot groups=%d (%s): they are issued again", len(again), _some(again))
-
-
-def asked_for(ledger: Ledger, run: Run) -> set[int]:
-    """Versions whose evaluation round was asked for: whoever trained the step from a version had done so before.
-
-    Args:
-        run: as it is now; counts for a life that does not say how it was configured.
-    """
-    configs = {life["fence"]: life.get("config") for life in ledger.lives}
-    every = {fence: _every(config) if config else run.evaluation.every for fence, config in configs.items()}
-    return {
-        record["step"]
-        for record in ledger.steps
-        if every[record["fence"]] and record["step"] % every[record["fence"]] == 0
-    }
-
-
-@lru_cache(maxsize=8)
-def _every(config: str) -> int:
-    """`evaluation.every` of a life, from its configuration in YAML."""
-    return int(yaml.safe_load(config)["evaluation"]["every"])
 
 
 def too_many_of(floors: Sequence[int], version: int, *, groups_per_step: int, max_lag: int) -> int:

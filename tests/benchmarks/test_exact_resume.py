@@ -19,7 +19,7 @@ from benchmarks.rigs.resumed_run import WHILE_STARTING, WHILE_TRAINING, Result, 
 def test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_not(tmp_path: Path) -> None:
     """The learner, a generator, a scorer and Redis as users start them; `make prove-resume` does it 60 times."""
     announced = next(
-        place for place in lines_of("trainer", "_commit") if text_of(place).startswith("self.collector.")
+        place for place in lines_of("trainer", "_commit") if text_of(place).startswith("self.selection.")
     )
     result = resumed_run(
         tmp_path,
@@ -86,7 +86,7 @@ def test_the_places_to_die_at_are_the_lines_of_the_loop_and_of_the_recovery() ->
     in_order = [
         "self._step(groups)",
         "stepped = self.policy.step(batch)",
-        "self.collector.commit(groups)",
+        "self.selection.commit(groups)",
         "self.checkpoints.save(self.policy, self.progress())",
         "self._retire_what_has_ended()",
     ]

@@ -21,8 +21,8 @@ from broker.protocol.run_owner import RunOwner
 from config.learner import LearnerConfig
 from config.loading import to_yaml
 from config.run import Run
-from learner.groups import tending
-from learner.groups.tending import Tending
+from learner.groups import while_waiting
+from learner.groups.feeder import Feeder
 from learner.journal.ledger import JournalError
 from learner.journal.writer import Journal
 from learner.session import Session
@@ -232,7 +232,7 @@ def test_the_other_ranks_are_kept_waiting_while_redis_is_away(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They sit in a collective with a time-out; an outage may last longer."""
-    monkeypatch.setattr(tending, "KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr(while_waiting, "KEEP_ALIVE_S", 0.05)
     server = RedisServer(tmp_path / "redis")
     link = RedisLink(server.url, outage_s=30)
     policy, counts = CountedPolicy(), [0, 0]
@@ -420,9 +420,8 @@ class DyingFeeder:
 
 def test_a_feeder_that_dies_while_it_is_looked_at_is_no_bug() -> None:
     feeder: Any = DyingFeeder()
-    nothing: Any = None
     with pytest.raises(Fenced):
-        Tending(nothing, feeder, nothing, str)()
+        Feeder.raise_failure(feeder)
 
 
 def test_a_disk_that_is_full_at_the_end_hides_no_reason(

@@ -45,7 +45,7 @@ def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(
     assert chain.client.hlen(chain.keys("where")) == chain.depth(PROMPTS) == chain.depth(SCORED) == 0
     assert sum(outcome.kind == "trained" for outcome in ledger.outcomes.values()) == 12
     assert sorted(ledger.evaluations) == [0, 2, 4, 6]
-    assert chain.collector.breaches == 0
+    assert chain.selection.breaches == 0
 
     newest = codec.decode_announcement(chain.client.xrevrange(chain.keys("weights"), count=1)[0][1])
     assert (newest.version, Path(newest.path)) == (6, (folder / "weights" / "v000006").absolute())
@@ -87,7 +87,7 @@ def test_breaches_of_the_lag_are_in_the_metrics(make_chain: MakeChain, hands: li
     hands.append(Hands(chain))
     hands[0].start()
     trainer = make_trainer(chain)
-    chain.collector.breaches = 3
+    chain.selection.breaches = 3
     assert trainer.train() == FINISHED
     trainer.metrics.close()
     assert [record["lag_breaches"] for record in read_metrics(chain.run.folder)] == [3]
@@ -187,7 +187,7 @@ def test_a_stop_in_the_last_evaluation_gives_nothing_up_and_the_next_learner_has
         if "evaluation of version 2" in text:
             chain.stop.set()
 
-    monkeypatch.setattr(trainer.collector, "_say", say)
+    monkeypatch.setattr(trainer.selection, "_set_state", say)
     assert trainer.train() == STOPPED
     trainer.metrics.close()
     assert sorted(chain.journal.ledger.evaluations) == [0]
@@ -196,7 +196,7 @@ def test_a_stop_in_the_last_evaluation_gives_nothing_up_and_the_next_learner_has
     monkeypatch.setattr(chain, "score", real)
     chain.stop.clear()
     following = make_trainer(chain)
-    following.version = following.policy.steps = 2  # type: ignore[attr-defined]
+    following.policy_version.trained = following.policy.steps = 2  # type: ignore[attr-defined]
     assert following.train() == FINISHED
     following.metrics.close()
     assert (

@@ -24,8 +24,9 @@ from typing import Any
 import pytest
 
 from broker import connection
-from learner.groups.collector import Collector
+from learner.groups.buffer import GroupBuffer
 from learner.groups.intake import Intake
+from learner.groups.selection import Selection
 from learner.journal.writer import Journal
 from learner.trainer import TrainingLoop
 
@@ -69,8 +70,8 @@ def retires_before_it_announces(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def commit(self: TrainingLoop, groups: Any) -> None:
         self.journal.check_fence()
-        self.feeder.advance(self.version)
-        self.collector.commit(groups)
+        self.policy_version.announced = self.version
+        self.selection.commit(groups)
         self.publisher.publish_again(self.policy, self.version)
         self.feeder.wake()
 
@@ -79,7 +80,7 @@ def retires_before_it_announces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def takes_whatever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 3 is off."""
-    monkeypatch.setattr(Collector, "_rest_can_make_it", lambda *_: True)
+    monkeypatch.setattr(Selection, "_rest_can_make_it", lambda *_: True)
 
 
 def has_no_fence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +92,7 @@ def has_no_fence(monkeypatch: pytest.MonkeyPatch) -> None:
 def asks_the_ledger_in_recovery_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither when a group is read nor when it is taken."""
     real = Journal.has
-    askers = {sys.modules[asker.__module__].__file__ for asker in (Intake, Collector)}
+    askers = {sys.modules[asker.__module__].__file__ for asker in (Intake, Selection, GroupBuffer)}
 
     def has(self: Journal, group_id: str) -> bool:
         return sys._getframe(1).f_code.co_filename not in askers and real(self, group_id)

@@ -30,10 +30,14 @@ from broker.protocol.run_owner import RunOwner
 from broker.protocol.streams import Entry, hand_over
 from config.learner import LearnerConfig
 from config.run import Run
-from learner.groups.collector import Collector
-from learner.groups.evaluation import Rounds
+from learner.data.dataset import Row
+from learner.data.prompts import PromptSource
+from learner.groups.buffer import GroupBuffer
+from learner.groups.evaluation import Evaluation
 from learner.groups.intake import Intake
+from learner.groups.selection import Selection
 from learner.journal.writer import Journal
+from learner.policy_version import PolicyVersion
 from learner.training.batch import Batch
 from learner.weight_sync.transport import SavedWeights
 
@@ -122,19 +126,32 @@ class Chain:
         fence = self.run_owner.claim(0)
         self.journal = Journal(run.folder / "journal", fence, run=run.name)
         self.elapsed = 0.0  # seconds that pass for the learner alone
+        self.buffer = GroupBuffer(self.journal)
+        self.version = PolicyVersion()
+        self.evaluation = Evaluation(run, self.run_owner, self.journal, make_source(run))
+        self.wanted = ""  # by an operator
         self.intake = Intake(
             run,
             self.run_owner,
             self.journal,
-            Rounds(),
+            self.buffer,
+            self.evaluation,
+            version=self.version,
             clock=lambda: time.monotonic() + self.elapsed,
             vocabulary=100,
         )
-        self.collector = Collector(run, self.intake, self.stop, tend=lambda: None, say=self.said.append)
+        self.selection = Selection(
+            run,
+            self.intake,
+            self.stop,
+            wanted=lambda: self.wanted,
+            while_waiting=lambda: None,
+            set_state=self.said.append,
+        )
         self.announce(0)
 
     def announce(self, version: int) -> None:
-        self.intake.version = version
+        self.version.trained = self.version.announced = version
         self.run_owner.announce(
             Announcement(version=version, path="p", checksum="c", size_bytes=1, announced_at=0.0)
         )
@@ -156,8 +173,8 @@ class Chain:
         ids = [f"eval-{version}-{i}" for i in range(count)]
         groups = [(group_id, codec.encode_prompt(make_prompt(group_id))) for group_id in ids]
         self.run_owner.issue_eval(version, groups)
-        self.intake.version = max(self.intake.version, version)
-        self.intake.rounds.begin(version, ids)
+        self.version.trained = max(self.version.trained, version)
+        self.evaluation.rounds.begin(version, ids)
         return ids
 
     def entry(self, group_id: str) -> Entry:
@@ -200,6 +217,23 @@ class OneToken:
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, str]], **options: Any) -> list[int]:
         return [7]
+
+
+def make_source(run: Run) -> PromptSource:
+    """Ten prompts in their order."""
+    rows = [
+        (
+            i,
+            Row(
+                messages=({"role": "user", "content": f"{i}"},),
+                task="math",
+                verification_info={"type": "math", "answer": {"value": "5"}},
+            ),
+        )
+        for i in range(10)
+    ]
+    tokenizer: Any = OneToken()
+    return PromptSource(run, rows, "f", tokenizer, shuffle=False)
 
 
 class FilePolicy:

@@ -9,20 +9,16 @@ from typing import Any
 from broker import codec
 from broker.group_ids import ordinal_of
 from broker.keys import PROMPTS
-from broker.protocol.run_state import asked
-from learner.data.dataset import Row
-from learner.data.prompts import PromptSource
-from learner.groups.collector import Collector
 from learner.groups.feeder import Feeder
-from learner.groups.retries import Retries
-from learner.groups.tending import KeepAlive, Tending
+from learner.groups.selection import Selection
+from learner.groups.while_waiting import KeepAlive, Operator, WhileWaiting
 from learner.reporting.metrics import Metrics
 from learner.resume.recovery import Recovery
 from learner.trainer import TrainingLoop
 from learner.training.checkpoint import Checkpoints, Progress
 from learner.weight_sync.filesystem import FilesystemTransport
 from learner.weight_sync.publisher import Publisher
-from tests.support.chain import Chain, FilePolicy, OneToken
+from tests.support.chain import Chain, FilePolicy, make_source
 
 
 class Hands(threading.Thread):
@@ -48,43 +44,38 @@ class Hands(threading.Thread):
 
 def make_trainer(chain: Chain) -> TrainingLoop:
     """A learner of ten rows at version 0; `chain` is its board."""
-    rows = [
-        (
-            i,
-            Row(
-                messages=({"role": "user", "content": f"{i}"},),
-                task="math",
-                verification_info={"type": "math", "answer": {"value": "5"}},
-            ),
-        )
-        for i in range(10)
-    ]
-    tokenizer: Any = OneToken()
+    chain.version.trained = chain.version.announced = 0
     policy: Any = FilePolicy()
-    train, held_out = (PromptSource(chain.run, rows, "f", tokenizer, shuffle=False) for _ in range(2))
     feeder = Feeder(
         chain.run,
         chain.run_owner,
-        train,
-        held_out,
+        make_source(chain.run),
+        chain.evaluation,
+        chain.version,
         first_row=0,
         known=chain.journal.has,
         mean_bytes=chain.intake.mean_bytes,
     )
-    tending = Tending(KeepAlive(policy), feeder, Retries(chain.journal, feeder), lambda: asked(chain.link, chain.keys))
-    chain.collector = tending.collector = Collector(
-        chain.run, chain.intake, chain.stop, tend=tending, say=chain.said.append
+    operator = Operator(chain.run_owner, chain.journal, feeder)
+    chain.selection = Selection(
+        chain.run,
+        chain.intake,
+        chain.stop,
+        wanted=lambda: operator.wanted,
+        while_waiting=WhileWaiting(feeder, operator, KeepAlive(policy)),
+        set_state=chain.said.append,
     )
     return TrainingLoop(
         chain.run,
         policy,
-        ledger=chain.journal,
+        journal=chain.journal,
         intake=chain.intake,
-        collector=chain.collector,
+        selection=chain.selection,
         feeder=feeder,
-        recovery=Recovery(chain.run, chain.intake, feeder, tell=lambda _: None),
+        recovery=Recovery(chain.run, chain.intake, feeder, publish_status=lambda _: None),
         checkpoints=Checkpoints(chain.run),
         metrics=Metrics(chain.run),
         publisher=Publisher(chain.run_owner, FilesystemTransport(chain.run)),
         start=Progress(version=0, first_row=0, fingerprint="f"),
+        version=chain.version,
     )

@@ -12,10 +12,10 @@ def stop_at_the_first_wait(chain: Chain) -> list[str]:
         chain.said.append(what)
         chain.stop.set()
 
-    chain.collector._say = say
+    chain.selection._set_state = say
     return chain.said
 
 
 def take(chain: Chain, version: int) -> list[str] | None:
-    groups = chain.collector.take(version)
+    groups = chain.selection.take(version)
     return None if groups is None else [group.group_id for group in groups]

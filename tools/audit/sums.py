@@ -14,9 +14,8 @@ from typing import Any
 from broker import group_ids
 from broker.keys import DEAD as DEAD_STREAM
 from config.loading import ConfigError, from_yaml
-from learner.groups.evaluation import version_of
+from learner.groups.evaluation import asked_for, version_of
 from learner.journal.ledger import ADVICE, DEAD, DROPPED, TRAINED, Ledger, Outcome
-from learner.resume.recovery import asked_for
 from tools.audit.payloads import Payloads
 from tools.audit.view import Cursor, View
 

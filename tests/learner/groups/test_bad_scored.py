@@ -27,7 +27,7 @@ def test_a_group_sampled_by_a_version_that_is_not_there_yet_dies_with_both_numbe
     assert hand_over(chain.link, chain.keys, entry, SCORED, codec.encode_scored(early))
     chain.score(good)
     chain.read()
-    assert set(chain.intake.held) == {good}
+    assert set(chain.buffer.groups) == {good}
     ((_, letter),) = chain.client.xrange(chain.keys(DEAD))
     assert letter[b"reason"].startswith(b"sampled by version 3, and the learner is at 0: ")
     if group_id == "0":
@@ -48,7 +48,7 @@ def test_tokens_that_the_policy_does_not_have_never_reach_a_step(chain: Chain, p
     chain.score(bad, payload=msgpack.packb(tree))
     chain.score(good)
     chain.read()
-    assert set(chain.intake.held) == chain.slots == {good}
+    assert set(chain.buffer.groups) == chain.slots == {good}
     assert chain.journal.ledger.outcomes[bad].detail.startswith("token id 100, and the policy has 100 tokens")
 
 
@@ -83,7 +83,7 @@ def test_a_group_of_the_version_that_was_just_announced_is_none_of_them(chain: C
     fresh = make_scored(codec.decode_prompt(entry.raw), [1.0, 0.0], version=1)
     assert hand_over(chain.link, chain.keys, entry, SCORED, codec.encode_scored(fresh))
     chain.read()
-    assert set(chain.intake.held) == {group_id}
+    assert set(chain.buffer.groups) == {group_id}
 
 
 @pytest.mark.parametrize("group_id", ["0", "7"], ids=["an id of ours", "an id that we do not know"])
@@ -93,12 +93,12 @@ def test_another_runs_scored_group_is_nobodys_and_no_step_has_it(chain: Chain, g
     theirs = codec.encode_scored(make_scored(make_prompt(group_id), [0.25, 0.75]))
     chain.client.xadd(chain.keys(SCORED), theirs)
     chain.read()
-    assert chain.intake.held == {}
+    assert chain.buffer.groups == {}
     assert (chain.depth(SCORED), chain.depth(DEAD), chain.depth(ROLLOUTS)) == (0, 1, 1)
     assert chain.journal.ledger.outcomes == {}, "nobody's has no outcome"
     chain.score(ours)
     chain.read()
-    assert chain.intake.held[ours].rewards == (1.0, 0.0), "our own"
+    assert chain.buffer.groups[ours].rewards == (1.0, 0.0), "our own"
 
 
 def test_log_probabilities_that_are_no_numbers_never_reach_a_step(chain: Chain) -> None:
@@ -108,5 +108,5 @@ def test_log_probabilities_that_are_no_numbers_never_reach_a_step(chain: Chain) 
     chain.score(bad, payload=msgpack.packb(tree))
     chain.score(good)
     chain.read()
-    assert set(chain.intake.held) == chain.slots == {good}
+    assert set(chain.buffer.groups) == chain.slots == {good}
     assert "1 of 2 log-probabilities are not finite" in chain.journal.ledger.outcomes[bad].detail

@@ -14,11 +14,10 @@ from broker.codec import decode_prompt
 from broker.errors import Fenced, RunFailed, WentBack
 from broker.keys import PROMPTS, SCORED
 from broker.protocol.run_owner import RunOwner
-from learner.data.dataset import Row
-from learner.data.prompts import PromptSource
 from learner.groups.feeder import Feeder
+from learner.policy_version import PolicyVersion
 from tests.learner.conftest import MakeChain
-from tests.support.chain import Chain, OneToken
+from tests.support.chain import Chain, make_source
 from tests.support.waiting import wait_until
 
 STILL_S = 0.35  # three looks of the feeder
@@ -39,34 +38,20 @@ def start_feeder() -> Iterator[StartFeeder]:
         version: int = 0,
         first_row: int = 0,
         mean_bytes: Callable[[], float] = lambda: 0.0,
-        wants_round: Callable[[int], bool] = lambda _: True,
     ) -> Feeder:
-        rows = [
-            (
-                i,
-                Row(
-                    messages=({"role": "user", "content": f"{i}"},),
-                    task="math",
-                    verification_info={"type": "math", "answer": {"value": "5"}},
-                ),
-            )
-            for i in range(10)
-        ]
-        tokenizer: Any = OneToken()
-        train, held_out = (PromptSource(chain.run, rows, "f", tokenizer, shuffle=False) for _ in range(2))
         made.append(
             Feeder(
                 chain.run,
                 chain.run_owner,
-                train,
-                held_out,
+                make_source(chain.run),
+                chain.evaluation,
+                PolicyVersion(version),
                 first_row=first_row,
                 known=known,
                 mean_bytes=mean_bytes,
-                wants_round=wants_round,
             )
         )
-        made[-1].rebase(0, version)
+        made[-1].rebase(0)
         made[-1].start()
         return made[-1]
 
@@ -106,7 +91,7 @@ def test_no_more_is_issued_than_the_remaining_steps_can_train(
         wait_until(lambda out=out: len(chain.slots) == out)  # type: ignore[misc]
         oldest = sorted(chain.slots, key=int)[:2]
         chain.announce(version + 1)
-        feeder.advance(version + 1)
+        feeder.version.announced = version + 1
         chain.run_owner.retire(oldest)
         feeder.wake()
     time.sleep(STILL_S)
@@ -128,7 +113,7 @@ def test_new_groups_start_from_the_newest_version(chain: Chain, start_feeder: St
     feeder = start_feeder(chain)
     wait_until(lambda: len(chain.slots) == 4)
     chain.announce(1)
-    feeder.advance(1)
+    feeder.version.announced = 1
     chain.run_owner.retire(["0", "1"])
     wait_until(lambda: len(chain.slots) == 4)
     floors = {
@@ -183,8 +168,8 @@ def test_nothing_new_comes_in_while_redis_is_nearly_full(
     chain.client.config_set("maxmemory", int(used * 1.15))
     try:
         with caplog.at_level(logging.WARNING, "learner.groups.feeder"):
-            feeder = start_feeder(chain)
-            feeder.evaluate(0)
+            start_feeder(chain)
+            chain.evaluation.request(0)
             wait_until(lambda: bool(caplog.messages))
             time.sleep(STILL_S)
         assert len(caplog.messages) == 1  # said once, not at every look
@@ -236,15 +221,15 @@ def test_an_evaluation_round_is_issued_once_and_again_only_what_is_missing(
     make_chain: MakeChain, start_feeder: StartFeeder
 ) -> None:
     chain = make_chain(learner={"steps": 1, "groups_per_step": 1}, evaluation={"prompts": 3})
-    feeder = start_feeder(chain, version=1)  # nothing is left to train
-    assert feeder.evaluation_ids(1) == ["eval-1-0", "eval-1-1", "eval-1-2"]
-    feeder.evaluate(1)
+    start_feeder(chain, version=1)  # nothing is left to train
+    assert chain.evaluation.ids(1) == ["eval-1-0", "eval-1-1", "eval-1-2"]
+    chain.evaluation.request(1)
     wait_until(lambda: chain.depth(PROMPTS) == 3)
     chain.score("eval-1-0")
     lost = chain.entry("eval-1-1")
     chain.client.xdel(chain.keys(PROMPTS), lost.entry_id)
     for _ in range(2):
-        feeder.evaluate(1)
+        chain.evaluation.request(1)
         wait_until(lambda: chain.depth(PROMPTS) == 2)
         time.sleep(STILL_S)
         assert ids_in_prompts(chain) == ["eval-1-2", "eval-1-1"]
@@ -255,7 +240,7 @@ def test_a_round_has_no_more_prompts_than_there_are_held_out(
     make_chain: MakeChain, start_feeder: StartFeeder
 ) -> None:
     chain = make_chain(evaluation={"prompts": 64})
-    assert len(start_feeder(chain).evaluation_ids(0)) == 10
+    assert len(chain.evaluation.ids(0)) == 10
 
 
 def test_a_feeder_of_a_learner_that_was_replaced_ends_with_the_reason(
@@ -283,14 +268,14 @@ def test_a_failure_of_the_feeder_outlives_a_recovery_and_one_over_a_forgetful_re
     feeder = start_feeder(chain)
     wait_until(lambda: isinstance(feeder.failure, WentBack))
     chain.run_owner.rejoin()
-    feeder.rebase(0, 0)
+    feeder.rebase(0)
     assert feeder.failure is None
     wait_until(lambda: len(chain.slots) == 4)
     chain.run_owner.retire(["0"])
     RunOwner(chain.link, chain.keys).claim(0)
     feeder.wake()
     wait_until(lambda: isinstance(feeder.failure, Fenced))
-    feeder.rebase(4, 0)
+    feeder.rebase(4)
     assert isinstance(feeder.failure, Fenced)
     wait_until(lambda: feeder.has_died)
 
@@ -311,8 +296,10 @@ def test_a_retry_near_the_end_waits_like_any_other_group(
 def test_a_round_that_ended_while_memory_was_short_is_not_asked_for_again(
     chain: Chain, start_feeder: StartFeeder
 ) -> None:
-    feeder = start_feeder(chain, wants_round=lambda version: version == 4)
-    feeder.evaluate(2)
-    feeder.evaluate(4)
+    feeder = start_feeder(chain)
+    with feeder.held():
+        chain.evaluation.request(2)
+        chain.evaluation.request(4)
+        chain.evaluation.rounds.open[2].is_given_up = True
     wait_until(lambda: any(group.startswith("eval-4-") for group in ids_in_prompts(chain)))
     assert not any(group.startswith("eval-2-") for group in ids_in_prompts(chain))

@@ -21,7 +21,7 @@ def test_a_scored_group_is_held_and_keeps_its_slot(chain: Chain) -> None:
     (group_id,) = chain.issue()
     chain.score(group_id)
     chain.read()
-    assert set(chain.intake.held) == chain.slots == {"0"}
+    assert set(chain.buffer.groups) == chain.slots == {"0"}
     assert chain.depth(SCORED) == 1
     assert not chain.journal.has("0")
 
@@ -31,7 +31,7 @@ def test_a_group_without_variance_is_dropped_and_its_slot_is_free_for_another(ch
     chain.score(flat, [1.0, 1.0])
     chain.score(good)
     chain.read()
-    assert set(chain.intake.held) == chain.slots == {good}
+    assert set(chain.buffer.groups) == chain.slots == {good}
     assert chain.depth(SCORED) == 1
     assert read_ledger(chain.journal.folder).outcomes == {
         flat: Outcome("dropped", "zero_variance: every reward is 1", 4)
@@ -58,7 +58,7 @@ def test_a_group_without_variance_is_held_where_the_run_keeps_such(make_chain: M
     for group_id in chain.issue(3):
         chain.score(group_id, [0.0, 0.0])
     chain.read()
-    assert set(chain.intake.held) == {"0", "1", "2"}
+    assert set(chain.buffer.groups) == {"0", "1", "2"}
 
 
 @pytest.mark.parametrize("rewards", [[0.0, 0.0], [None, None]], ids=["no variance", "unscorable"])
@@ -79,7 +79,7 @@ def test_a_good_group_between_empty_ones_begins_the_count_anew(make_chain: MakeC
     for rewards in ([0.0, 0.0], [1.0, 1.0], [1.0, 0.0], [0.0, 0.0], [None, None]):
         chain.score(chain.issue()[0], rewards)
         chain.read()
-    assert set(chain.intake.held) == {"2"}
+    assert set(chain.buffer.groups) == {"2"}
 
 
 def test_a_group_without_any_score_is_dropped_with_the_scorers_reason(chain: Chain) -> None:
@@ -102,7 +102,7 @@ def test_how_few_scores_are_enough_is_the_scorers_decision(chain: Chain) -> None
     (group_id,) = chain.issue(n=5)
     chain.score(group_id, [None, 1.0, None, None, 0.0])
     chain.read()
-    assert set(chain.intake.held) == {group_id}
+    assert set(chain.buffer.groups) == {group_id}
 
 
 def test_a_dead_letter_is_an_outcome_and_stays_for_its_operator(chain: Chain) -> None:
@@ -121,7 +121,7 @@ def test_a_held_group_that_dies_is_not_trained(chain: Chain) -> None:
     chain.read()
     bury(chain.link, chain.keys, chain.entry(group_id), reason="by hand")
     chain.read()
-    assert chain.intake.held == {}
+    assert chain.buffer.groups == {}
     assert chain.journal.ledger.outcomes == {group_id: Outcome("dead", "by hand", 4)}
 
 
@@ -150,7 +150,7 @@ def test_a_group_past_its_deadline_goes_to_dead_and_its_late_result_counts_no_mo
     assert not hand_over(chain.link, chain.keys, before, SCORED, fields)
     chain.read()
     assert chain.slots == {young}
-    assert chain.intake.held == {}
+    assert chain.buffer.groups == {}
     assert (
         f"it was still in {stream} (learner.group_deadline_s=300)"
         in chain.journal.ledger.outcomes[late].detail
@@ -163,7 +163,7 @@ def test_a_scored_group_has_no_deadline(chain: Chain) -> None:
     chain.score(group_id)
     chain.elapsed += 301
     chain.intake.look_around()
-    assert set(chain.intake.held) == {group_id}
+    assert set(chain.buffer.groups) == {group_id}
 
 
 @pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
@@ -191,7 +191,7 @@ def test_a_group_that_is_issued_again_begins_anew(chain: Chain) -> None:
     chain.intake.look_around()
     chain.client.flushall()
     chain.run_owner.rejoin()
-    chain.intake.forget()
+    chain.intake.reset()
     assert chain.issue() == [group_id]
     chain.elapsed += 20
     chain.intake.look_around()
@@ -287,9 +287,9 @@ def test_entries_that_a_lost_reply_hid_are_found_by_looking_around(chain: Chain)
     for stream in (SCORED, DEAD):
         chain.intake._last[stream] = chain.client.xinfo_stream(chain.keys(stream))["last-generated-id"]
     chain.read()
-    assert not chain.intake.held
+    assert not chain.buffer.groups
     chain.intake.look_around()
-    assert set(chain.intake.held) == chain.slots == {scored}
+    assert set(chain.buffer.groups) == chain.slots == {scored}
     assert set(chain.journal.ledger.outcomes) == {dead}
     assert chain.intake.survey.places == {PROMPTS: 0, ROLLOUTS: 0, SCORED: 1, DEAD: 1}
 
@@ -299,9 +299,9 @@ def test_an_evaluation_group_that_a_lost_reply_hid_is_found_by_looking_around(ch
     chain.score(group)
     chain.intake._last[SCORED] = chain.client.xinfo_stream(chain.keys(SCORED))["last-generated-id"]
     chain.read()
-    assert not chain.intake.rounds.ended()
+    assert not chain.evaluation.rounds.ended()
     chain.intake.look_around()
-    (done,) = chain.intake.rounds.ended()
+    (done,) = chain.evaluation.rounds.ended()
     assert list(done.groups) == [group]
 
 
@@ -321,7 +321,7 @@ def test_a_group_that_is_seen_twice_counts_once(chain: Chain) -> None:
     chain.intake.look_around()
     chain.score(second, [0.5, 0.0])
     chain.read()
-    assert set(chain.intake.held) == {first, second}
+    assert set(chain.buffer.groups) == {first, second}
     assert chain.intake.take_arrivals()[0] == (1.0 + 0.5) / 4
 
 
@@ -334,7 +334,7 @@ def test_a_group_that_the_ledger_has_is_retired_and_never_held(chain: Chain) -> 
     assert chain.slots == {looked}
     chain.intake.look_around()
     assert chain.slots == set()
-    assert chain.intake.held == {}
+    assert chain.buffer.groups == {}
     assert chain.depth(SCORED) == chain.depth(PROMPTS) == 0
     assert chain.journal.ledger.twice == []
 
@@ -358,7 +358,7 @@ def test_an_entry_of_ours_that_can_not_be_read_dies_under_its_own_id_and_the_nex
     chain.score(bad, **changes)
     chain.score(good)
     chain.read()
-    assert set(chain.intake.held) == chain.slots == {good}
+    assert set(chain.buffer.groups) == chain.slots == {good}
     assert chain.journal.ledger.outcomes[bad].kind == "dead"
     assert reason in chain.journal.ledger.outcomes[bad].detail
     ((_, letter),) = chain.client.xrange(chain.keys(DEAD))
@@ -375,7 +375,7 @@ def test_a_foreign_entry_goes_to_the_dead_and_has_no_outcome(chain: Chain, field
     (group_id,) = chain.issue()
     chain.score(group_id)
     chain.read()
-    assert set(chain.intake.held) == chain.slots == {group_id}
+    assert set(chain.buffer.groups) == chain.slots == {group_id}
     assert chain.journal.ledger.outcomes == {}
     ((_, letter),) = chain.client.xrange(chain.keys(DEAD))
     assert letter[b"group"] == b"?"
@@ -385,13 +385,13 @@ def test_a_foreign_entry_goes_to_the_dead_and_has_no_outcome(chain: Chain, field
 def test_evaluation_groups_go_to_their_round_and_late_ones_are_retired(chain: Chain) -> None:
     ids = chain.issue_eval(3, 2)
     (late,) = chain.issue_eval(2, 1)
-    del chain.intake.rounds.open[2]  # given up
+    del chain.evaluation.rounds.open[2]  # given up
     chain.score(ids[0])
     bury(chain.link, chain.keys, chain.entry(ids[1]), reason="it failed")
     chain.score(late)
     chain.read()
-    (done,) = chain.intake.rounds.ended()
+    (done,) = chain.evaluation.rounds.ended()
     assert (list(done.groups), done.dead, done.missing) == ([ids[0]], [ids[1]], set())
     assert chain.journal.ledger.outcomes == {}  # the round's record will be their outcome
     assert {name.decode() for name in chain.client.hkeys(chain.keys("where"))} == set(ids)
-    assert chain.intake.held == {}
+    assert chain.buffer.groups == {}

@@ -25,18 +25,18 @@ def deaths(chain: Chain) -> set[str]:
 
 
 def look(chain: Chain) -> None:
-    chain.collector._looked = 0.0
-    chain.collector.look_after()
+    chain.selection._looked = 0.0
+    chain.selection.poll()
 
 
 def test_a_pause_ages_nobody_and_the_deadline_passes_after_it(chain: Chain) -> None:
     ids = chain.issue(2)
     chain.sample(ids[0])
-    chain.collector.wanted = PAUSE
+    chain.wanted = PAUSE
     look(chain)
     chain.elapsed += 1000
     look(chain)
-    chain.collector.wanted = ""
+    chain.wanted = ""
     chain.elapsed += 200
     look(chain)
     assert chain.intake.survey.places[PROMPTS] == chain.intake.survey.places[ROLLOUTS] == 1
@@ -66,7 +66,7 @@ def test_full_memory_ages_nobody_and_a_wait_says_how_many_groups_are_stuck(chain
     finally:
         chain.client.config_set("maxmemory", 0)
     look(chain)
-    assert chain.collector._memory() == ""
+    assert chain.selection._memory() == ""
     chain.elapsed += 301
     look(chain)
     assert deaths(chain) == set(ids)
@@ -110,10 +110,10 @@ def test_what_lies_between_two_looks_is_an_excuse_only_if_both_saw_it(
     chain: Chain, *, before: str, after: str, is_excused: bool
 ) -> None:
     (group_id,) = chain.issue()
-    chain.collector.wanted = before
+    chain.wanted = before
     look(chain)
     chain.elapsed += 301
-    chain.collector.wanted = after
+    chain.wanted = after
     look(chain)
     assert deaths(chain) == (set() if is_excused else {group_id})
 
@@ -131,9 +131,9 @@ def test_what_was_lost_before_a_groups_first_look_counts_for_it_too(chain: Chain
 
 def test_a_rounds_deadline_comes_no_nearer_while_nobody_can_work(chain: Chain) -> None:
     chain.issue_eval(0, 1)
-    current = chain.intake.rounds.open[0]
+    current = chain.evaluation.rounds.open[0]
     current.since -= 1000
-    chain.collector.wanted = PAUSE
+    chain.wanted = PAUSE
     look(chain)
     began = current.since
     chain.elapsed += 400

@@ -13,9 +13,10 @@ from broker.errors import WentBack
 from broker.keys import PROMPTS
 from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, ask
 from broker.protocol.streams import bury
+from learner.groups.evaluation import asked_for
 from learner.journal.ledger import DROPPED, Ledger, Outcome, read_ledger
 from learner.reporting.metrics_file import read_metrics
-from learner.resume.recovery import asked_for, too_many_of
+from learner.resume.recovery import too_many_of
 from learner.trainer import DRAINED, FINISHED, STOPPED, TrainingLoop
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain
@@ -214,7 +215,7 @@ def test_a_paused_run_trains_nothing_until_it_is_told_to_go_on(
             paused_at.append(trainer.version)
             ask(chain.link, chain.keys, GO_ON)
 
-    monkeypatch.setattr(trainer.collector, "_say", hear)
+    monkeypatch.setattr(trainer.selection, "_set_state", hear)
     with hands_of(chain, hands):
         assert finish(trainer) == FINISHED
     assert set(paused_at) == {0}
@@ -255,7 +256,7 @@ def test_a_paused_run_that_starts_again_lets_nothing_in_and_evaluates_all_the_sa
         if "the operator, who paused" in text:
             chain.stop.set()
 
-    monkeypatch.setattr(trainer.collector, "_say", hear)
+    monkeypatch.setattr(trainer.selection, "_set_state", hear)
     assert finish(trainer) == STOPPED
     assert "evaluation of version 0, 2 groups missing" in said[0]
     assert said[0].endswith("training is paused by the operator: millrace resume test")
@@ -280,7 +281,7 @@ def test_a_signal_in_a_drain_leaves_the_rest_and_the_request_to_the_next_learner
         if trainer.version == 1:
             chain.stop.set()  # "2" is still to be sampled
 
-    monkeypatch.setattr(trainer.collector, "_say", hear)
+    monkeypatch.setattr(trainer.selection, "_set_state", hear)
     assert finish(trainer) == STOPPED
     assert chain.slots == {"2"}
     assert not (chain.run.folder / "model").exists()
@@ -297,7 +298,7 @@ def test_a_round_that_was_given_up_begins_anew_where_redis_goes_back_before_its_
     for index in (0, 1):
         chain.score(f"eval-0-{index}", [1.0, 0.0])
     chain.read()
-    trainer.intake.rounds.open[0].asked_again = trainer.intake.rounds.open[0].is_given_up = (
+    trainer.evaluation.rounds.open[0].asked_again = trainer.evaluation.rounds.open[0].is_given_up = (
         True  # its deadline
     )
     chain.client.hincrby(chain.keys("cursor"), "seq", -1)
@@ -333,7 +334,7 @@ def test_a_round_that_redis_lost_while_no_learner_lived_is_issued_again_or_has_n
             step, groups(f"{2 * step}", f"{2 * step + 1}"), [[0.5, -0.5], [0.5, -0.5]], weights="w"
         )
     trainer = make_trainer(chain)
-    trainer.version = version
+    trainer.policy_version.trained = version
     with hands_of(chain, hands):
         assert finish(trainer) == FINISHED
     assert_nothing_is_lost(chain, steps=6)
@@ -400,7 +401,7 @@ def test_a_retry_that_redis_forgot_comes_in_again_and_one_that_ended_is_counted(
         bury(chain.link, chain.keys, chain.entry(group_id), reason="it failed")
         chain.read()
         chain.client.hset(chain.keys("retries"), group_id, "1-1")
-    chain.collector.look_after()
+    chain.selection.poll()
     trainer.feeder.is_open = False
     assert not trainer.feeder.turn(), "a drained run takes none"
     trainer.feeder.is_open = True
@@ -414,8 +415,8 @@ def test_a_retry_that_redis_forgot_comes_in_again_and_one_that_ended_is_counted(
     with pytest.raises(WentBack):
         chain.run_owner.check()
     trainer._recover()
-    trainer.collector._checked = 0.0
-    trainer.collector.look_after()
+    trainer.selection._checked = 0.0
+    trainer.selection.poll()
     trainer.metrics.close()
     assert trainer.feeder.turn()
     assert chain.slots == {"0-r1"}
@@ -432,7 +433,7 @@ def test_a_request_for_what_never_died_is_refused(
     trainer.metrics.close()
     chain.issue(1)
     chain.client.hset(chain.keys("retries"), "0", "1-1")
-    chain.collector.look_after()
+    chain.selection.poll()
     assert "retry_refused group=0 reason=it has no outcome yet" in caplog.text
     assert chain.client.hlen(chain.keys("retries")) == 0
     assert chain.slots == {"0"}

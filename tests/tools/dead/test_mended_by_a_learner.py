@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from broker.protocol.run_owner import RunOwner
 from broker.protocol.streams import bury
-from learner.data.dataset import Row
-from learner.data.prompts import PromptSource
 from learner.groups.feeder import Feeder
-from learner.groups.retries import Retries
+from learner.groups.while_waiting import Operator
 from learner.resume.recovery import Recovery
-from tests.support.chain import Chain, OneToken
+from tests.support.chain import Chain, make_source
 from tests.support.laid_out import look, train
 from tools.dead.command import main
 
@@ -28,30 +25,18 @@ def start_learner(chain: Chain) -> Callable[[], tuple[Chain, Feeder]]:
         chain.journal.close()
         RunOwner(chain.link, chain.keys).claim(chain.journal.fence)  # Redis may have forgotten it
         life = Chain(chain.run, chain.link, chain.keys)
-        rows = [
-            (
-                i,
-                Row(
-                    messages=({"role": "user", "content": f"{i}"},),
-                    task="math",
-                    verification_info={"type": "math", "answer": {"value": "5"}},
-                ),
-            )
-            for i in range(10)
-        ]
-        tokenizer: Any = OneToken()
-        source = PromptSource(chain.run, rows, "f", tokenizer, shuffle=False)
         feeder = Feeder(
             chain.run,
             life.run_owner,
-            source,
-            source,
+            make_source(chain.run),
+            life.evaluation,
+            life.version,
             first_row=0,
             known=life.journal.has,
             mean_bytes=lambda: 0.0,
         )
         version = len(life.journal.ledger.steps)
-        Recovery(chain.run, life.intake, feeder, tell=lambda _version: None).recover(
+        Recovery(chain.run, life.intake, feeder, publish_status=lambda _version: None).recover(
             version, lambda: life.announce(version)
         )
         return life, feeder
@@ -118,7 +103,7 @@ def test_a_dead_group_that_is_asked_for_is_trained_on_under_its_new_id(
     words = ["test", "--runs-dir", str(chain.run.runs_dir)]
     assert main(["retry", *words, "--group", "0"]) == 0
     life, feeder = start_learner()
-    Retries(life.journal, feeder).look()
+    Operator(life.run_owner, life.journal, feeder).retry_dead_groups()
     assert feeder.turn()
     found = look(life)
     assert (found.issued, found.dead, found.in_flight, found.retried, found.asked_again) == (3, 1, 2, 1, 0)

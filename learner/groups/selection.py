@@ -12,13 +12,11 @@ import time
 from collections.abc import Callable, Sequence
 
 from broker.errors import RunFailed
-from broker.group_ids import order_of
 from broker.keys import PROMPTS, ROLLOUTS
 from broker.messages import ScoredGroup
 from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.run_state import DRAIN, PAUSE
 from config.run import Run
-from learner.groups.evaluation import Round
 from learner.groups.intake import Intake
 
 log = logging.getLogger(__name__)
@@ -28,13 +26,14 @@ ALIVE_EVERY_S = 10.0
 SAY_EVERY_S = 10.0
 
 
-class Collector:
+class Selection:
     """Takes groups for a step, and commits them after it.
 
     Args:
-        tend: called about every second while waiting; raises what ends the run (a failed feeder, a lost fence).
-        say: told what it waits for, for the heartbeat.
-        meter: told when it waits, and for what kind of thing.
+        wanted: what the operator asks for: DRAIN, PAUSE or GO_ON of `broker.protocol.run_state`.
+        while_waiting: called about every second; raises what ends the run (a failed feeder, a lost fence).
+        set_state: receives what the learner waits for, for the heartbeat.
+        meter: counts the time spent waiting, by what is waited for.
     """
 
     def __init__(
@@ -43,20 +42,23 @@ class Collector:
         intake: Intake,
         stop: threading.Event,
         *,
-        tend: Callable[[], None],
-        say: Callable[[str], None],
+        wanted: Callable[[], str],
+        while_waiting: Callable[[], None],
+        set_state: Callable[[str], None],
         meter: WorkMeter | None = None,
     ) -> None:
         self.run = run
         self.intake = intake
+        self.buffer = intake.buffer
+        self.evaluation = intake.evaluation
         self.meter = meter or WorkMeter()
         self.late_wait_s = 0.0  # time spent with enough groups that may not be taken yet
         self.late = 0  # groups trained beyond max_lag, as learner.late_groups=train allows
         self.breaches = 0  # and without its leave: must stay 0
-        self.wanted = ""  # what the operator asked for: broker.protocol.run_state
         self._stop = stop
-        self._tend = tend
-        self._say = say
+        self._wanted = wanted
+        self._while_waiting = while_waiting
+        self._set_state = set_state
         self._checked = 0.0
         self._looked = 0.0
         self._asked = -ALIVE_EVERY_S
@@ -72,9 +74,14 @@ class Collector:
         """Whether a drain has come to its end: an operator wants it, nothing is out, and no signal came first."""
         return not self.is_stopped and self._is_the_rest(())
 
-    def hear(self) -> None:
-        """What an operator asked for while no learner ran: before anything is let in."""
-        self._tend()
+    @property
+    def is_paused(self) -> bool:
+        """Whether the operator wants the run paused."""
+        return self._wanted() == PAUSE
+
+    def poll_operator(self) -> None:
+        """Obey what an operator asked for while no learner ran; called before any group is issued."""
+        self._while_waiting()
 
     def take(self, version: int) -> list[ScoredGroup] | None:
         """`groups_per_step` groups that policy version `version` may train on.
@@ -85,28 +92,26 @@ class Collector:
         since = said = time.monotonic()
         while self.intake.read(block_s=0):  # all that has come: what has no variance gives its slot back now
             pass
-        self.look_after()
+        self.poll()
         while not self._stop.is_set():
             self.intake.drop_late()
             chosen = self._oldest()
             enough = len(chosen) == self.run.learner.groups_per_step or self._is_the_rest(chosen)
-            if self.wanted != PAUSE and enough and (not chosen or self._rest_can_make_it(version, chosen)):
-                self._say(f"training step {version + 1}")
+            if not self.is_paused and enough and (not chosen or self._rest_can_make_it(version, chosen)):
+                self._set_state(f"training step {version + 1}")
                 self.meter.hold(1.0)
                 return self._checked_lag(version, chosen) or None
             started = time.monotonic()
             self.meter.hold(
-                0.0,
-                "operator" if self.wanted == PAUSE else "late" if enough else "groups",
-                kept=len(self.intake.held),
+                0.0, "operator" if self.is_paused else "late" if enough else "groups", kept=len(self.buffer)
             )
             self.intake.read(block_s=0.5)
-            if enough and self.wanted != PAUSE:
+            if enough and not self.is_paused:
                 self.late_wait_s += time.monotonic() - started
-            self.look_after()
+            self.poll()
             waited = time.monotonic() - since
             what = self._waiting_for(waited, enough=enough)
-            self._say(what)
+            self._set_state(what)
             if time.monotonic() - said > SAY_EVERY_S:
                 log.info("waiting %s", what)
                 said = time.monotonic()
@@ -114,82 +119,54 @@ class Collector:
 
     def _is_the_rest(self, chosen: Sequence[ScoredGroup]) -> bool:
         """Whether the run is drained, and nothing is out but what is chosen."""
-        if self.wanted != DRAIN:
+        if self._wanted() != DRAIN:
             return False
         return self.intake.run_owner.slot_count() == len(chosen)
 
     def commit(self, groups: Sequence[ScoredGroup]) -> None:
         """Free the slots of groups whose step stands in the journal and whose weights are announced."""
         ids = [group.group_id for group in groups]
-        for group_id in ids:
-            self.intake.held.pop(group_id, None)
+        self.buffer.discard(ids)
         self.intake.run_owner.retire(ids)
 
-    def wait_for_round(self, version: int, ask: Callable[[int], None]) -> None:
+    def wait_for_round(self, version: int) -> None:
         """Read until the evaluation round of `version` is whole, or given up at its deadline, or stop is asked for."""
         since = said = time.monotonic()
         while not self._stop.is_set():
-            current = self.intake.rounds.open.get(version)
+            current = self.evaluation.rounds.open.get(version)
             if current is None or current.has_ended:
                 break
-            self.meter.hold(0.0, "operator" if self.wanted == PAUSE else "round", kept=len(self.intake.held))
+            self.meter.hold(0.0, "operator" if self.is_paused else "round", kept=len(self.buffer))
             self.intake.read(block_s=0.2)
-            self.look_after()
-            if (
-                self.overdue(current) and self.wanted != PAUSE
-            ):  # who paused may have stopped the generators, too
-                if current.asked_again:
-                    current.is_given_up = True
-                else:
-                    self.ask_again(current, ask)
+            self.poll()
+            if not self.is_paused:  # an operator who paused the run may have stopped the generators, too
+                self.evaluation.enforce_deadline(current)
             what = (
                 f"{time.monotonic() - since:.0f} s: evaluation of version {version}, {len(current.missing)} groups "
                 f"missing{self._who_is_missing()}"
             )
-            if self.wanted == PAUSE:
+            if self.is_paused:
                 what += f"; training is paused by the operator: millrace resume {self.run.name}"
-            self._say(what)
+            self._set_state(what)
             if time.monotonic() - said > SAY_EVERY_S:
                 log.info("waiting %s", what)
                 said = time.monotonic()
         self.meter.hold(1.0)
 
-    def ask_again(self, current: Round, ask: Callable[[int], None]) -> None:
-        """What is missing of a round, and in no stream any more, is issued again; its deadline begins anew."""
-        log.warning(
-            "evaluation_late version=%d missing=%d deadline_s=%.0f",
-            current.version,
-            len(current.missing),
-            self.run.evaluation.deadline_s,
-        )
-        current.asked_again = True
-        current.since = time.monotonic()
-        ask(current.version)
-
-    def overdue(self, current: Round) -> bool:
-        """Whether a round is past its deadline."""
-        return time.monotonic() - current.since > self.run.evaluation.deadline_s
-
-    def look_after(self) -> None:
-        """What has to be looked at now and then while waiting."""
+    def poll(self) -> None:
+        """Do what is due now and then while waiting: check the fence, poll the operator, survey the groups."""
         now = time.monotonic()
         if now - self._checked > CHECK_EVERY_S:
             self._checked = now
             self.intake.run_owner.check()
-            self._tend()
+            self._while_waiting()
         if now - self._looked > self._look_every_s:
             self._looked = now
-            self.intake.look_around(is_paused=self.wanted == PAUSE)
+            self.intake.look_around(is_paused=self.is_paused)
 
     def _oldest(self) -> list[ScoredGroup]:
-        """Up to a step's groups with the oldest floors; the ledger is asked again."""
-        held = self.intake.held
-        for group_id in [group_id for group_id in held if self.intake.journal.has(group_id)]:
-            del held[group_id]
-        ready = sorted(
-            held.values(), key=lambda group: (group.rollout.prompt.floor, *order_of(group.group_id))
-        )
-        return ready[: self.run.learner.groups_per_step]
+        """Up to a step's groups with the oldest floors."""
+        return self.buffer.oldest(self.run.learner.groups_per_step)
 
     def _rest_can_make_it(self, version: int, chosen: Sequence[ScoredGroup]) -> bool:
         if self.run.learner.late_groups != "wait":
@@ -221,13 +198,13 @@ class Collector:
         return chosen
 
     def _waiting_for(self, waited: float, *, enough: bool) -> str:
-        if self.wanted == PAUSE:
+        if self.is_paused:
             return f"{waited:.0f} s: the operator, who paused the run: millrace resume {self.run.name}"
         survey, size = self.intake.survey, self.run.learner.groups_per_step
         places = ", ".join(f"{count} in {stream}" for stream, count in survey.places.items() if count)
         reason = " (older groups must come first, for max_lag)" if enough else ""
         return (
-            f"{waited:.0f} s: {min(len(self.intake.held), size)} of {size} groups{reason}; "
+            f"{waited:.0f} s: {min(len(self.buffer), size)} of {size} groups{reason}; "
             f"out: {places or 'none'}; oldest {survey.oldest_s:.0f} s{self._memory()}{self._who_is_missing()}"
         )
 

@@ -16,7 +16,7 @@ from broker.keys import PROMPTS, SCORED
 from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import PAUSE
 from broker.protocol.streams import hand_over
-from learner.groups.collector import rest_can_make_it
+from learner.groups.selection import rest_can_make_it
 from learner.journal.ledger import Outcome
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, make_prompt, make_scored
@@ -122,10 +122,10 @@ def test_the_budget_alone_does_not_bound_the_lag(size: int, lag: int) -> None:
 
 def commit(chain: Chain, version: int, ids: list[str]) -> None:
     """What the trainer does after the step from `version`."""
-    groups = [chain.intake.held[group_id] for group_id in ids]
+    groups = [chain.buffer.groups[group_id] for group_id in ids]
     chain.journal.append(version, groups, [[0.5, -0.5]] * len(ids), weights="w")
     chain.announce(version + 1)
-    chain.collector.commit(groups)
+    chain.selection.commit(groups)
 
 
 def test_a_step_takes_the_oldest_floors_first_and_frees_their_slots_when_committed(chain: Chain) -> None:
@@ -142,8 +142,8 @@ def test_a_step_takes_the_oldest_floors_first_and_frees_their_slots_when_committ
     said = stop_at_the_first_wait(chain)
     assert take(chain, 1) is None  # 0 must train now, or never
     assert "2 of 2 groups (older groups must come first, for max_lag)" in said[-1]
-    assert chain.collector.late_wait_s > 0
-    sums = chain.collector.meter.read()
+    assert chain.selection.late_wait_s > 0
+    sums = chain.selection.meter.read()
     assert sums["wait_late_s"] > 0
     assert sums["kept_s"] == pytest.approx(2 * sums["wait_late_s"], rel=0.5), "two groups waited with it"
     chain.stop.clear()
@@ -152,7 +152,7 @@ def test_a_step_takes_the_oldest_floors_first_and_frees_their_slots_when_committ
     assert take(chain, 1) == ["0", "3"]
     commit(chain, 1, ["0", "3"])
     assert chain.slots == {"4"}
-    assert (chain.collector.breaches, chain.journal.ledger.twice) == (0, [])
+    assert (chain.selection.breaches, chain.journal.ledger.twice) == (0, [])
 
 
 @pytest.mark.parametrize("what", ["train", "drop"])
@@ -166,13 +166,13 @@ def test_late_groups_may_be_trained_all_the_same_or_dropped(make_chain: MakeChai
         for group_id in chain.issue(2):
             chain.score(group_id)
         commit(chain, version, take(chain, version) or [])  # nobody waits for the late one
-    assert chain.collector.late_wait_s == 0
+    assert chain.selection.late_wait_s == 0
     chain.score(late)  # sampled by version 0, for version 3
     for group_id in chain.issue(2):
         chain.score(group_id)
     if what == "train":
         assert take(chain, 3) == [late, "7"]
-        assert (chain.collector.late, chain.collector.breaches) == (1, 0)
+        assert (chain.selection.late, chain.selection.breaches) == (1, 0)
     else:
         assert take(chain, 3) == ["7", "8"]
         outcome = chain.journal.ledger.outcomes[late]
@@ -201,7 +201,7 @@ def test_a_held_group_that_got_an_outcome_meanwhile_is_not_taken(chain: Chain) -
     chain.read()
     chain.journal.end({"0": Outcome("dead", "meanwhile")})
     assert take(chain, 0) == ["1", "2"]
-    assert "0" not in chain.intake.held
+    assert "0" not in chain.buffer.groups
 
 
 def test_a_wait_names_the_streams_that_the_missing_groups_are_in_and_their_age(make_chain: MakeChain) -> None:
@@ -243,47 +243,47 @@ def test_a_wait_names_the_role_that_has_work_and_nobody_alive(
     if waits_for == "a step":
         assert take(chain, 0) is None
     else:
-        chain.collector.wait_for_round(0, lambda version: None)
+        chain.selection.wait_for_round(0)
     assert said[-1].endswith(says)
     assert ("is alive" in said[-1]) is bool(says)
 
 
 @pytest.mark.parametrize("waits_for", ["groups", "operator", "round"])
 def test_its_meter_tells_work_from_waiting_and_what_for(chain: Chain, waits_for: str) -> None:
-    chain.collector.wanted = PAUSE if waits_for == "operator" else ""
+    chain.wanted = PAUSE if waits_for == "operator" else ""
     stop_at_the_first_wait(chain)
     if waits_for == "round":
         chain.issue_eval(0, 1)
-        chain.collector.wait_for_round(0, lambda version: None)
-        assert chain.collector.meter.idle_s == 0, "whoever waited for a round goes on"
+        chain.selection.wait_for_round(0)
+        assert chain.selection.meter.idle_s == 0, "whoever waited for a round goes on"
     else:
         assert take(chain, 0) is None
-    sums = chain.collector.meter.read()
+    sums = chain.selection.meter.read()
     assert {name for name in sums if name.startswith("wait_")} == {f"wait_{waits_for}_s"}
     for group_id in chain.issue(2):
         chain.score(group_id)
     chain.stop.clear()
-    chain.collector.wanted = ""
+    chain.wanted = ""
     assert take(chain, 0) is not None
-    assert chain.collector.meter.idle_s == 0
+    assert chain.selection.meter.idle_s == 0
 
 
 def test_who_is_alive_is_asked_now_and_then(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     chain.issue()
-    assert chain.collector._who_is_missing() == NO_GENERATOR
+    assert chain.selection._who_is_missing() == NO_GENERATOR
     chain.client.hset(chain.keys.alive("generator", "host-1"), "pid", "1")
-    assert chain.collector._who_is_missing() == NO_GENERATOR
+    assert chain.selection._who_is_missing() == NO_GENERATOR
     now = time.monotonic()
-    monkeypatch.setattr("learner.groups.collector.time.monotonic", lambda: now + 10)
-    assert chain.collector._who_is_missing() == ""
+    monkeypatch.setattr("learner.groups.selection.time.monotonic", lambda: now + 10)
+    assert chain.selection._who_is_missing() == ""
 
 
 def test_a_long_wait_is_said_in_the_log(
     chain: Chain, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("learner.groups.collector.SAY_EVERY_S", 0.0)
+    monkeypatch.setattr("learner.groups.selection.SAY_EVERY_S", 0.0)
     stop_at_the_first_wait(chain)
-    with caplog.at_level(logging.INFO, "learner.groups.collector"):
+    with caplog.at_level(logging.INFO, "learner.groups.selection"):
         assert take(chain, 0) is None
     assert re.fullmatch(r"waiting \d s: 0 of 2 groups; out: none; oldest 0 s", caplog.messages[-1])
 
@@ -291,7 +291,7 @@ def test_a_long_wait_is_said_in_the_log(
 def test_a_learner_that_was_replaced_notices_it_while_it_waits(chain: Chain) -> None:
     RunOwner(chain.link, chain.keys).claim(0)
     with pytest.raises(Fenced, match="a newer learner"):
-        chain.collector.take(0)
+        chain.selection.take(0)
 
 
 def test_a_breach_of_the_lag_is_logged_and_counted(chain: Chain, caplog: pytest.LogCaptureFixture) -> None:
@@ -304,7 +304,7 @@ def test_a_breach_of_the_lag_is_logged_and_counted(chain: Chain, caplog: pytest.
         fields = codec.encode_scored(stale)
         assert hand_over(chain.link, chain.keys, chain.entry(group_id), SCORED, fields)
     assert take(chain, 2) == ["0", "1"]
-    assert chain.collector.breaches == 2
+    assert chain.selection.breaches == 2
     assert "lag_breach group=0 lag=2 max_lag=1 floor=2" in caplog.messages
 
 
@@ -314,21 +314,19 @@ def test_a_breach_of_the_lag_is_logged_and_counted(chain: Chain, caplog: pytest.
 def test_a_round_that_is_whole_has_ended(chain: Chain) -> None:
     for group_id in chain.issue_eval(0, 3):
         chain.score(group_id)
-    asked: list[int] = []
-    chain.collector.wait_for_round(0, asked.append)
-    (done,) = chain.intake.rounds.ended()
+    chain.selection.wait_for_round(0)
+    (done,) = chain.evaluation.rounds.ended()
     assert len(done.groups) == 3
-    assert asked == []
+    assert chain.evaluation.requests == ()
 
 
 def test_a_round_past_its_deadline_is_asked_for_once_more_and_then_given_up(make_chain: MakeChain) -> None:
     chain = make_chain(evaluation={"deadline_s": 0.05})
     back, missing = chain.issue_eval(0, 2)
     chain.score(back)
-    asked: list[int] = []
-    chain.collector.wait_for_round(0, asked.append)
-    (given_up,) = chain.intake.rounds.ended()
-    assert (asked, set(given_up.groups), given_up.missing) == ([0], {back}, {missing})
+    chain.selection.wait_for_round(0)
+    (given_up,) = chain.evaluation.rounds.ended()
+    assert (chain.evaluation.requests, set(given_up.groups), given_up.missing) == ((0,), {back}, {missing})
     assert "evaluation of version 0, 1 groups missing" in chain.said[-1]
 
 
@@ -336,6 +334,6 @@ def test_older_rounds_may_end_while_one_is_waited_for(chain: Chain) -> None:
     for version in (4, 5):
         for group_id in chain.issue_eval(version, 2):
             chain.score(group_id)
-    chain.collector.wait_for_round(5, lambda version: None)
-    done = chain.intake.rounds.ended()
+    chain.selection.wait_for_round(5)
+    done = chain.evaluation.rounds.ended()
     assert sorted(current.version for current in done) == [4, 5]

@@ -1,0 +1,71 @@
+"""The scored groups that wait for a step: intake fills the buffer, and selection reads it.
+
+In: scored groups that can be trained on. Out: the oldest of them. Runs in rank 0's own thread, and holds nothing that
+Redis does not hold: after a crash the groups are read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from broker.group_ids import order_of
+from broker.messages import ScoredGroup
+from config.learner import LearnerConfig
+from learner.groups.filters import why_late
+from learner.journal.writer import Journal
+
+
+class GroupBuffer:
+    """Holds scored groups by id.
+
+    Args:
+        journal: names the groups that have an outcome; such a group is never handed out.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._groups: dict[str, ScoredGroup] = {}
+
+    @property
+    def groups(self) -> Mapping[str, ScoredGroup]:
+        """The groups that wait, by id, in the order of their arrival."""
+        return MappingProxyType(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __contains__(self, group_id: object) -> bool:
+        return group_id in self._groups
+
+    def add(self, group: ScoredGroup) -> None:
+        """Hold a group, and let the journal encode it while the group waits."""
+        self._groups[group.group_id] = group
+        self._journal.prepare(group)
+
+    def discard(self, group_ids: Iterable[str]) -> None:
+        """Let groups go. An id that is not held is passed over."""
+        for group_id in group_ids:
+            self._groups.pop(group_id, None)
+
+    def clear(self) -> None:
+        """Let every group go: Redis went back, so what is held may not be what Redis has."""
+        self._groups.clear()
+
+    def oldest(self, count: int) -> list[ScoredGroup]:
+        """Up to `count` groups without an outcome, lowest floor first. The journal is asked again at each call."""
+        self.discard([group_id for group_id in self._groups if self._journal.has(group_id)])
+        ready = sorted(
+            self._groups.values(), key=lambda group: (group.rollout.prompt.floor, *order_of(group.group_id))
+        )
+        return ready[:count]
+
+    def take_late(self, learner: LearnerConfig, version: int) -> list[tuple[ScoredGroup, str]]:
+        """Take out the groups that are too old for policy version `version`, each with the reason to drop it."""
+        late = [
+            (group, reason)
+            for group in self._groups.values()
+            if not self._journal.has(group.group_id) and (reason := why_late(group, learner, version))
+        ]
+        self.discard(group.group_id for group, _ in late)
+        return late

@@ -1,0 +1,115 @@
+"""What rank 0 does while it waits for groups or for Redis: its thread has nothing else that looks around.
+
+In: the feeder, what an operator asked for in Redis, the other ranks. Out: what ended the feeder is raised, an
+operator's request takes effect, dead groups that an operator wants again are issued, and no rank's wait times out.
+Called by `learner.groups.selection` about once a second.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.group_ids import is_training, ordinal_of, retried
+from broker.protocol.run_owner import RunOwner
+from broker.protocol.run_state import asked
+from learner.groups.feeder import Feeder
+from learner.journal.ledger import DEAD
+from learner.journal.writer import Journal
+
+if TYPE_CHECKING:
+    from learner.training.backend import TrainingBackend
+
+log = logging.getLogger(__name__)
+
+KEEP_ALIVE_S = 30.0
+
+
+class KeepAlive:
+    """Keeps the other ranks' wait for a command from timing out, while rank 0 waits for groups or for Redis.
+
+    A call within half a minute of the last one does nothing.
+    """
+
+    def __init__(self, policy: TrainingBackend) -> None:
+        self._policy = policy
+        self._last = time.monotonic()
+
+    def __call__(self) -> None:
+        """Raises what the process group raises where a rank is gone."""
+        if time.monotonic() - self._last > KEEP_ALIVE_S:
+            self._last = time.monotonic()
+            self._policy.keep_alive()
+
+
+class Operator:
+    """What an operator asks of a running learner: a drain, a pause, and dead groups once more.
+
+    A dead group is issued anew as `millrace dead retry` asked: `17-r1` for `17`. The journal notes the retry before the
+    feeder lets it in.
+
+    Attributes:
+        wanted: DRAIN, PAUSE or GO_ON of `broker.protocol.run_state`, as of the last poll.
+    """
+
+    def __init__(self, run_owner: RunOwner, journal: Journal, feeder: Feeder) -> None:
+        self.wanted = ""
+        self._run_owner = run_owner
+        self._journal = journal
+        self._feeder = feeder
+
+    def poll(self) -> None:
+        """Read what is wanted, close or open the feeder accordingly, and answer requests for retries."""
+        wanted = asked(self._run_owner.link, self._run_owner.keys)
+        self._feeder.is_open = not wanted
+        if wanted != self.wanted:
+            log.warning("asked wanted=%s", wanted or "to go on")
+            self.wanted = wanted
+        if not wanted:
+            self.retry_dead_groups()
+
+    def retry_dead_groups(self) -> None:
+        """Let in the retries that an operator asked for, and those that the journal notes and Redis never had."""
+        for dead_id in self._run_owner.retry_requests():
+            if reason := self._note(dead_id):
+                log.warning("retry_refused group=%s reason=%s", dead_id, reason)
+                self._run_owner.discard_retry_requests([dead_id])
+        noted = self._journal.ledger.retries.items()
+        missing = [
+            group_id for base, number in noted if not self._journal.has(group_id := retried(base, number))
+        ]
+        if missing:
+            self._feeder.insert(missing)  # which passes over those that are in
+
+    def _note(self, dead_id: str) -> str:
+        """Make a retry durable before it is issued: a Redis that forgets it is told again. Returns why it can't be."""
+        outcome = self._journal.ledger.outcomes.get(dead_id)
+        if outcome is None or outcome.kind != DEAD or not is_training(dead_id):
+            return (
+                "it has no outcome yet" if outcome is None else f"no dead training group but {outcome.kind}"
+            )
+        base = str(ordinal_of(dead_id))
+        number = self._journal.ledger.retries.get(base, 0)
+        newest = retried(base, number) if number else base
+        if newest == dead_id:
+            self._journal.retry(base, number + 1)
+        elif self._journal.has(newest):
+            return f"it was retried as {newest}"
+        return ""
+
+
+class WhileWaiting:
+    """Looks after the feeder, the operator and the other ranks."""
+
+    def __init__(self, feeder: Feeder, operator: Operator, keep_alive: Callable[[], None]) -> None:
+        self._feeder = feeder
+        self._operator = operator
+        self._keep_alive = keep_alive
+
+    def __call__(self) -> None:
+        """Raises what ended the feeder, or what `KeepAlive` raises."""
+        self._feeder.raise_failure()
+        self._operator.poll()
+        self._keep_alive()
