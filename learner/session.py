@@ -120,9 +120,7 @@ class Session:
         trainer: TrainingLoop | None = None
         policy: TrainingBackend | None = None
         try:
-            if isinstance(self.run.learner.resume, Path) and not self.history.has_begun:
-                heartbeat.say("checking the checkpoint to begin from")
-                check_start(self.run, self.run.learner.resume)
+            self._check_start(heartbeat)
             heartbeat.say("loading the model")
             tokenizer, policy = load()
             keep_alive = KeepAlive(policy)
@@ -136,11 +134,7 @@ class Session:
             metrics.recall(journal.ledger.evaluations)
             start = self._start(policy, journal, sources[0], metrics, stop)
             if start is None:
-                metrics.close()
-                journal.close()
-                journal.check_fence()
-                self.status.end(STOPPED, BY_SIGNAL, version)
-                return 0
+                return self._end_in_replay(metrics, journal, version)
             version = start.version
             trainer = self._assemble(
                 policy,
@@ -209,6 +203,20 @@ class Session:
         if before := self.history.ledger.lives[-1].get("config"):
             for change in check_changes(before, self.run):
                 log.info("config_changed %s", change)
+
+    def _check_start(self, heartbeat: Heartbeat) -> None:
+        """Check the checkpoint that a new run begins from, if it names one. Raises what `check_start` raises."""
+        if isinstance(self.run.learner.resume, Path) and not self.history.has_begun:
+            heartbeat.say("checking the checkpoint to begin from")
+            check_start(self.run, self.run.learner.resume)
+
+    def _end_in_replay(self, metrics: Metrics, journal: Journal, version: int) -> int:
+        """End after a signal that came while the journal's steps were trained again. Returns the exit code."""
+        metrics.close()
+        journal.close()
+        journal.check_fence()
+        self.status.end(STOPPED, BY_SIGNAL, version)
+        return 0
 
     def _end(self, trainer: TrainingLoop, how: str) -> None:
         trainer.metrics.close()  # who hears that the run is finished finds every step's object
