@@ -116,6 +116,11 @@ def state_of(link: RedisLink, keys: Keys) -> RunState:
     return RunState(*_read(link, keys, "status", "reason"))
 
 
+def has_learner(link: RedisLink, keys: Keys) -> bool:
+    """Whether a learner's heart beats. One that was killed seems to live until its heartbeat expires."""
+    return bool(link(lambda client: keys_of(client, keys.alive("learner", ""))))
+
+
 def let_the_learner_go_first(link: RedisLink, keys: Keys, stop: threading.Event) -> None:
     """Wait until the learner of a run that has ended is gone, for LEARNER_GONE_S at most or until `stop` is set.
 
@@ -123,7 +128,7 @@ def let_the_learner_go_first(link: RedisLink, keys: Keys, stop: threading.Event)
     shall end while the learner still writes its model.
     """
     deadline = time.monotonic() + LEARNER_GONE_S
-    while not stop.is_set() and link(lambda client: keys_of(client, keys.alive("learner", ""))):
+    while not stop.is_set() and has_learner(link, keys):
         if time.monotonic() > deadline:
             log.warning("ending, though a learner of the ended run is there after %.0f s", LEARNER_GONE_S)
             return

@@ -22,7 +22,7 @@ from broker.errors import Permanent, PipelineError
 from broker.joining import FINISHED
 from broker.keys import Keys
 from broker.private_redis import server
-from broker.protocol.ledger_view import look, read_cursor, server_of
+from broker.protocol.ledger_view import is_known, look, read_cursor, server_of
 from config.logs import mask
 from config.run import RESERVED_NAMES
 from config.run_names import run_name
@@ -135,10 +135,7 @@ def _look_once(link: RedisLink, keys: Keys, folder: Path) -> tuple[Audit, Ledger
     after = read_cursor(link, keys)
     went_back = after.seq < view.cursor.seq or server_of(link) != view.server
     result = compare(view, ledger, after, went_back=went_back, is_finished=is_finished)
-    is_known = (
-        view.cursor.is_there or after.is_there or link(lambda client: client.hexists(keys("run"), "fence"))
-    )
-    return result if is_known else replace(result, is_empty=True), ledger
+    return result if view.cursor.is_there or is_known(link, keys) else replace(result, is_empty=True), ledger
 
 
 def _check(folder: Path, ledger: Ledger) -> Payloads:

@@ -1,7 +1,7 @@
 """The audit's sums: what was issued, what the streams hold and what the ledger says, put side by side.
 
-In: a look at Redis (`broker.protocol.ledger_view`), the ledger, and the cursor after both were read. Out: an `Audit`. Works on
-values alone. A group without an outcome is lost if it was issued and has no slot, or has a slot and no entry.
+In: a look at Redis (`broker.protocol.ledger_view`), the ledger, and the cursor after both were read. Out: an `Audit`.
+Works on values alone. A group without an outcome is lost if it was issued and has no slot, or has a slot and no entry.
 """
 
 from __future__ import annotations
