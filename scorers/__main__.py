@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from config.logs import set_up_logging
 from config.run_names import run_name
-from config.scorers import QUEUES, QueueName
+from config.scorer_kinds import QUEUES, QueueName
 from config.versions import versions
 
 if TYPE_CHECKING:

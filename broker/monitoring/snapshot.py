@@ -22,7 +22,7 @@ from broker.monitoring.stream_states import StreamState
 from broker.monitoring.work_meter import COUNTERS
 from config.loading import ConfigError, from_yaml
 from config.run import Run
-from config.scorers import QUEUES
+from config.scorer_kinds import QUEUES
 
 RQ_QUEUE = "rq:queue:"  # RQ's own prefix
 

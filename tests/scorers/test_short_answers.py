@@ -11,7 +11,8 @@ import pytest
 
 from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
-from config.scorers import ChoiceConfig, ScorersConfig, SearchConfig, TableConfig
+from config.scorer_kinds import ChoiceConfig, SearchConfig, TableConfig
+from config.scorers import ScorersConfig
 from scorers.choice.scorer import ChoiceAnswer
 from scorers.registry import build_scorer
 from scorers.scorer import SelfTestFailed

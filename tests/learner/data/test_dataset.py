@@ -15,16 +15,8 @@ import pytest
 from broker.codec import decode_prompt, encode_prompt
 from config.data import DatasetSource
 from config.run import Run
-from config.scorers import (
-    CodeConfig,
-    CustomConfig,
-    JudgeConfig,
-    MathConfig,
-    RubricConfig,
-    ScorersConfig,
-    SweConfig,
-    TaskConfig,
-)
+from config.scorer_kinds import CodeConfig, CustomConfig, JudgeConfig, MathConfig, RubricConfig, SweConfig
+from config.scorers import ScorersConfig, TaskConfig
 from learner.data.dataset import Row, RowError, load_rows
 from learner.data.prompts import open_source
 from tests.support.chain import make_run

@@ -16,7 +16,8 @@ import pytest
 
 from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
 from config.endpoint import EndpointConfig
-from config.scorers import JudgeConfig, ScorersConfig, TaskConfig
+from config.scorer_kinds import JudgeConfig
+from config.scorers import ScorersConfig, TaskConfig
 from scorers.api import ScoringFailed
 from tests.conftest import ROOT
 from tests.support.endpoint_server import (

@@ -22,7 +22,7 @@ from broker.errors import BadMessage, RunFailed
 from broker.messages import Completion, FinishReason, Prompt, Span
 from config.endpoint import EndpointConfig
 from config.generators import VllmEngineConfig
-from config.scorers import JudgeConfig, RubricConfig
+from config.scorer_kinds import JudgeConfig, RubricConfig
 from generators.engine import NO_VERSION
 from generators.engines.hf import model as hf_model
 from generators.engines.vllm import engine as vllm_engine

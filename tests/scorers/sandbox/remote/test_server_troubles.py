@@ -10,7 +10,8 @@ from contextlib import closing
 import pytest
 
 from broker.messages import ScoreStatus
-from config.scorers import CodeConfig, ScorersConfig
+from config.scorer_kinds import CodeConfig
+from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from scorers.sandbox import time_budget
 from scorers.sandbox.program import Language, Program, SandboxUnavailable
