@@ -22,6 +22,7 @@ from learner.trainer import TrainingLoop
 from learner.training.checkpoint import Checkpoints, Progress
 from learner.weight_sync.filesystem import FilesystemTransport
 from learner.weight_sync.publisher import Publisher
+from learner.weight_sync.transport import WeightTransport
 from tests.support.chain import Chain, FilePolicy, OneToken
 
 
@@ -46,8 +47,15 @@ class Hands(threading.Thread):
                     )
 
 
-def make_trainer(chain: Chain) -> TrainingLoop:
-    """A learner of ten rows at version 0; `chain` is its board."""
+def make_trainer(
+    chain: Chain, *, policy: Any = None, transport: WeightTransport | None = None
+) -> TrainingLoop:
+    """A learner of ten rows at version 0; `chain` is its board.
+
+    Args:
+        policy: what it trains; None: a `FilePolicy`.
+        transport: of its weights; None: the run's folder.
+    """
     rows = [
         (
             i,
@@ -60,7 +68,7 @@ def make_trainer(chain: Chain) -> TrainingLoop:
         for i in range(10)
     ]
     tokenizer: Any = OneToken()
-    policy: Any = FilePolicy()
+    policy = policy or FilePolicy()
     train, held_out = (PromptSource(chain.run, rows, "f", tokenizer, shuffle=False) for _ in range(2))
     feeder = Feeder(
         chain.run,
@@ -85,6 +93,6 @@ def make_trainer(chain: Chain) -> TrainingLoop:
         recovery=Recovery(chain.run, chain.intake, feeder, tell=lambda _: None),
         checkpoints=Checkpoints(chain.run),
         metrics=Metrics(chain.run),
-        publisher=Publisher(chain.ownership, FilesystemTransport(chain.run)),
+        publisher=Publisher(chain.ownership, transport or FilesystemTransport(chain.run)),
         start=Progress(version=0, first_row=0, fingerprint="f"),
     )
