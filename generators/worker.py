@@ -24,8 +24,8 @@ from broker.messages import Prompt, SampledGroup
 from broker.monitoring.crash_reports import bury_exhausted
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.work_meter import WorkMeter
-from broker.protocol.leases import Renewer
-from broker.protocol.streams import Consumer, Entry
+from broker.protocol.consumer import Consumer, Renewer
+from broker.protocol.streams import Entry
 from generators.engine import NO_VERSION, Engine
 from generators.turnstile import Turnstile
 from generators.weight_sync.follower import WeightFollower

@@ -19,7 +19,7 @@ from broker.connection import RedisLink
 from broker.keys import GROUP, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.monitoring.crash_reports import deaths_of
 from broker.monitoring.snapshot import RQ_QUEUE, keys_of
-from broker.protocol.streams import Entry, entries_of
+from broker.protocol.streams import Entry, read_entry
 
 LOOKS = 5  # at a group that moves
 RQ_JOB = "rq:job:"  # RQ's own prefix
@@ -113,7 +113,7 @@ def _look_once(link: RedisLink, keys: Keys, group_id: str) -> Sight:
 
     now, (status, fence, version), (position, retries), asked, floor, where, (began, error) = link(attempt)
     stream, _, entry_id = _text(where).partition(" ")
-    entry = _entry(link, keys, stream, entry_id) if entry_id else None
+    entry = read_entry(link, keys, stream, entry_id) if entry_id else None
     lease = _lease(link, keys, entry) if entry else None
     names = tuple(_text(began).split())
     role = ROLES.get(stream, "") if entry else ""
@@ -135,11 +135,6 @@ def _look_once(link: RedisLink, keys: Keys, group_id: str) -> Sight:
         error=(_text(error).rstrip().splitlines() or [""])[-1],
         beats=_beats(link, keys, role) if role else {},
     )
-
-
-def _entry(link: RedisLink, keys: Keys, stream: str, entry_id: str) -> Entry | None:
-    found = entries_of(stream, link(lambda client: client.xrange(keys(stream), entry_id, entry_id)))
-    return found[0] if found else None
 
 
 def _lease(link: RedisLink, keys: Keys, entry: Entry) -> Lease | None:

@@ -10,21 +10,38 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import redis
 
-from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
-from broker.monitoring import stream_states
+from broker.connection import script_text
+from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS, Keys
 from broker.monitoring.counters import ScorerStats, scorer_stats
-from broker.monitoring.stream_states import StreamState
 from broker.monitoring.work_meter import COUNTERS
+from broker.protocol.streams import NOBODY
 from config.loading import ConfigError, from_yaml
 from config.run import Run
 from config.scorer_kinds import QUEUES
 
 RQ_QUEUE = "rq:queue:"  # RQ's own prefix
+SHARED = (PROMPTS, ROLLOUTS)  # streams with a consumer group
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """One stream at one moment."""
+
+    depth: int = 0  # entries
+    leased: int = 0  # of these, those that somebody has taken; none of `scored` and `dead`
+    oldest_s: float = 0.0  # age of the first entry in this stream, by Redis' clock; 0 where there is none
+    oldest_entry: str = ""
+    oldest_group: str = ""
+
+    @property
+    def waiting(self) -> int:
+        """Entries that nobody has taken: the consumer group's lag."""
+        return self.depth - self.leased
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +140,9 @@ def snapshot(client: redis.Redis, name: str) -> Snapshot:
         pipe.hgetall(keys("scorers"))
         for queue in QUEUES:
             pipe.llen(RQ_QUEUE + keys.queue(queue))
-        questions = stream_states.ask(pipe, keys)
+        questions = ask_streams(pipe, keys)
         reply = pipe.execute(raise_on_error=False)
-    at, streams = stream_states.states_of(reply[-questions:])
+    at, streams = states_of(reply[-questions:])
     for answer in reply[:-questions]:
         if isinstance(answer, redis.RedisError):
             raise answer
@@ -153,6 +170,57 @@ def snapshot(client: redis.Redis, name: str) -> Snapshot:
         floor=int(lowest[0][1]) if lowest else -1,
         run=_run(_text(config)),
     )
+
+
+def ask_streams(pipe: Any, keys: Keys) -> int:
+    """Queue the questions of `states_of` on a pipeline that raises no errors. Returns how many they are."""
+    pipe.time()
+    for stream in WORK_STREAMS:
+        pipe.xlen(keys(stream))
+        pipe.eval(_headers(), len(keys.scripts()), *keys.scripts(), stream, "-", 1)
+    for stream in SHARED:
+        pipe.xpending(keys(stream), GROUP)
+    return 1 + 2 * len(WORK_STREAMS) + len(SHARED)
+
+
+def states_of(reply: list[Any]) -> tuple[float, dict[str, StreamState]]:
+    """Redis' time in Unix seconds, and the streams by name. Raises RedisError where one of the answers is one."""
+    seconds, microseconds = _checked(reply[0])
+    now = seconds + microseconds / 1e6
+    leases = dict(zip(SHARED, map(_leased, reply[1 + 2 * len(WORK_STREAMS) :]), strict=True))
+    states = {}
+    for place, stream in enumerate(WORK_STREAMS):
+        depth = _checked(reply[1 + 2 * place])
+        first = [word.decode(errors="replace") for word in _checked(reply[2 + 2 * place])]
+        entry, group = first or ("", "")
+        began = int(entry.partition("-")[0]) / 1000 if entry else now
+        states[stream] = StreamState(
+            depth=depth,
+            leased=min(depth, leases.get(stream, 0)),
+            oldest_s=max(0.0, now - began),
+            oldest_entry=entry,
+            oldest_group=group,
+        )
+    return now, states
+
+
+@cache
+def _headers() -> str:
+    return script_text("headers")
+
+
+def _leased(reply: Any) -> int:
+    """Entries of a consumer group in somebody's hands; 0 where there is no such group (yet)."""
+    if isinstance(reply, redis.ResponseError):
+        return 0
+    consumers = _checked(reply)["consumers"]
+    return sum(int(consumer["pending"]) for consumer in consumers if consumer["name"] != NOBODY.encode())
+
+
+def _checked(reply: Any) -> Any:
+    if isinstance(reply, redis.RedisError):
+        raise reply
+    return reply
 
 
 def keys_of(client: redis.Redis, prefix: str) -> list[bytes]:

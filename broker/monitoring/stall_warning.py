@@ -15,8 +15,7 @@ from typing import Any
 import redis
 
 from broker.keys import DEAD, GROUP, PROMPTS, Keys
-from broker.monitoring.snapshot import keys_of
-from broker.monitoring.stream_states import SHARED, StreamState, ask, states_of
+from broker.monitoring.snapshot import SHARED, StreamState, ask_streams, keys_of, states_of
 from broker.protocol.streams import NOBODY
 
 log = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ def who_has_the_work(client: redis.Redis, keys: Keys) -> str:
         redis.RedisError: Redis is away.
     """
     with client.pipeline(transaction=False) as pipe:
-        ask(pipe, keys)
+        ask_streams(pipe, keys)
         _, states = states_of(pipe.execute(raise_on_error=False))
     parts = [
         f"{state.depth} groups in {stream}, the oldest ({state.oldest_group}) for {state.oldest_s:.0f} s"

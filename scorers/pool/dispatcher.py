@@ -30,7 +30,8 @@ from broker.keys import ROLLOUTS
 from broker.monitoring.counters import read_stats
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.stall_warning import FIRST_S as LONG_WAIT_S
-from broker.protocol.streams import Consumer, Entry
+from broker.protocol.consumer import Consumer
+from broker.protocol.streams import Entry
 from config.run import API
 from config.scorer_kinds import QueueName
 from scorers.pool.job import CONSUMER

@@ -19,8 +19,9 @@ from broker.connection import RedisLink
 from broker.group_ids import is_training
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Completion, FinishReason, SampledGroup, Score, ScoredGroup, ScoreStatus, Span
+from broker.protocol.consumer import Consumer
 from broker.protocol.run_owner import RunOwner
-from broker.protocol.streams import Consumer, Entry, entries_of
+from broker.protocol.streams import Entry, entries_of
 from config.loading import from_yaml
 from learner.journal.ledger import read_ledger, read_step
 from learner.training.checkpoint import Checkpoints, read_progress

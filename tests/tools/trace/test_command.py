@@ -19,7 +19,8 @@ from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Prompt, SampledGroup, Score, ScoredGroup, ScoreStatus, Span
 from broker.monitoring import group_view
 from broker.monitoring.crash_reports import record_death
-from broker.protocol.streams import Consumer, Entry, bury, hand_over
+from broker.protocol.consumer import Consumer
+from broker.protocol.streams import Entry, bury, hand_over
 from learner.groups.discarded import dropped
 from learner.journal.ledger import DROPPED, Outcome
 from scorers.pool.job import CONSUMER
@@ -582,7 +583,7 @@ def test_a_group_that_changes_hands_between_two_reads_is_looked_for_again(
     chain: Chain, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain.issue()
-    find, looks = group_view._entry, []
+    find, looks = group_view.read_entry, []
 
     def move_first(link: RedisLink, keys: Keys, stream: str, entry_id: str) -> Entry | None:
         looks.append(stream)
@@ -590,7 +591,7 @@ def test_a_group_that_changes_hands_between_two_reads_is_looked_for_again(
             chain.sample("0")
         return find(link, keys, stream, entry_id)
 
-    monkeypatch.setattr(group_view, "_entry", move_first)
+    monkeypatch.setattr(group_view, "read_entry", move_first)
     assert group_view.look(chain.link, keys, "0").stream == ROLLOUTS
     assert looks == [PROMPTS, ROLLOUTS]
 
