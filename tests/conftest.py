@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis
@@ -13,6 +14,7 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 from tests.support.paths import ROOT
 from tests.support.redis_servers import SERVERS, RedisServer, free_port
+from tests.support.tiers import FAST, TIERS, tier_of, tier_of_place
 
 __all__ = ["ROOT", "SHARED", "RedisServer", "free_port"]
 
@@ -27,8 +29,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take the option before the first server is started."""
+    """Register the tiers, and take the option before the first server is started."""
+    for tier, what in TIERS.items():
+        config.addinivalue_line("markers", f"{tier}: {what}")
     RedisServer.version = config.getoption("--redis")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files of other tiers unread where the fast ones alone are asked for: their imports take long."""
+    if config.getoption("markexpr") != " or ".join(FAST) or not collection_path.is_relative_to(ROOT):
+        return None
+    tier = tier_of_place(collection_path.relative_to(ROOT).as_posix())
+    return True if tier is not None and tier not in FAST else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with its tier, before pytest's -m looks at the markers."""
+    for item in items:
+        markers = {marker.name for marker in item.iter_markers()}
+        tier = tier_of(item.nodeid, markers, getattr(item, "fixturenames", ()))
+        if tier not in markers:
+            item.add_marker(tier)
 
 
 @pytest.fixture(autouse=True)
