@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.tiers import PLACES, TIERS, tier_of
+from tests.support.tiers import PLACES, PROOFS, TIERS, tier_of
 
 TESTS = ROOT / "tests"
 MAY_SLEEP_IN_A_LOOP = {
@@ -59,8 +59,8 @@ def test_each_test_of_this_run_has_exactly_one_tier(request: pytest.FixtureReque
     assert {name: found for name, found in tiers.items() if len(found) != 1} == {}
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_place_that_has_a_tier_is_there(place: str) -> None:
+@pytest.mark.parametrize("place", [*PLACES, *PROOFS])
+def test_what_the_tables_name_is_there(place: str) -> None:
     path, _, name = place.partition("::")
     assert (ROOT / path).is_dir() if path.endswith("/") else (ROOT / path).is_file()
     assert not name or f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")

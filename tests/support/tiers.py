@@ -83,6 +83,24 @@ PLACES = {
     "tests/tools/trace/": "process",
 }
 
+# What `make test` leaves out, with the command that runs it. A sample of each stays in the suite.
+PROOFS = {
+    "tests/benchmarks/test_benchmarks.py::test_every_benchmark_runs_and_its_numbers_are_positive": "prove-suite",
+    "tests/benchmarks/test_exact_resume.py::"
+    "test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_not": "prove-suite",
+    "tests/benchmarks/test_kills.py::test_two_kills_of_each_role_lose_nothing_and_double_nothing": "prove-suite",
+    "tests/e2e/test_coming_and_going.py::test_two_generators_and_four_scorers_start_and_stop_during_a_run": "prove-suite",
+    "tests/e2e/test_full_volume.py::test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing": "prove-suite",
+    "tests/e2e/test_lag.py::test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag": "prove-suite",
+    "tests/e2e/test_redis_restart.py::"
+    "test_a_full_redis_lets_out_what_is_there_says_what_it_needs_and_drops_nothing": "prove-suite",
+    "tests/generators/engines/vllm/test_death.py::test_a_generator_that_is_killed_takes_all_of_vllm_with_it": "prove-suite",
+    "tests/generators/engines/vllm/test_engine.py::"
+    "test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_other": "prove-suite",
+    "tests/tools/top/test_bottleneck_of_runs.py::"
+    "test_top_names_the_right_bottleneck_in_each_of_four_made_situations": "prove-suite",
+}
+
 
 def tier_of_place(nodeid: str) -> str | None:
     """The tier that the table gives to a file or a test, `None` where fixtures decide."""
@@ -91,6 +109,11 @@ def tier_of_place(nodeid: str) -> str | None:
         place for place in PLACES if name == place or name.startswith((place.rstrip("/") + "/", f"{place}::"))
     ]
     return PLACES[max(found, key=len)] if found else None
+
+
+def proof_of(nodeid: str) -> str | None:
+    """The make target that runs a test which `make test` leaves out, `None` for every other test."""
+    return PROOFS.get(nodeid.partition("[")[0])
 
 
 def tier_of(nodeid: str, markers: Iterable[str], fixtures: Iterable[str]) -> str:
