@@ -101,7 +101,7 @@ class Journal:
         return group_id in self.ledger.outcomes
 
     def prepare(self, group: ScoredGroup) -> None:
-        """Encode a group when it arrives, so that `append` has less to do when the step is whole. Nothing is written."""
+        """Encode a group when it arrives, so that `append` has less to do when the step is whole. Writes nothing."""
         self._encoder.prepare(group)
 
     def append(
