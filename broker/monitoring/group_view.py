@@ -1,7 +1,7 @@
-"""What Redis knows of one group, at one look: for `millrace trace`.
+"""This module reads what Redis knows of one group, at one look: for `millrace trace`.
 
 In: a run's keys and a group's id. Out: a `Sight`: where the group lies, who holds it, its RQ job, who has begun it.
-Reads only, and no payload but the group's own. A group that changes hands between two reads is looked for again.
+It only reads, and no payload but the group's own. A group that changes hands between two reads is looked for again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """One look."""
+    """A group as Redis has it at one moment."""
 
     now: float  # Unix seconds, by the clock of Redis
     is_known: bool  # False: this Redis knows nothing of the run
@@ -74,12 +74,12 @@ class Sight:
 
     @property
     def stream(self) -> str:
-        """The stream that it lies in, or ""."""
+        """Return the stream that the group lies in, or ""."""
         return self.entry.stream if self.entry else ""
 
     @property
     def arrived_at(self) -> float:
-        """Unix seconds when it came into that stream, by the clock of Redis; 0 where it is in none."""
+        """Return when the group came into that stream, Unix seconds by Redis' clock; 0 where it is in none."""
         return int(self.entry.entry_id.partition("-")[0]) / 1000 if self.entry else 0.0
 
 

@@ -1,8 +1,8 @@
-"""Where a run stands: one look at its keys, for people.
+"""A snapshot says where a run stands: one look at its keys, for people.
 
-In: the run's keys. Out: a `Snapshot`. Called by `millrace up`, `top` and `metrics` every second or so; two of them make
-a `tools.top.flow`, which says how much each role works. It only reads; what it reads belongs to slightly different
-moments, and sums need not add up.
+In: the run's keys. Out: a `Snapshot`. `millrace up`, `top` and `metrics` call it about every second; two snapshots make
+a `tools.top.flow`, which says how much each role works. The module only reads, and never a payload. What it reads
+belongs to slightly different moments, and sums need not add up.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class StreamState:
 
     @property
     def waiting(self) -> int:
-        """Entries that nobody has taken: the consumer group's lag."""
+        """Count the entries that no worker has taken: the consumer group's lag."""
         return self.depth - self.leased
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One heartbeat."""
+    """A process, as its heartbeat describes it."""
 
     role: str
     id: str
@@ -84,12 +84,12 @@ class Snapshot:
     run: Run | None = field(default=None, compare=False, repr=False)  # None: not there, or of another version
 
     def alive(self, role: str) -> int:
-        """Number of processes of `role` whose heart beats."""
+        """Count the processes of `role` whose heart beats."""
         return sum(process.role == role for process in self.processes)
 
     @property
     def bound(self) -> int:
-        """Groups that may be out: the budget, and towards the end what the last steps will take; 0: not known."""
+        """Return how many groups may be in flight: the budget, or what the last steps will take; 0: not known."""
         if self.run is None:
             return 0
         return max(
@@ -98,7 +98,7 @@ class Snapshot:
 
     @property
     def nobody(self) -> str:
-        """Which role has work and nobody to do it; "" where all have somebody."""
+        """Say which role has work and no living process; "" where every role has one."""
         for depth, role, does in ((self.prompts, "generator", "sample"), (self.rollouts, "scorer", "score")):
             if depth and not self.alive(role):
                 return f"{depth} groups wait for a {role} to {does} them, and none is alive"
@@ -114,7 +114,7 @@ class Snapshot:
 
     @property
     def pile(self) -> str:
-        """The stage where groups pile up, and so who waits for whom: as far as one look can tell."""
+        """Say where groups pile up, and so who waits for whom, as far as one look can tell."""
         stages = [
             (self.prompts, "the learner waits for the generators", "to be sampled"),
             (self.rollouts, "the learner waits for the scorers", "to be scored"),
@@ -173,7 +173,7 @@ def snapshot(client: redis.Redis, name: str) -> Snapshot:
 
 
 def ask_streams(pipe: Any, keys: Keys) -> int:
-    """Queue the questions of `states_of` on a pipeline that raises no errors. Returns how many they are."""
+    """Queue the questions of `states_of` on a pipeline that raises no errors. Returns their number."""
     pipe.time()
     for stream in WORK_STREAMS:
         pipe.xlen(keys(stream))
@@ -184,7 +184,7 @@ def ask_streams(pipe: Any, keys: Keys) -> int:
 
 
 def states_of(reply: list[Any]) -> tuple[float, dict[str, StreamState]]:
-    """Redis' time in Unix seconds, and the streams by name. Raises RedisError where one of the answers is one."""
+    """Return Redis' time in Unix seconds, and the streams by name. Raises RedisError where an answer is one."""
     seconds, microseconds = _checked(reply[0])
     now = seconds + microseconds / 1e6
     leases = dict(zip(SHARED, map(_leased, reply[1 + 2 * len(WORK_STREAMS) :]), strict=True))
@@ -210,7 +210,7 @@ def _headers() -> str:
 
 
 def _leased(reply: Any) -> int:
-    """Entries of a consumer group in somebody's hands; 0 where there is no such group (yet)."""
+    """Count the leased entries of a consumer group; 0 where there is no such group (yet)."""
     if isinstance(reply, redis.ResponseError):
         return 0
     consumers = _checked(reply)["consumers"]
@@ -224,12 +224,12 @@ def _checked(reply: Any) -> Any:
 
 
 def keys_of(client: redis.Redis, prefix: str) -> list[bytes]:
-    """Every key that begins with `prefix`, which is taken literally."""
+    """Return every key that begins with `prefix`, which is taken literally."""
     return sorted(client.scan_iter(match=re.sub(r"([*?\[\]\\])", r"\\\1", prefix) + "*", count=1000))
 
 
 def processes_of(client: redis.Redis, keys: Keys) -> tuple[Process, ...]:
-    """Every heartbeat of a run. Raises redis.RedisError."""
+    """Read every heartbeat of a run. Raises redis.RedisError."""
     found = keys_of(client, keys("alive:"))
     with client.pipeline(transaction=False) as pipe:
         for key in found:
@@ -260,7 +260,7 @@ def _process(place: str, beat: Mapping[bytes, bytes]) -> Process:
 
 @lru_cache(maxsize=8)
 def _run(config: str) -> Run | None:
-    """What the learner was told; None where it is not there, or another version of this program wrote it."""
+    """Read the learner's configuration; None where there is none, or another version of this program wrote it."""
     try:
         return from_yaml(config) if config else None
     except ConfigError:

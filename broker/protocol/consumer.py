@@ -40,7 +40,7 @@ SILENT_S = 3600.0  # a consumer that holds nothing and has been silent for so lo
 
 
 class Consumer:
-    """One worker's view of a stream with a consumer group.
+    """A worker's view of a stream with a consumer group.
 
     Args:
         stream: `prompts` or `rollouts`.
@@ -77,7 +77,7 @@ class Consumer:
         self.link(attempt)
 
     def lease(self, count: int, *, block_s: float) -> list[Entry]:
-        """Up to `count` entries: first those whose worker went silent, then new ones, for which it waits `block_s`."""
+        """Lease up to `count` entries: those whose worker went silent, then new ones, waiting `block_s` for them."""
         taken = self.take_over(count)
         if len(taken) < count:
             taken += self.read_new(count - len(taken), block_s=0 if taken else block_s)
@@ -86,7 +86,7 @@ class Consumer:
         return taken
 
     def read_new(self, count: int, *, block_s: float) -> list[Entry]:
-        """Up to `count` entries that nobody has read, waiting up to `block_s` for the first."""
+        """Lease up to `count` entries that no worker has read, waiting up to `block_s` for the first."""
 
         def attempt(client: redis.Redis) -> Any:
             return client.xreadgroup(
@@ -97,7 +97,7 @@ class Consumer:
         return [entry for _, items in entries_by_stream(reply) for entry in entries_of(self.stream, items)]
 
     def take_over(self, count: int) -> list[Entry]:
-        """Entries whose lease has run out, now this consumer's."""
+        """Take over up to `count` entries whose lease has run out."""
         self._cursor, found = self._with_group(
             lambda: self.link.script(
                 "take_over",
@@ -128,7 +128,7 @@ class Consumer:
         return attempts
 
     def decode(self, entry: Entry, decoder: Callable[[codec.Raw], M]) -> M | None:
-        """The message in `entry`; None once it has gone to `dead` because it can't be read."""
+        """Return the message in `entry`; None where it can't be read, and the entry has gone to `dead`."""
         try:
             return decoder(entry.raw)
         except BadMessage as error:
@@ -137,7 +137,7 @@ class Consumer:
             return None
 
     def hand_over(self, entry: Entry, to: str, fields: codec.Fields) -> bool:
-        """Put the result on `to` and let go of the entry. False: someone else's result already counted."""
+        """Put the result on `to` and let go of the entry. False: another worker's result already counted."""
         counted = hand_over(self.link, self.keys, entry, to, fields)
         if not counted:
             reject(self.link, self.keys, entry, reason="where does not name it")  # if it is there still
@@ -150,7 +150,7 @@ class Consumer:
         self.release(entry)
 
     def tries(self, entry: Entry) -> int:
-        """How often work on the entry's group has begun in this stage, as far as is known; counts nothing."""
+        """Return how often work on the entry's group has begun in this stage, as far as is known; counts nothing."""
         names: Any = self.link(lambda client: client.hget(self.keys("tries"), entry.group_id))
         return len(names.split()) if names else 0
 
@@ -165,7 +165,7 @@ class Consumer:
             self._held.setdefault(entry.entry_id, 0)
 
     def holds(self, entry: Entry) -> bool:
-        """Whether its lease is renewed."""
+        """Whether the lease of `entry` is renewed."""
         with self._lock:
             return entry.entry_id in self._held
 
@@ -175,12 +175,12 @@ class Consumer:
             self._held.pop(entry.entry_id, None)
 
     def hand_back(self, unbegun: Iterable[str] = ()) -> int:
-        """Give up all that is held, unfinished: others take it over at once, and no attempt is counted.
+        """Give up all entries held, unfinished: other workers take them over at once, and no attempt is counted.
 
         Args:
             unbegun: entries that are leased to this consumer and given up too, though it does not hold them.
         Returns:
-            How many entries; a result of theirs that comes all the same counts if it is the first.
+            The number of entries. A result that comes all the same counts if it is the first.
         """
         with self._lock:
             held, self._held = {**dict.fromkeys(unbegun, 0), **self._held}, {}
@@ -200,7 +200,7 @@ class Consumer:
         )
 
     def is_handed_back(self) -> bool:
-        """Whether anybody has given entries of this stream up that nobody has taken over yet."""
+        """Whether entries of this stream were handed back that no worker has taken over yet."""
         found = self._with_group(
             lambda: self.link(lambda client: client.xpending_range(self._key, GROUP, "-", "+", 1, NOBODY))
         )
@@ -211,7 +211,7 @@ class Consumer:
         self._remove_idle_consumers(self.name)
 
     def renew(self) -> None:
-        """Renew what is held; what is another worker's by now is let go."""
+        """Renew the leases of the entries held; an entry that is another worker's by now is let go."""
         with self._lock:
             held = list(self._held)
         if not held:

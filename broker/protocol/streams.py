@@ -37,18 +37,18 @@ class Entry:
 
     @property
     def group_id(self) -> str:
-        """The group's id from the header, or "?"."""
+        """Return the group's id from the header, or "?"."""
         return codec.text(self.raw, "group", "?")
 
     @property
     def floor(self) -> int:
-        """The floor from the header; -1 where there is none, which no slot has."""
+        """Return the floor from the header; -1, which no slot has, where there is none."""
         floor = codec.text(self.raw, "floor", "-1")
         return int(floor) if floor.isdecimal() and len(floor) <= LONGEST_NUMBER else -1
 
     @property
     def issued_at(self) -> float:
-        """Unix seconds from the header; 0 where there are none."""
+        """Return the time of issue from the header, Unix seconds; 0 where there is none."""
         try:
             seconds = float(codec.text(self.raw, "at", "0"))
         except ValueError:
@@ -57,7 +57,7 @@ class Entry:
 
 
 def entries_of(stream: str, reply: Any) -> list[Entry]:
-    """Entries from an XRANGE-like reply; those whose entry is gone (no fields) are left out."""
+    """Return the entries of an XRANGE-like reply; an entry that is gone (no fields) is left out."""
     return [Entry(stream, entry_id.decode(), fields) for entry_id, fields in reply or () if fields]
 
 
@@ -68,16 +68,16 @@ def read_entry(link: RedisLink, keys: Keys, stream: str, entry_id: str) -> Entry
 
 
 def entries_by_stream(reply: Any) -> Iterator[tuple[bytes, list[Any]]]:
-    """Key and entries of each stream in a reply to XREAD or XREADGROUP, whatever protocol and parser made of it.
+    """Yield key and entries of each stream in a reply to XREAD or XREADGROUP, whatever its protocol and parser.
 
-    It is a mapping in RESP3 and pairs before, and the entries of a stream may lie in one more list.
+    The reply is a mapping in RESP3 and pairs before, and the entries of a stream may lie in one more list.
     """
     for key, items in reply.items() if isinstance(reply, dict) else reply or ():
         yield key, [entry for item in items for entry in (item if isinstance(item, list) else [item])]
 
 
 def hand_over(link: RedisLink, keys: Keys, entry: Entry, to: str, fields: codec.Fields) -> bool:
-    """Put the result of `entry` on stream `to`, once. False: someone else's result already counted.
+    """Put the result of `entry` on stream `to`, once. False: another worker's result already counted.
 
     Raises:
         ResponseError: a result whose own floor is not that of the group's slot; nothing has changed.
@@ -95,7 +95,7 @@ def bury(
 ) -> bool:
     """Hand `entry` over to `dead`; a foreign entry, which `where` does not name, is rejected there instead.
 
-    An entry that `where` names ends even if its header was spoilt: the letter gets the slot's floor. Secrets in
+    An entry that `where` names ends even if its header is damaged: the letter gets the slot's floor. Secrets in
     `reason` and `traceback` are masked: the letter stays in Redis and in its file.
     """
     reason = mask(reason)
@@ -116,7 +116,7 @@ def bury(
 
 
 def reject(link: RedisLink, keys: Keys, entry: Entry, *, reason: str) -> bool:
-    """Put an entry that is no living group's with the dead. False: it is gone, or somebody's after all."""
+    """Move an entry of no living group to `dead`. False: the entry is gone, or belongs to a living group after all."""
     reason = mask(reason)
     foreign = DeadLetter(
         group_id="?",
