@@ -40,7 +40,7 @@ test-fast: $(INSTALLED)    ## the tests that need no other process than Redis, w
 check: $(INSTALLED)    ## ruff, its format, and mypy
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check --quiet .
-	@.venv/bin/mypy $(PACKAGES)
+	@.venv/bin/mypy $(PACKAGES) tests
 
 fix: $(INSTALLED)      ## mend what ruff can mend by itself, and format
 	@.venv/bin/ruff check --fix .

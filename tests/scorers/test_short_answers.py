@@ -92,7 +92,7 @@ ATTACKS = {
     "choice": [Case("choice", answer, text) for answer, text, _ in corpus.ATTACKS],
     "search": [Case("qa_em", {"value": value}, text) for value, text, _ in search_corpus.ATTACKS],
 }
-MEASURED = {
+MEASURED: dict[str, list[tuple[Case, Any]]] = {
     "table": [(Case(row.row_type, row.answer, row.text), row) for row in table_corpus.MEASURED],
     "choice": [(Case("choice", row.answer, row.text), row) for row in corpus.MEASURED],
     "search": [(Case("qa_em", {"value": row.value}, row.text), row) for row in search_corpus.MEASURED],

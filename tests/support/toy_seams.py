@@ -63,7 +63,7 @@ class ToyBackend:
         (gradient_V,) = torch.autograd.grad(loss.value, self._logits_V)
         with torch.no_grad():
             self._logits_V -= self._rate * gradient_V
-        named = {name: float(value) for name, value in (loss.sums | loss.maxima).items()}
+        named = {name: float(value) for name, value in {**loss.sums, **loss.maxima}.items()}
         return {"loss": loss.value.item(), "tokens": float(batch.num_tokens), "seconds": 0.0, **named}
 
     def save_weights(self, file: Path) -> SavedWeights:

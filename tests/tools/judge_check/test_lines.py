@@ -101,7 +101,7 @@ def test_calls_that_fail_are_begun_anew_together(server: ScriptedEndpoint) -> No
     failed: set[str] = set()
     anew = once_there_are(6)
 
-    def script(call: Call) -> Saying:
+    def script(call: Call) -> Saying | str:
         if call.prompt in failed:
             return anew(call)
         failed.add(call.prompt)

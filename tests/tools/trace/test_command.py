@@ -20,7 +20,7 @@ from broker.messages import Prompt, SampledGroup, Score, ScoredGroup, ScoreStatu
 from broker.monitoring import group_view
 from broker.monitoring.crash_reports import record_death
 from broker.protocol.consumer import Consumer
-from broker.protocol.streams import Entry, bury, hand_over
+from broker.protocol.streams import Entry, bury, hand_over, read_entry
 from learner.groups.discarded import dropped
 from learner.journal.ledger import DROPPED, Outcome
 from scorers.pool.job import CONSUMER
@@ -583,7 +583,7 @@ def test_a_group_that_changes_hands_between_two_reads_is_looked_for_again(
     chain: Chain, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain.issue()
-    find, looks = group_view.read_entry, []
+    find, looks = read_entry, []
 
     def move_first(link: RedisLink, keys: Keys, stream: str, entry_id: str) -> Entry | None:
         looks.append(stream)
