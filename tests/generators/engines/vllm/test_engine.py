@@ -10,6 +10,7 @@ from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -314,7 +315,7 @@ def test_completions_become_text_beside_the_loop_that_drives_the_engine(tiny_mod
     class OneOutput:
         async def generate(self, *_: object) -> AsyncIterator[Any]:
             logprobs = FlatLogprobs()
-            logprobs.append_fast([5], [-0.5], [1], [None])
+            logprobs.append_fast([5], [-0.5], chain([1]), [None])
             output = SimpleNamespace(
                 index=0,
                 finish_reason="length",
