@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench prove-lag prove-bottleneck prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-pages lock resolve clean
+.PHONY: help setup demo test test-fast check fix bench prove-suite prove-lag prove-bottleneck prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-pages lock resolve clean
 
 # What is installed stays what it is: the GPU environment is not replaced by a plain `make test`.
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
@@ -32,12 +32,15 @@ demo: $(INSTALLED)     ## a whole run on this machine: watch a small model learn
 	@.venv/bin/millrace up config/recipes/demo_cpu.yaml $(OVERRIDES)
 
 test: $(INSTALLED)     ## every test, JOBS at once (ARGS="tests/broker -k lease": a part of it)
-	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
+	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder $(ARGS)
+
+test-fast: $(INSTALLED)    ## the tests that need no other process than Redis, within a minute: a hook runs them before each push
+	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist worksteal -m "unit or redis" $(ARGS)
 
 check: $(INSTALLED)    ## ruff, its format, and mypy
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check --quiet .
-	@.venv/bin/mypy $(PACKAGES)
+	@.venv/bin/mypy $(PACKAGES) tests
 
 fix: $(INSTALLED)      ## mend what ruff can mend by itself, and format
 	@.venv/bin/ruff check --fix .
@@ -45,6 +48,9 @@ fix: $(INSTALLED)      ## mend what ruff can mend by itself, and format
 
 bench: $(INSTALLED)    ## the numbers of benchmarks/RESULTS.md, measured here
 	@$(PYTHON_IN_VENV) -m benchmarks $(ARGS)
+
+prove-suite: $(INSTALLED)    ## the long tests that `make test` leaves out, and whole corpora of which it takes a sample
+	@$(PYTHON_IN_VENV) -m pytest --prove $(ARGS)
 
 prove-demo: $(INSTALLED)    ## does the demo learn? ten seeds, one with ENGINE=vllm; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.demo_seeds --engine $(ENGINE) --seeds $(if $(filter vllm,$(ENGINE)),0,0-9) --write $(ARGS)

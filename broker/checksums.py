@@ -1,4 +1,4 @@
-"""Checksums of what travels beside Redis: the learner writes them into announcements, generators check them."""
+"""This module makes the checksums of files that travel beside Redis: announcements name them, generators check them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BLOCK_BYTES = 1 << 22
 
 
 def file_checksum(file: Path) -> str:
-    """sha256 of a file, hex."""
+    """Return the sha256 of a file, hex."""
     digest = hashlib.sha256()
     with file.open("rb") as stream:
         while block := stream.read(BLOCK_BYTES):

@@ -1,8 +1,8 @@
-"""Messages to stream fields and back.
+"""This module turns messages into the fields of stream entries, and back.
 
 The headers of an entry are text, for redis-cli; its field `payload` is msgpack with arrays as raw little-endian bytes.
-So a token's id and log-probability take 8 bytes; as lists they took 13, and a hundred times as long to decode.
-Nothing here is ever pickled. A message that can't be read raises BadMessage, which says why.
+A token's id and log-probability take 8 bytes; as lists they took 13, and a hundred times as long to decode.
+Nothing is ever pickled. A message that can't be read raises BadMessage with the reason.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ LONGEST_SOURCE = (
 
 
 def encode_prompt(prompt: Prompt) -> Fields:
-    """Fields for `prompts`, without `floor` and `policy`: the script `issue` sets those."""
+    """Return the fields of an entry of `prompts`, without `floor` and `policy`: the script `issue` sets those."""
     return {**_header(prompt), "payload": _pack(prompt_tree(prompt, _array))}
 
 
 def encode_rollout(rollout: SampledGroup) -> Fields:
-    """Fields for `rollouts`."""
+    """Return the fields of an entry of `rollouts`."""
     return {**_rollout_header(rollout), "payload": _pack(rollout_tree(rollout, _array))}
 
 
 def encode_scored(group: ScoredGroup) -> Fields:
-    """Fields for `scored`."""
+    """Return the fields of an entry of `scored`."""
     rewards = [reward for reward in group.rewards if reward is not None]
     mean = f"{sum(rewards) / len(rewards):.3f}" if rewards else "unscorable"
     return {**_rollout_header(group.rollout), "reward": mean, "payload": encode_scored_payload(group)}
 
 
 def encode_scored_payload(group: ScoredGroup) -> bytes:
-    """The payload alone."""
+    """Return the payload of a scored group, without its header."""
     return _pack(scored_tree(group, _array))
 
 
 def encode_dead(letter: DeadLetter, *, floor: int) -> Fields:
-    """Fields for `dead`."""
+    """Return the fields of an entry of `dead`."""
     return {
         "v": str(SCHEMA_VERSION),
         "group": letter.group_id,
@@ -72,7 +72,7 @@ def encode_dead(letter: DeadLetter, *, floor: int) -> Fields:
 
 
 def encode_announcement(announcement: Announcement) -> Fields:
-    """Fields for `weights`: all of it is text."""
+    """Return the fields of an entry of `weights`, which are all text."""
     return {
         "v": str(SCHEMA_VERSION),
         "version": str(announcement.version),
@@ -84,40 +84,40 @@ def encode_announcement(announcement: Announcement) -> Fields:
 
 
 def decode_prompt(raw: Raw) -> Prompt:
-    """A `Prompt` from the fields of an entry."""
+    """Read a `Prompt` from the fields of an entry. Raises BadMessage."""
     prompt: Prompt = _decode(raw, lambda tree: prompt_of(tree, floor=int(text(raw, "floor"))))
     _check_header(raw, prompt)
     return prompt
 
 
 def decode_rollout(raw: Raw) -> SampledGroup:
-    """A `SampledGroup` from the fields of an entry."""
+    """Read a `SampledGroup` from the fields of an entry. Raises BadMessage."""
     rollout: SampledGroup = _decode(raw, rollout_of)
     _check_header(raw, rollout.prompt)
     return rollout
 
 
 def decode_scored(raw: Raw) -> ScoredGroup:
-    """A `ScoredGroup` from the fields of an entry."""
+    """Read a `ScoredGroup` from the fields of an entry. Raises BadMessage."""
     group: ScoredGroup = _decode(raw, scored_of)
     _check_header(raw, group.rollout.prompt)
     return group
 
 
 def decode_rollout_payload(payload: bytes) -> SampledGroup:
-    """A `SampledGroup` from a dead letter of the stage `rollouts`, of any schema that is read."""
+    """Read a `SampledGroup` from a dead letter's payload, of any schema that is read. Raises BadMessage."""
     rollout: SampledGroup = _decode({b"v": str(SCHEMA_VERSION).encode(), b"payload": payload}, rollout_of)
     return rollout
 
 
 def decode_scored_payload(payload: bytes) -> ScoredGroup:
-    """A `ScoredGroup` from its payload alone, of any schema that is read."""
+    """Read a `ScoredGroup` from a payload of any schema that is read. Raises BadMessage."""
     group: ScoredGroup = _decode({b"v": str(SCHEMA_VERSION).encode(), b"payload": payload}, scored_of)
     return group
 
 
 def decode_dead(raw: Raw) -> DeadLetter:
-    """A `DeadLetter`. Never raises: a letter that can't be read is still a letter."""
+    """Read a `DeadLetter`. It never raises: a letter that can't be read is still a letter."""
     attempts = text(raw, "attempts", "0")
     return DeadLetter(
         group_id=text(raw, "group", "?"),
@@ -130,7 +130,7 @@ def decode_dead(raw: Raw) -> DeadLetter:
 
 
 def decode_announcement(raw: Raw) -> Announcement:
-    """An `Announcement` from the fields of an entry."""
+    """Read an `Announcement` from the fields of an entry. Raises BadMessage."""
     check_version(raw)
     try:
         return Announcement(
@@ -145,7 +145,7 @@ def decode_announcement(raw: Raw) -> Announcement:
 
 
 def checked(build: Callable[[], T]) -> T:
-    """What `build` makes, or a BadMessage that says why it can't."""
+    """Return what `build` makes. Raises BadMessage with the reason where `build` fails."""
     try:
         return build()
     except (
@@ -161,7 +161,7 @@ def checked(build: Callable[[], T]) -> T:
 
 
 def text(raw: Raw, field: str, default: str | None = None) -> str:
-    """A header field as text. Raises BadMessage where it is missing and has no default."""
+    """Return a header field as text. Raises BadMessage where the field is missing and has no default."""
     value = raw.get(field.encode())
     if value is None:
         if default is None:
@@ -171,7 +171,7 @@ def text(raw: Raw, field: str, default: str | None = None) -> str:
 
 
 def check_version(raw: Raw) -> None:
-    """Raises BadMessage, naming all the numbers, unless the entry is of a schema that this program reads."""
+    """Check that this program reads the entry's schema. Raises BadMessage, naming all the numbers, else."""
     found = text(raw, "v")
     if found not in map(str, READABLE_VERSIONS):
         known = " and ".join(map(str, READABLE_VERSIONS))
@@ -179,7 +179,7 @@ def check_version(raw: Raw) -> None:
 
 
 def _check_header(raw: Raw, prompt: Prompt) -> None:
-    """The scripts go by the header, and the learner by the payload: they must mean the same group."""
+    """Check that header and payload mean the same group: scripts go by the header, the learner by the payload."""
     for field, inside in (("group", prompt.group_id), ("floor", str(prompt.floor))):
         if (outside := text(raw, field)) != inside:
             raise BadMessage(f"the header says {field} {outside!r}, the payload {inside!r}")

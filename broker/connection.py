@@ -1,8 +1,8 @@
-"""The link to Redis: waits out an outage, says so, and gives up with a reason.
+"""The link to Redis waits out an outage, logs it, and gives up with a reason.
 
-Every process has one `RedisLink`. The client's own retries are off (redis-py retries ten times by default, and a script
-run twice without our knowing would hide a lost reply); all that goes through a link may be repeated safely, since the
-scripts are written so.
+Every process has one `RedisLink`. The client's own retries are off: redis-py retries ten times by default, and a script
+that ran twice unnoticed would hide a lost reply. Every call through a link may be repeated safely, since the scripts
+are written so.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class RedisLink:
 
     @property
     def address(self) -> str:
-        """Host and port, without the password."""
+        """Return host and port, without the password."""
         options = self.client.connection_pool.connection_kwargs
         return options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
 
@@ -165,7 +165,7 @@ class RedisLink:
             self._counted_until = now
 
     def _why(self, error: redis.RedisError, wait: Wait) -> str:
-        """What is waited for after `error`; raises where nothing is."""
+        """Say what the link waits for after `error`. Raises `error` where waiting does not help."""
         if not isinstance(error, ResponseError):
             return f"no answer from redis at {self.address}, check REDIS_URL: {error}"
         word = _passing(error)
@@ -223,13 +223,13 @@ class RedisLink:
 
 
 def script_text(*parts: str) -> str:
-    """These files of lua/, behind the one that opens every script."""
+    """Return the text of these files of lua/, behind keys.lua, which opens every script."""
     folder = resources.files("broker") / "lua"
     return "\n".join((folder / f"{part}.lua").read_text() for part in ("keys", *parts))
 
 
 def _passing(error: ResponseError) -> str | None:
-    """Which of PASSING an answer is; None if it will be the same the next time."""
+    """Return the word of PASSING that an answer holds; None if the answer will be the same the next time."""
     for kind, word in BY_CLASS.items():
         if isinstance(error, kind):
             return word
@@ -238,5 +238,5 @@ def _passing(error: ResponseError) -> str | None:
 
 
 def check_url(url: str) -> None:
-    """Raises WrongBroker where `url` is no Redis' address, before anything is started for it."""
+    """Check that `url` is a Redis' address, before anything is started for it. Raises WrongBroker."""
     RedisLink(url, outage_s=0).close()

@@ -12,14 +12,14 @@ PipelineError
     ├── WentBack             Redis has forgotten what it had acknowledged
     └── RunFailed            the run can't go on; the message is the reason that people read
 
-What is neither is a bug, and surfaces.
+An error that is neither is a bug, and surfaces.
 """
 
 from __future__ import annotations
 
 
 class PipelineError(Exception):
-    """Base of all; never raised itself."""
+    """The base of all these errors; it is never raised itself."""
 
 
 class Retryable(PipelineError):

@@ -12,27 +12,27 @@ _TRAINING = re.compile(r"([0-9]+)(?:-r([1-9][0-9]*))?")
 
 
 def is_training(group_id: str) -> bool:
-    """Whether it is an ordinal, or one again."""
+    """Whether the id is an ordinal, or the retry of one."""
     return _TRAINING.fullmatch(group_id) is not None
 
 
 def ordinal_of(group_id: str) -> int:
-    """Place in the run's order of prompts: 17 for `17` and for `17-r1`; -1 for any other id."""
+    """Return the place in the run's order of prompts: 17 for `17` and for `17-r1`; -1 for any other id."""
     found = _TRAINING.fullmatch(group_id)
     return int(found[1]) if found else -1
 
 
 def retry_of(group_id: str) -> int:
-    """How often it was begun anew: 0 for `17`, 2 for `17-r2`, -1 for any other id."""
+    """Return the number of the retry: 0 for `17`, 2 for `17-r2`, -1 for any other id."""
     found = _TRAINING.fullmatch(group_id)
     return int(found[2] or 0) if found else -1
 
 
 def retried(group_id: str, number: int) -> str:
-    """The id of a training group's retry `number`: 17-r2 for `17` and for `17-r1`."""
+    """Return the id of a training group's retry `number`: 17-r2 for `17` and for `17-r1`."""
     return f"{ordinal_of(group_id)}-r{number}"
 
 
 def order_of(group_id: str) -> tuple[int, int]:
-    """What ids are sorted by: the ordinal, then the retry."""
+    """Return the sort key of an id: the ordinal, then the retry."""
     return ordinal_of(group_id), retry_of(group_id)

@@ -1,7 +1,7 @@
-"""How a generator or a scorer joins a run: it needs the run's name and where Redis is, nothing else.
+"""How a generator or a scorer joins a run: it needs the run's name and the address of Redis, nothing else.
 
-It waits until the learner has written the resolved configuration to the hash `run`, saying so, and reads it there. Of a
-run whose learner has stopped or failed, the next learner is waited for as the first.
+The process waits until the learner has written the resolved configuration to the hash `run`, and reads it there. Where
+the run's learner has stopped or failed, the process waits for the next learner.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class NoRun(PipelineError):
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A run and the way to it."""
+    """A run that a process has joined, and its link to Redis."""
 
     run: Run
     link: RedisLink
@@ -46,19 +46,19 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """What the hash `run` says of the run's life."""
+    """The status of a run, as the hash `run` has it."""
 
     status: str  # running | finished | stopped | failed, or "" before the learner's start
     reason: str
 
     @property
     def has_ended(self) -> bool:
-        """Whether there will be no more work."""
+        """Whether the run has ended: there will be no more work."""
         return self.status in ENDED
 
 
 def find_redis(name: str, runs_dir: Path) -> str:
-    """REDIS_URL, or the private server of the run `name`.
+    """Return REDIS_URL, or the address of the private server of the run `name`.
 
     Raises:
         NoRun: neither is there.
@@ -112,18 +112,23 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
 
 
 def state_of(link: RedisLink, keys: Keys) -> RunState:
-    """What the run's hash says now."""
+    """Read the run's status now."""
     return RunState(*_read(link, keys, "status", "reason"))
+
+
+def has_learner(link: RedisLink, keys: Keys) -> bool:
+    """Whether a learner's heart beats. One that was killed seems to live until its heartbeat expires."""
+    return bool(link(lambda client: keys_of(client, keys.alive("learner", ""))))
 
 
 def let_the_learner_go_first(link: RedisLink, keys: Keys, stop: threading.Event) -> None:
     """Wait until the learner of a run that has ended is gone, for LEARNER_GONE_S at most or until `stop` is set.
 
-    Where the first process that ends takes all others with it (`docker compose up --exit-code-from learner`), nobody
-    shall end while the learner still writes its model.
+    The first process that ends may take all others with it (`docker compose up --exit-code-from learner`), so none
+    may end while the learner still writes its model.
     """
     deadline = time.monotonic() + LEARNER_GONE_S
-    while not stop.is_set() and link(lambda client: keys_of(client, keys.alive("learner", ""))):
+    while not stop.is_set() and has_learner(link, keys):
         if time.monotonic() > deadline:
             log.warning("ending, though a learner of the ended run is there after %.0f s", LEARNER_GONE_S)
             return
@@ -136,6 +141,6 @@ def forget(link: RedisLink, keys: Keys) -> None:
 
 
 def _read(link: RedisLink, keys: Keys, *fields: str) -> list[str]:
-    """Fields of the hash `run`, "" for those that are not there."""
+    """Read fields of the hash `run`; "" for a field that is not there."""
     values: list[Any] = link(lambda client: client.hmget(keys("run"), fields))
     return [value.decode() if value else "" for value in values]

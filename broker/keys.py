@@ -5,10 +5,10 @@ The keys of the protocol are described in lua/keys.lua. Beside them there are `a
 counters (`broker.monitoring.counters`): people read them, dead letters quote them, and the dispatcher reads what a
 group costs.
 
-What workers share who ask a served model: `calls:ENDPOINT`, its calls under way, `pace:ENDPOINT`, when the next one is
-due, `claims:ENDPOINT`, who wants more of them, and `longest:ENDPOINT`, who of these has wanted it for longest
-(`scorers.served_model.concurrency_limits`); `replies:PERIOD:DIGIT`, what it has said (`scorers.served_model.cache`).
-All of them expire.
+Workers that ask a served model share `calls:ENDPOINT`, its calls under way; `pace:ENDPOINT`, when the next call is due;
+`claims:ENDPOINT`, the workers that want more calls; and `longest:ENDPOINT`, the worker that has wanted them for longest
+(`scorers.served_model.concurrency_limits`). `replies:PERIOD:DIGIT` holds what the model has answered
+(`scorers.served_model.cache`). All of them expire.
 
 Weights for generators that do not see the learner's folder: `weights:VERSION:CHUNK`, `weights_chunks` and
 `weights_wanted` (`broker.weight_chunks`). They expire, too.
@@ -30,11 +30,11 @@ class Keys:
     name: str
 
     def __call__(self, suffix: str) -> str:
-        """The key `suffix` of this run."""
+        """Return the key `suffix` of this run."""
         return f"rl:{{{self.name}}}:{suffix}"
 
     def scripts(self) -> list[str]:
-        """KEYS of every script, in the order that lua/keys.lua names them."""
+        """Return KEYS of every script, in the order in which lua/keys.lua names them."""
         return [
             self(suffix)
             for suffix in (
@@ -51,9 +51,9 @@ class Keys:
         ]
 
     def alive(self, role: str, process: str) -> str:
-        """The heartbeat of one process."""
+        """Return the key of one process's heartbeat."""
         return self(f"alive:{role}:{process}")
 
     def queue(self, queue: str) -> str:
-        """Name of an RQ queue: RQ's keys are global, so it carries the run's name."""
+        """Return the name of an RQ queue: RQ's keys are global, so it carries the run's name."""
         return f"{self.name}.{queue}"

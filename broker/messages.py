@@ -2,9 +2,9 @@
 
 `Prompt` (stream `prompts`) -> `SampledGroup` (stream `rollouts`) -> `ScoredGroup` (stream `scored`) -> the learner's
 journal. `DeadLetter` (stream `dead`) from anywhere. `Announcement` (stream `weights`) from the learner to every
-generator. Each is frozen and keyword-only; `broker.codec` turns them into stream fields and back. SCHEMA_VERSION
-changes with them, but for what only tells people when and how often: a reader of the same schema may not know it, and
-a writer may leave it out.
+generator. Each message is frozen and keyword-only; `broker.codec` turns messages into stream fields and back.
+SCHEMA_VERSION changes with the messages. Times and counts for people are the exception: a reader of the same schema may
+not know them, and a writer may leave them out.
 """
 
 # T tokens of one completion, P tokens of its prompt.
@@ -132,7 +132,7 @@ class Completion:
         finish_reason: FinishReason,
         text: str,
     ) -> Completion:
-        """An answer to the group's own prompt of which every token trains. The arguments are those of `Segment`."""
+        """Make an answer to the group's own prompt of which every token trains. Arguments are those of `Segment`."""
         segment = Segment(
             prompt_ids=NO_IDS,
             token_ids=token_ids,
@@ -144,24 +144,24 @@ class Completion:
 
     @property
     def only_segment(self) -> Segment:
-        """The segment of a completion that has one. Raises ValueError where it has more."""
+        """Return the only segment. Raises ValueError where the completion has more."""
         if len(self.segments) != 1:
             raise ValueError(f"a completion of {len(self.segments)} segments, and 1 is supported")
         return self.segments[0]
 
     @property
     def token_ids(self) -> NDArray[np.int32]:
-        """[T], of the only segment."""
+        """Return the token ids [T] of the only segment."""
         return self.only_segment.token_ids
 
     @property
     def logprobs(self) -> NDArray[np.float32]:
-        """[T], nats, of the only segment."""
+        """Return the log-probabilities [T], nats, of the only segment."""
         return self.only_segment.logprobs
 
     @property
     def policy_spans(self) -> tuple[Span, ...]:
-        """Spans of the only segment."""
+        """Return the spans of the only segment."""
         return self.only_segment.policy_spans
 
 
@@ -178,17 +178,17 @@ class SampledGroup:
 
     @property
     def min_version(self) -> int:
-        """The oldest policy version that sampled any of its tokens."""
+        """Return the oldest policy version that sampled any token of the group."""
         return min(span.version for completion in self.completions for span in completion.policy_spans)
 
     @property
     def max_version(self) -> int:
-        """The newest policy version that sampled any of its tokens."""
+        """Return the newest policy version that sampled any token of the group."""
         return max(span.version for completion in self.completions for span in completion.policy_spans)
 
     @property
     def num_tokens(self) -> int:
-        """Sampled tokens of all completions."""
+        """Count the sampled tokens of all completions."""
         return sum(len(completion.token_ids) for completion in self.completions)
 
 
@@ -235,7 +235,7 @@ class ScoredGroup:
 
     @property
     def group_id(self) -> str:
-        """The group's id."""
+        """Return the group's id."""
         return self.rollout.prompt.group_id
 
 

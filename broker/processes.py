@@ -1,8 +1,8 @@
-"""Processes that never outlive the one that started them.
+"""This module starts processes that never outlive the process that started them.
 
-In: a command. Out: a `Popen` in a process group of its own, which the kernel ends when its parent ends, however that
-ends. Used by whatever starts processes: `millrace up`, the private Redis, the learner's ranks, the scorers' workers.
-Nothing here retries: who restarts what is the caller's decision.
+In: a command. Out: a `Popen` in a process group of its own, which the kernel ends when its parent ends, whatever the
+reason. `millrace up`, the private Redis, the learner's ranks and the scorers' workers are started so. Nothing here
+retries: the caller decides what is restarted.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def spawn(
     executable: Path | None = None,
     death_signal: signal.Signals = signal.SIGKILL,
 ) -> subprocess.Popen[bytes]:
-    """Start `args` in a process group of its own; it gets `death_signal` when this process ends.
+    """Start `args` in a process group of its own; the child gets `death_signal` when this process ends.
 
-    A group of its own keeps the terminal's Ctrl-C from reaching it: its parent says when and how it ends.
+    The group keeps the terminal's Ctrl-C from the child: its parent decides when and how the child ends.
 
     Args:
         executable: the program, where it is to be called by another name than its own: args[0].
@@ -120,7 +120,7 @@ def stop(process: subprocess.Popen[bytes], grace_s: float) -> int:
 
 
 def stop_on_signals(before_exit: Callable[[], None] | None = None) -> threading.Event:
-    """The event that the first SIGTERM or SIGINT sets, for an entry point to finish its unit of work.
+    """Return the event that the first SIGTERM or SIGINT sets, for an entry point to finish its unit of work.
 
     The second one ends the process at once with 128 plus the signal's number (143, 130), after `before_exit`, which is
     quick. A thread of its own listens, so that this works while the main thread is inside a long call of a library.
@@ -152,7 +152,7 @@ def stop_on_signals(before_exit: Callable[[], None] | None = None) -> threading.
 
 
 def _restore_signals() -> None:
-    """In a forked child: a signal that it gets is its own and must not be counted as one of its parent's."""
+    """Restore the handlers in a forked child: its signals must not be counted as its parent's."""
     if threading.current_thread() is threading.main_thread():
         signal.set_wakeup_fd(-1)
         for number in STOP_SIGNALS:

@@ -1,9 +1,9 @@
-"""Messages as trees of what msgpack can hold, and back: the payloads of entries and of the journal's steps.
+"""This module turns messages into trees that msgpack can hold, and back: the payloads of entries and of steps.
 
-A tree is made of mappings, lists, text and numbers; what stands in it for an array is the caller's choice, and when it
-is read these are the array's bytes. Trees come from other processes, so each value is checked as it is read: one that
-is missing or is no such value raises what Python has for it (a KeyError, TypeError, ValueError and the like), and
-`broker.codec`, the only reader, makes a BadMessage of that.
+A tree is made of mappings, lists, text and numbers. The writer chooses what stands for an array; a reader finds the
+array's bytes. Trees come from other processes, so each value is checked as it is read. A value that is missing or wrong
+raises Python's own error for it (KeyError, TypeError, ValueError and the like); `broker.codec` makes a BadMessage of
+that error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Put = Callable[[NDArray[Any], str], Any]  # an array and its type to what stands
 
 
 def prompt_tree(prompt: Prompt, put: Put) -> dict[str, Any]:
-    """The tree of a prompt."""
+    """Return the tree of a prompt."""
     return {
         "group_id": prompt.group_id,
         "split": str(prompt.split),
@@ -56,7 +56,7 @@ def prompt_tree(prompt: Prompt, put: Put) -> dict[str, Any]:
 
 
 def prompt_of(tree: dict[str, Any], *, floor: int | None = None) -> Prompt:
-    """The prompt of a tree; `floor`, where it is given, is what the script `issue` set when it let the prompt in."""
+    """Read the prompt of a tree; `floor`, where it is given, is the floor that the script `issue` has set."""
     return Prompt(
         group_id=_is(tree["group_id"], str),
         split=Split(tree["split"]),
@@ -78,7 +78,7 @@ def prompt_of(tree: dict[str, Any], *, floor: int | None = None) -> Prompt:
 
 
 def rollout_tree(rollout: SampledGroup, put: Put) -> dict[str, Any]:
-    """The tree of a rollout, with that of its prompt."""
+    """Return the tree of a sampled group, with the tree of its prompt."""
     completions = [
         {
             "segments": [_segment_tree(segment, put) for segment in completion.segments],
@@ -137,7 +137,7 @@ def _segments_of(completion: dict[str, Any]) -> tuple[Segment, ...]:
 
 
 def rollout_of(tree: dict[str, Any]) -> SampledGroup:
-    """The rollout of a tree."""
+    """Read the sampled group of a tree."""
     prompt = prompt_of(tree["prompt"])
     completions = tuple(
         Completion(
@@ -160,7 +160,7 @@ def rollout_of(tree: dict[str, Any]) -> SampledGroup:
 
 
 def scored_tree(group: ScoredGroup, put: Put) -> dict[str, Any]:
-    """The tree of a scored group, with that of its rollout."""
+    """Return the tree of a scored group, with the tree of its sampled group."""
     return {
         "rollout": rollout_tree(group.rollout, put),
         "scores": [_score_tree(score) for score in group.scores],
@@ -184,7 +184,7 @@ def _score_tree(score: Score) -> dict[str, Any]:
 
 
 def scored_of(tree: dict[str, Any]) -> ScoredGroup:
-    """The scored group of a tree."""
+    """Read the scored group of a tree."""
     scores = tuple(
         Score(
             status=ScoreStatus(item["status"]),
@@ -210,7 +210,7 @@ def scored_of(tree: dict[str, Any]) -> ScoredGroup:
 
 
 def _said(**facts: float | str) -> dict[str, float | str]:
-    """What is known of when, how often and from where; what is not said takes no room."""
+    """Return the facts that are known; a fact that is not said takes no room."""
     return {name: value for name, value in facts.items() if value}
 
 
@@ -219,7 +219,10 @@ def _from_bytes(raw: Any, dtype: str) -> NDArray[Any]:
 
 
 def _token_ids(raw: Any, *, at_least: int = 0) -> NDArray[Any]:
-    """What a step can train on: a negative id has no embedding, and nothing predicts the first token of all."""
+    """Read token ids that a step can train on.
+
+    A negative id has no embedding, and the first sampled token needs a token before it, which predicts it.
+    """
     ids = _from_bytes(raw, IDS)
     if len(ids) < at_least:
         raise ValueError(f"{len(ids)} tokens, expected at least {at_least}")

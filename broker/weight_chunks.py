@@ -1,12 +1,12 @@
-"""A version's weights in Redis, in chunks: for a generator that does not see the folder in which the learner puts them.
+"""This module keeps a version's weights in Redis, in chunks, for generators that do not see the learner's folder.
 
 Three kinds of keys of a run, all of which expire:
   `weights:VERSION:CHUNK`   a part of that version's file
   `weights_chunks`          hash, the manifest: which version it is, its size and checksum; or why there is none
   `weights_wanted`          hash, generator -> "HELD COUNT": the version that it holds, and how often it has asked
 The learner's relay (`learner.weight_sync.relay`) writes the first two, and only while somebody asks; generators write
-the third (`generators.weight_sync.redis_fetch`). Nothing of the protocol reads any of them: who deletes one delays who
-waits for it, and that is all. Whoever calls these functions sees redis-py's errors.
+the third (`generators.weight_sync.redis_fetch`). No script of the protocol reads any of these keys: deleting one delays
+a generator, and does no other harm. The functions raise redis-py's errors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXPIRY_S = 300  # of what a learner has put there that has died since
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What the chunks are."""
+    """The description of the chunks that lie in Redis."""
 
     version: int
     checksum: str  # sha256 of the whole file, hex, as announced
@@ -35,12 +35,12 @@ class Manifest:
 
 
 def chunk_key(keys: Keys, version: int, chunk: int) -> str:
-    """Where a part of a version is."""
+    """Return the key of one chunk of a version."""
     return keys(f"weights:{version}:{chunk}")
 
 
 def refusal(size_bytes: int, most_bytes: int) -> str:
-    """Why weights of this size do not go through Redis; "" where they may."""
+    """Say why weights of this size do not go through Redis; "" where they may."""
     if size_bytes <= most_bytes:
         return ""
     return (
@@ -50,7 +50,7 @@ def refusal(size_bytes: int, most_bytes: int) -> str:
 
 
 def read_manifest(client: redis.Redis, keys: Keys) -> Manifest | None:
-    """The manifest, if there is one that can be read."""
+    """Read the manifest; None where there is none that can be read."""
     found: Any = client.hgetall(keys("weights_chunks"))
     try:
         text = {field.decode(): value.decode() for field, value in found.items()}
@@ -66,7 +66,7 @@ def read_manifest(client: redis.Redis, keys: Keys) -> Manifest | None:
 
 
 def write_manifest(client: redis.Redis, keys: Keys, manifest: Manifest) -> None:
-    """Say what is there; the chunks are there already, and last as long from now on."""
+    """Write the manifest behind its chunks; chunks and manifest expire together."""
     fields: dict[Any, Any] = {name: str(getattr(manifest, name)) for name in Manifest.__slots__}
     with client.pipeline(transaction=True) as pipe:
         pipe.delete(keys("weights_chunks"))
@@ -76,26 +76,26 @@ def write_manifest(client: redis.Redis, keys: Keys, manifest: Manifest) -> None:
 
 
 def extend(client: redis.Redis, keys: Keys, manifest: Manifest) -> None:
-    """Let them stay for another while."""
+    """Let a version's chunks and manifest stay for another EXPIRY_S seconds."""
     with client.pipeline(transaction=False) as pipe:
         _extend(pipe, keys, manifest)
         pipe.execute()
 
 
 def remove(client: redis.Redis, keys: Keys, manifest: Manifest) -> None:
-    """Take a version away, the manifest first: who reads it finds out, and begins anew with the next."""
-    forget(client, keys)
+    """Remove a version, the manifest first: a generator that reads the chunks notices, and begins anew."""
+    discard_manifest(client, keys)
     if manifest.chunks:
         client.unlink(*(chunk_key(keys, manifest.version, chunk) for chunk in range(manifest.chunks)))
 
 
-def forget(client: redis.Redis, keys: Keys) -> None:
-    """Take the manifest away: what it names is not what was announced, and has to be put there again."""
+def discard_manifest(client: redis.Redis, keys: Keys) -> None:
+    """Remove the manifest: the chunks are not what was announced, and the learner has to write them again."""
     client.delete(keys("weights_chunks"))
 
 
 def ask(client: redis.Redis, keys: Keys, generator: str, *, held: int, count: int) -> None:
-    """Say that this generator holds version `held` and has asked `count` times; it wants a newer one."""
+    """Ask for weights newer than version `held`, which this generator holds, for the `count`th time."""
     with client.pipeline(transaction=True) as pipe:
         pipe.hset(keys("weights_wanted"), generator, f"{held} {count}")
         pipe.expire(keys("weights_wanted"), EXPIRY_S)
@@ -103,7 +103,7 @@ def ask(client: redis.Redis, keys: Keys, generator: str, *, held: int, count: in
 
 
 def wishes(client: redis.Redis, keys: Keys) -> dict[str, tuple[int, int]]:
-    """Generator -> the version that it holds, and how often it has asked."""
+    """Read the wishes: generator -> the version that it holds, and how often it has asked."""
     found: Any = client.hgetall(keys("weights_wanted"))
     asked: dict[str, tuple[int, int]] = {}
     for generator, value in found.items():

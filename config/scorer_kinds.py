@@ -1,12 +1,13 @@
 """What judges one answer: a section for each kind of scorer.
 
-`config.scorers` makes the union of them, gives one to each task, and hands the names on; everybody else imports them
-from there. A scorer that grows its own page of options may have a file beside this one.
+`ScorerConfig` is their union, told apart by `type`. `tasks.kinds` declares what each is for; `config.scorers` gives one
+to each task.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import Field
 
@@ -18,12 +19,21 @@ QueueName = Literal["light", "math", "code", "judge"]
 QUEUES: tuple[QueueName, ...] = ("light", "math", "code", "judge")
 
 
-class MathConfig(Section):
+class ScorerSection(Section):
+    """What the section of every scorer has."""
+
+    type: str
+    queue: QueueName = "light"
+    """Class of cost: which workers take this scorer's groups."""
+    # The kinds whose rows it can judge beside those of its own; None: all kinds.
+    reads: ClassVar[frozenset[str] | None] = frozenset()
+
+
+class MathConfig(ScorerSection):
     """Mathematical equality with the reference, by math-verify in a child process."""
 
     type: Literal["math"] = "math"
     queue: QueueName = "math"
-    """Class of cost: which workers take this scorer's groups."""
     deadline_s: float = Field(6.0, gt=0)
     """Seconds that one completion may cost: half for the first try, half for the second one alone in a fresh child.
     Both used up is a zero: the answer itself did that."""
@@ -39,12 +49,11 @@ class MathConfig(Section):
     What would run a model's text, or pay for an empty answer or an unfinished thought, stays refused."""
 
 
-class CodeConfig(Section):
+class CodeConfig(ScorerSection):
     """Programs against their tests, in the sandbox."""
 
     type: Literal["code"] = "code"
     queue: QueueName = "code"
-    """Class of cost: which workers take this scorer's groups."""
     deadline_s: float = Field(60.0, gt=0)
     """Seconds that one completion may cost, over all its cases."""
     case_timeout_s: float = Field(10.0, gt=0)
@@ -59,12 +68,11 @@ class CodeConfig(Section):
     case the same, floats within 1e-5. Off: to the letter, but for space at the ends of lines and floats within 1e-6."""
 
 
-class SimulationConfig(Section):
+class SimulationConfig(ScorerSection):
     """Inputs and outputs of programs, foretold; by comparison, or by the row's own program in the sandbox."""
 
     type: Literal["simulation"] = "simulation"
     queue: QueueName = "code"
-    """Class of cost: which workers take this scorer's groups."""
     deadline_s: float = Field(10.0, gt=0)
     """Seconds that a row's program may run on one answered input: half for the first try, half for the second one alone
     in a fresh sandbox. Both used up is a zero: the answer itself did that."""
@@ -72,12 +80,11 @@ class SimulationConfig(Section):
     """Memory of one run with all its processes."""
 
 
-class GymConfig(Section):
+class GymConfig(ScorerSection):
     """Tasks of reasoning-gym, by that library's own scorers in the sandbox."""
 
     type: Literal["gym"] = "gym"
     queue: QueueName = "code"
-    """Class of cost: which workers take this scorer's groups."""
     deadline_s: float = Field(10.0, gt=0)
     """Seconds that one completion may cost: half for the first try, half for the second one alone in a fresh sandbox.
     Both used up is a zero: the answer itself did that."""
@@ -90,7 +97,7 @@ class GymConfig(Section):
     right or wrong. Many of these values come cheap."""
 
 
-class SweConfig(Section):
+class SweConfig(ScorerSection):
     """Patches: how near an edit comes to the reference's, or whether a row's own tests pass with it."""
 
     type: Literal["swe"] = "swe"
@@ -112,52 +119,42 @@ class SweConfig(Section):
     """SWE-RL's empty SEARCH: it inserts at every line break of its file. Off: only a new file is made with it."""
 
 
-class LogicConfig(Section):
+class LogicConfig(ScorerSection):
     """Logic puzzles: zebra, ordering, graph, and the grids of ARC-AGI and BARC."""
 
     type: Literal["logic"] = "logic"
-    queue: QueueName = "light"
-    """Class of cost: which workers take this scorer's groups."""
 
 
-class TableConfig(Section):
+class TableConfig(ScorerSection):
     """Questions about tables: HiTab, MultiHiertt, FinQA."""
 
     type: Literal["table"] = "table"
-    queue: QueueName = "light"
-    """Class of cost: which workers take this scorer's groups."""
 
 
-class ChoiceConfig(Section):
+class ChoiceConfig(ScorerSection):
     """Multiple choice: one letter."""
 
     type: Literal["choice"] = "choice"
-    queue: QueueName = "light"
-    """Class of cost: which workers take this scorer's groups."""
 
 
-class SearchConfig(Section):
+class SearchConfig(ScorerSection):
     """Questions answered by search: exact match, as Search-R1's."""
 
     type: Literal["search"] = "search"
-    queue: QueueName = "light"
-    """Class of cost: which workers take this scorer's groups."""
 
 
-class InstructionsConfig(Section):
+class InstructionsConfig(ScorerSection):
     """Verifiable instructions, IFEval's and those of IFBench's training rows."""
 
     type: Literal["instructions"] = "instructions"
-    queue: QueueName = "light"
-    """Class of cost: which workers take this scorer's groups."""
 
 
-class JudgeConfig(Section):
+class JudgeConfig(ScorerSection):
     """Free answers, compared with the reference by a served model."""
 
     type: Literal["judge"] = "judge"
+    reads: ClassVar[frozenset[str] | None] = frozenset({"math", "tinyv"})
     queue: QueueName = "judge"
-    """Class of cost: which workers take this scorer's groups."""
     endpoint: EndpointConfig = EndpointConfig()
     """The judge."""
     variant: Literal["default", "stem", "math", "tinyv"] = "default"
@@ -173,12 +170,11 @@ class JudgeConfig(Section):
 VerifierMode = Literal["tinyv_only", "addon", "mixed", "gate"]
 
 
-class RubricConfig(Section):
+class RubricConfig(ScorerSection):
     """Whole solutions, graded by their row's own criteria by a served rubric model (RRM)."""
 
     type: Literal["rubric"] = "rubric"
     queue: QueueName = "judge"
-    """Class of cost: which workers take this scorer's groups."""
     endpoint: EndpointConfig = EndpointConfig()
     """The rubric model."""
     mode: VerifierMode = "tinyv_only"
@@ -191,12 +187,12 @@ class RubricConfig(Section):
     """A solution with more characters is wrong. It has to fit the rubric model's context."""
 
 
-class TinyvConfig(Section):
+class TinyvConfig(ScorerSection):
     """Answers that a rule may have taken for wrong, judged by a served TinyV."""
 
     type: Literal["tinyv"] = "tinyv"
+    reads: ClassVar[frozenset[str] | None] = frozenset({"math", "judge"})
     queue: QueueName = "judge"
-    """Class of cost: which workers take this scorer's groups."""
     endpoint: EndpointConfig = EndpointConfig()
     """The judge."""
     mode: VerifierMode = "addon"
@@ -207,40 +203,65 @@ class TinyvConfig(Section):
     """A boxed answer with more characters is wrong. It has to fit the judge's context."""
 
 
-class LivebenchConfig(Section):
+class LivebenchConfig(ScorerSection):
     """LiveBench's questions of reasoning, data analysis and language."""
 
     type: Literal["livebench"] = "livebench"
-    queue: QueueName = "light"
-    """Class of cost: which workers take this scorer's groups."""
 
 
-class GradeConfig(Section):
+class GradeConfig(ScorerSection):
     """Gradings by the grade that they end with: the reward that trains a rubric model."""
 
     type: Literal["grade"] = "grade"
-    queue: QueueName = "light"
-    """Class of cost: which workers take this scorer's groups."""
     gold: Literal["share", "points"] = "share"
     """Scale of the rows' right grades: `share`, from 0 to 1; `points`, from 0 to 10. Under `share` a row with more than
     1 is refused, never guessed at: beside it, a 1 would be full marks, and not a tenth."""
 
 
-class FormatTaskConfig(ShapeConfig):
+class FormatTaskConfig(ScorerSection, ShapeConfig):
     """The shape of an answer alone: rows `{"type": "format", "of": <another row's verification_info>}`."""
 
     type: Literal["format"] = "format"
-    queue: QueueName = "light"
-    """Class of cost: which workers take this scorer's groups."""
+    reads: ClassVar[frozenset[str] | None] = None
 
 
-class CustomConfig(Section):
+class CustomConfig(ScorerSection):
     """Your own scorer: docs/scorers.md."""
 
     type: Literal["custom"] = "custom"
+    reads: ClassVar[frozenset[str] | None] = None
     import_path: str = Field(pattern=r"^[\w.]+:[\w.]+$")
     """`package.module:Class` of a `scorers.scorer.Scorer`, importable where the scorers run."""
-    queue: QueueName = "light"
-    """Class of cost: which workers take this scorer's groups."""
     options: dict[str, Any] = {}
     """Keyword arguments of the class."""
+
+
+ScorerConfig = Annotated[
+    MathConfig
+    | CodeConfig
+    | SimulationConfig
+    | GymConfig
+    | SweConfig
+    | LogicConfig
+    | TableConfig
+    | ChoiceConfig
+    | SearchConfig
+    | InstructionsConfig
+    | JudgeConfig
+    | RubricConfig
+    | TinyvConfig
+    | LivebenchConfig
+    | GradeConfig
+    | FormatTaskConfig
+    | CustomConfig,
+    Field(discriminator="type"),
+]
+SECTIONS: Final[Mapping[str, type[ScorerSection]]] = {
+    section.model_fields["type"].default: section for section in get_args(get_args(ScorerConfig)[0])
+}
+
+
+def reads(kind: str, of: str) -> bool:
+    """Whether a scorer of type `kind` can judge the rows of the kind `of`."""
+    readable = SECTIONS[kind].reads
+    return kind == of or readable is None or of in readable

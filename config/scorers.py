@@ -2,99 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from config.endpoint import EndpointConfig, base_url
 from config.rewards import FormatConfig, PenaltiesConfig
-from config.scorer_kinds import (
-    QUEUES,
-    ChoiceConfig,
-    CodeConfig,
-    CustomConfig,
-    FormatTaskConfig,
-    GradeConfig,
-    GymConfig,
-    InstructionsConfig,
-    JudgeConfig,
-    LivebenchConfig,
-    LogicConfig,
-    MathConfig,
-    QueueName,
-    RubricConfig,
-    SearchConfig,
-    SimulationConfig,
-    SweConfig,
-    TableConfig,
-    TinyvConfig,
-)
+from config.scorer_kinds import SECTIONS, MathConfig, ScorerConfig, reads
 from config.section import Section
-
-__all__ = [
-    "QUEUES",
-    "ChoiceConfig",
-    "CodeConfig",
-    "CustomConfig",
-    "FormatConfig",
-    "FormatTaskConfig",
-    "GradeConfig",
-    "GymConfig",
-    "InstructionsConfig",
-    "JudgeConfig",
-    "LivebenchConfig",
-    "LogicConfig",
-    "MathConfig",
-    "PartConfig",
-    "PenaltiesConfig",
-    "QueueName",
-    "RubricConfig",
-    "ScorerConfig",
-    "ScorersConfig",
-    "SearchConfig",
-    "SimulationConfig",
-    "SweConfig",
-    "TableConfig",
-    "TaskConfig",
-    "TinyvConfig",
-    "reads",
-]
-
-ScorerConfig = Annotated[
-    MathConfig
-    | CodeConfig
-    | SweConfig
-    | LogicConfig
-    | SimulationConfig
-    | InstructionsConfig
-    | TableConfig
-    | ChoiceConfig
-    | SearchConfig
-    | JudgeConfig
-    | LivebenchConfig
-    | GradeConfig
-    | GymConfig
-    | RubricConfig
-    | TinyvConfig
-    | FormatTaskConfig
-    | CustomConfig,
-    Field(discriminator="type"),
-]
-
-
-# Whose rows a scorer reads beside those of its own type: they have a reference that is text, and maybe a question.
-_READS: Final[Mapping[str, frozenset[str]]] = {
-    "judge": frozenset({"math", "tinyv"}),
-    "tinyv": frozenset({"math", "judge"}),
-}
-_READ_ALL: Final = frozenset({"custom", "format"})
-
-
-def reads(kind: str, of: str) -> bool:
-    """Whether a scorer of type `kind` can judge the rows of one of type `of`."""
-    return kind == of or kind in _READ_ALL or of in _READS.get(kind, ())
-
 
 # What scorers and those who ask them say beside a value: a part of that name would stand for it.
 _COMPONENTS = frozenset(
@@ -150,9 +65,12 @@ class TaskConfig(Section):
         own = self.scorer.type
         for name, part in self.also.items():
             if not reads(part.scorer.type, own):
-                fitting = dict.fromkeys(
-                    [own, *(kind for kind in _READS if reads(kind, own)), *sorted(_READ_ALL)]
-                )
+                some: list[str] = []
+                every: list[str] = []
+                for kind, section in SECTIONS.items():
+                    if kind != own and reads(kind, own):
+                        (every if section.reads is None else some).append(kind)
+                fitting = [own, *some, *sorted(every)]
                 raise ValueError(
                     f"`also.{name}` is of type {part.scorer.type} and can't read the rows of the task's "
                     f"own scorer, which is of type {own}: beside it can stand {', '.join(fitting)}"

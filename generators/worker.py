@@ -24,8 +24,8 @@ from broker.messages import Prompt, SampledGroup
 from broker.monitoring.crash_reports import bury_exhausted
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.work_meter import WorkMeter
-from broker.protocol.leases import Renewer
-from broker.protocol.streams import Consumer, Entry
+from broker.protocol.consumer import Consumer, Renewer
+from broker.protocol.streams import Entry
 from generators.engine import NO_VERSION, Engine
 from generators.turnstile import Turnstile
 from generators.weight_sync.follower import WeightFollower
@@ -119,14 +119,23 @@ class Generator:
         return state
 
     async def _finish(self) -> None:
-        """Let what is in flight end in `GRACE_S`, and hand the rest back: others need not wait for its leases."""
-        if self._tasks:
-            log.info("finishing groups=%d", len(self._tasks))
-            await asyncio.wait(self._tasks, timeout=GRACE_S)
-            await self._reap()
-        if self._tasks:
-            log.warning("unfinished groups=%d after_s=%.0f", len(self._tasks), GRACE_S)
-            await self._cancel_tasks()
+        """Give the groups in flight `GRACE_S` to end, and hand the rest back: nobody waits for their leases.
+
+        Leases are handed back even if a group fails meanwhile; the failure is raised afterwards.
+        """
+        try:
+            if self._tasks:
+                log.info("finishing groups=%d", len(self._tasks))
+                await asyncio.wait(self._tasks, timeout=GRACE_S)
+                await self._reap()
+            if self._tasks:
+                log.warning("unfinished groups=%d after_s=%.0f", len(self._tasks), GRACE_S)
+        finally:
+            await self._cancel_tasks()  # a group that goes on must not hand over what is handed back
+            await self._hand_back()
+
+    async def _hand_back(self) -> None:
+        """Give every lease up, so that other generators take the prompts at once."""
         try:
             await asyncio.to_thread(self.prompts.hand_back)
             await asyncio.to_thread(self.prompts.leave)
@@ -198,9 +207,7 @@ class Generator:
             self.turnstile.shut()  # who begins now would use up an attempt for nothing
             await self._note_failure(entry)
             raise
-        counted = await asyncio.to_thread(
-            self.prompts.hand_over, entry, ROLLOUTS, codec.encode_rollout(rollout)
-        )
+        counted = await asyncio.to_thread(self._hand_over, entry, rollout)
         self._groups += counted
         self._tokens += rollout.num_tokens * counted
         self._meter.count(groups=counted, tokens=rollout.num_tokens * counted)
@@ -214,6 +221,10 @@ class Generator:
             counted,
             rollout.seconds,
         )
+
+    def _hand_over(self, entry: Entry, group: SampledGroup) -> bool:
+        """Encode a group and hand it over, in a thread: the event loop drives the engine meanwhile."""
+        return self.prompts.hand_over(entry, ROLLOUTS, codec.encode_rollout(group))
 
     async def _note_failure(self, entry: Entry) -> None:
         """Keep the exception that is being handled, for the letter of a group that fails each time."""

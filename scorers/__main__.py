@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from config.logs import set_up_logging
 from config.run_names import run_name
-from config.scorers import QUEUES, QueueName
+from config.scorer_kinds import QUEUES, QueueName
 from config.versions import versions
 
 if TYPE_CHECKING:
@@ -116,11 +116,11 @@ def _parse(words: list[str]) -> argparse.Namespace:
 def _work(joined: Joined, args: argparse.Namespace, stop: threading.Event) -> int:
     """Be the part of one run's pool that was asked for. Raises PipelineError."""
     if args.part == "all":
-        from scorers.pool.supervisor import Pool
+        from scorers.pool.supervisor import PoolSupervisor
         from scorers.registry import served
 
         served(joined.run.scorers, args.queues)  # or raise, before each worker does
-        return Pool(joined, ["--run", joined.run.name, *_shared(args)], args.workers).run(stop)
+        return PoolSupervisor(joined, ["--run", joined.run.name, *_shared(args)], args.workers).run(stop)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
     if args.part == "dispatcher":
         from scorers.pool.dispatcher import run_dispatcher

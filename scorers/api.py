@@ -24,28 +24,8 @@ from typing import Any, Final
 from broker import processes
 from broker.errors import BadMessage, Permanent
 from broker.messages import Score, ScoreStatus
-from config.judge_names import VARIANT_OF_TASK
 from config.loading import judge_endpoint, sandbox_urls
-from config.scorers import (
-    ChoiceConfig,
-    CodeConfig,
-    FormatTaskConfig,
-    GradeConfig,
-    GymConfig,
-    InstructionsConfig,
-    JudgeConfig,
-    LivebenchConfig,
-    LogicConfig,
-    MathConfig,
-    RubricConfig,
-    ScorersConfig,
-    SearchConfig,
-    SimulationConfig,
-    SweConfig,
-    TableConfig,
-    TaskConfig,
-    TinyvConfig,
-)
+from config.scorers import ScorersConfig, TaskConfig
 from scorers.child.row_worker import (
     BEGIN,
     ROWS_FAULTS,
@@ -56,6 +36,7 @@ from scorers.child.row_worker import (
     receive_frame,
     send_frame,
 )
+from tasks.kinds import KINDS
 from tasks.route import route
 
 TRIES: Final = 3  # of a row whose worker died
@@ -77,31 +58,18 @@ def all_tasks(judge_url: str | None = None) -> ScorersConfig:
     Args:
         judge_url: of the judge to ask instead of the environment's.
     """
-    judges = {"judge": "default", **VARIANT_OF_TASK}
-    return ScorersConfig(
-        sandbox_urls=sandbox_urls(),
-        tasks={
-            "math": TaskConfig(scorer=MathConfig()),
-            "code": TaskConfig(scorer=CodeConfig()),
-            "swe": TaskConfig(scorer=SweConfig()),
-            "logic": TaskConfig(scorer=LogicConfig()),
-            "instructions": TaskConfig(scorer=InstructionsConfig()),
-            "table": TaskConfig(scorer=TableConfig()),
-            "choice": TaskConfig(scorer=ChoiceConfig()),
-            "search": TaskConfig(scorer=SearchConfig()),
-            "livebench": TaskConfig(scorer=LivebenchConfig()),
-            "simulation": TaskConfig(scorer=SimulationConfig()),
-            "gym": TaskConfig(scorer=GymConfig()),
-            "grade": TaskConfig(scorer=GradeConfig()),
-            "rubric": TaskConfig(scorer=RubricConfig(endpoint=judge_endpoint("rubric", judge_url))),
-            "tinyv": TaskConfig(scorer=TinyvConfig(endpoint=judge_endpoint("tinyv", judge_url))),
-            "format": TaskConfig(scorer=FormatTaskConfig()),
-            **{
-                task: TaskConfig(scorer=JudgeConfig(endpoint=judge_endpoint(variant, judge_url)))
-                for task, variant in judges.items()
-            },
-        },
-    )
+    tasks = {}
+    for kind in KINDS:
+        if kind.given != "endpoint" and kind.rows:
+            tasks[kind.name] = TaskConfig.model_validate({"scorer": {"type": kind.name}})
+        elif kind.given == "endpoint":
+            variants = {kind.name: "default" if kind.own_tasks else kind.name, **(kind.own_tasks or {})}
+            for task, variant in variants.items():
+                endpoint = judge_endpoint(variant, judge_url)
+                tasks[task] = TaskConfig.model_validate(
+                    {"scorer": {"type": kind.name, "endpoint": endpoint.model_dump()}}
+                )
+    return ScorersConfig(sandbox_urls=sandbox_urls(), tasks=tasks)
 
 
 class RowWorkerClient:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from broker.errors import Permanent
 from broker.messages import Score, ScoreStatus
-from config.scorers import CustomConfig
+from config.scorer_kinds import CustomConfig
 from scorers.scorer import Scorer
 
 _TEXTS: Final = ("name", "version")

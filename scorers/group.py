@@ -17,7 +17,8 @@ from typing import Any
 from broker.errors import Retryable
 from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
 from broker.monitoring.counters import FAILED, Tally
-from config.scorers import QUEUES, QueueName, ScorersConfig, TaskConfig
+from config.scorer_kinds import QUEUES, QueueName
+from config.scorers import ScorersConfig, TaskConfig
 from scorers.registry import Scorers, task_config
 from scorers.retries import score_with_retries
 from scorers.reward.combine import content_of, pay

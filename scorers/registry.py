@@ -8,34 +8,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, assert_never
 
 from broker.errors import Permanent, UnknownTask
-from config.scorers import (
-    QUEUES,
-    ChoiceConfig,
-    CodeConfig,
-    CustomConfig,
-    FormatTaskConfig,
-    GradeConfig,
-    GymConfig,
-    InstructionsConfig,
-    JudgeConfig,
-    LivebenchConfig,
-    LogicConfig,
-    MathConfig,
-    QueueName,
-    RubricConfig,
-    ScorerConfig,
-    ScorersConfig,
-    SearchConfig,
-    SimulationConfig,
-    SweConfig,
-    TableConfig,
-    TaskConfig,
-    TinyvConfig,
-)
+from config.scorer_kinds import QUEUES, QueueName, ScorerConfig
+from config.scorers import ScorersConfig, TaskConfig
 from scorers.scorer import Scorer
+from tasks.kinds import BY_NAME
 
 if TYPE_CHECKING:  # it brings the client of Redis, which whoever scores single rows does without
     from scorers.served_model.concurrency_limits import Shared
@@ -50,80 +30,24 @@ class NothingToServe(Permanent):
     """None of the run's tasks is scored in the queues that were asked for."""
 
 
-def build_scorer(  # noqa: C901, PLR0911, PLR0912 - a case for each kind
-    config: ScorerConfig, scorers: ScorersConfig, shared: Shared | None = None
-) -> Scorer:
+def build_scorer(config: ScorerConfig, scorers: ScorersConfig, shared: Shared | None = None) -> Scorer:
     """The scorer that the section describes, with what all of them share: sandbox and credit.
 
     `shared` is the run whose workers share an endpoint; None: there is no run.
     """
-    match config:
-        case MathConfig():
-            from scorers.math.scorer import MathAnswer
-
-            return MathAnswer(config)
-        case CodeConfig():
-            from scorers.code.scorer import CodeTests
-
-            return CodeTests(config, scorers)
-        case SweConfig():
-            from scorers.swe.scorer import SwePatch
-
-            return SwePatch(config, scorers)
-        case LogicConfig():
-            from scorers.logic.scorer import LogicAnswer
-
-            return LogicAnswer(config, scorers)
-        case InstructionsConfig():
-            from scorers.instructions.scorer import InstructionFollowing
-
-            return InstructionFollowing(config, scorers)
-        case TableConfig():
-            from scorers.table.scorer import TableAnswer
-
-            return TableAnswer(config)
-        case ChoiceConfig():
-            from scorers.choice.scorer import ChoiceAnswer
-
-            return ChoiceAnswer(config)
-        case SearchConfig():
-            from scorers.search.scorer import SearchAnswer
-
-            return SearchAnswer(config)
-        case JudgeConfig():
-            from scorers.judge.scorer import JudgeAnswer
-
-            return JudgeAnswer(config, shared)
-        case RubricConfig() | TinyvConfig():
-            from scorers.rubric.scorer import RubricAnswer
-
-            return RubricAnswer(config, shared)
-        case SimulationConfig():
-            from scorers.simulation.scorer import Simulation
-
-            return Simulation(config, scorers)
-        case LivebenchConfig():
-            from scorers.livebench.scorer import Livebench
-
-            return Livebench(config)
-        case GradeConfig():
-            from scorers.grade.scorer import GradeAnswer
-
-            return GradeAnswer(config)
-        case GymConfig():
-            from scorers.gym.scorer import GymAnswer
-
-            return GymAnswer(config, scorers)
-        case FormatTaskConfig():
-            from scorers.format.scorer import FormatAnswer
-
-            return FormatAnswer(config)
-        case CustomConfig():
-            from scorers.custom import load_scorer
-
-            return load_scorer(config)
+    kind = BY_NAME[config.type]
+    module, _, name = kind.scorer.partition(":")
+    build = getattr(import_module(module), name)
+    match kind.given:
+        case "section":
+            scorer: Scorer = build(config)
+        case "scorers":
+            scorer = build(config, scorers)
+        case "endpoint":
+            scorer = build(config, shared)
         case _:
-            assert_never(config)
+            assert_never(kind.given)
+    return scorer
 
 
 class Scorers:

@@ -11,88 +11,21 @@ naming the known ones. What is inside an answer (are its tests text?) is the sco
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from config.scorers import TaskConfig, reads
+from config.scorer_kinds import reads
+from config.scorers import TaskConfig
+from tasks.kinds import BY_NAME, TASK_OF_TYPE, check_answer, needs
 from tasks.values import UnknownType, hint, listed, shown, to_object
 from tasks.verl import of_verl
 
-TASK_OF_TYPE: Final[Mapping[str, str]] = {
-    "math": "math",
-    "math_verifiable": "math",
-    "gsm8k": "math",
-    "hendrycks_math": "math",
-    "prime_math": "math",
-    "code": "code",
-    "code_verifiable": "code",
-    "swe": "swe",
-    "swe_verifiable": "swe",
-    "zebra": "logic",
-    "ordering": "logic",
-    "graph": "logic",
-    "arc": "logic",
-    "hitab": "table",
-    "multihier": "table",
-    "finqa": "table",
-    "choice": "choice",
-    "qa_em": "search",
-    "ifeval": "instructions",
-    "ifbench": "instructions",
-    "livebench": "livebench",
-    "codeio": "simulation",
-    "cruxeval": "simulation",
-    "reasoning_gym": "gym",
-    "grade": "grade",
-    "format": "format",
-    "judge": "judge",
-    "llm_judge": "judge",
-    "stem_llm_judge": "judge",
-    "math_llm_judge": "judge",
-    "rubric": "rubric",
-    "tinyv": "tinyv",
-}
 KNOWN_SHAPES: Final = (
     '{"verification_info": {"type": ..., "answer": {...}}}, or '
     '{"data_source": ..., "reward_model": {"ground_truth": ...}}'
 )
 
-# What an answer of each task must hold: all names of one of these.
-ANSWERS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
-    "math": (("value",),),
-    "code": (("test_cases",), ("inputs", "outputs"), ("functional",), ("tests",), ("pytest",)),
-    "swe": (("input", "ground_truth"), ("code_context", "oracle_new_content"), ("oracle_patches",)),
-    "logic": (("value",),),
-    "table": (("value",),),
-    "choice": (("value",),),
-    "search": (("value",),),
-    "instructions": (("instruction_id_list", "kwargs"), ("value",)),
-    "livebench": (("value", "task"),),
-    "simulation": (("value",), ("functional", "input"), ("functional", "output")),
-    "judge": (("value",),),
-    "tinyv": (("value",),),
-    "rubric": (("criteria",),),  # and a question, where the row has no prompt to stand for it
-    "gym": (("entry",),),
-    "grade": (("value",),),
-    "format": (),  # it has `of` instead, another row's verification_info
-}
-# What `answer.task` of a row of LiveBench may be; the rules are in `scorers.livebench.scorer`.
-LIVEBENCH_TASKS: Final = (
-    "web_of_lies_v2",
-    "web_of_lies_v3",
-    "house_traversal",
-    "spatial",
-    "zebra_puzzle",
-    "cta",
-    "tablereformat",
-    "tablejoin",
-    "connections",
-    "plot_unscrambling",
-    "typos",
-)
-_ASKED: Final = frozenset({"judge", "rubric", "tinyv"})  # who is told the question
 _BY_PATH: Final = (
     "code_context",
     "oracle_new_content",
@@ -132,8 +65,9 @@ def route(
         raise BadMessage(f"task {shown(task)} takes rows of type {listed(fitting)}; got {shown(row_type)}")
     if kind == "format":
         return task, {**info, "of": _of(info.get("of"), tasks or {})}
-    answer = _answer(info.get("answer"), row_type, kind)
-    if {judge, *others} & _ASKED and "question" not in answer and (question := _question(record)):
+    answer = _answer(info.get("answer"), row_type)
+    wants_question = any(name and BY_NAME[name].wants_question for name in (judge, *others))
+    if wants_question and "question" not in answer and (question := _question(record)):
         answer |= to_object({"question": question}, "the prompt")
     return task, {**info, "answer": answer}
 
@@ -187,35 +121,20 @@ def _of(value: Any, tasks: Mapping[str, TaskConfig]) -> dict[str, Any]:
     return info if is_custom else route({"verification_info": info})[1]
 
 
-def _answer(answer: Any, row_type: str, task: str) -> dict[str, Any]:
+def _answer(answer: Any, row_type: str) -> dict[str, Any]:
     """The row's answer with all that its task needs."""
-    if not isinstance(answer, dict) and ("value",) in ANSWERS[task]:
+    if not isinstance(answer, dict) and ("value",) in BY_NAME[TASK_OF_TYPE[row_type]].answers:
         answer = {"value": answer}
     if not isinstance(answer, dict):
         raise BadMessage(
-            f"no answer: a row of type {row_type!r} needs an object with {_needs(task)}; got {shown(answer)}"
+            f"no answer: a row of type {row_type!r} needs an object with {needs(row_type)}; got {shown(answer)}"
         )
     # In a column of objects every row has the keys of all rows, null where it had none itself.
     found: dict[str, Any] = {key: value for key, value in answer.items() if value is not None}
     for key in _BY_PATH:
         if isinstance(found.get(key), dict):
             found[key] = {path: text for path, text in found[key].items() if text is not None}
-    if task == "rubric":
-        found = {key: value for key, value in found.items() if key != "criteria" or str(value).strip()}
-    if task in {"math", "judge", "tinyv"} or (task == "rubric" and "value" in found):
-        found["value"] = _reference(found.get("value"))
-    if not any(all(name in found for name in names) for names in ANSWERS[task]):
-        raise BadMessage(
-            f"no answer: a row of type {row_type!r} needs {_needs(task)}; its answer has "
-            f"{listed(found) or 'nothing'}"
-        )
-    if task == "livebench" and found["task"] not in LIVEBENCH_TASKS:
-        name = str(found["task"])
-        raise UnknownType(
-            f"LiveBench's task {shown(name)} is not scored{hint(name, LIVEBENCH_TASKS)}; those that are: "
-            f"{listed(LIVEBENCH_TASKS)}"
-        )
-    return found
+    return check_answer(found, row_type)
 
 
 def _question(record: Mapping[str, Any]) -> str:
@@ -229,25 +148,3 @@ def _question(record: Mapping[str, Any]) -> str:
         if isinstance(turn, Mapping) and turn.get("role") == "user" and isinstance(turn.get("content"), str)
     ]
     return asked[-1] if asked else ""
-
-
-def _reference(value: Any) -> str:
-    """A reference as text: numbers are written, a list of one is that one, space around it goes."""
-    if isinstance(value, list):
-        if len(value) != 1:
-            raise BadMessage(
-                f"no answer: a reference must be one value, got a list of {len(value)}: {shown(value)}"
-            )
-        return _reference(value[0])
-    text = value.strip() if isinstance(value, str) else ""
-    if (isinstance(value, int) and not isinstance(value, bool)) or (
-        isinstance(value, float) and math.isfinite(value)
-    ):
-        text = str(value)
-    if not text:
-        raise BadMessage(f"no answer to check against in verification_info: the value is {shown(value)}")
-    return text
-
-
-def _needs(task: str) -> str:
-    return ", or ".join(" and ".join(names) for names in ANSWERS[task])

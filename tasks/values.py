@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import json
+import math
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
@@ -92,3 +93,25 @@ def shown(value: Any) -> str:
     except (ValueError, RecursionError):  # an integer of more digits than Python writes; nested too deep
         return f"{type(value).__name__} too large to be shown"
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
+
+
+def reference(value: Any) -> str:
+    """Writes a reference as text: a number is written, a list of one value is that value, outer space goes.
+
+    Raises:
+        BadMessage: there is no such value.
+    """
+    if isinstance(value, list):
+        if len(value) != 1:
+            raise BadMessage(
+                f"no answer: a reference must be one value, got a list of {len(value)}: {shown(value)}"
+            )
+        return reference(value[0])
+    text = value.strip() if isinstance(value, str) else ""
+    if (isinstance(value, int) and not isinstance(value, bool)) or (
+        isinstance(value, float) and math.isfinite(value)
+    ):
+        text = str(value)
+    if not text:
+        raise BadMessage(f"no answer to check against in verification_info: the value is {shown(value)}")
+    return text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis
@@ -13,10 +14,12 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 from tests.support.paths import ROOT
 from tests.support.redis_servers import SERVERS, RedisServer, free_port
+from tests.support.tiers import FAST, TIERS, proof_of, tier_of, tier_of_place
 
 __all__ = ["ROOT", "SHARED", "RedisServer", "free_port"]
 
 SHARED = ROOT.parent / "shared"
+FIRST = {"e2e": 0, "model": 1, "process": 2}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,11 +27,51 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--redis", choices=[*SERVERS], default=RedisServer.version, help="version of the redis-server"
     )
+    parser.addoption(
+        "--prove", action="store_true", help="run only what `make test` leaves out, instead of all but that"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take the option before the first server is started."""
+    """Register the tiers, and take the option before the first server is started."""
+    for tier, what in TIERS.items():
+        config.addinivalue_line("markers", f"{tier}: {what}")
     RedisServer.version = config.getoption("--redis")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files of other tiers unread where the fast ones alone are asked for: their imports take long."""
+    if config.getoption("markexpr") != " or ".join(FAST) or not collection_path.is_relative_to(ROOT):
+        return None
+    tier = tier_of_place(collection_path.relative_to(ROOT).as_posix())
+    return True if tier is not None and tier not in FAST else None
+
+
+def tier_of_item(item: pytest.Item) -> str:
+    """The tier that a collected test was marked with."""
+    return next(marker.name for marker in item.iter_markers() if marker.name in TIERS)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark each test with its tier, before pytest's -m looks at the markers."""
+    for item in items:
+        markers = {marker.name for marker in item.iter_markers()}
+        tier = tier_of(item.nodeid, markers, getattr(item, "fixturenames", ()))
+        if tier not in markers:
+            item.add_marker(tier)
+        # Whole runs disturb each other: one worker has all of them, in turn. Any other file stays with one worker.
+        item.add_marker(
+            pytest.mark.xdist_group("whole runs" if tier == "e2e" else item.nodeid.partition("::")[0])
+        )
+        target = proof_of(item.nodeid)
+        if target is not None and not config.getoption("--prove"):
+            item.add_marker(pytest.mark.skip(reason=f"runs long: make {target}"))
+    if config.getoption("--prove"):
+        config.hook.pytest_deselected(items=[item for item in items if proof_of(item.nodeid) is None])
+        items[:] = [item for item in items if proof_of(item.nodeid) is not None]
+    else:  # what takes longest begins first, so that no worker is left with it at the end
+        items.sort(key=lambda item: FIRST.get(tier_of_item(item), len(FIRST)))
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -44,14 +45,20 @@ MAX_FUNCTION_LINES = 60
 NO_NAMES = {"utils", "util", "helpers", "misc", "common"}
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def source_files(*packages: str) -> list[Path]:
     return [path for package in packages for path in sorted((ROOT / package).rglob("*.py"))]
 
 
-def imported_modules(path: Path) -> set[str]:
+@cache
+def imported_modules(path: Path) -> frozenset[str]:
     """Full names of all modules that a file imports, at its top or inside a function."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -59,7 +66,7 @@ def imported_modules(path: Path) -> set[str]:
                 f"{path.relative_to(ROOT)}:{node.lineno} imports relatively; name the package"
             )
             names.add(str(node.module))
-    return names
+    return frozenset(names)
 
 
 def imported_packages(path: Path) -> set[str]:
@@ -115,7 +122,7 @@ def imports_between_files() -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for module, path in files.items():
         found = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
@@ -167,7 +174,7 @@ def test_a_folder_has_few_files_at_one_level(package: str) -> None:
 def test_modules_say_their_place_and_have_names_of_their_own(package: str) -> None:
     for path in source_files(package):
         name = str(path.relative_to(ROOT))
-        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        docstring = ast.get_docstring(tree_of(path))
         assert docstring, f"{name} does not open with its place on the path"
         assert path.stem not in NO_NAMES, f"{name}: name it after what it holds"
         if not path.stem.startswith("__"):

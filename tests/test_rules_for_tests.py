@@ -7,7 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.support.paths import ROOT
+from tests.support.tiers import PLACES, PROOFS, TIERS, tier_of
 
 TESTS = ROOT / "tests"
 MAY_SLEEP_IN_A_LOOP = {
@@ -46,3 +49,40 @@ def test_whoever_waits_in_a_loop_asks_the_one_module_for_it() -> None:
         )
     ]
     assert found == [], "tests.support.waiting.wait_until has a deadline and says for what it waited"
+
+
+def test_each_test_of_this_run_has_exactly_one_tier(request: pytest.FixtureRequest) -> None:
+    tiers = {
+        item.nodeid: {marker.name for marker in item.iter_markers()} & TIERS.keys()
+        for item in request.session.items
+    }
+    assert {name: found for name, found in tiers.items() if len(found) != 1} == {}
+
+
+@pytest.mark.parametrize("place", [*PLACES, *PROOFS])
+def test_what_the_tables_name_is_there(place: str) -> None:
+    path, _, name = place.partition("::")
+    assert (ROOT / path).is_dir() if path.endswith("/") else (ROOT / path).is_file()
+    assert not name or f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "markers", "fixtures", "tier"),
+    [
+        ("tests/broker/test_x.py::test_x", [], [], "unit"),
+        ("tests/broker/test_x.py::test_x[a/b]", ["timeout"], ["_shared_redis", "link"], "redis"),
+        ("tests/e2e/test_x.py::test_x", [], ["_shared_redis"], "e2e"),
+        ("tests/benchmarks/test_x.py::test_x", [], [], "process"),
+        ("tests/benchmarks/test_exact_resume.py::test_x", [], [], "e2e"),
+        ("tests/e2e/test_x.py::test_x", ["unit"], [], "unit"),
+    ],
+)
+def test_the_mark_comes_before_the_place_and_the_place_before_the_fixtures(
+    nodeid: str, markers: list[str], fixtures: list[str], tier: str
+) -> None:
+    assert tier_of(nodeid, markers, fixtures) == tier
+
+
+def test_two_tiers_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"more than one tier: \['e2e', 'unit'\]"):
+        tier_of("tests/test_x.py::test_x", ["unit", "e2e"], [])

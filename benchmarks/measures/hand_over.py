@@ -21,8 +21,9 @@ from broker.connection import RedisLink
 from broker.keys import GROUP, PROMPTS, ROLLOUTS, Keys
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
+from broker.protocol.consumer import Consumer
 from broker.protocol.run_owner import RunOwner
-from broker.protocol.streams import Consumer, Entry
+from broker.protocol.streams import Entry
 
 ONE_ROUND_TRIP = "limit: XADD, XDEL, XACK in one write, unconditional"
 

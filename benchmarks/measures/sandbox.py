@@ -13,7 +13,8 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from benchmarks.comparison import Comparison, Turn, take_turns, timed
-from config.scorers import CodeConfig, ScorersConfig
+from config.scorer_kinds import CodeConfig
+from config.scorers import ScorersConfig
 from scorers.registry import build_scorer
 from scorers.sandbox.choice import build_sandbox
 from scorers.sandbox.program import Ending, Language, Program

@@ -87,7 +87,8 @@ def places() -> list[str]:
         *lines_of("trainer", "_step", "_commit", "_after_step", "_save"),
         *lines_of("journal/writer", "append", "_write"),
         *lines_of("journal/payloads", "append"),
-        *lines_of("weight_sync/filesystem", "publish"),
+        *lines_of("weight_sync/publisher", "publish", "_announce"),
+        *lines_of("weight_sync/filesystem", "put"),
         *lines_of("resume/recovery", "recover"),
     ]
 

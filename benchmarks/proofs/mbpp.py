@@ -23,7 +23,8 @@ from typing import Any
 from benchmarks import results
 from benchmarks.rigs.mutants import is_wrong, mutate
 from broker.messages import Score
-from config.scorers import CodeConfig, ScorersConfig
+from config.scorer_kinds import CodeConfig
+from config.scorers import ScorersConfig
 from scorers.registry import build_scorer
 from scorers.scorer import Scorer
 

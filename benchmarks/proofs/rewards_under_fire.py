@@ -31,8 +31,9 @@ from broker.messages import SampledGroup, ScoredGroup
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
 from broker.processes import has_ended, spawn, stop
+from broker.protocol.consumer import Consumer
 from broker.protocol.run_owner import RunOwner
-from broker.protocol.streams import Consumer, entries_of
+from broker.protocol.streams import entries_of
 from config.loading import to_yaml
 from config.run import Run
 from tools.up.process_tree import Process, below

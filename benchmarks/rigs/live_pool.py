@@ -27,8 +27,9 @@ from broker.messages import SampledGroup, ScoredGroup
 from broker.monitoring.snapshot import Process, snapshot
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
+from broker.protocol.consumer import Consumer
 from broker.protocol.run_owner import RunOwner
-from broker.protocol.streams import Consumer, entries_of
+from broker.protocol.streams import entries_of
 from config.loading import to_yaml
 
 START_S = 120.0

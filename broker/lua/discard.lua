@@ -3,7 +3,7 @@
 redis.call('ZREM', SLOTS, '')
 for _, id in ipairs(ARGV) do
   redis.call('ZREM', SLOTS, id)
-  forget_tries(id)
+  discard_tries(id)
   local stream, entry = place_of(id)
   if stream and STREAMS[stream] then
     redis.call('XDEL', STREAMS[stream], entry)

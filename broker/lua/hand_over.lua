@@ -42,6 +42,6 @@ if type(added) == 'table' and added.err then
                      'floor', slot or floor, 'attempts', 0)
 end
 redis.call('HSET', WHERE, id, dest .. ' ' .. added)
-forget_tries(id)
+discard_tries(id)
 if source == 'rollouts' then redis.call('HDEL', JOBS, entry) end
 return 1

@@ -47,7 +47,7 @@ local function is_at(id, stream, entry)            -- whether `where` places the
   return id and redis.call('HGET', WHERE, id) == stream .. ' ' .. entry
 end
 
-local function forget_tries(id) redis.call('HDEL', TRIES, id, 'error:' .. id) end
+local function discard_tries(id) redis.call('HDEL', TRIES, id, 'error:' .. id) end
 
 local function group_at(i)      -- of ARGV: id, number of fields, field, value ...     returns id, fields, where the next begins
   local fields, count = {}, tonumber(ARGV[i + 1])

@@ -4,7 +4,7 @@ if refused then return refused end
 for i = 3, #ARGV do
   local id = ARGV[i]
   redis.call('ZREM', SLOTS, id)
-  forget_tries(id)
+  discard_tries(id)
   local stream, entry = place_of(id)
   if stream then
     if stream ~= 'dead' then                        -- letters are the operator's to remove

@@ -19,7 +19,8 @@ import redis
 
 from broker.connection import RedisLink
 from broker.keys import Keys
-from broker.protocol.streams import TRACEBACK_BYTES, Consumer, Entry
+from broker.protocol.consumer import Consumer
+from broker.protocol.streams import TRACEBACK_BYTES, Entry
 from config.logs import mask
 
 log = logging.getLogger(__name__)

@@ -45,7 +45,7 @@ USAGE = "usage: python -m broker.monitoring.health learner|generator|scorer RUN\
 
 
 def main(argv: Sequence[str] | None = None, *, clock: Callable[[], float] = time.time) -> int:
-    """Look once. 0: at work; 1: not; 2: bad arguments."""
+    """Look once. Returns 0: at work; 1: not; 2: bad arguments."""
     words = list(sys.argv[1:] if argv is None else argv)
     if len(words) != 2 or words[0] not in PARTS:
         sys.stderr.write(USAGE)
@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None, *, clock: Callable[[], float] = time
 
 
 def judge(here: Sequence[Process], roles: Sequence[str], since: Mapping[str, float], now: float) -> list[str]:
-    """What is wrong, a line each; nothing is a good sign.
+    """Return what is wrong, a line each; an empty list where all is well.
 
     Args:
         here: the processes of these roles on this host.
@@ -99,7 +99,7 @@ def judge(here: Sequence[Process], roles: Sequence[str], since: Mapping[str, flo
 
 
 def _remembered(file: Path, here: Sequence[Process], now: float) -> dict[str, float]:
-    """When each process has last changed what it counts, as the checks on this host saw it; kept in `file`."""
+    """Return when each process last changed its counts, as the checks on this host saw it; kept in `file`."""
     try:
         before = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):

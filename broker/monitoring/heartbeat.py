@@ -1,8 +1,8 @@
-"""The heartbeat: every process says that it lives, and what it does or waits for, in a hash that ends with it.
+"""The heartbeat of a process says that the process lives, and what it does or waits for, in a hash that expires.
 
 Out: the hash `alive:ROLE:ID`, which Redis removes a few seconds after the process that refreshes it has died; a line in
-the log of a process that waits long. Operators and `broker.monitoring.snapshot` read the hash. It decides nothing about
-work: leases do. While Redis is away the heartbeat goes on trying.
+the log of a process that waits long. Operators and `broker.monitoring.snapshot` read the hash. The heartbeat
+decides nothing about work: leases do. While Redis is away it goes on trying.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Heartbeat:
         self._thread.start()
 
     def say(self, state: str, **fields: str) -> None:
-        """What the process does or waits for now; never blocks."""
+        """Set what the process does or waits for now; never blocks."""
         with self._lock:
             if state != self._fields["state"]:
                 self._fields["since"] = f"{time.time():.3f}"
@@ -82,7 +82,7 @@ class Heartbeat:
                 self._fields.update(fields)
 
     def stop(self) -> None:
-        """Remove the key: the process ends in good order."""
+        """Stop the thread and remove the key: the process ends in good order."""
         self._stop.set()
         self._thread.join(timeout=5.0)
         with contextlib.suppress(redis.RedisError):
@@ -107,7 +107,7 @@ class Heartbeat:
                 return
 
     def _has_worked(self) -> bool:
-        """Whether the sums say more than when they were beaten last; of a process that waits they can wait, too."""
+        """Whether the meter has counted work since the last beat."""
         return any(
             value != self._sums.get(name)
             for name, value in self.meter.read().items()

@@ -1,8 +1,8 @@
-"""Where a run stands: one look at its keys, for people.
+"""A snapshot says where a run stands: one look at its keys, for people.
 
-In: the run's keys. Out: a `Snapshot`. Called by `millrace up`, `top` and `metrics` every second or so; two of them make
-a `tools.top.flow`, which says how much each role works. It only reads; what it reads belongs to slightly different
-moments, and sums need not add up.
+In: the run's keys. Out: a `Snapshot`. `millrace up`, `top` and `metrics` call it about every second; two snapshots make
+a `tools.top.flow`, which says how much each role works. The module only reads, and never a payload. What it reads
+belongs to slightly different moments, and sums need not add up.
 """
 
 from __future__ import annotations
@@ -10,26 +10,43 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import redis
 
-from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
-from broker.monitoring import stream_states
+from broker.connection import script_text
+from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS, Keys
 from broker.monitoring.counters import ScorerStats, scorer_stats
-from broker.monitoring.stream_states import StreamState
 from broker.monitoring.work_meter import COUNTERS
+from broker.protocol.streams import NOBODY
 from config.loading import ConfigError, from_yaml
 from config.run import Run
-from config.scorers import QUEUES
+from config.scorer_kinds import QUEUES
 
 RQ_QUEUE = "rq:queue:"  # RQ's own prefix
+SHARED = (PROMPTS, ROLLOUTS)  # streams with a consumer group
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """One stream at one moment."""
+
+    depth: int = 0  # entries
+    leased: int = 0  # of these, those that somebody has taken; none of `scored` and `dead`
+    oldest_s: float = 0.0  # age of the first entry in this stream, by Redis' clock; 0 where there is none
+    oldest_entry: str = ""
+    oldest_group: str = ""
+
+    @property
+    def waiting(self) -> int:
+        """Count the entries that no worker has taken: the consumer group's lag."""
+        return self.depth - self.leased
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One heartbeat."""
+    """A process, as its heartbeat describes it."""
 
     role: str
     id: str
@@ -67,12 +84,12 @@ class Snapshot:
     run: Run | None = field(default=None, compare=False, repr=False)  # None: not there, or of another version
 
     def alive(self, role: str) -> int:
-        """Number of processes of `role` whose heart beats."""
+        """Count the processes of `role` whose heart beats."""
         return sum(process.role == role for process in self.processes)
 
     @property
     def bound(self) -> int:
-        """Groups that may be out: the budget, and towards the end what the last steps will take; 0: not known."""
+        """Return how many groups may be in flight: the budget, or what the last steps will take; 0: not known."""
         if self.run is None:
             return 0
         return max(
@@ -81,7 +98,7 @@ class Snapshot:
 
     @property
     def nobody(self) -> str:
-        """Which role has work and nobody to do it; "" where all have somebody."""
+        """Say which role has work and no living process; "" where every role has one."""
         for depth, role, does in ((self.prompts, "generator", "sample"), (self.rollouts, "scorer", "score")):
             if depth and not self.alive(role):
                 return f"{depth} groups wait for a {role} to {does} them, and none is alive"
@@ -97,7 +114,7 @@ class Snapshot:
 
     @property
     def pile(self) -> str:
-        """The stage where groups pile up, and so who waits for whom: as far as one look can tell."""
+        """Say where groups pile up, and so who waits for whom, as far as one look can tell."""
         stages = [
             (self.prompts, "the learner waits for the generators", "to be sampled"),
             (self.rollouts, "the learner waits for the scorers", "to be scored"),
@@ -123,9 +140,9 @@ def snapshot(client: redis.Redis, name: str) -> Snapshot:
         pipe.hgetall(keys("scorers"))
         for queue in QUEUES:
             pipe.llen(RQ_QUEUE + keys.queue(queue))
-        questions = stream_states.ask(pipe, keys)
+        questions = ask_streams(pipe, keys)
         reply = pipe.execute(raise_on_error=False)
-    at, streams = stream_states.states_of(reply[-questions:])
+    at, streams = states_of(reply[-questions:])
     for answer in reply[:-questions]:
         if isinstance(answer, redis.RedisError):
             raise answer
@@ -155,13 +172,64 @@ def snapshot(client: redis.Redis, name: str) -> Snapshot:
     )
 
 
+def ask_streams(pipe: Any, keys: Keys) -> int:
+    """Queue the questions of `states_of` on a pipeline that raises no errors. Returns their number."""
+    pipe.time()
+    for stream in WORK_STREAMS:
+        pipe.xlen(keys(stream))
+        pipe.eval(_headers(), len(keys.scripts()), *keys.scripts(), stream, "-", 1)
+    for stream in SHARED:
+        pipe.xpending(keys(stream), GROUP)
+    return 1 + 2 * len(WORK_STREAMS) + len(SHARED)
+
+
+def states_of(reply: list[Any]) -> tuple[float, dict[str, StreamState]]:
+    """Return Redis' time in Unix seconds, and the streams by name. Raises RedisError where an answer is one."""
+    seconds, microseconds = _checked(reply[0])
+    now = seconds + microseconds / 1e6
+    leases = dict(zip(SHARED, map(_leased, reply[1 + 2 * len(WORK_STREAMS) :]), strict=True))
+    states = {}
+    for place, stream in enumerate(WORK_STREAMS):
+        depth = _checked(reply[1 + 2 * place])
+        first = [word.decode(errors="replace") for word in _checked(reply[2 + 2 * place])]
+        entry, group = first or ("", "")
+        began = int(entry.partition("-")[0]) / 1000 if entry else now
+        states[stream] = StreamState(
+            depth=depth,
+            leased=min(depth, leases.get(stream, 0)),
+            oldest_s=max(0.0, now - began),
+            oldest_entry=entry,
+            oldest_group=group,
+        )
+    return now, states
+
+
+@cache
+def _headers() -> str:
+    return script_text("headers")
+
+
+def _leased(reply: Any) -> int:
+    """Count the leased entries of a consumer group; 0 where there is no such group (yet)."""
+    if isinstance(reply, redis.ResponseError):
+        return 0
+    consumers = _checked(reply)["consumers"]
+    return sum(int(consumer["pending"]) for consumer in consumers if consumer["name"] != NOBODY.encode())
+
+
+def _checked(reply: Any) -> Any:
+    if isinstance(reply, redis.RedisError):
+        raise reply
+    return reply
+
+
 def keys_of(client: redis.Redis, prefix: str) -> list[bytes]:
-    """Every key that begins with `prefix`, which is taken literally."""
+    """Return every key that begins with `prefix`, which is taken literally."""
     return sorted(client.scan_iter(match=re.sub(r"([*?\[\]\\])", r"\\\1", prefix) + "*", count=1000))
 
 
 def processes_of(client: redis.Redis, keys: Keys) -> tuple[Process, ...]:
-    """Every heartbeat of a run. Raises redis.RedisError."""
+    """Read every heartbeat of a run. Raises redis.RedisError."""
     found = keys_of(client, keys("alive:"))
     with client.pipeline(transaction=False) as pipe:
         for key in found:
@@ -192,7 +260,7 @@ def _process(place: str, beat: Mapping[bytes, bytes]) -> Process:
 
 @lru_cache(maxsize=8)
 def _run(config: str) -> Run | None:
-    """What the learner was told; None where it is not there, or another version of this program wrote it."""
+    """Read the learner's configuration; None where there is none, or another version of this program wrote it."""
     try:
         return from_yaml(config) if config else None
     except ConfigError:

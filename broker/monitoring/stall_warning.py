@@ -1,9 +1,8 @@
-"""A line in the log of every role that waits long: for what, since when, and who has the work.
+"""The stall warning writes a log line for a process that waits long: for what, since when, and who has the work.
 
-In: how long the process has had nothing to do, from its `WorkMeter`, and what it says of itself. Out: a line after a
-minute and again at doubling intervals. Called by the thread of its heartbeat (`broker.monitoring.heartbeat`), so that
-no role's own loop has to think of it; while Redis is away it says nothing, since the link then speaks itself
-(`broker.connection`).
+In: how long the process has had nothing to do, from its `WorkMeter`, and its state in words. Out: a line after a minute
+and again at doubling intervals. The thread of the heartbeat calls it (`broker.monitoring.heartbeat`). While Redis is
+away no line is written, since the link logs the outage itself (`broker.connection`).
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from typing import Any
 import redis
 
 from broker.keys import DEAD, GROUP, PROMPTS, Keys
-from broker.monitoring.snapshot import keys_of
-from broker.monitoring.stream_states import SHARED, StreamState, ask, states_of
+from broker.monitoring.snapshot import SHARED, StreamState, ask_streams, keys_of, states_of
 from broker.protocol.streams import NOBODY
 
 log = logging.getLogger(__name__)
@@ -25,10 +23,10 @@ FIRST_S = 60.0
 
 
 class Watchdog:
-    """One process's.
+    """The watchdog of one process.
 
     Args:
-        first_s: of waiting, before the first line.
+        first_s: seconds of waiting before the first line.
     """
 
     def __init__(self, client: redis.Redis, keys: Keys, *, first_s: float) -> None:
@@ -37,12 +35,12 @@ class Watchdog:
         self._first_s = self._next_s = first_s
 
     def look(self, idle_s: float, waits_for: str, *, is_ready: bool = True) -> None:
-        """Say it, if it is time. Raises RedisError: it is said at the next look.
+        """Write the line, if it is due. Raises RedisError: the line is written at the next look.
 
         Args:
-            idle_s: without work, until now.
-            waits_for: what it says that it does, in words.
-            is_ready: False while it starts, which may take long and is nobody's fault: no warning then, only a line.
+            idle_s: seconds without work, until now.
+            waits_for: the state of the process, in words.
+            is_ready: False while the process starts, which may take long: the line is no warning then.
         """
         if idle_s < self._first_s:
             self._next_s = self._first_s
@@ -62,13 +60,13 @@ class Watchdog:
 
 
 def who_has_the_work(client: redis.Redis, keys: Keys) -> str:
-    """Where the groups of a run are, who has the oldest of each stage, and what the learner does, in words.
+    """Say where the groups of a run are, who has the oldest of each stage, and what the learner does.
 
     Raises:
         redis.RedisError: Redis is away.
     """
     with client.pipeline(transaction=False) as pipe:
-        ask(pipe, keys)
+        ask_streams(pipe, keys)
         _, states = states_of(pipe.execute(raise_on_error=False))
     parts = [
         f"{state.depth} groups in {stream}, the oldest ({state.oldest_group}) for {state.oldest_s:.0f} s"
@@ -82,7 +80,7 @@ def who_has_the_work(client: redis.Redis, keys: Keys) -> str:
 
 
 def _holder(client: redis.Redis, keys: Keys, stream: str, state: StreamState) -> str:
-    """Who has the first entry: of `prompts` its consumer, of `rollouts` the scorer that began it last."""
+    """Say who has the first entry: of `prompts` its consumer, of `rollouts` the scorer that began it last."""
     if stream not in SHARED:
         return ""
     entry = state.oldest_entry

@@ -1,8 +1,8 @@
-"""How much of its time a process works: sums that only grow, so that two looks at them give rates.
+"""This module measures how much of its time a process works: sums that only grow, so that two looks give rates.
 
-In: what the process has in hand now, and what it waits for with the rest of its room. Out: fields of its heartbeat. The
-difference of `busy_s` over that of `up_s` is the share of the time between two looks that it worked; both are seconds
-of this process's own clock, so no two machines need to agree on one. A process that is started again begins at 0.
+In: what the process has in hand now, and what the rest of its capacity waits for. Out: fields of its heartbeat. Between
+two looks, the growth of `busy_s` over the growth of `up_s` is the share of the time that the process worked. Both are
+seconds of the process's own clock, so machines need not agree on the time. A process that is restarted begins at 0.
 
     up_s       seconds since it was ready to work
     busy_s     of these, those that it worked; of a process that works on several things at once, room that was taken
@@ -35,12 +35,12 @@ COUNTERS = frozenset((*SUMS, *(f"wait_{what}_s" for what in WAITS), *UNITS))
 
 
 def as_fields(sums: Mapping[str, float]) -> dict[str, str]:
-    """Sums as text; seconds to the millisecond."""
+    """Return the sums as text, seconds to the millisecond."""
     return {name: f"{value:.3f}" if name.endswith("_s") else f"{value:.0f}" for name, value in sums.items()}
 
 
 class WorkMeter:
-    """One process's. Any thread may call it.
+    """The work meter of one process. Any thread may call it.
 
     Args:
         clock: seconds that never jump.
@@ -56,7 +56,7 @@ class WorkMeter:
         self._counted = self._idle_since = clock()
 
     def hold(self, share: float, waits_for: str = "", *, kept: int = 0) -> None:
-        """From now on it works with `share` of its room, from 0 to 1, and the rest waits for one of WAITS.
+        """Note that from now on `share` of the capacity works, from 0 to 1, and the rest waits for one of WAITS.
 
         Args:
             kept: groups that wait with it, for others to be there too.
@@ -69,25 +69,25 @@ class WorkMeter:
             self._sums.setdefault("up_s", 0.0)
 
     def count(self, **units: float) -> None:
-        """So much more of UNITS is done."""
+        """Add to the counts of UNITS."""
         with self._lock:
             for name, number in units.items():
                 self._units[name] = self._units.get(name, 0.0) + number
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has begun to work, or to wait for work."""
+        """Whether the process has begun to work, or to wait for work."""
         with self._lock:
             return bool(self._sums)
 
     @property
     def idle_s(self) -> float:
-        """As above; before it is ready, the seconds since its start."""
+        """Return the seconds without work, as above; before the process is ready, the seconds since its start."""
         with self._lock:
             return 0.0 if self._share > 0 else self._clock() - self._idle_since
 
     def read(self) -> Mapping[str, float]:
-        """The sums now; empty before it was ready."""
+        """Return the sums now; empty before the process was ready."""
         with self._lock:
             self._count_time()
             if not self._sums:

@@ -1,4 +1,4 @@
-"""Where the private Redis of each run is: one file a run, readable by its user alone.
+"""This module keeps the address of each run's private Redis: one file a run, readable by its user alone.
 
 In: the URL, password included, that `broker.private_redis.server` started a server with. Out: the same, for any program
 of this user that knows the run's name. A file stays when the server stops, so that it is started again under the
@@ -26,13 +26,13 @@ class Address:
 
 
 def file_of(folder: Path) -> Path:
-    """Where the address of the run in `folder` is kept."""
+    """Return the file that keeps the address of the run in `folder`."""
     path = folder.absolute()
     return state_folder() / f"{path.name}-{hashlib.sha256(str(path).encode()).hexdigest()[:12]}.json"
 
 
 def read(folder: Path) -> Address | None:
-    """What is known of the run in `folder`.
+    """Read the address of the run in `folder`; None where none is kept.
 
     Raises:
         WrongBroker: the file is damaged.
@@ -55,12 +55,12 @@ def write(address: Address) -> None:
 
 
 def forget(folder: Path) -> None:
-    """Remove what is known of the run in `folder`."""
+    """Remove the address of the run in `folder`."""
     file_of(folder).unlink(missing_ok=True)
 
 
 def find(name: str, runs_dir: Path) -> Address | None:
-    """The run `name` in `runs_dir`, else the only one of that name whose folder exists.
+    """Find the address of run `name` in `runs_dir`, else of the only run of that name whose folder exists.
 
     Raises:
         WrongBroker: several folders hold a run of that name, and none of them is in `runs_dir`.

@@ -1,11 +1,11 @@
-"""Mend a Redis's append-only file before the server is started on it: whoever starts Redis does this first.
+"""This module mends a Redis' append-only file before a server is started on it.
 
 In: a redis-server, the folder of its data. Out: the same data without a torn tail, and a warning that says what was cut
 off. A kill may end a write anywhere, also between two commands of a script. Redis then drops the command that is torn,
 but leaves the script's MULTI without its EXEC in the file, and goes on writing after it: at the *second* start half of
 that script runs, together with the next one. redis-check-aof cuts the file before the MULTI, so that the script is gone
 as a whole, and with it what came after: the last moments, which every role can do again.
-A file that can't be mended is left to the server, which says at its start what it thinks of it.
+A file that can't be mended is left to the server, which reports at its start what is wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PARTS = (7, 0)  # from this version on the file is a folder of parts with a mani
 
 
 def mend(program: Path, version: tuple[int, ...], data: Path, *, pass_fds: Sequence[int] = ()) -> int:
-    """Cut a torn tail off the append-only file in `data`. Returns how many bytes that was.
+    """Cut a torn tail off the append-only file in `data`. Returns the number of bytes cut.
 
     Args:
         program: the redis-server that will be started, of `version`.
@@ -87,6 +87,6 @@ def _check(program: Path, file: Path, pass_fds: Sequence[int]) -> tuple[int, str
 
 
 def _size(file: Path) -> int:
-    """Bytes of a whole file, or of all the parts beside a manifest."""
+    """Return the bytes of a whole file, or of all the parts beside a manifest."""
     parts = [file] if file.suffix == ".aof" else list(file.parent.iterdir())
     return sum(part.stat().st_size for part in parts)

@@ -10,7 +10,7 @@ import pytest
 from my_scorer import Letter
 
 from broker.errors import BadMessage
-from config.scorers import CustomConfig
+from config.scorer_kinds import CustomConfig
 from scorers.custom import load_scorer
 
 INFO = {"type": "letter", "answer": {"value": "B", "choices": "ABCD"}}

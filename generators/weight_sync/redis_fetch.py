@@ -142,7 +142,7 @@ class RelayedWeights:
     def _complain(self, manifest: Manifest) -> None:
         """What the manifest says is not so. Without it the learner puts the version there again."""
         if weight_chunks.read_manifest(self._client, self._keys) == manifest:
-            weight_chunks.forget(self._client, self._keys)
+            weight_chunks.discard_manifest(self._client, self._keys)
 
     def _own_folder(self) -> Path:
         """Made when it is first needed; those of generators that were killed are removed then."""

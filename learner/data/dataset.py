@@ -19,7 +19,8 @@ from typing import Any
 from broker.errors import BadMessage, Permanent
 from config.data import DatasetSource, ProceduralSource, SourceConfig
 from config.run import Run
-from tasks.route import TASK_OF_TYPE, route
+from tasks.kinds import TASK_OF_TYPE
+from tasks.route import route
 
 VERL = ("data_source", "reward_model", "extra_info", "criteria")  # columns; the first two make rows of verl
 FIELD = re.compile(r"\{(\w+)\}")  # of a prompt_template

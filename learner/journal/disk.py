@@ -1,4 +1,4 @@
-"""Bytes and names that are on the disk when a function here returns: for what must outlive a power cut."""
+"""Writes that outlive a power cut: bytes and names are on the disk when a function here returns."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import BinaryIO
 
 
 def write_all(stream: BinaryIO, data: bytes | memoryview) -> None:
-    """Write to an unbuffered file, which may take a part at a time, as when the disk is nearly full."""
+    """Write all of `data` to an unbuffered file, which may take a part at a time when the disk is nearly full."""
     rest = memoryview(data)
     while rest:
         rest = rest[stream.write(rest) :]
 
 
 def sync(path: Path) -> None:
-    """Return when a file's bytes, or the names in a folder, are on the disk."""
+    """Sync a file's bytes, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -25,10 +25,10 @@ def sync(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Return when a folder is there, and its name and those above it are on the disk.
+    """Make a folder, and sync its name and the names of the folders above it.
 
-    Those above it may be as new: the run's own was made a moment ago, by whoever locked it or began its logs. Above
-    another file system, or what this user may not list, nothing of a run is made.
+    The folders above may be as new: the run's own was made a moment ago, by the lock or by the logs. The walk ends at
+    another file system, and at a folder that this user may not list: nothing of a run is made above those.
     """
     if path.is_dir():
         return
@@ -41,7 +41,7 @@ def make_folder(path: Path) -> None:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Return when a small file has its new text on the disk; a reader sees the old one or the new one, whole."""
+    """Replace a small file's text on the disk; a reader sees the old text or the new text, whole."""
     aside = path.with_name(
         f".{path.name}.{secrets.token_hex(4)}"
     )  # a learner elsewhere may have the same pid

@@ -1,8 +1,8 @@
 """The ledger of a run as it is read: what became of every group, and what every step trained on.
 
 In: the files that `learner.journal` writes. Out: a `Ledger`, and by `read_step` any step's groups. Read by the
-learner's recovery, the audit and the tools; needs no torch. What is damaged is an error, or where `strict` is off a
-line of `Ledger.problems`; a record that a kill cut short at the end counts for nothing, is warned of and not removed.
+learner's recovery, the audit and the tools; needs no torch. Damage is an error, or a line of `Ledger.problems` where
+`strict` is off. A record at the end that a kill has cut short counts for nothing; it is warned of and not removed.
 """
 
 from __future__ import annotations
@@ -44,33 +44,37 @@ class Outcome:
 
     kind: str  # trained | dropped | dead
     detail: str  # the step, or the reason
-    tokens: int = 0  # sampled ones that were thrown away with it; 0 where nobody knows, and for a trained one
-    # What else is written down of it, for people (`learner.groups.discarded`). Not read back into memory:
+    tokens: int = 0  # sampled tokens that were thrown away with the group; 0 where unknown, and if trained
+    # Further facts for people (`learner.groups.discarded`). They are not read back into memory, except into
     # `Ledger.followed`.
     facts: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(slots=True)
 class Ledger:
-    """What the records say."""
+    """The outcomes, steps and incarnations that the records of a journal tell of."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    twice: list[str] = field(default_factory=list)  # ids, once for each outcome after their first
-    # Records of the steps: step, ids, tokens, at, weights (sha256 of those that it starts from), fence (of the life
-    # that wrote it), file, offset, length and crc32 (of its payload).
+    twice: list[str] = field(default_factory=list)  # ids, once for each outcome after the first
+    # Records of the steps: step, ids, tokens, at, weights (sha256 of the weights before the step), fence (of the
+    # incarnation that wrote the record), file, offset, length and crc32 (of the payload).
     steps: list[Mapping[str, Any]] = field(default_factory=list)
     evaluations: dict[int, Mapping[str, Any]] = field(default_factory=dict)  # by version
-    retries: dict[str, int] = field(default_factory=dict)  # dead group -> times that it was issued anew
-    lives: list[Mapping[str, Any]] = field(default_factory=list)  # first record of each, the oldest first
-    problems: list[str] = field(default_factory=list)  # what is damaged, missing or out of order
-    fence: int = 0  # the highest of any life
-    previous: str | None = None  # file of the newest life that has records
-    end: int = 0  # bytes of it that stand
-    follow: str = ""  # a group of which all records are wanted
+    retries: dict[str, int] = field(
+        default_factory=dict
+    )  # dead group -> number of times that it was issued anew
+    lives: list[Mapping[str, Any]] = field(
+        default_factory=list
+    )  # first record of each incarnation, the oldest first
+    problems: list[str] = field(default_factory=list)  # damaged, missing or misplaced records, in words
+    fence: int = 0  # the highest of any incarnation
+    previous: str | None = None  # file of the newest incarnation that has records
+    end: int = 0  # bytes of that file that count
+    follow: str = ""  # a group whose records are all kept
     followed: list[Mapping[str, Any]] = field(default_factory=list)  # those records, the oldest first
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Take one record in."""
+        """Add one record to the ledger."""
         if self.follow and self.follow in _named_by(record):
             self.followed.append(record)
         match record["kind"]:
@@ -108,7 +112,7 @@ class Ledger:
 
 
 def _named_by(record: Mapping[str, Any]) -> Sequence[str]:
-    """The groups that a record tells of; a retry's is the dead one and the new one."""
+    """The groups that a record tells of; a retry names the dead group and the new group."""
     match record["kind"]:
         case "step" | "evaluation":
             return list(record.get("ids", ()))
@@ -121,42 +125,44 @@ def _named_by(record: Mapping[str, Any]) -> Sequence[str]:
 
 
 def read_ledger(folder: Path, *, before: int | None = None, strict: bool = True, follow: str = "") -> Ledger:
-    """Everything that stands in the ledgers of `folder`, oldest life first.
+    """Read the ledgers of all incarnations in `folder`, the oldest first.
 
     Args:
-        folder: the journal's; one that is not there is an empty ledger.
-        before: only lives with a lower fence.
-        strict: raise at the first problem. Otherwise read on, as far as that goes, and list them.
+        folder: the journal's; a folder that is not there is an empty ledger.
+        before: only incarnations with a lower fence.
+        strict: raise at the first problem. Otherwise read on as far as possible, and list the problems.
         follow: a group of which all records are kept, in `Ledger.followed`.
     Raises:
-        JournalError: a record is damaged, missing, out of order or there twice, or a whole life is gone. The message
-            names the file and the record.
+        JournalError: a record is damaged, missing, out of order or there twice, or a whole incarnation is gone. The
+            message names the file and the record.
     """
     return _Reader(folder, before=before, strict=strict, follow=follow).read()
 
 
 def ledgers(folder: Path) -> list[Path]:
-    """The ledgers of all lives, the oldest first."""
+    """The ledger files of all incarnations, the oldest first."""
     return sorted(folder.glob("ledger-*.log"), key=fence_of)
 
 
 def fence_of(path: Path) -> int:
-    """The fence of the life that a ledger belongs to."""
+    """The fence of the incarnation that wrote a ledger file."""
     return int(path.stem.removeprefix("ledger-"))
 
 
 class _Reader:
-    """One reading of a journal."""
+    """Reads a journal once."""
 
     def __init__(self, folder: Path, *, before: int | None, strict: bool, follow: str) -> None:
-        self._segments = segments(folder)  # looked for first: a life creates its ledger before them
+        self._segments = segments(
+            folder
+        )  # looked for first: an incarnation creates its ledger before its segments
         self._lives = [path for path in ledgers(folder) if before is None or fence_of(path) < before]
         self._before = before
         self._strict = strict
         self._ledger = Ledger(fence=max(map(fence_of, self._lives), default=0), follow=follow)
 
     def read(self) -> Ledger:
-        """The ledger of the lives that follow from each other."""
+        """Read the ledgers of the incarnations that follow from each other."""
         for path, end in reversed(self._chain()):
             self._read_life(path, end)
             self._ledger.previous = path.name
@@ -174,10 +180,10 @@ class _Reader:
         self._ledger.problems.append(text)
 
     def _chain(self) -> list[tuple[Path, int | None]]:
-        """Ledgers from the newest life to the first, each with the position where it ends for the next one.
+        """Ledgers from the newest incarnation to the first, each with the position where it ends for the next.
 
-        A life that was killed before its first record was whole has written nothing, and nobody names it: the one
-        before it is the newest.
+        An incarnation that was killed before its first record was whole has written nothing, and no record names it:
+        the incarnation before it is the newest.
         """
         path = self._newest(self._lives)
         chain: list[tuple[Path, int | None]] = []
@@ -192,14 +198,14 @@ class _Reader:
             ):
                 end = first.record["previous_end"]
                 path = path.with_name(first.record["previous"]) if first.record["previous"] else None
-            else:  # reading that life is going to be a problem; this is for the others
+            else:  # reading that ledger will be a problem; this is for the other ledgers
                 end = None
                 path = self._newest([life for life in self._lives if fence_of(life) < fence_of(path)])
         return chain
 
     @staticmethod
     def _newest(lives: list[Path]) -> Path | None:
-        """The newest life that has written a record."""
+        """The ledger of the newest incarnation that has written a record."""
         for path in reversed(lives):
             first = first_record(path)
             if isinstance(first, Broken) and first.is_tail:
@@ -235,7 +241,7 @@ class _Reader:
             )
 
     def _take(self, path: Path, found: Whole, expected: int) -> int:
-        """Take one whole record in; the number that the next one should have."""
+        """Add one whole record to the ledger; returns the number that the next record should have."""
         number = found.record.get("n")
         if number is None:
             raise JournalError(

@@ -2,10 +2,12 @@
 
 In: groups as they were scored, with their advantages. Out: msgpack of each step in a segment,
 `payload-FENCE-NNN.bin`, and the same groups again. Written by `learner.journal`, read by recovery and the tools; needs
-no torch. A payload is whole on the disk before the ledger names it; one that no record names is void.
+no torch. A payload is whole on the disk before the ledger names it; a payload that no record names is void.
 
-All is there that running or scoring a step again needs, but for the completions' text: the tokenizer makes it of the
-ids again (`generators.decoding`), and it would cost half as much as the ids.
+A payload has all that running or scoring a step again needs, except the completions' text. The tokenizer makes the text
+of the ids again (`generators.decoding`), and it would cost half as much as the ids. A group is kept as columns, one
+list a field for all completions, with the arrays beside it. The wire's tree has a mapping for each completion and each
+score; building and packing a thousand of them took longer than a fast disk takes for the arrays.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,10 +27,10 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
+from broker.codec import checked
 from broker.errors import BadMessage, Permanent
-from broker.messages import ScoredGroup
-from broker.trees import IDS, LOGPROBS
-from learner.journal.columns import group_of, pack_columns, token_ids_of
+from broker.messages import Completion, ScoredGroup
+from broker.trees import IDS, LOGPROBS, prompt_tree, scored_of
 from learner.journal.disk import sync, write_all
 
 log = logging.getLogger(__name__)
@@ -37,23 +40,25 @@ PAYLOAD_SCHEMA = 2  # 1 had the groups as the wire has them
 _HEAD_BYTES = struct.Struct("<I")
 _NAME = re.compile(r"payload-(\d+)-(\d+)\.bin")
 
-Advantages = Sequence[Sequence[float | None]]  # a list a group, a number a completion; None: it did not train
+Advantages = Sequence[
+    Sequence[float | None]
+]  # one list a group, one number a completion; None: the completion did not train
 
 
 class JournalError(Permanent):
-    """A journal that can't be read; the message names the file and what in it."""
+    """A journal that can't be read; the message names the file and the place in it."""
 
 
 class PayloadGone(JournalError):
-    """A step whose payload's file is not there: retention has removed it, or somebody else."""
+    """A step whose payload's file is not there: retention has removed it, or a person has."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Segment:
     """One payload file."""
 
-    fence: int  # of the life that wrote it
-    number: int  # 0, 1, 2 … in that life
+    fence: int  # of the incarnation that wrote the file
+    number: int  # 0, 1, 2 … in that incarnation
     path: Path
 
 
@@ -64,23 +69,23 @@ def segments(folder: Path) -> list[Segment]:
 
 
 class StepEncoder:
-    """Payloads of steps, made in one buffer that it keeps: fresh memory for two megabytes costs more than the copy."""
+    """Makes payloads in one buffer that it keeps: fresh memory for two megabytes costs more than the copy."""
 
     def __init__(self) -> None:
         self._buffer = np.empty(0, np.uint8)
         self._maps: dict[str, tuple[ScoredGroup, bytes]] = {}  # of groups that wait for their step, by id
 
     def prepare(self, group: ScoredGroup) -> None:
-        """Make the map of a group that has arrived: for a step of them that takes as long as a fast disk does."""
+        """Make the map of a group that has arrived: for a whole step that takes as long as a fast disk does."""
         self._maps[group.group_id] = (group, pack_columns(group))
 
     def forget(self, group_ids: Iterable[str]) -> None:
-        """Let go of groups that have ended."""
+        """Discard the maps of groups that have ended."""
         for group_id in group_ids:
             self._maps.pop(group_id, None)
 
     def encode(self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages) -> memoryview:
-        """The payload of one step, the groups in the order that they are trained in; it stands until the next call.
+        """The payload of one step, the groups in the order of training. Its memory is reused by the next call.
 
         The length of a msgpack map (u32), the map, all token ids (i32), all log-probabilities (f32); little-endian,
         one behind the other. In the map each group is msgpack of its own, and has the length of an array where that
@@ -155,7 +160,7 @@ def read_step(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup
 
 
 def read_payload(folder: Path, record: Mapping[str, Any]) -> bytes:
-    """The bytes of a step's payload, which are those that were written. Raises as `read_step` does."""
+    """The bytes of a step's payload, checked against their checksum. Raises as `read_step` does."""
     path = folder / record["file"]
     where = f"{path}: the payload of step {record['step']}"
     try:
@@ -177,7 +182,7 @@ def read_payload(folder: Path, record: Mapping[str, Any]) -> bytes:
 
 
 class PayloadWriter:
-    """The segments of one life. Errors of the disk reach the caller as OSError; after one, nothing more is written."""
+    """Writes the segments of one incarnation of the learner. An error of the disk reaches the caller as OSError."""
 
     def __init__(self, folder: Path, fence: int, *, segment_mb: int) -> None:
         self._folder = folder
@@ -193,7 +198,7 @@ class PayloadWriter:
         return None if self._stream is None else Path(self._stream.name)
 
     def append(self, payload: bytes | memoryview) -> tuple[str, int]:
-        """Write one payload and return when it is on the disk: its file's name and its offset in it, in bytes."""
+        """Write one payload; returns, when it is on the disk, the file's name and the offset in the file, in bytes."""
         stream = self._stream
         if stream is None or (self._size and self._size + len(payload) > self._limit):
             stream = self._begin_segment()
@@ -216,3 +221,101 @@ class PayloadWriter:
         self._number += 1
         self._size = 0
         return self._stream
+
+
+Get = Callable[[int, str], bytes]  # (count, type) -> the bytes of the next array of that type
+SCORE = ("status", "value", "reason", "scorer", "version", "seconds", "components")
+_score = attrgetter(*SCORE)
+
+
+def token_ids_of(group: ScoredGroup) -> list[NDArray[np.int32]]:
+    """The arrays of token ids in the order in which `group_of` asks for them, the prompt's last."""
+    return [
+        *(completion.token_ids for completion in group.rollout.completions),
+        group.rollout.prompt.token_ids,
+    ]
+
+
+def pack_columns(group: ScoredGroup) -> bytes:
+    """The group's columns, in msgpack."""
+    rollout = group.rollout
+    said = rollout.completions
+    packed: bytes = msgpack.packb(
+        {
+            "tokens": [len(completion.token_ids) for completion in said],
+            "spans": [_versions(completion) for completion in said],
+            "finish_reasons": [completion.finish_reason for completion in said],
+            "scores": list(zip(*map(_score, group.scores), strict=True)),
+            "rewards": group.rewards,
+            "prompt": prompt_tree(rollout.prompt, lambda ids, _: len(ids)),
+            "sampling": [rollout.generator, rollout.seconds, rollout.sampled_at, rollout.attempts],
+            "scoring": [group.worker, group.seconds, group.scored_at, group.attempts],
+        }
+    )
+    return packed
+
+
+def group_of(packed: bytes, get: Get) -> ScoredGroup:
+    """The inverse of `pack_columns`; every completion's text is "". Raises BadMessage.
+
+    Args:
+        get: called for the arrays of each type in their order.
+    """
+    return checked(lambda: scored_of(_tree_of(msgpack.unpackb(packed), get)))
+
+
+def _versions(completion: Completion) -> list[int]:
+    """Version and token count of each span, flat: a span begins where the span before it ends."""
+    numbers: list[int] = []
+    for span in completion.policy_spans:
+        numbers += span.version, span.count
+    return numbers
+
+
+def _tree_of(columns: Mapping[str, Any], get: Get) -> dict[str, Any]:
+    """The wire's tree of the group, which `broker.trees` checks value by value.
+
+    Each completion is the tree of its one segment, as in the wire's schema 1: the journal knows no other.
+    """
+    ids = [get(count, IDS) for count in columns["tokens"]]
+    logprobs = [get(count, LOGPROBS) for count in columns["tokens"]]
+    completions = [
+        {
+            "token_ids": own_ids,
+            "logprobs": own_logprobs,
+            "spans": list(_spans(numbers)),
+            "finish_reason": reason,
+            "text": "",
+        }
+        for own_ids, own_logprobs, numbers, reason in zip(
+            ids, logprobs, columns["spans"], columns["finish_reasons"], strict=True
+        )
+    ]
+    scores = [dict(zip(SCORE, values, strict=True)) for values in zip(*columns["scores"], strict=True)]
+    prompt = {**columns["prompt"], "token_ids": get(columns["prompt"]["token_ids"], IDS)}
+    generator, sampling_s, sampled_at, samplings = columns["sampling"]
+    worker, scoring_s, scored_at, scorings = columns["scoring"]
+    rollout = {
+        "prompt": prompt,
+        "completions": completions,
+        "generator": generator,
+        "seconds": sampling_s,
+        "sampled_at": sampled_at,
+        "attempts": samplings,
+    }
+    return {
+        "rollout": rollout,
+        "scores": scores,
+        "rewards": columns["rewards"],
+        "worker": worker,
+        "seconds": scoring_s,
+        "scored_at": scored_at,
+        "attempts": scorings,
+    }
+
+
+def _spans(numbers: list[int]) -> Iterator[tuple[int, int, int]]:
+    first = 0
+    for version, count in zip(numbers[::2], numbers[1::2], strict=True):
+        yield version, first, count
+        first += count

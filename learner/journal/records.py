@@ -1,9 +1,9 @@
-"""Records of a ledger's file: how one is framed, and which of the bytes of a file are whole records.
+"""Records of a ledger's file: how a record is framed, and which bytes of a file are whole records.
 
 In: a record, or a file. Out: the bytes to append, or every whole record with its place, and the damage between them.
 Used by `learner.journal` to write and by `learner.journal.ledger` to read. A record that ends a file and is not whole
-was being written when its life ended; one that others follow, whole or torn, was whole once, and something has changed
-it since.
+was being written when its incarnation ended. A broken record that others follow was whole once, and something has
+changed it since.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Bytes that are no record."""
+    """Bytes that are not a record."""
 
     start: int
-    end: int  # where the next whole record begins, or where the file (or the life) ends
-    is_tail: bool  # it ends the file: no other record follows, whole or torn
+    end: int  # where the next whole record begins, or where the file (or the incarnation) ends
+    is_tail: bool  # the bytes end the file: no other record follows, whole or torn
 
 
 def framed(record: Mapping[str, Any]) -> bytes:
-    """A record as it lies in the file. Its first key must be `kind`: that is how one is found behind damage."""
+    """A record's bytes in the file. Its first key must be `kind`: by that a record is found behind damage."""
     body = msgpack.packb(record, use_bin_type=True)
     return FRAME.pack(len(body), zlib.crc32(body)) + bytes(body)
 
 
 def scan(path: Path, *, until: int | None = None) -> Iterator[Whole | Broken]:
-    """All that a ledger's file holds, in order.
+    """Every record and every piece of damage in a ledger's file, in order.
 
     Args:
-        until: bytes that count; what lies behind them is void. None: the whole file.
+        until: bytes that count; the bytes behind them are void. None: the whole file.
     """
     with path.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
@@ -63,7 +63,7 @@ def scan(path: Path, *, until: int | None = None) -> Iterator[Whole | Broken]:
 
 
 def first_record(path: Path) -> Whole | Broken | None:
-    """What a ledger's file begins with; None for an empty one."""
+    """The first record (or damage) of a ledger's file; None for an empty file."""
     return next(scan(path), None)
 
 
@@ -85,9 +85,9 @@ def _record_at(stream: BinaryIO, position: int, limit: int) -> Whole | None:
 def _next_record(stream: BinaryIO, position: int, limit: int) -> Broken:
     """The broken bytes at `position`, up to the next whole record.
 
-    The length of what is broken can't be trusted, so the rest is searched for what every record begins with. Where it
-    is not found, but the length fits and something was written behind it, the next record is the torn one: a life
-    writes nothing behind a record that it could not finish.
+    The length of a broken record can't be trusted, so the rest is searched for the beginning of every record. Where
+    none is found, but the length fits and bytes follow it, the next record is the torn one: an incarnation writes
+    nothing behind a record that it could not finish.
     """
     stream.seek(position)
     rest = stream.read(limit - position)

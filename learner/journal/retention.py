@@ -1,7 +1,7 @@
-"""Which payload files go: those that the settings let go of, and that recovery does not need.
+"""Which payload files are removed: those that the settings do not keep and recovery does not need.
 
-In: the ledger, the files that are there, what the checkpoints cover. Out: the files to remove. Asked by
-`learner.journal` after each checkpoint. Records of groups and steps are not its business: those stay for ever.
+In: the ledger, the files that are there, the steps that the checkpoints cover. Out: the files to remove. Called by
+`learner.journal` after each checkpoint. Records of groups and steps stay for ever.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def removable(
 
     Args:
         there: all segments, the oldest first.
-        covered: steps below this one are covered by the oldest checkpoint that is kept.
+        covered: steps below this step are covered by the oldest checkpoint that is kept.
         now: Unix seconds.
         writing: the segment that is being written, which stays.
     """

@@ -1,16 +1,17 @@
 """The journal: the ledger of the whole run, and what every step trained on.
 
-In: each batch before the optimizer sees it, and each group that ended otherwise. Out: files that say for ever what
-became of every group. Written by rank 0 of the learner, read by `learner.journal.ledger`; needs no torch.
+In: each batch before the optimizer sees it, and each group that ended without training. Out: files that say for ever
+what became of every group. Written by rank 0 of the learner, read by `learner.journal.ledger`; needs no torch.
 A failed write ends the learner before anything is acknowledged, so the groups are still in Redis.
 
-Files, in `runs/NAME/journal/`, those of each life of the learner named by its fence and created exclusively:
+Files, in `runs/NAME/journal/`; each incarnation of the learner (a "life" in the records) creates its own exclusively,
+named by its fence:
     ledger-FENCE.log         records; each is length, CRC-32 (u32 little-endian both) and msgpack
     payload-FENCE-NNN.bin    segments: for each step, in msgpack, the groups as they were scored, in order
-Records are numbered within their life (`n`), which shows a missing or a doubled one, and dated for people (`at`, Unix
-seconds). The first says which ledger came before and how far it counts: an older learner that wakes up writes behind
-that mark, to no effect. A life touches its own files only. `notes.jsonl` beside them is what operators did, and decides
-nothing.
+Records are numbered within their incarnation (`n`), which shows a missing or a doubled record, and dated for people
+(`at`, Unix seconds). The first record says which ledger came before and how far that ledger counts: an older learner
+that wakes up writes behind the mark, to no effect. An incarnation touches its own files only. `notes.jsonl` beside them
+is what operators did, and decides nothing.
 """
 
 from __future__ import annotations
@@ -39,22 +40,22 @@ DEFAULTS = JournalConfig()
 
 
 class FenceTaken(RunFailed):
-    """Another life has a ledger of this fence."""
+    """Another incarnation of the learner has a ledger of this fence."""
 
 
 class Journal:
-    """This life's own files, and the ledger of all lives.
+    """Writes this incarnation's own files, and holds the ledger of all incarnations.
 
     Args:
         folder: made if it is not there.
-        fence: this life's; no other life may ever have had it.
+        fence: this incarnation's; no other may ever have had it.
         run: the run's name, for the record.
-        facts: what else the life's first record says: how it is configured, where it began.
-        config: how large a payload file gets, and when it goes.
+        facts: what else the first record says: the configuration, and where the incarnation began.
+        config: how large a payload file gets, and when it is removed.
     Raises:
-        FenceTaken: another life has that fence.
+        FenceTaken: another incarnation has that fence.
         RunFailed: the files can't be created or written.
-        JournalError: an older life's ledger is damaged.
+        JournalError: an older incarnation's ledger is damaged.
     """
 
     def __init__(
@@ -100,19 +101,19 @@ class Journal:
         return group_id in self.ledger.outcomes
 
     def prepare(self, group: ScoredGroup) -> None:
-        """Do of `append` what can be done when a group arrives, before its step is whole. Nothing is written."""
+        """Encode a group when it arrives, so that `append` has less to do when the step is whole. Writes nothing."""
         self._encoder.prepare(group)
 
     def append(
         self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages, *, weights: str
     ) -> None:
-        """Make step `step` stand: payload, fsync, record, fsync. From here on it can be replayed.
+        """Write step `step`: payload, fsync, record, fsync. From here on the step can be replayed.
 
         Args:
             advantages: one list a group, one number a completion, as the step uses them.
             weights: checksum of the weights that the step starts from.
         Raises:
-            RunFailed: it could not be written; nothing may be acknowledged, and nothing more is written.
+            RunFailed: the step could not be written; nothing may be acknowledged, and nothing more is written.
             Fenced: a newer learner has opened the journal.
             ValueError: another step is next.
         """
@@ -145,7 +146,7 @@ class Journal:
         self._encoder.forget(group.group_id for group in groups)
 
     def end(self, ends: Mapping[str, Outcome]) -> None:
-        """Write down groups that ended without training; one write and fsync for all. Raises as `append` does."""
+        """Record groups that ended without training; one write and fsync for all. Raises as `append` does."""
         self.check_fence()
         self._write(
             [
@@ -161,24 +162,24 @@ class Journal:
             ]
         )
         self._encoder.forget(ends)
-        self.check_fence()  # what stands behind a newer life's beginning is void: nothing may follow from it
+        self.check_fence()  # records behind a newer incarnation's beginning are void: nothing may follow from them
 
     def retry(self, group_id: str, number: int) -> None:
-        """Write down that a dead group is issued anew, for the `number`th time. Raises as `append` does."""
+        """Record that a dead group is issued anew, for the `number`th time. Raises as `append` does."""
         self.check_fence()
         self._write([{"kind": "retry", "id": group_id, "number": number}])
 
     def evaluation(self, version: int, results: Mapping[str, Any]) -> None:
-        """Write down an evaluation round: that is its groups' outcome. Raises as `append` does."""
+        """Record an evaluation round, which is its groups' outcome. Raises as `append` does."""
         self.check_fence()
         self._write([{"kind": "evaluation", "version": version, **results}])
         self.check_fence()
 
     def retain(self, covered: int) -> None:
-        """Remove payload files as the settings say, and tell it in the log.
+        """Remove payload files as the settings say, and log each of them.
 
         Args:
-            covered: steps below this one are covered by the oldest checkpoint that is kept; the others' payloads stay.
+            covered: steps below this step are covered by the oldest checkpoint that is kept; later payloads stay.
         Raises:
             Fenced: a newer learner has opened the journal.
         """
@@ -207,7 +208,7 @@ class Journal:
             )
 
     def check_fence(self) -> None:
-        """Raises Fenced if a newer learner has opened this journal: Redis may have forgotten its fence."""
+        """Raise Fenced if a newer learner has opened this journal: Redis may have forgotten that learner's fence."""
         newest = max((fence_of(path) for path in ledgers(self.folder)), default=self.fence)
         if newest > self.fence:
             raise Fenced(
@@ -234,7 +235,7 @@ class Journal:
         return stream
 
     def _sync_last_life(self, ledger: str | None) -> None:
-        """Put on the disk what the life before was killed over: from here on its records count."""
+        """Sync the files that the incarnation before was writing when it was killed: its records count from here on."""
         if ledger is None:
             return
         path = self.folder / ledger
@@ -248,7 +249,7 @@ class Journal:
                 raise RunFailed(f"{file} can't be put on the disk: {error.strerror}") from error
 
     def _write(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Append records by one write, and take them in when they are on the disk."""
+        """Append records by one write, and add them to the ledger in memory when they are on the disk."""
         self._refuse_after_failure()
         at = time.time()
         numbered = [
@@ -266,7 +267,7 @@ class Journal:
             self.ledger.add(record)
 
     def _refuse_after_failure(self) -> None:
-        """Behind a record that is half written, the next one would make damage of it."""
+        """Raise RunFailed after a failed write: a record behind a torn one would turn the torn one into damage."""
         if self._failure is not None:
             raise RunFailed(f"{self._failure} (a write before this one; nothing is written after it)")
 

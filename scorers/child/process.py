@@ -20,7 +20,6 @@ import resource
 import select
 import signal
 import socket
-import struct
 import sys
 import time
 import traceback
@@ -30,6 +29,7 @@ from typing import Any, Final, NoReturn
 
 from broker.errors import Retryable
 from broker.processes import die_with_parent
+from scorers.sandbox.harness.pipe import framed, read_frame
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,6 @@ EXIT_MEMORY: Final = 77  # the child's exit status when an allocation failed
 CRASH_SIGNALS: Final = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL}
 )
-_LENGTH: Final = struct.Struct("!I")  # before each JSON text: its length in bytes
 
 
 class LimitExceeded(Exception):
@@ -241,28 +240,21 @@ def _serve(link: socket.socket, target: Callable[[Request], Reply], memory_bytes
 
 
 def _send(link: socket.socket, message: dict[str, Any], deadline: float | None) -> None:
-    """Write one length-prefixed JSON object. `deadline` is a monotonic time; TimeoutError after it."""
-    data = json.dumps(message).encode("ascii")
+    """Write one JSON object as a frame. `deadline` is a monotonic time; TimeoutError after it."""
+    data = framed(json.dumps(message).encode("ascii"))
     link.settimeout(_remaining(deadline))
-    link.sendall(_LENGTH.pack(len(data)) + data)
+    link.sendall(data)
 
 
 def _receive(link: socket.socket, deadline: float | None) -> dict[str, Any]:
-    """Read one. EOFError where the other side is gone."""
-    (length,) = _LENGTH.unpack(_read(link, _LENGTH.size, deadline))
-    message: dict[str, Any] = json.loads(_read(link, length, deadline))
-    return message
+    """Read one JSON object. EOFError where the other side is gone, TimeoutError after `deadline`."""
 
-
-def _read(link: socket.socket, size: int, deadline: float | None) -> bytes:
-    data = bytearray()
-    while len(data) < size:
+    def read(size: int) -> bytes:
         link.settimeout(_remaining(deadline))
-        piece = link.recv(size - len(data))
-        if not piece:
-            raise EOFError("the other side closed the socket")
-        data += piece
-    return bytes(data)
+        return link.recv(size)
+
+    message: dict[str, Any] = json.loads(read_frame(read))
+    return message
 
 
 def _remaining(deadline: float | None) -> float | None:

@@ -15,7 +15,6 @@ import os
 import select
 import signal
 import socket
-import struct
 import sys
 import threading
 import time
@@ -31,6 +30,7 @@ from config.scorers import ScorersConfig, TaskConfig
 from scorers.registry import Scorers
 from scorers.retries import score_with_retries
 from scorers.reward.combine import content_of
+from scorers.sandbox.harness.pipe import framed, read_frame
 from scorers.scorer import Prefetching
 from tasks.route import route
 from tasks.values import UnknownType
@@ -40,7 +40,6 @@ READY: Final = b"{}"  # its first frame
 SCORE, BEGIN = b"=", b"+"  # before a line: give its result; begin what the result will wait for
 ROWS_FAULTS: Final = frozenset({"row", "type"})  # `fault` of an error that the row itself is to blame for
 ALONE_S: Final = 2.0  # from the end of its caller to its own, in the middle of a row
-_LENGTH: Final = struct.Struct("!Q")  # before each frame: its length in bytes
 
 Result = dict[str, Any]
 
@@ -162,24 +161,15 @@ def failure(reason: str, task: str | None = None, *, status: str = "error", faul
 
 def send_frame(link: socket.socket, data: bytes) -> None:
     """Write one frame. OSError where the other side is gone."""
-    link.sendall(_LENGTH.pack(len(data)) + data)
+    link.sendall(framed(data))
 
 
 def receive_frame(link: socket.socket) -> bytes | None:
     """Read one frame; None where the other side has closed."""
-    head = _receive(link, _LENGTH.size)
-    return None if head is None else _receive(link, _LENGTH.unpack(head)[0])
-
-
-def _receive(link: socket.socket, size: int) -> bytes | None:
-    data = bytearray(size)
-    view = memoryview(data)
-    while view:
-        count = link.recv_into(view)
-        if count == 0:
-            return None
-        view = view[count:]
-    return bytes(data)
+    try:
+        return read_frame(link.recv)
+    except EOFError:
+        return None
 
 
 def _bug(error: Exception) -> str:

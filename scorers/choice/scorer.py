@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from config.scorers import ChoiceConfig
+from config.scorer_kinds import ChoiceConfig
 from scorers.short_answer import MAX_ANSWER_CHARS, SelfTest, ShortAnswer, Verdict, stated
 from scorers.text.extract import Unanswered, last_answer, last_box
 from scorers.text.latex import words

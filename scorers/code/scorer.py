@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from broker.messages import Score, ScoreStatus
-from config.scorers import CodeConfig, ScorersConfig
+from config.scorer_kinds import CodeConfig
+from config.scorers import ScorersConfig
 from scorers.code.harness import Job, Verdict, harness, new_nonce, verdict_of
 from scorers.code.output import difference
 from scorers.code.rows import Harnessed, StdioCase, Suite, suite_of

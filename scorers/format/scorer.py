@@ -15,7 +15,7 @@ from typing import Any
 
 from broker.errors import BadMessage
 from broker.messages import FinishReason, Score
-from config.scorers import FormatTaskConfig
+from config.scorer_kinds import FormatTaskConfig
 from scorers.custom import SimpleScorer
 from scorers.format.checks import VERSION, AnswerFormat
 from scorers.scorer import SelfTestFailed

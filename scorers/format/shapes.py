@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from scorers.code.rows import ALIASES
 from scorers.code.source import program_of
@@ -18,6 +18,7 @@ from scorers.swe.answer import patch_of, whole_file
 from scorers.swe.edits import NoEdit, edits_of, solution_of
 from scorers.text.extract import Unanswered, fenced_blocks, last_answer, last_box
 from scorers.text.totals import total_of
+from tasks.kinds import ROW_TYPES, Shape
 
 # The last line of an answer to a multiple choice: `Answer: C`, `**(C)**`.
 _LETTER_LINE: Final = re.compile(r"(?:.*\banswer\b(?:\s+is\b)?)?[\W_]*[A-Za-z][\W_]*", re.IGNORECASE)
@@ -102,39 +103,31 @@ def _edit(response: str, info: Mapping[str, Any]) -> str | None:
     return None
 
 
-NAMED: Final[Mapping[str, Missing]] = {"any": _any, "box": _box, "block": _block, "tag": _tag}
-# By the type of a row; of one that is not here, several shapes are right or none is known: any text.
-OF_TYPE: Final[Mapping[str, Missing]] = {
-    **dict.fromkeys(
-        (
-            "math",
-            "math_verifiable",
-            "hendrycks_math",
-            "hitab",
-            "multihier",
-            "finqa",
-            "stem_llm_judge",
-            "math_llm_judge",
-        ),
-        _box,
-    ),
-    "gsm8k": _hash,
-    "grade": _total,
-    "choice": _letter,
-    "codeio": _box_or_block,
-    **dict.fromkeys(("code", "code_verifiable", "cruxeval"), _program),
-    **dict.fromkeys(("swe", "swe_verifiable"), _edit),
-    **dict.fromkeys(("zebra", "ordering", "graph", "arc", "qa_em"), _tag),
+NAMED: Final[Mapping[Shape, Missing]] = {
+    "any": _any,
+    "box": _box,
+    "block": _block,
+    "tag": _tag,
+    "box_or_block": _box_or_block,
+    "letter": _letter,
+    "hash": _hash,
+    "total": _total,
+    "program": _program,
+    "edit": _edit,
 }
 
 
-def missing(response: str, shape: str, verification_info: Mapping[str, Any]) -> str | None:
+def missing(
+    response: str, shape: Shape | Literal["auto"], verification_info: Mapping[str, Any]
+) -> str | None:
     """What an answer lacks.
 
     Args:
         response: the part after the thinking.
-        shape: a key of NAMED, or `auto`: the row's type decides.
+        shape: a key of NAMED, or `auto`: the row's type decides, as `tasks.kinds` declares it.
         verification_info: the row.
     """
-    check = OF_TYPE.get(str(verification_info.get("type")), _any) if shape == "auto" else NAMED[shape]
-    return check(response, verification_info)
+    if shape == "auto":
+        row_type = ROW_TYPES.get(str(verification_info.get("type")))
+        shape = row_type.shape if row_type else "any"
+    return NAMED[shape](response, verification_info)

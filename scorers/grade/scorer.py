@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from broker.errors import BadMessage
 from broker.messages import Score
-from config.scorers import GradeConfig
+from config.scorer_kinds import GradeConfig
 from scorers.custom import SimpleScorer
 from scorers.scorer import SelfTestFailed
 from scorers.text.totals import OUT_OF, total_of

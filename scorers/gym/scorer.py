@@ -19,7 +19,8 @@ from typing import Any, Final
 
 from broker.errors import BadMessage, Permanent
 from broker.messages import Score, ScoreStatus
-from config.scorers import GymConfig, ScorersConfig
+from config.scorer_kinds import GymConfig
+from config.scorers import ScorersConfig
 from scorers.gym.rows import Row, row_of, version
 from scorers.gym.rules import counted, refusal
 from scorers.gym.runs import LibraryUnfit, Said, ask

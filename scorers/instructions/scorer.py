@@ -20,7 +20,8 @@ from typing import Any, Final
 
 from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
-from config.scorers import InstructionsConfig, ScorersConfig
+from config.scorer_kinds import InstructionsConfig
+from config.scorers import ScorersConfig
 from scorers.instructions.arguments import Check
 from scorers.instructions.catalogue import checks_of
 from scorers.instructions.texts import squeezed

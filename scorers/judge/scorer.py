@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.errors import PipelineError, Retryable
 from broker.messages import Score, ScoreStatus
-from config.scorers import JudgeConfig, MathConfig
+from config.scorer_kinds import JudgeConfig, MathConfig
 from scorers.judge.prompt import PROMPTS, Case, messages_of
 from scorers.judge.reply import Verdict, verdict_of
 from scorers.judge.rows import (

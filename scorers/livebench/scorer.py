@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from broker.errors import BadMessage
 from broker.messages import Score
-from config.scorers import LivebenchConfig
+from config.scorer_kinds import LivebenchConfig
 from scorers.custom import SimpleScorer
 from scorers.livebench.data import format_asked, table_join, table_reformat
 from scorers.livebench.rules import (

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
-from config.scorers import LogicConfig, ScorersConfig
+from config.scorer_kinds import LogicConfig
+from config.scorers import ScorersConfig
 from scorers.custom import SimpleScorer
 from scorers.logic.puzzles import Arc, Graph, Ordering, Puzzle, Verdict
 from scorers.logic.zebra import Zebra

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
-from config.scorers import MathConfig
+from config.scorer_kinds import MathConfig
 from scorers.child.process import Child, LimitExceeded, Reply, Request
 from scorers.math.equality import LIBRARIES, judge, warm_up
 from scorers.math.text import difference, is_integer, plain_number, tidy

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from config.scorers import MathConfig
+from config.scorer_kinds import MathConfig
 from scorers.math.text import difference, names_number, normalised, plain_number, tidy
 from scorers.text.extract import Unanswered, last_box
 

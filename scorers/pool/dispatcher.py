@@ -30,9 +30,10 @@ from broker.keys import ROLLOUTS
 from broker.monitoring.counters import read_stats
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.stall_warning import FIRST_S as LONG_WAIT_S
-from broker.protocol.streams import Consumer, Entry
+from broker.protocol.consumer import Consumer
+from broker.protocol.streams import Entry
 from config.run import API
-from config.scorers import QueueName
+from config.scorer_kinds import QueueName
 from scorers.pool.job import CONSUMER
 from scorers.pool.rq_queues import Delivery
 from scorers.registry import WAITING, queue_of, queues_of

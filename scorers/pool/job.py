@@ -27,8 +27,8 @@ from broker.keys import ROLLOUTS, SCORED
 from broker.messages import ScoredGroup
 from broker.monitoring.crash_reports import bury_exhausted
 from broker.monitoring.heartbeat import Heartbeat
-from broker.protocol.leases import Renewer, hand_back_within
-from broker.protocol.streams import Consumer, Entry, entries_of
+from broker.protocol.consumer import Consumer, Renewer, hand_back_within
+from broker.protocol.streams import Entry, read_entry
 from config.run import API
 from scorers.group import GroupScorer
 from scorers.registry import WAITING
@@ -67,9 +67,7 @@ class Worker:
 
     def find(self, entry_id: str) -> Entry | None:
         """The entry of `rollouts` with that id; None if it is gone."""
-        key = self.joined.keys(ROLLOUTS)
-        found = entries_of(ROLLOUTS, self.joined.link(lambda client: client.xrange(key, entry_id, entry_id)))
-        return found[0] if found else None
+        return read_entry(self.joined.link, self.joined.keys, ROLLOUTS, entry_id)
 
     def begin(self, entry_ids: Sequence[str]) -> None:
         """Start what the groups of a job will wait for, all at once; they are scored one after the other.

@@ -23,7 +23,7 @@ from rq.timeouts import BaseDeathPenalty
 from broker.keys import ROLLOUTS, Keys
 from broker.monitoring.snapshot import keys_of
 from broker.monitoring.work_meter import WorkMeter
-from config.scorers import QUEUES, QueueName
+from config.scorer_kinds import QUEUES, QueueName
 from scorers.pool.job import FUNCTION
 
 log = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import signal
 import socket
 import subprocess
@@ -24,6 +25,7 @@ from typing import IO
 from broker import processes
 from broker.joining import Joined, let_the_learner_go_first, state_of
 from broker.monitoring.crash_reports import LAST_LINES, how_it_ended, record_death
+from broker.restarts import RestartPolicy, Restarts
 from scorers.pool.first_worker import FirstWorker
 
 log = logging.getLogger(__name__)
@@ -65,25 +67,28 @@ class _Echo(threading.Thread):
 
 
 @dataclass(slots=True)
-class _Child:
-    part: str
+class _Part:
+    """A dispatcher's or a worker's place in the pool, and the process that fills it now."""
+
+    name: str  # of the part: `worker` or `dispatcher`
+    restarts: Restarts
     follows: bool = False  # started when the first worker is ready
     process: subprocess.Popen[bytes] | None = None
     echo: _Echo | None = None
     started: float = 0.0  # monotonic seconds
-    failures: int = 0  # in a row
-    not_before: float = 0.0  # monotonic seconds
 
-    def take_end(self, code: int, now: float) -> None:
-        """Judge an end by its exit code, negative for a signal, and the life before it."""
+    def may_restart(self, code: int, now: float) -> bool:
+        """Judge an end by its exit code, negative for a signal, and by how long the process lived before it."""
         lived_s = now - self.started
-        is_fine = lived_s >= HEALTHY_S or (lived_s >= SOON_S and code in {0, -signal.SIGKILL})
-        self.failures = 0 if is_fine else self.failures + 1
-        self.not_before = now + FIRST_PAUSE_S * 2 ** max(0, self.failures - 1)
+        if lived_s >= HEALTHY_S or (lived_s >= SOON_S and code in {0, -signal.SIGKILL}):
+            self.restarts.reset()
+            self.restarts.excuse(now)
+            return True
+        return self.restarts.fail(now)
 
 
-class Pool:
-    """The children of one `python -m scorers`."""
+class PoolSupervisor:
+    """The supervisor keeps the dispatcher and the workers of one `python -m scorers` alive."""
 
     def __init__(self, joined: Joined, arguments: Sequence[str], workers: int | None = None) -> None:
         """Nothing is started yet.
@@ -97,10 +102,11 @@ class Pool:
         self._arguments = arguments
         self._first = FirstWorker()
         count = workers or joined.run.scorers.workers
-        self._children = [
-            _Child("worker"),
-            _Child("dispatcher"),
-            *(_Child("worker", follows=True) for _ in range(count - 1)),
+        policy = RestartPolicy(most=MOST_FAILURES - 1, window_s=math.inf, first_pause_s=FIRST_PAUSE_S)
+        self._parts = [
+            _Part("worker", Restarts(policy)),
+            _Part("dispatcher", Restarts(policy)),
+            *(_Part("worker", Restarts(policy), follows=True) for _ in range(count - 1)),
         ]
 
     def run(self, stop: threading.Event) -> int:
@@ -112,8 +118,8 @@ class Pool:
         looked = 0.0
         try:
             while not stop.is_set():
-                for child in self._children:
-                    if (code := self._keep(child)) is not None:
+                for part in self._parts:
+                    if (code := self._keep(part)) is not None:
                         return code
                 if time.monotonic() - looked > LOOK_EVERY_S:
                     looked = time.monotonic()
@@ -132,50 +138,50 @@ class Pool:
         finally:
             self._end()
 
-    def _keep(self, child: _Child) -> int | None:
-        """Start `child` if it does not run. The exit code of the pool, if it has failed too often."""
+    def _keep(self, part: _Part) -> int | None:
+        """Start the part's process if it does not run. The exit code of the pool, if it has failed too often."""
         now = time.monotonic()
-        if child.process is not None:
-            if not processes.has_ended(child.process):
+        if part.process is not None:
+            if not processes.has_ended(part.process):
                 return None
-            pid, code = child.process.pid, processes.stop(child.process, 0)
-            child.process = None
-            child.take_end(code, now)
-            if code != 0 and child.echo is not None:
+            pid, code = part.process.pid, processes.stop(part.process, 0)
+            part.process = None
+            may_restart = part.may_restart(code, now)
+            if code != 0 and part.echo is not None:
                 record_death(
                     self._joined.link.client,
                     self._joined.keys,
                     host=socket.gethostname(),
                     pid=pid,
                     how=how_it_ended(code),
-                    last_lines=child.echo.last_lines(),
+                    last_lines=part.echo.last_lines(),
                 )
-            log.warning("child_ended part=%s code=%d failures=%d", child.part, code, child.failures)
-            if child.failures >= MOST_FAILURES:
+            log.warning("child_ended part=%s code=%d failures=%d", part.name, code, part.restarts.failures)
+            if not may_restart:
                 log.error(
                     "giving_up part=%s code=%d: it failed %d times in a row; why is in its last lines above",
-                    child.part,
+                    part.name,
                     code,
-                    child.failures,
+                    part.restarts.failures,
                 )
                 return BAD_CONFIG if code == BAD_CONFIG else 1
-        if now >= child.not_before and (not child.follows or self._first.may_be_followed()):
-            self._start(child, now)
+        if now >= part.restarts.not_before and (not part.follows or self._first.may_be_followed()):
+            self._start(part, now)
         return None
 
-    def _start(self, child: _Child, now: float) -> None:
-        command = [sys.executable, "-m", "scorers", *self._arguments, "--part", child.part]
-        is_first = child.part == "worker" and not child.follows
-        child.started = now
-        child.process = (
+    def _start(self, part: _Part, now: float) -> None:
+        command = [sys.executable, "-m", "scorers", *self._arguments, "--part", part.name]
+        is_first = part.name == "worker" and not part.follows
+        part.started = now
+        part.process = (
             self._first.spawn(command) if is_first else processes.spawn(command, stderr=subprocess.PIPE)
         )
-        assert child.process.stderr is not None  # noqa: S101 - for mypy
-        child.echo = _Echo(child.process.stderr)
+        assert part.process.stderr is not None  # noqa: S101 - for mypy
+        part.echo = _Echo(part.process.stderr)
 
     def _end(self) -> None:
         """SIGTERM to all, once: a second one would cut short the job that a worker is at."""
-        running = [child.process for child in self._children if child.process is not None]
+        running = [part.process for part in self._parts if part.process is not None]
         for process in running:
             if not processes.has_ended(process):
                 process.terminate()

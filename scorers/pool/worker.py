@@ -24,7 +24,7 @@ from broker.joining import Joined
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.stall_warning import FIRST_S as LONG_WAIT_S
 from config.run import API
-from config.scorers import QueueName
+from config.scorer_kinds import QueueName
 from scorers.group import GroupScorer
 from scorers.pool import job
 from scorers.pool.first_worker import say_ready

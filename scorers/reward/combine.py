@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from broker.messages import Completion, Score
-from config.scorers import SweConfig, TaskConfig
+from config.scorer_kinds import SweConfig
+from config.scorers import TaskConfig
 from scorers.format.checks import AnswerFormat
 from scorers.reward.penalties import Penalty, penalties_of
 

@@ -22,7 +22,7 @@ from broker.monitoring.snapshot import keys_of
 from config.endpoint import EndpointConfig
 from config.loading import load_run, to_yaml
 from config.run import API, Run
-from config.scorers import ScorerConfig
+from config.scorer_kinds import ScorerConfig
 from scorers.api import all_tasks
 from scorers.gym.rows import LIBRARY as GYM_LIBRARY
 from scorers.pool.rq_queues import Delivery

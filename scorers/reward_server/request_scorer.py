@@ -15,7 +15,8 @@ from typing import Final
 from broker.errors import BadMessage
 from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
 from broker.monitoring.counters import Tally
-from config.scorers import QUEUES, QueueName, ScorersConfig
+from config.scorer_kinds import QUEUES, QueueName
+from config.scorers import ScorersConfig
 from scorers.group import GroupScorer
 from scorers.served_model.concurrency_limits import Shared
 

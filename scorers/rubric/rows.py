@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from config.scorers import reads
+from config.scorer_kinds import reads
 from scorers.judge.contentless import says_nothing
 from scorers.judge.rows import NothingToJudge
 from scorers.text.extract import Unanswered, closed_part, within
-from tasks.route import TASK_OF_TYPE
+from tasks.kinds import TASK_OF_TYPE
 
 _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {"rubric": ("question", "criteria"), "tinyv": ("value",)}
 _KNOWN: Final = ("value", "question", "criteria")

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.errors import PipelineError
 from broker.messages import Score, ScoreStatus
-from config.scorers import MathConfig, RubricConfig, TinyvConfig
+from config.scorer_kinds import MathConfig, RubricConfig, TinyvConfig
 from scorers.judge import prompt
 from scorers.judge import reply as judge_reply
 from scorers.judge.prompt import Case

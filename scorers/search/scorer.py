@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from config.scorers import SearchConfig
+from config.scorer_kinds import SearchConfig
 from scorers.short_answer import SelfTest, ShortAnswer, Verdict, stated
 from scorers.text.extract import last_answer
 from tasks.values import shown

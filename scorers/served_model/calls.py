@@ -25,7 +25,7 @@ from broker.errors import Permanent, PipelineError, Retryable
 from config.endpoint import EndpointConfig
 from scorers.served_model.admission import Gate
 from scorers.served_model.cache import Replies
-from scorers.served_model.hosts import Host, Hosts
+from scorers.served_model.servers import EndpointServer, EndpointServers
 from scorers.served_model.wire import UNENDED, Busy, EndpointMisused, HostAway, HostTrouble, Reply, Wire
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class Calls:
         self,
         config: EndpointConfig,
         wire: Wire,
-        hosts: Hosts,
+        servers: EndpointServers,
         gate: Gate,
         replies: Replies,
         *,
@@ -57,7 +57,7 @@ class Calls:
         self._model = config.model  # once it is known
         self._config = config
         self._wire = wire
-        self._hosts = hosts
+        self._servers = servers
         self._gate = gate
         self._replies = replies
         self._count = count
@@ -108,21 +108,23 @@ class Calls:
         if len(names) != 1:
             served = ", ".join(names) or "none"
             raise EndpointMisused(
-                f"{self._hosts.all[0].url}: set `model` of the endpoint; it serves {served}"
+                f"{self._servers.all[0].url}: set `model` of the endpoint; it serves {served}"
             )
         self._model = names[0]
         return names[0]
 
     async def _fail_over(self, exchange: Callable[[str], Awaitable[T]]) -> T:
         """Have one of the servers do it."""
-        if not self._hosts.all:
+        if not self._servers.all:
             raise EndpointMisused(NO_ADDRESS)
-        failed: dict[Host, PipelineError] = {}  # and not to be asked this again
-        away: dict[Host, PipelineError] = {}  # to be asked again after a pause
+        failed: dict[EndpointServer, PipelineError] = {}  # and not to be asked this again
+        away: dict[EndpointServer, PipelineError] = {}  # to be asked again after a pause
         pause_s, began, busy_since = FIRST_PAUSE_S, 0.0, 0.0
         while True:
             if not (
-                candidates := [host for host in self._hosts.all if host not in failed and host not in away]
+                candidates := [
+                    server for server in self._servers.all if server not in failed and server not in away
+                ]
             ):
                 if not away or time.monotonic() - began > self._config.timeout_s:
                     raise _verdict([*failed.values(), *away.values()])
@@ -132,31 +134,31 @@ class Calls:
                 continue
             busy_since = await self._wait_for_rest(candidates, busy_since)
             async with self._gate.call():
-                with self._hosts.lend(candidates) as host:
-                    if host is None:
+                with self._servers.lend(candidates) as server:
+                    if server is None:
                         continue
                     began = began or time.monotonic()
                     try:
-                        done = await exchange(host.url)
-                        self._hosts.trust(host)
+                        done = await exchange(server.url)
+                        self._servers.trust(server)
                         return done
                     except Busy as busy:
                         busy_since = busy_since or time.monotonic()
-                        self._hosts.rest(host, busy.seconds)
+                        self._servers.rest(server, busy.seconds)
                     except HostAway as error:
-                        away[host] = error
-                        self._hosts.doubt(host, str(error))
+                        away[server] = error
+                        self._servers.doubt(server, str(error))
                     except (HostTrouble, EndpointMisused) as error:
-                        failed[host] = error
-                        self._hosts.doubt(host, str(error))
+                        failed[server] = error
+                        self._servers.doubt(server, str(error))
 
-    async def _wait_for_rest(self, hosts: Sequence[Host], since: float) -> float:
+    async def _wait_for_rest(self, servers: Sequence[EndpointServer], since: float) -> float:
         """Wait until one of them may be asked, `since` when one was first busy. Returns that; 0: none has been."""
         now = time.monotonic()
-        until = max(now, min(host.rests_until for host in hosts))
+        until = max(now, min(server.rests_until for server in servers))
         since = since or (now if until > now else 0.0)
         if since and until - since > BUSY_S:
-            urls = " and ".join(host.url for host in hosts)
+            urls = " and ".join(server.url for server in servers)
             raise EndpointUnavailable(
                 f"{urls}: too many requests (HTTP 429) for {now - since:.0f} s, and wants to be "
                 f"left alone for {until - now:.0f} s more"

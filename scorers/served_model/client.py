@@ -23,7 +23,7 @@ from scorers.served_model.admission import Gate
 from scorers.served_model.cache import OwnReplies, Replies, SharedReplies
 from scorers.served_model.calls import Calls, EndpointUnavailable
 from scorers.served_model.concurrency_limits import Ask, Grant, Limits, OwnLimits, Shared, SharedLimits, Terms
-from scorers.served_model.hosts import Hosts
+from scorers.served_model.servers import EndpointServers
 from scorers.served_model.wire import EndpointMisused, Reply, RequestRefused, Wire
 
 __all__ = [
@@ -107,9 +107,9 @@ class _Session:
     def __init__(
         self, config: EndpointConfig, limits: Limits, replies: Replies, count: Callable[[str], None]
     ) -> None:
-        hosts = Hosts(config.urls)
+        servers = EndpointServers(config.urls)
         terms = Terms(
-            urls=tuple(host.url for host in hosts.all),
+            urls=tuple(server.url for server in servers.all),
             concurrency=config.concurrency,
             requests_per_minute=config.requests_per_minute,
             lease_s=config.timeout_s + LEASE_MARGIN_S,
@@ -120,7 +120,7 @@ class _Session:
 
         self._gate = Gate(exchange, f"one of {config.concurrency} calls at once to {' '.join(terms.urls)}")
         self._wire = Wire(api_key(config.key_variable), timeout_s=config.timeout_s)
-        self._calls = Calls(config, self._wire, hosts, self._gate, replies, count=count)
+        self._calls = Calls(config, self._wire, servers, self._gate, replies, count=count)
         self._questions: set[asyncio.Task[Reply]] = set()
         self._stop = asyncio.Event()
         is_ready = threading.Event()

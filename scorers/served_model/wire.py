@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import ssl
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from functools import cache
 from http import HTTPStatus
 from itertools import chain
@@ -29,6 +27,7 @@ from pydantic import SecretStr
 
 from broker.errors import Permanent, Retryable
 from config.logs import MASK
+from scorers.server_choice import retry_after_s
 from scorers.text.extract import THINK_OPEN
 
 CONNECT_S: Final = 10.0
@@ -181,11 +180,12 @@ class Wire:
         """What an answer other than 200 means."""
         code, said = _said(data, self._key)
         what = f"{url}: HTTP {status} {said}".rstrip()
-        retry_after_s = _seconds(headers.get("retry-after"))
+        asked_s = retry_after_s(headers.get("retry-after"))
+        rest_s = asked_s if asked_s is not None and asked_s > 0 else None
         if status == HTTPStatus.TOO_MANY_REQUESTS and code != _OUT_OF_MONEY:
-            return Busy(retry_after_s)
-        if status == HTTPStatus.SERVICE_UNAVAILABLE and retry_after_s is not None:
-            return Busy(retry_after_s)
+            return Busy(rest_s)
+        if status == HTTPStatus.SERVICE_UNAVAILABLE and rest_s is not None:
+            return Busy(rest_s)
         if status in _THIS_REQUEST:
             return RequestRefused(what)
         if status in _AWAY:
@@ -229,17 +229,3 @@ def _said(data: bytes, key: str) -> tuple[str, str]:
     if key:  # before it is cut: half of a key is a secret too
         text = text.replace(key, MASK)
     return code, " ".join(text.split())[:SAID_CHARS]
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """Of a Retry-After, a number or a date; None where it is neither, or does not ask for any time."""
-    if retry_after is None:
-        return None
-    try:
-        seconds = float(retry_after)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(retry_after).timestamp() - time.time()
-        except ValueError:
-            return None
-    return seconds if math.isfinite(seconds) and seconds > 0 else None

@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from broker.messages import Score, ScoreStatus
-from config.scorers import CodeConfig, ScorersConfig, SimulationConfig
+from config.scorer_kinds import CodeConfig, SimulationConfig
+from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from scorers.sandbox.program import Sandbox
 from scorers.scorer import OVER_LIMIT, SelfTestFailed

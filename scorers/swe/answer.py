@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from config.scorers import SweConfig
+from config.scorer_kinds import SweConfig
 from scorers.swe.diff import BadPatch, changes_of
 from scorers.swe.edits import NoEdit, apply_edits, edits_of, solution_of
 from scorers.swe.rows import Edits, Patches, Reference, WholeFile

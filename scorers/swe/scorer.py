@@ -23,7 +23,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from broker.messages import Score, ScoreStatus
-from config.scorers import ScorersConfig, SweConfig
+from config.scorer_kinds import SweConfig
+from config.scorers import ScorersConfig
 from scorers.child.process import Child, LimitExceeded, Reply, Request
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 from scorers.swe.answer import edited

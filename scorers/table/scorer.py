@@ -19,7 +19,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from config.scorers import TableConfig
+from config.scorer_kinds import TableConfig
 from scorers.short_answer import SelfTest, ShortAnswer, Verdict, flag, stated
 from scorers.table.values import Value, read, same
 from scorers.text.extract import last_box

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.proofs.bottleneck import SITUATIONS, Row, as_table
+from benchmarks.proofs.bottleneck import SITUATIONS, Row, Situation, as_table
 from config.loading import load_run
 from tests.conftest import ROOT
 from tools.top.verdict import Verdict
@@ -51,7 +51,7 @@ def test_the_table_shows_the_estimate_beside_what_came() -> None:
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.bottleneck)
-def test_the_settings_of_a_situation_can_be_read(situation: object) -> None:
+def test_the_settings_of_a_situation_can_be_read(situation: Situation) -> None:
     from benchmarks.proofs.bottleneck import QUICK
 
     words = [
@@ -60,5 +60,5 @@ def test_the_settings_of_a_situation_can_be_read(situation: object) -> None:
         *QUICK,
         *situation.settings,
         *situation.knob,
-    ]  # type: ignore[attr-defined]
+    ]
     assert load_run(words).scorers.tasks["math"].scorer.type == "custom"

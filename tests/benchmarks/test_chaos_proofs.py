@@ -18,6 +18,7 @@ from benchmarks.proofs.chaos_batch import Table, parse_kills, redelivered
 from benchmarks.proofs.chaos_demo import TURNS, Beside, beside, failures, ratio
 from benchmarks.rigs.seed_runs import SeedRun
 from benchmarks.rigs.sleeper import SlowBox
+from broker.processes import spawn
 from learner.journal.ledger import read_ledger
 from learner.journal.writer import Journal
 from tests.support.groups import a_prompt, a_rollout, a_scored_group
@@ -139,7 +140,7 @@ def test_a_batch_that_fails_is_written_down_and_one_that_is_interrupted_goes_on(
     def interrupt(*_: object) -> bool:
         raise KeyboardInterrupt
 
-    real = chaos.spawn
+    real = spawn
     monkeypatch.setattr(chaos, "spawn", lambda words, **pipes: real([words[0], "-c", program], **pipes))
     if why == INTERRUPTED:
         monkeypatch.setattr(chaos, "wait", interrupt)
@@ -206,21 +207,18 @@ TWICE = dict.fromkeys(TURNS, 2)
 
 
 def demo(*, trained_s: float, kills: Mapping[str, int] = TWICE, **changes: Any) -> Beside:
-    run = SeedRun(
-        **{
-            "seed": 0,
-            "exit_code": 0,
-            "seconds": trained_s + 20.0,
-            "first_step_s": 10.0,
-            "steps": 60,
-            "lag_max": 4,
-            "pass_rates": {0: 0.25, 60: 0.98},
-            "switched_in_flight": 0,
-            "is_audit_clean": True,
-        }
-        | changes
-    )
-    return Beside(run=run, tokens=1000, trained_s=trained_s, kills=dict(kills), chaos={})
+    fields: dict[str, Any] = {
+        "seed": 0,
+        "exit_code": 0,
+        "seconds": trained_s + 20.0,
+        "first_step_s": 10.0,
+        "steps": 60,
+        "lag_max": 4,
+        "pass_rates": {0: 0.25, 60: 0.98},
+        "switched_in_flight": 0,
+        "is_audit_clean": True,
+    } | changes
+    return Beside(run=SeedRun(**fields), tokens=1000, trained_s=trained_s, kills=dict(kills), chaos={})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from benchmarks.compose.proof import as_table, asks, told
+from benchmarks.compose import asks
+from benchmarks.compose.proof import as_table, told
 from benchmarks.compose.stack import Held, NotInTime, Stack, moment
 
 

@@ -16,8 +16,19 @@ from benchmarks.rigs.resumed_run import WHILE_STARTING, WHILE_TRAINING, Result, 
 
 
 @pytest.mark.timeout(300)
+def test_a_learner_that_was_killed_once_has_the_weights_of_one_that_was_not(tmp_path: Path) -> None:
+    """The death leaves a step in the journal alone, so that the next learner trains it again."""
+    result = resumed_run(
+        tmp_path, ranks=1, zero_stage=0, steps=6, seed=3, deaths=["trainer.py:" + str(_line_after_append())]
+    )
+    assert result.verdict == "pass", result
+    assert result.again >= 1
+    assert (result.identical, result.lost, result.twice) == (6, 0, 0)
+
+
+@pytest.mark.timeout(300)
 def test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_not(tmp_path: Path) -> None:
-    """The learner, a generator, a scorer and Redis as users start them; `make prove-resume` does it 60 times."""
+    """The learner, a generator, a scorer and Redis as users start them; `make prove-suite` runs it."""
     announced = next(
         place for place in lines_of("trainer", "_commit") if text_of(place).startswith("self.selection.")
     )

@@ -10,7 +10,7 @@ import pytest
 
 from broker.connection import RedisLink
 from broker.keys import PROMPTS, Keys
-from broker.protocol.streams import Consumer
+from broker.protocol.consumer import Consumer
 from tests.broker.conftest import Board
 from tests.support.redis_servers import SERVERS, RedisServer
 

@@ -19,8 +19,9 @@ from broker.connection import RedisLink
 from broker.group_ids import is_training
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Completion, FinishReason, SampledGroup, Score, ScoredGroup, ScoreStatus, Span
+from broker.protocol.consumer import Consumer
 from broker.protocol.run_owner import RunOwner
-from broker.protocol.streams import Consumer, Entry, entries_of
+from broker.protocol.streams import Entry, entries_of
 from config.loading import from_yaml
 from learner.journal.ledger import read_ledger, read_step
 from learner.training.checkpoint import Checkpoints, read_progress
@@ -100,7 +101,8 @@ def test_every_entry_is_decoded(old: RedisLink) -> None:
         letter = codec.decode_dead(entry.raw)
         assert (letter.stage, letter.reason) == (ROLLOUTS, "this row is made to die")
         assert codec.decode_rollout_payload(letter.original).prompt.group_id == letter.group_id
-    announced = [codec.decode_announcement(raw) for _, raw in old.client.xrange(KEYS("weights"))]
+    weights: Any = old.client.xrange(KEYS("weights"))
+    announced = [codec.decode_announcement(raw) for _, raw in weights]
     assert announced[-1].version == STEPS
 
 
@@ -149,7 +151,8 @@ def test_a_learner_claims_the_run_behind_the_old_one_and_retires_what_it_left(
     ledger = read_ledger(folder / "runs" / NAME / "journal")
     owner = RunOwner(old, KEYS)
     assert owner.claim(max(life["fence"] for life in ledger.lives)) == 4
-    slots = {name.decode() for name in old.client.zrange(KEYS("slots"), 0, -1)}
+    out: Any = old.client.zrange(KEYS("slots"), 0, -1)
+    slots = {name.decode() for name in out}
     owner.retire(slots)
     assert not old.client.exists(KEYS("slots"))
     assert audit(old, KEYS, folder / "runs" / NAME / "journal").lost == len(slots - set(ledger.outcomes))

@@ -10,7 +10,7 @@ import pytest
 
 from config.loading import ConfigError, judge_endpoint, load_run, to_yaml
 from config.run import Run
-from config.scorers import JudgeConfig
+from config.scorer_kinds import JudgeConfig
 
 BASE = """\
 name: base

@@ -111,7 +111,7 @@ def learner_words(stack: Any) -> list[str]:
     """What compose tells the learner, without LEARNER_ARGS."""
     shell, flag, line = stack["services"]["learner"]["command"]
     assert (shell, flag) == ("sh", "-c")
-    return line.removesuffix(" $LEARNER_ARGS").split()[4:]
+    return list(map(str, line.removesuffix(" $LEARNER_ARGS").split()[4:]))
 
 
 @pytest.mark.parametrize("engine", ["hf", "vllm"])

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from config.scorers import (
+from config.scorer_kinds import (
     CodeConfig,
     FormatTaskConfig,
     GradeConfig,
@@ -23,11 +23,11 @@ from config.scorers import (
     JudgeConfig,
     MathConfig,
     RubricConfig,
-    ScorersConfig,
     SimulationConfig,
     SweConfig,
     TinyvConfig,
 )
+from config.scorers import ScorersConfig
 from config.section import Section
 from scorers import score
 from scorers.__main__ import main as scorers_main

@@ -20,7 +20,8 @@ from broker.processes import spawn, stop
 from learner.reporting.metrics_file import read_metrics
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
-from tools.audit.command import Audit, audit
+from tools.audit.command import audit
+from tools.audit.sums import Audit
 
 DEMO = ROOT / "config" / "recipes" / "demo_cpu.yaml"
 

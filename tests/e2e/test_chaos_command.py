@@ -10,8 +10,9 @@ from dataclasses import fields
 from pathlib import Path
 
 from broker.processes import spawn, stop
-from tests.e2e.conftest import DEMO, ROOT
+from tests.e2e.conftest import DEMO
 from tests.support.chaos_report import OWN
+from tests.support.paths import ROOT
 from tools.audit.sums import Audit
 from tools.chaos.targets import ROLES
 

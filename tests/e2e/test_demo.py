@@ -15,7 +15,8 @@ import pytest
 
 from broker.processes import stop
 from learner.reporting.metrics_file import read_metrics
-from tests.e2e.conftest import DEMO, ROOT
+from tests.e2e.conftest import DEMO
+from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 
 STEPS = 26
@@ -145,10 +146,11 @@ def _loads(model: Path) -> bool:
     """Whether transformers loads the run's result and answers with it."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(model)
+    tokenizer: Any = AutoTokenizer.from_pretrained(model)
     chat = [{"role": "user", "content": "Reverse the digits of 123. Answer in \\boxed{}."}]
-    ids = tokenizer.apply_chat_template(
+    ids: Any = tokenizer.apply_chat_template(
         chat, add_generation_prompt=True, return_tensors="pt", return_dict=True
     )
-    answer = AutoModelForCausalLM.from_pretrained(model).generate(**ids, max_new_tokens=20, do_sample=False)
+    policy: Any = AutoModelForCausalLM.from_pretrained(model)
+    answer = policy.generate(**ids, max_new_tokens=20, do_sample=False)
     return "boxed" in tokenizer.decode(answer[0, ids["input_ids"].shape[1] :])

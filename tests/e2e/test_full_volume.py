@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from broker.connection import RedisLink
-from tests.e2e.conftest import ROOT, Roles
+from tests.e2e.conftest import Roles
+from tests.support.paths import ROOT
 from tools.audit.command import audit
 
 SIZE_MB = 24

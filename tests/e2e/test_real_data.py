@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from learner.journal.ledger import read_ledger, read_step
-from tests.e2e.conftest import ROOT, Roles
+from tests.e2e.conftest import Roles
+from tests.support.paths import ROOT
 
 GSM8K = ROOT.parent / "shared" / "data" / "gsm8k_train.jsonl"
 SMALL = (

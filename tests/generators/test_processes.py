@@ -19,7 +19,7 @@ from broker.connection import RedisLink
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, Keys
 from broker.monitoring.crash_reports import how_it_ended, record_death
 from broker.processes import spawn, stop
-from broker.protocol.streams import Consumer
+from broker.protocol.consumer import Consumer
 from config.loading import to_yaml
 from tests.support.generator_floor import Floor, FloorEngine, make_run
 from tests.support.paths import ROOT

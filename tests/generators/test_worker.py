@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from broker.connection import RedisLink
 from broker.errors import BadMessage, Permanent, Retryable
 from broker.joining import RunState
 from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, Keys
-from broker.messages import Prompt
+from broker.messages import Prompt, SampledGroup
 from generators import worker
 from generators.engines.scripted import ScriptedEngine
 from tests.support.generator_floor import Floor, FloorEngine, make_run
@@ -320,6 +321,56 @@ def test_what_is_not_finished_in_time_is_handed_back_and_said(
     assert [item["name"] for item in floor.client.xinfo_consumers(floor.keys(PROMPTS), GROUP)] == [
         b"nobody"
     ], "who ends in good order leaves no name behind"
+
+
+def test_a_group_that_fails_while_the_generator_finishes_does_not_keep_the_others_leases(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body() -> None:
+        gate = asyncio.Event()
+
+        async def crash_at_0(prompt: Prompt) -> None:
+            await gate.wait()
+            if prompt.group_id == "0":
+                raise RuntimeError("CUDA error")
+            await asyncio.Event().wait()
+
+        floor.publish(0)
+        floor.issue(0, 1)
+        async with floor.generator(engine := FloorEngine(crash_at_0)) as (generator, task):
+            await wait_in_loop(lambda: len(engine.began) == 2, task=task)
+            generator.stop.set()
+            await asyncio.sleep(0.3)  # longer than the loop's longest wait
+            gate.set()
+            with pytest.raises(RuntimeError, match="CUDA error"):
+                await asyncio.wait_for(task, 15)
+        async with floor.generator(FloorEngine(), "other") as (_, task):
+            await wait_in_loop(lambda: sorted(floor.ids(ROLLOUTS)) == ["0", "1"], task=task)
+
+    monkeypatch.setattr(worker, "GRACE_S", 0.5)
+    asyncio.run(body())
+
+
+def test_a_group_is_encoded_beside_the_loop_that_drives_the_engine(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    encode = codec.encode_rollout
+
+    def recorded(group: SampledGroup) -> codec.Fields:
+        threads.append(threading.current_thread())
+        return encode(group)
+
+    async def body() -> None:
+        floor.publish(0)
+        floor.issue(0)
+        async with floor.generator(FloorEngine()) as (_, task):
+            await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"], task=task)
+
+    monkeypatch.setattr(codec, "encode_rollout", recorded)
+    asyncio.run(body())
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 def test_an_engine_that_breaks_while_it_samples_ends_the_generator(floor: Floor) -> None:

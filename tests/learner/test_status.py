@@ -53,7 +53,7 @@ def test_advice_is_in_both_places_until_a_new_life_begins(
     status.begin(3)
     status.advise("learner.max_lag=8 instead of 4")
     assert link.client.hget(keys("run"), "advice") == b"learner.max_lag=8 instead of 4"
-    kept = read_status(run.folder)
+    kept: dict[str, Any] = dict(read_status(run.folder))
     assert (kept["advice"], kept["status"], kept["version"]) == (
         "learner.max_lag=8 instead of 4",
         "running",

@@ -13,13 +13,39 @@ from broker import codec
 from broker.checksums import file_checksum
 from broker.errors import Fenced, RunFailed
 from broker.keys import PROMPTS, SCORED
+from config.learner import LearnerConfig
 from learner.journal.ledger import read_ledger
 from learner.journal.writer import Journal
 from learner.reporting.curves import TIMES
 from learner.reporting.metrics_file import read_metrics
 from learner.trainer import FINISHED, STOPPED
+from learner.training.batch import Batch
 from tests.learner.conftest import MakeChain
+from tests.support.chain import FilePolicy
 from tests.support.loop import Hands, make_trainer
+
+
+def test_so_many_steps_in_a_row_without_a_finite_gradient_end_the_run_and_each_is_a_version(
+    make_chain: MakeChain, hands: list[Hands]
+) -> None:
+    class Skips(FilePolicy):
+        def step(self, batch: Batch, settings: LearnerConfig | None = None) -> dict[str, float]:
+            is_skipped = batch.policy_version in {1, 3, 4, 5}
+            stepped = {} if is_skipped else super().step(batch, settings)
+            return {"tokens": 4.0, "seconds": 0.1, **stepped, "skipped": float(is_skipped)}
+
+    chain = make_chain(learner={"steps": 9, "max_skipped_steps": 3})
+    hands.append(Hands(chain))
+    hands[0].start()
+    trainer = make_trainer(chain, policy=Skips())
+    with pytest.raises(RunFailed, match=r"gradients of 3 steps in a row, up to version 6, were not finite"):
+        trainer.train()
+    trainer.metrics.close()
+    trainer.feeder.stop()
+    assert len(read_ledger(chain.run.folder / "journal").steps) == 6
+    newest = codec.decode_announcement(chain.client.xrevrange(chain.keys("weights"), count=1)[0][1])
+    assert newest.version == 6  # announced and committed, so that the next start goes on behind it
+    assert [line["skipped"] for line in read_metrics(chain.run.folder)] == [0, 1, 0, 1, 1, 1]
 
 
 def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(

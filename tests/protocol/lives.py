@@ -253,11 +253,12 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
         "Heartbeat",
         lambda *_, **__: SimpleNamespace(say=lambda *_: None, stop=lambda: None, meter=WorkMeter()),
     )
+    tokenizer: Any = OneToken()
     monkeypatch.setattr(
         session,
         "open_source",
-        lambda run, *_, shuffle: PromptSource(run, ROWS, "f", OneToken(), shuffle=False),
-    )  # type: ignore[arg-type]
+        lambda run, *_, shuffle: PromptSource(run, ROWS, "f", tokenizer, shuffle=False),
+    )
     monkeypatch.setattr(session, "locked", lambda _: contextlib.nullcontext())  # it may be on another machine
     monkeypatch.setattr(session, "check_redis", lambda *_: None)
     monkeypatch.setattr(history, "refuse_living", lambda *_: None)

@@ -17,7 +17,8 @@ from broker.codec import Fields
 from broker.errors import BrokerUnavailable
 from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED
 from broker.messages import Completion, Prompt, SampledGroup, Span, Split
-from broker.protocol.streams import Consumer, Entry, bury, hand_over
+from broker.protocol.consumer import Consumer
+from broker.protocol.streams import Entry, bury, hand_over
 from tests.protocol.invariants import Violated
 from tests.protocol.world import World
 from tests.support.chain import make_scored

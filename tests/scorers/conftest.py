@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from broker.messages import Completion, FinishReason, Prompt, SampledGroup, Span, Split
-from config.scorers import MathConfig, ScorersConfig, SweConfig
+from config.scorer_kinds import MathConfig, SweConfig
+from config.scorers import ScorersConfig
 from scorers.math.scorer import MathAnswer
 from scorers.swe.scorer import SwePatch
 

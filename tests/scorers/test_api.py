@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from broker.messages import ScoreStatus
-from config.scorers import CustomConfig, JudgeConfig, RubricConfig, ScorersConfig, TaskConfig, TinyvConfig
+from config.scorer_kinds import CustomConfig, JudgeConfig, RubricConfig, TinyvConfig
+from config.scorers import ScorersConfig, TaskConfig
 from scorers import api, score
 from scorers.api import TRIES, RowWorkerClient, ScoringFailed, all_tasks
 from tests.conftest import ROOT
@@ -208,7 +209,7 @@ def test_a_worker_in_the_middle_of_a_row_ends_with_the_program_that_asked(tmp_pa
         "        time.sleep(600)\n"
     )
     program = (
-        "from config.scorers import *; from scorers.api import RowWorkerClient\n"
+        "from config.scorer_kinds import *; from config.scorers import *; from scorers.api import RowWorkerClient\n"
         "tasks = {'sleeper': TaskConfig(scorer=CustomConfig(import_path='sleeper:Sleeper'))}\n"
         f"RowWorkerClient(ScorersConfig(tasks=tasks)).result({line(info={'type': 'sleeper'})!r})"
     )

@@ -11,7 +11,8 @@ import pytest
 
 from broker.errors import Permanent
 from broker.messages import SampledGroup, ScoreStatus
-from config.scorers import CustomConfig, ScorersConfig, TaskConfig
+from config.scorer_kinds import CustomConfig
+from config.scorers import ScorersConfig, TaskConfig
 from scorers.custom import CustomScorerError, SimpleScorer, load_scorer
 from scorers.group import GroupScorer
 

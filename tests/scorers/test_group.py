@@ -16,15 +16,9 @@ from broker.errors import BadMessage, Retryable, UnknownTask
 from broker.keys import Keys
 from broker.messages import SampledGroup, Score, ScoreStatus
 from broker.monitoring.counters import ScorerStats, read_stats
-from config.scorers import (
-    CodeConfig,
-    FormatConfig,
-    MathConfig,
-    ScorerConfig,
-    ScorersConfig,
-    SweConfig,
-    TaskConfig,
-)
+from config.rewards import FormatConfig
+from config.scorer_kinds import CodeConfig, MathConfig, ScorerConfig, SweConfig
+from config.scorers import ScorersConfig, TaskConfig
 from scorers.group import GroupScorer
 from scorers.math.scorer import HANGING, MathAnswer
 from scorers.scorer import OVER_LIMIT, SelfTestFailed

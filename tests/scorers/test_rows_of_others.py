@@ -9,11 +9,13 @@ import pytest
 from pydantic import ValidationError
 
 from broker.messages import SampledGroup
-from config.scorers import ScorerConfig, ScorersConfig, TaskConfig, reads
+from config.scorer_kinds import ScorerConfig, reads
+from config.scorers import ScorersConfig, TaskConfig
 from scorers.child.row_worker import RowScorer
 from scorers.group import GroupScorer
 from scorers.registry import build_scorer
-from tasks.route import TASK_OF_TYPE, route
+from tasks.kinds import TASK_OF_TYPE
+from tasks.route import route
 from tests.support.endpoint_server import ScriptedEndpoint, scripted_endpoint
 
 KINDS = sorted(

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from config.scorers import CodeConfig, MathConfig, ScorersConfig
+from config.scorer_kinds import CodeConfig, MathConfig
+from config.scorers import ScorersConfig
 from scorers.child.process import Child, LimitExceeded, Reply, Request
 from scorers.code.scorer import CodeTests
 from scorers.math.scorer import MathAnswer

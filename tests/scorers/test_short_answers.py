@@ -11,7 +11,8 @@ import pytest
 
 from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
-from config.scorers import ChoiceConfig, ScorersConfig, SearchConfig, TableConfig
+from config.scorer_kinds import ChoiceConfig, SearchConfig, TableConfig
+from config.scorers import ScorersConfig
 from scorers.choice.scorer import ChoiceAnswer
 from scorers.registry import build_scorer
 from scorers.scorer import SelfTestFailed
@@ -91,7 +92,7 @@ ATTACKS = {
     "choice": [Case("choice", answer, text) for answer, text, _ in corpus.ATTACKS],
     "search": [Case("qa_em", {"value": value}, text) for value, text, _ in search_corpus.ATTACKS],
 }
-MEASURED = {
+MEASURED: dict[str, list[tuple[Case, Any]]] = {
     "table": [(Case(row.row_type, row.answer, row.text), row) for row in table_corpus.MEASURED],
     "choice": [(Case("choice", row.answer, row.text), row) for row in corpus.MEASURED],
     "search": [(Case("qa_em", {"value": row.value}, row.text), row) for row in search_corpus.MEASURED],

@@ -18,7 +18,8 @@ from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Announcement, Prompt, SampledGroup, ScoredGroup
 from broker.monitoring.counters import Tally
 from broker.monitoring.heartbeat import Heartbeat
-from broker.protocol.streams import Consumer, bury, hand_over
+from broker.protocol.consumer import Consumer
+from broker.protocol.streams import bury, hand_over
 from learner.status import Status
 from scorers.pool.job import CONSUMER
 from scorers.pool.rq_queues import Delivery

@@ -19,7 +19,8 @@ from transformers import PreTrainedModel
 
 from broker.messages import ScoreStatus
 from config.endpoint import EndpointConfig
-from config.scorers import JudgeConfig, RubricConfig, ScorersConfig, TaskConfig
+from config.scorer_kinds import JudgeConfig, RubricConfig
+from config.scorers import ScorersConfig, TaskConfig
 from scorers import score
 from scorers.group import GroupScorer
 from scorers.judge.prompt import Case

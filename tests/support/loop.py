@@ -18,6 +18,7 @@ from learner.trainer import TrainingLoop
 from learner.training.checkpoint import Checkpoints, Progress
 from learner.weight_sync.filesystem import FilesystemTransport
 from learner.weight_sync.publisher import Publisher
+from learner.weight_sync.transport import WeightTransport
 from tests.support.chain import Chain, FilePolicy, make_source
 
 
@@ -42,10 +43,17 @@ class Hands(threading.Thread):
                     )
 
 
-def make_trainer(chain: Chain) -> TrainingLoop:
-    """A learner of ten rows at version 0; `chain` is its board."""
+def make_trainer(
+    chain: Chain, *, policy: Any = None, transport: WeightTransport | None = None
+) -> TrainingLoop:
+    """A learner of ten rows at version 0; `chain` is its board.
+
+    Args:
+        policy: what it trains; None: a `FilePolicy`.
+        transport: of its weights; None: the run's folder.
+    """
     chain.version.trained = chain.version.announced = 0
-    policy: Any = FilePolicy()
+    policy = policy or FilePolicy()
     feeder = Feeder(
         chain.run,
         chain.run_owner,
@@ -75,7 +83,7 @@ def make_trainer(chain: Chain) -> TrainingLoop:
         recovery=Recovery(chain.run, chain.intake, feeder, publish_status=lambda _: None),
         checkpoints=Checkpoints(chain.run),
         metrics=Metrics(chain.run),
-        publisher=Publisher(chain.run_owner, FilesystemTransport(chain.run)),
+        publisher=Publisher(chain.run_owner, transport or FilesystemTransport(chain.run)),
         start=Progress(version=0, first_row=0, fingerprint="f"),
         version=chain.version,
     )

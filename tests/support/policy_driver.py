@@ -81,7 +81,7 @@ def main() -> None:
             def broken(shard: Batch, learner: str | None) -> None:
                 raise RuntimeError(f"this rank has no room for {shard.num_micro_batches} of them, {learner}")
 
-            policy._step = broken
+            vars(policy)["_step"] = broken
         if ranks.rank == 0:
             try:
                 results.append([act(policy, *line) for line in part["do"]])

@@ -112,7 +112,8 @@ async def serving(engine: AsyncLLM, folder: Path, reasoning_parser: str = "") ->
     from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-    args = make_arg_parser(FlexibleArgumentParser()).parse_args(
+    parser: Any = FlexibleArgumentParser
+    args = make_arg_parser(parser()).parse_args(
         ["--model", str(folder), "--served-model-name", MODEL, "--chat-template", TEMPLATE, "--api-key", KEY]
     )
     args.structured_outputs_config.reasoning_parser = reasoning_parser

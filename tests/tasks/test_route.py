@@ -12,18 +12,11 @@ import numpy as np
 import pytest
 
 from broker.errors import BadMessage
-from config.scorers import (
-    CodeConfig,
-    CustomConfig,
-    MathConfig,
-    RubricConfig,
-    SweConfig,
-    TaskConfig,
-    TinyvConfig,
-)
-from tasks.route import ANSWERS, TASK_OF_TYPE, route
+from config.scorer_kinds import CodeConfig, CustomConfig, MathConfig, RubricConfig, SweConfig, TinyvConfig
+from config.scorers import TaskConfig
+from tasks.kinds import DATA_SOURCES, KINDS, TASK_OF_TYPE
+from tasks.route import route
 from tasks.values import shown
-from tasks.verl import DATA_SOURCES
 
 CASES = {"inputs": ["1\n"], "outputs": ["2\n"]}
 EDIT = {"input": "a = 1\n", "ground_truth": "a = 2\n"}
@@ -286,7 +279,7 @@ def test_a_data_source_beside_the_known_ones_is_an_error_with_the_nearest(source
 
 def test_every_data_source_has_a_row_type_that_has_a_task() -> None:
     assert {row_type for _, row_type in DATA_SOURCES if row_type} <= set(TASK_OF_TYPE)
-    assert set(TASK_OF_TYPE.values()) == set(ANSWERS)
+    assert set(TASK_OF_TYPE.values()) == {kind.name for kind in KINDS if kind.rows}
 
 
 def test_a_reward_metric_that_is_not_ours_is_refused() -> None:

@@ -22,6 +22,7 @@ from broker.errors import Permanent, PipelineError
 from broker.joining import FINISHED
 from broker.keys import Keys
 from broker.private_redis import server
+from broker.protocol.ledger_view import is_known, look, read_cursor, server_of
 from config.logs import mask
 from config.run import RESERVED_NAMES
 from config.run_names import run_name
@@ -30,7 +31,6 @@ from learner.status import read_status
 from tools.audit.notes import read_notes
 from tools.audit.payloads import Payloads, check_payloads, covered_by_checkpoints
 from tools.audit.sums import Audit, Look, compare, named
-from tools.audit.view import look, read_cursor, server_of
 
 LOOKS = 3  # at what seems lost, before it is said
 PAUSE_S = 0.5  # between two looks, for what was on its way to arrive
@@ -135,10 +135,7 @@ def _look_once(link: RedisLink, keys: Keys, folder: Path) -> tuple[Audit, Ledger
     after = read_cursor(link, keys)
     went_back = after.seq < view.cursor.seq or server_of(link) != view.server
     result = compare(view, ledger, after, went_back=went_back, is_finished=is_finished)
-    is_known = (
-        view.cursor.is_there or after.is_there or link(lambda client: client.hexists(keys("run"), "fence"))
-    )
-    return result if is_known else replace(result, is_empty=True), ledger
+    return result if view.cursor.is_there or is_known(link, keys) else replace(result, is_empty=True), ledger
 
 
 def _check(folder: Path, ledger: Ledger) -> Payloads:

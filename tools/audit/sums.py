@@ -1,7 +1,7 @@
 """The audit's sums: what was issued, what the streams hold and what the ledger says, put side by side.
 
-In: a look at Redis (`tools.audit.view`), the ledger, and the cursor after both were read. Out: an `Audit`. Works on
-values alone. A group without an outcome is lost if it was issued and has no slot, or has a slot and no entry.
+In: a look at Redis (`broker.protocol.ledger_view`), the ledger, and the cursor after both were read. Out: an `Audit`.
+Works on values alone. A group without an outcome is lost if it was issued and has no slot, or has a slot and no entry.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 from broker import group_ids
 from broker.keys import DEAD as DEAD_STREAM
+from broker.protocol.ledger_view import Cursor, View
 from config.loading import ConfigError, from_yaml
 from learner.groups.evaluation import asked_for, version_of
 from learner.journal.ledger import ADVICE, DEAD, DROPPED, TRAINED, Ledger, Outcome
 from tools.audit.payloads import Payloads
-from tools.audit.view import Cursor, View
 
 NOBODY = "?"
 

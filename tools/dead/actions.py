@@ -11,16 +11,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import redis
 
 from broker import group_ids
 from broker.connection import RedisLink
 from broker.errors import Permanent
-from broker.keys import DEAD as STREAM
+from broker.joining import FINISHED, has_learner, state_of
 from broker.keys import Keys
-from broker.monitoring.snapshot import keys_of
+from broker.protocol import dead_letters
 from learner.groups.evaluation import version_of
 from learner.journal.ledger import DEAD
 from tools.audit.notes import write_note
@@ -53,9 +50,8 @@ def for_purge(letters: Sequence[Letter], records: Records) -> Sorted:
 
 def ask_again(link: RedisLink, keys: Keys, letters: Sequence[Letter], records: Records) -> list[str]:
     """Ask the learner for the letters' groups. Returns the ids that they will have; none for a letter that is gone."""
-    wanted = [word for letter in letters for word in (letter.group, letter.entry)]
-    asked = link.script("request_retries", keys.scripts(), *wanted)
-    return [records.next_id(group.decode()) for group in asked]
+    asked = dead_letters.request(link, keys, [(letter.group, letter.entry) for letter in letters])
+    return [records.next_id(group) for group in asked]
 
 
 def wait_until_issued(
@@ -68,7 +64,7 @@ def wait_until_issued(
     """
     deadline = time.monotonic() + deadline_s
     while True:
-        issued, places = _issued(link, keys, ids)
+        issued, places = dead_letters.read_issued(link, keys, ids)
         late = [group_id for group_id in ids if group_id not in issued]
         if not late:
             return places
@@ -81,10 +77,9 @@ def wait_until_issued(
 
 def who_issues(link: RedisLink, keys: Keys) -> str:
     """Whether a learner is there to issue what was asked for."""
-    if link(lambda client: keys_of(client, keys.alive("learner", ""))):
+    if has_learner(link, keys):
         return "A learner runs and issues them as slots become free"
-    status: Any = link(lambda client: client.hget(keys("run"), "status"))
-    if status == b"finished":
+    if state_of(link, keys).status == FINISHED:
         return "The run is finished: they are issued only if a learner goes on with it"
     return "No learner runs: they are issued when one starts"
 
@@ -105,15 +100,7 @@ def purge(link: RedisLink, keys: Keys, letters: Sequence[Letter], folder: Path) 
         ],
     )
     asked = [letter.group for letter in letters if letter.state == "asked again"]
-
-    def attempt(client: redis.Redis) -> Any:
-        with client.pipeline(transaction=True) as pipe:
-            pipe.xdel(keys(STREAM), *[letter.entry for letter in letters])
-            if asked:
-                pipe.hdel(keys("retries"), *asked)
-            return pipe.execute()[0]
-
-    return int(link(attempt))
+    return dead_letters.remove(link, keys, [letter.entry for letter in letters], requests=asked)
 
 
 def _sorted(letters: Sequence[Letter], reasons: Sequence[str]) -> Sorted:
@@ -145,22 +132,3 @@ def _why_not_away(letter: Letter, records: Records) -> str:
     if records.is_recorded(letter.group):
         return ""
     return f"group {letter.group} has no outcome yet: the learner has not recorded it; one that starts does"
-
-
-def _issued(link: RedisLink, keys: Keys, ids: Sequence[str]) -> tuple[set[str], dict[str, str]]:
-    """Which of the ids were issued, by the cursor's counts, and where each one is."""
-    fields = [f"retry:{group_ids.ordinal_of(group_id)}" for group_id in ids]
-
-    def attempt(client: redis.Redis) -> Any:
-        with client.pipeline(transaction=True) as pipe:
-            pipe.hmget(keys("cursor"), fields)
-            pipe.hmget(keys("where"), list(ids))
-            return pipe.execute()
-
-    counts, places = link(attempt)
-    issued = {
-        group_id
-        for group_id, count in zip(ids, counts, strict=True)
-        if int(count or 0) >= group_ids.retry_of(group_id)
-    }
-    return issued, {group_id: (place or b"").decode() for group_id, place in zip(ids, places, strict=True)}

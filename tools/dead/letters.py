@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from broker import codec, group_ids
 from broker.connection import RedisLink
 from broker.errors import Permanent
 from broker.keys import DEAD as STREAM
 from broker.keys import Keys
+from broker.protocol import dead_letters
 from learner.groups.evaluation import version_of
 from learner.journal.ledger import Ledger, read_ledger
 
@@ -110,27 +111,16 @@ def open_records(link: RedisLink, keys: Keys, folder: Path, *, strict: bool) -> 
     Raises:
         NoRun: neither Redis nor the disk knows the run.
     """
-    found: Any = link(
-        lambda client: (
-            client.exists(keys("cursor"), keys("run"), keys(STREAM)),
-            client.hgetall(keys("retries")),
-            client.hgetall(keys("cursor")),
-        )
-    )
-    is_known, requests, cursor = found
-    if not is_known and not folder.is_dir():
+    found = dead_letters.read_retries(link, keys)
+    if not found.is_known and not folder.is_dir():
         raise NoRun(
             f"no run {keys.name} in redis at {link.address}, and no journal in {folder}; `millrace runs` lists "
             "what is there, --runs-dir says where else"
         )
     return Records(
         ledger=read_ledger(folder, strict=strict) if folder.is_dir() else None,
-        requests={group.decode(): entry.decode() for group, entry in requests.items()},
-        retries={
-            int(field.removeprefix(b"retry:")): int(count)
-            for field, count in cursor.items()
-            if field.startswith(b"retry:")
-        },
+        requests=found.requests,
+        retries=found.counts,
     )
 
 
@@ -156,10 +146,7 @@ def read_letters(
 
 
 def _entries(link: RedisLink, keys: Keys, wanted: Sequence[str]) -> Iterator[tuple[str, codec.Raw]]:
-    def page(first: str, last: str) -> list[tuple[str, codec.Raw]]:
-        found: Any = link(lambda client: client.xrange(keys(STREAM), first, last, count=PAGE))
-        return [(entry.decode(), raw) for entry, raw in found]
-
+    page = partial(dead_letters.read_page, link, keys, count=PAGE)
     if wanted:
         for entry in dict.fromkeys(wanted):
             if _ENTRY.fullmatch(entry):

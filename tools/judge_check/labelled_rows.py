@@ -18,7 +18,8 @@ from broker.errors import BadMessage
 from config.loading import ConfigError
 from config.scorers import TaskConfig
 from scorers.child.row_worker import TEXT_KEY, parse_object, response_of
-from tasks.route import TASK_OF_TYPE, route
+from tasks.kinds import TASK_OF_TYPE
+from tasks.route import route
 from tasks.values import shown
 from tools.score.command import MAX_LINE_BYTES, read_lines
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from broker.connection import RedisLink
 from broker.errors import PipelineError
-from broker.joining import FINISHED, state_of
+from broker.joining import FINISHED, has_learner, state_of
 from broker.keys import Keys
-from broker.monitoring.snapshot import keys_of
 from broker.private_redis import server
+from broker.protocol.ledger_view import is_known
 from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, ask, asked
 
 OUTAGE_S = 10.0
@@ -50,21 +50,14 @@ def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> i
             raise HasEnded(f"there is no run {name} at {link.address}")
         ask(link, keys, wanted)
         sys.stdout.write(f"run {name}: {SAID[wanted]}\n")
-        if not _has_learner(link, keys):
+        if not has_learner(link, keys):
             sys.stdout.write("no learner of it is alive: the next one will do it\n")
         return _wait(link, keys, wait_s, had_ended=state.has_ended) if wanted == DRAIN and wait_s > 0 else 0
 
 
 def _is_there(link: RedisLink, keys: Keys) -> bool:
     """Whether a run has begun, or begins: a learner that loads or replays has taken back what the last one said."""
-    return bool(
-        link(lambda client: client.exists(keys("cursor")) or client.hexists(keys("run"), "fence"))
-        or _has_learner(link, keys)
-    )
-
-
-def _has_learner(link: RedisLink, keys: Keys) -> bool:
-    return bool(link(lambda client: keys_of(client, keys.alive("learner", ""))))
+    return is_known(link, keys) or has_learner(link, keys)
 
 
 def _wait(link: RedisLink, keys: Keys, wait_s: float, *, had_ended: bool) -> int:
@@ -72,7 +65,7 @@ def _wait(link: RedisLink, keys: Keys, wait_s: float, *, had_ended: bool) -> int
     deadline = time.monotonic() + wait_s
     while not (state := state_of(link, keys)).has_ended or (had_ended and asked(link, keys) == DRAIN):
         had_ended &= state.has_ended  # else the next learner has begun meanwhile
-        if had_ended and not _has_learner(link, keys):
+        if had_ended and not has_learner(link, keys):
             sys.stderr.write(
                 f"run {keys.name} had ended before ({state.status} {state.reason}), and no learner of it "
                 "runs: nothing is drained until the next one comes\n"

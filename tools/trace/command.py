@@ -19,13 +19,13 @@ from broker import group_ids
 from broker.connection import RedisLink
 from broker.errors import PipelineError
 from broker.keys import Keys
+from broker.monitoring.group_view import Sight, look
 from broker.private_redis import server
 from config.logs import mask
 from config.run_names import run_name
 from learner.groups.evaluation import version_of
 from tools.trace.journal_view import read_account
 from tools.trace.narrative import tell
-from tools.trace.redis_view import Sight, look
 from tools.trace.screen import as_json, show
 
 OUTAGE_S = 5.0  # the journal tells much without Redis: no longer than a person waits for a prompt

@@ -14,12 +14,12 @@ from broker import codec, group_ids
 from broker.errors import BadMessage, Permanent
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED
 from broker.messages import SampledGroup, ScoredGroup
+from broker.monitoring.group_view import Sight
 from broker.protocol.streams import Entry
 from learner.groups.discarded import Message, facts_of, message_in
 from learner.groups.evaluation import version_of
 from learner.journal.ledger import DROPPED, TRAINED
 from tools.trace.journal_view import Account
-from tools.trace.redis_view import Sight
 from tools.trace.stages import SAMPLING, SCORING, TRAINING, Stage, done, moment, under_way, wait
 
 NOWHERE, RECORDED, LETTER = "nowhere", "recorded", "letter"  # states beside the streams and the outcomes

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.keys import PROMPTS, ROLLOUTS, SCORED
+from broker.monitoring.group_view import Sight
 from broker.protocol.streams import NOBODY
-from tools.trace.redis_view import Sight
 
 STATES = 2  # of a role's processes that are named
 SAMPLING, SCORING, TRAINING = "sampling", "scoring", "training"  # between the streams that a group waits in

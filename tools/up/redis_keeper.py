@@ -16,8 +16,8 @@ from broker.connection import check_url
 from broker.errors import RunFailed
 from broker.private_redis import server
 from broker.private_redis.server import Embedded
+from broker.restarts import RestartPolicy, Restarts
 from config.run import Run
-from tools.up.supervisor import Restarts
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +33,7 @@ class RedisKeeper:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._restarts = Restarts()
-        self._restarted_at: list[float] = []
+        self._restarts = Restarts(RestartPolicy())
         self._looked = time.monotonic()
         self._is_forgiven = False
         self._not_before = 0.0  # monotonic seconds of the next start
@@ -85,13 +84,11 @@ class RedisKeeper:
             self._server.stop()
 
     def _count_restart(self, now: float) -> None:
-        self._restarted_at = [at for at in self._restarted_at if now - at < self._restarts.window_s]
-        if len(self._restarted_at) >= self._restarts.most:
+        if not self._restarts.fail(now):
             raise RunFailed(
-                f"redis died {len(self._restarted_at) + 1} times within {self._restarts.window_s:.0f} s; "
+                f"redis died {self._restarts.failures} times within {self._restarts.policy.window_s:.0f} s; "
                 f"{self._run.folder}/logs/redis.log says why"
             )
-        self._restarted_at.append(now)
 
 
 @contextlib.contextmanager

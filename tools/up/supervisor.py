@@ -22,6 +22,7 @@ from pathlib import Path
 
 from broker import processes
 from broker.monitoring.crash_reports import how_it_ended
+from broker.restarts import RestartPolicy, Restarts
 from tools.up.log_tail import LogTail
 from tools.up.orphan_reaper import Guard
 from tools.up.role_commands import Command
@@ -32,15 +33,6 @@ TICK_S = 0.1
 SAY_EVERY_S = 10.0
 BAD_CONFIG = 2  # exit code
 GRACE_S = 20.0  # more than a generator or the pool of scorers takes to end or hand back what it has begun
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restarts:
-    """When a process that died is started again."""
-
-    most: int = 5  # times within `window_s`; the next death ends the run
-    window_s: float = 60.0
-    first_pause_s: float = 0.5  # doubled with each restart in the window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +47,11 @@ class Outcome:
 class Child:
     """One command and the process that runs it now."""
 
-    def __init__(self, command: Command, log_file: Path) -> None:
+    def __init__(self, command: Command, log_file: Path, restarts: Restarts) -> None:
         self.command = command
         self.log = LogTail(log_file)
         self.process: subprocess.Popen[bytes] | None = None
-        self.restarted_at: list[float] = []
-        self.start_at = 0.0  # monotonic seconds, while it waits to be started
+        self.restarts = restarts
         self.was_started = False
         self.is_done = False  # ended with 0: nobody wants it back
         self.is_forgiven = False  # its next death was meant: no restart is counted for it
@@ -94,18 +85,20 @@ class Supervisor:
         on_tick: Callable[[], None] = lambda: None,
         on_death: Callable[[str, int, str], None] = lambda _role, _pid, _how: None,
         on_giving_up: Callable[[str, str], None] = lambda _role, _reason: None,
-        restarts: Restarts | None = None,
+        restarts: RestartPolicy | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
         logs.mkdir(parents=True, exist_ok=True)
-        self.children = [Child(command, logs / f"{command.role}.log") for command in commands]
+        self.children = [
+            Child(command, logs / f"{command.role}.log", Restarts(restarts or RestartPolicy()))
+            for command in commands
+        ]
         self.is_ending = False  # nothing is started again any more
         self._environment = environment
         self._on_line = on_line
         self._on_tick = on_tick
         self._on_death = on_death
         self._on_giving_up = on_giving_up
-        self._restarts = restarts or Restarts()
         self._grace_s = grace_s
 
     @property
@@ -156,7 +149,7 @@ class Supervisor:
         self._read_logs()
         for child in self.children:
             if child.process is None:
-                if not child.is_done and time.monotonic() >= child.start_at:
+                if not child.is_done and time.monotonic() >= child.restarts.not_before:
                     self._start(child)
             elif processes.has_ended(child.process) and (outcome := self._ended(child)) is not None:
                 return outcome
@@ -195,28 +188,24 @@ class Supervisor:
 
     def _start_again(self, child: Child, code: int) -> Outcome | None:
         """Plan its next start, or end the run over it where there were too many."""
-        role, now = child.command.role, time.monotonic()
+        role, now, restarts = child.command.role, time.monotonic(), child.restarts
         if child.is_forgiven:
             child.is_forgiven = False
-            child.start_at = now + self._restarts.first_pause_s
-            log.warning("died role=%s by_order=yes restart_in_s=%.1f", role, self._restarts.first_pause_s)
+            restarts.excuse(now)
+            log.warning("died role=%s by_order=yes restart_in_s=%.1f", role, restarts.not_before - now)
             return None
-        child.restarted_at = [at for at in child.restarted_at if now - at < self._restarts.window_s]
-        times = len(child.restarted_at)
-        if times >= self._restarts.most:
+        if not restarts.fail(now):
             return self._give_up(
-                role, f"{role} {_words(code)} {times + 1} times within {self._restarts.window_s:.0f} s"
+                role,
+                f"{role} {_words(code)} {restarts.failures} times within {restarts.policy.window_s:.0f} s",
             )
-        pause_s = self._restarts.first_pause_s * 2**times
-        child.restarted_at.append(now)
-        child.start_at = now + pause_s
         log.warning(
             "died role=%s how=%r restart_in_s=%.1f restart=%d/%d",
             role,
             _words(code),
-            pause_s,
-            times + 1,
-            self._restarts.most,
+            restarts.not_before - now,
+            restarts.failures,
+            restarts.policy.most,
         )
         return None
 

@@ -18,6 +18,7 @@ import logging
 import os
 import secrets
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,8 +134,17 @@ class VllmEngine:
         if self._parts is None:
             raise RuntimeError("load_weights() before start()")
         parts = self._parts
-        await asyncio.to_thread(check_weights, parts.skeleton, file)
         started = time.monotonic()
+        with file.open("rb") as kept:
+            await asyncio.to_thread(check_weights, parts.skeleton, file)
+            # The learner removes old versions at any time, and each worker opens the file when its turn comes: by this
+            # path of an open descriptor a worker finds the content even if the name is gone.
+            held = Path(f"/proc/{os.getpid()}/fd/{kept.fileno()}")
+            await self._update(parts, held, version)
+        log.info("weights_loaded version=%d file=%s took_s=%.3f", version, file, time.monotonic() - started)
+
+    async def _update(self, parts: _Parts, file: Path, version: int) -> None:
+        """Pause generation, have the workers load `file`, and go on."""
         async with self._control:
             await parts.line.get(
                 parts.engine.pause_generation(mode="keep", clear_cache=True),
@@ -151,7 +161,6 @@ class VllmEngine:
             finally:
                 if not parts.line.is_cut:
                     await parts.line.get(parts.engine.resume_generation(), limit_s=UPDATE_S, what="resuming")
-        log.info("weights_loaded version=%d file=%s took_s=%.3f", version, file, time.monotonic() - started)
 
     async def close(self) -> None:
         """End vLLM's processes; groups that are being sampled get an error."""
@@ -216,9 +225,7 @@ class VllmEngine:
             raise BadMessage(f"group {prompt.group_id}: vLLM refuses its prompt: {error}") from error
         if final is None or len(final.outputs) != prompt.n:
             raise Retryable(f"group {prompt.group_id}: vLLM ended it without {prompt.n} completions")
-        return tuple(
-            _completion(prompt, output, parts.chat) for output in sorted(final.outputs, key=lambda o: o.index)
-        )
+        return await asyncio.to_thread(_completions, prompt, final.outputs, parts.chat)
 
 
 @dataclass
@@ -307,6 +314,13 @@ async def _replace_weights(parts: _Parts, file: Path, version: int, *, workers: 
         if workers == 1 and NO_FILE in str(error) and not await asyncio.to_thread(file.exists):
             raise FileNotFoundError(f"{file} is gone") from error
         raise parts.line.cut(f"loading {file} failed half-way: {error}") from error
+
+
+def _completions(prompt: Prompt, outputs: Sequence[CompletionOutput], chat: Chat) -> tuple[Completion, ...]:
+    """Translate a finished group, in a thread: making text takes long, and the event loop drives vLLM."""
+    return tuple(
+        _completion(prompt, output, chat) for output in sorted(outputs, key=lambda output: output.index)
+    )
 
 
 def _completion(prompt: Prompt, output: CompletionOutput, chat: Chat) -> Completion:

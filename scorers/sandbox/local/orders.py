@@ -1,22 +1,21 @@
 """What the scorer and its supervisor say to each other over their socket pair: one order, one report, in turn.
 
-In: an `Order`, one run of one program. Out: its `Report`. Both ends are ours and of the same version; a frame is two
-lengths, a JSON header and raw bytes. A connection that ends within a frame raises `EOFError`.
+In: an `Order`, one run of one program. Out: its `Report`. Both ends are ours and of the same version. Each message is
+two frames (`scorers.sandbox.harness.pipe`), a JSON header and raw bytes. A connection that ends early raises
+`EOFError`.
 """
 
 from __future__ import annotations
 
 import json
 import socket
-import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from scorers.sandbox.harness.pipe import framed, read_frame
 from scorers.sandbox.program import Ending, Limits, Outcome
 from scorers.sandbox.walls.seccomp import Walls
-
-FRAME = struct.Struct("<II")  # bytes of the header, bytes that follow it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +46,12 @@ def send_order(connection: socket.socket, order: Order) -> None:
     """Scorer to supervisor."""
     header = asdict(order)
     body = header.pop("stdin")
-    send_frame(connection, header, body)
+    _send(connection, header, body)
 
 
 def receive_order(connection: socket.socket) -> Order:
     """At the supervisor. Raises EOFError when the scorer is gone."""
-    header, body = receive_frame(connection)
+    header, body = _receive(connection)
     header["walls"] = Walls(header["walls"])
     header["limits"] = Limits(**header["limits"])
     header["argv"] = tuple(header["argv"])
@@ -65,7 +64,7 @@ def send_report(connection: socket.socket, report: Report) -> None:
     outcome = report.outcome
     header: dict[str, Any] = {"broken": report.broken, "no_room": report.no_room}
     if outcome is None:
-        send_frame(connection, header, b"")
+        _send(connection, header, b"")
         return
     header |= {
         "ending": outcome.ending.value,
@@ -75,12 +74,12 @@ def send_report(connection: socket.socket, report: Report) -> None:
         "split": len(outcome.stdout),
         "crowded": outcome.is_crowded,
     }
-    send_frame(connection, header, outcome.stdout + outcome.stderr)
+    _send(connection, header, outcome.stdout + outcome.stderr)
 
 
 def receive_report(connection: socket.socket) -> Report:
     """At the scorer. Raises EOFError when the supervisor is gone, TimeoutError after the socket's timeout."""
-    header, body = receive_frame(connection)
+    header, body = _receive(connection)
     if header["broken"]:
         return Report(outcome=None, broken=header["broken"], no_room=header["no_room"])
     split = header["split"]
@@ -97,25 +96,12 @@ def receive_report(connection: socket.socket) -> Report:
     )
 
 
-def send_frame(connection: socket.socket, header: Mapping[str, Any], body: bytes) -> None:
-    """One header with the bytes that belong to it."""
-    text = json.dumps(header).encode()
-    connection.sendall(FRAME.pack(len(text), len(body)) + text + body)
+def _send(connection: socket.socket, header: Mapping[str, Any], body: bytes) -> None:
+    """Write one header, and the bytes that belong to it."""
+    connection.sendall(framed(json.dumps(header).encode()) + framed(body))
 
 
-def receive_frame(connection: socket.socket) -> tuple[dict[str, Any], bytes]:
-    """The next one."""
-    header_bytes, body_bytes = FRAME.unpack(receive_exactly(connection, FRAME.size))
-    header: dict[str, Any] = json.loads(receive_exactly(connection, header_bytes))
-    return header, receive_exactly(connection, body_bytes)
-
-
-def receive_exactly(connection: socket.socket, count: int) -> bytes:
-    """So many bytes, or EOFError."""
-    received = bytearray()
-    while len(received) < count:
-        chunk = connection.recv(min(count - len(received), 1 << 20))
-        if not chunk:
-            raise EOFError("the other end is gone")
-        received += chunk
-    return bytes(received)
+def _receive(connection: socket.socket) -> tuple[dict[str, Any], bytes]:
+    """Read the next header and its bytes. Raises EOFError when the other side is gone."""
+    header: dict[str, Any] = json.loads(read_frame(connection.recv))
+    return header, read_frame(connection.recv)

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from scorers.sandbox.remote.servers import ServerTrouble
 from scorers.sandbox.wire import CommandResult, RunReply, RunRequest
+from scorers.server_choice import retry_after_s
 
 REFUSALS: Final = frozenset({400, 413, 422})
 TEXT_BYTES: Final = 300  # of what a server says about its trouble
@@ -117,9 +118,7 @@ def _succeeded(result: CommandResult) -> bool:
 
 
 def _rest_s(header: str) -> float:
-    """Seconds of a `Retry-After`; a date counts as a second."""
+    """The rest that a `Retry-After` asks for, in seconds, within `REST_S`; one second where it says nothing of use."""
+    seconds = retry_after_s(header)
     shortest, longest = REST_S
-    try:
-        return min(max(float(header), shortest), longest)
-    except ValueError:
-        return 1.0
+    return 1.0 if seconds is None else min(max(seconds, shortest), longest)

@@ -44,7 +44,7 @@ from scorers.sandbox.program import (
 from scorers.sandbox.remote.exchange import Busy, Refused, compile_failed, post_run
 from scorers.sandbox.remote.outcome import WHOLE_OUTPUT_BYTES, for_fusion, outcome_of, seconds_of
 from scorers.sandbox.remote.probe import PROBE_S, Probe, python_version
-from scorers.sandbox.remote.servers import Server, ServerPool, ServerTrouble
+from scorers.sandbox.remote.servers import SandboxServer, SandboxServers, ServerTrouble
 from scorers.sandbox.wire import LANGUAGE_NAMES, MAX_TIMEOUT_S, RunRequest
 
 MARGIN_S: Final = 10.0  # beyond a program's own limits: the way, the queue, the walls
@@ -77,7 +77,7 @@ class FusionSandbox:
         self._patience_s = patience_s
         self._margin_s = margin_s
         self._urls = tuple(urls)
-        self._pool = ServerPool(urls, self._probe, patience_s=patience_s)
+        self._pool = SandboxServers(urls, self._probe, patience_s=patience_s)
         self._http: httpx.Client | None = None
         self._owner = os.getpid()  # whose connections, locks and threads all of this is
         self._is_open = True
@@ -125,7 +125,9 @@ class FusionSandbox:
         if http is not None:
             http.close()
 
-    def call(self, request: RunRequest, limits: Limits, *, rather_not: Sequence[Server] = ()) -> Answer:
+    def call(
+        self, request: RunRequest, limits: Limits, *, rather_not: Sequence[SandboxServer] = ()
+    ) -> Answer:
         """Have one of the servers run a program; another one where that fails.
 
         Raises:
@@ -133,7 +135,7 @@ class FusionSandbox:
             SandboxMissing: none takes such a program; ProgramTooLarge where only its size is why.
         """
         pool = self._open()
-        failed: list[Server] = []
+        failed: list[SandboxServer] = []
         reasons: list[str] = []
         refusals: list[Refused] = []
         deadline = time.monotonic() + self._patience_s
@@ -163,7 +165,7 @@ class FusionSandbox:
                     raise kind(f"no sandbox server takes this program: {'; '.join(reasons)}") from None
                 raise SandboxUnavailable("; ".join([*reasons, str(error)])) from None
 
-    def _ask(self, server: Server, request: RunRequest, limits: Limits) -> Answer:
+    def _ask(self, server: SandboxServer, request: RunRequest, limits: Limits) -> Answer:
         sent = request if server.is_ours else for_fusion(request)
         compile_s = request.compile_timeout if request.language == "cpp" else 0.0
         began = time.monotonic()
@@ -190,7 +192,7 @@ class FusionSandbox:
             outcome = replace(outcome, detail=f"it does not compile: {outcome.detail}")
         return Answer(server, outcome, is_compiler)
 
-    def _probe(self, server: Server) -> None:
+    def _probe(self, server: SandboxServer) -> None:
         """Ask for what only a run can know. Raises ServerTrouble where the answer is another one."""
         probe = Probe()
         try:
@@ -208,14 +210,14 @@ class FusionSandbox:
         server.is_ours = reply.run_result is not None and reply.run_result.ending is not None
         server.version = python_version(reply)
 
-    def _open(self) -> ServerPool:
+    def _open(self) -> SandboxServers:
         """For a new use, closed or not.
 
         In a fork all is made anew: the connections are the parent's, as the replies on them are, and its threads, one
         of which may hold a lock, are not there.
         """
         if self._owner != os.getpid():
-            self._pool = ServerPool(self._urls, self._probe, patience_s=self._patience_s)
+            self._pool = SandboxServers(self._urls, self._probe, patience_s=self._patience_s)
             self._http, self._lock, self._owner = None, threading.Lock(), os.getpid()
         with self._lock:
             self._is_open = True
@@ -235,7 +237,7 @@ class FusionSandbox:
 class Answer:
     """What a server says of one run."""
 
-    server: Server
+    server: SandboxServer
     outcome: Outcome
     is_compiler: bool  # the program did not run: the compiler's outcome
 

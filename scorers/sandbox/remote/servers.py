@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from broker.errors import Retryable
 from scorers.sandbox.program import SandboxMissing, SandboxUnavailable
 from scorers.sandbox.wire import DEFAULT_PORT
+from scorers.server_choice import Rotation, Server, doubled, rested
 
 log = logging.getLogger(__name__)
 
@@ -33,25 +34,22 @@ class ServerTrouble(Retryable):
 
 
 @dataclass(slots=True, eq=False)
-class Server:
-    """One server, as the pool sees it. Its fields are the pool's, under its lock."""
+class SandboxServer(Server):
+    """One sandbox server. `SandboxServers` owns its fields and changes them under its lock."""
 
-    url: str
-    outstanding: int = 0  # calls that it is at
-    turn: int = 0  # when it was last chosen: of equally busy ones, the one longest ago is next
     trouble: str | None = NOT_PROBED  # None: it has passed its probe, and no call failed since
-    wait_s: float = 0.0  # before the next probe; doubled until a call succeeds
-    next_probe: float = 0.0  # monotonic
+    next_probe: float = 0.0  # monotonic seconds
     is_probed: bool = False  # a probe is under way
-    busy_until: float = 0.0  # monotonic; it asked to be left alone until then
     is_ours: bool = False  # it speaks our additions to the API; set by the probe
     version: str = ""  # what it runs programs with; set by the probe
 
 
-class ServerPool:
-    """Several servers of one kind."""
+class SandboxServers:
+    """The servers of one sandbox."""
 
-    def __init__(self, urls: Sequence[str], probe: Callable[[Server], None], *, patience_s: float) -> None:
+    def __init__(
+        self, urls: Sequence[str], probe: Callable[[SandboxServer], None], *, patience_s: float
+    ) -> None:
         """Nothing is contacted yet.
 
         Args:
@@ -61,19 +59,19 @@ class ServerPool:
         Raises:
             SandboxMissing: no address, or one that can't be used.
         """
-        self.servers = tuple(Server(url) for url in dict.fromkeys(normalised(url) for url in urls))
+        self.servers = tuple(SandboxServer(url) for url in dict.fromkeys(normalised(url) for url in urls))
         if not self.servers:
             raise SandboxMissing("no sandbox server: set scorers.sandbox_urls or SANDBOX_FUSION_SERVERS")
         self._probe = probe
         self._patience_s = patience_s
         self._changed = threading.Condition()
-        self._turn = 0
+        self._rotation = Rotation()
         self._out_until = 0.0  # monotonic; until then nobody waits for a server if all are in trouble
 
     @contextmanager
     def lend(
-        self, *, without: Collection[Server] = (), rather_not: Collection[Server] = ()
-    ) -> Iterator[Server]:
+        self, *, without: Collection[SandboxServer] = (), rather_not: Collection[SandboxServer] = ()
+    ) -> Iterator[SandboxServer]:
         """A ready server for one call: the one with the fewest calls, in turn among equals.
 
         Args:
@@ -88,10 +86,10 @@ class ServerPool:
             yield server
         finally:
             with self._changed:
-                server.outstanding -= 1
+                self._rotation.give_back(server)
                 self._changed.notify_all()
 
-    def doubt(self, server: Server, trouble: str) -> None:
+    def doubt(self, server: SandboxServer, trouble: str) -> None:
         """Leave a server out until it passes its probe: at once, if a call has succeeded since it was last in doubt."""
         with self._changed:
             if server.trouble is None:
@@ -99,15 +97,15 @@ class ServerPool:
                 self._put_off(server)
             server.trouble = trouble
 
-    def trust(self, server: Server) -> None:
+    def trust(self, server: SandboxServer) -> None:
         """It did what it was asked: should it come into doubt, it may try its probe at once."""
         with self._changed:
             server.wait_s = 0.0
 
-    def rest(self, server: Server, seconds: float) -> None:
+    def rest(self, server: SandboxServer, seconds: float) -> None:
         """Leave a server alone for a while, as it asked."""
         with self._changed:
-            server.busy_until = time.monotonic() + seconds
+            server.rest(seconds)
 
     def probe_all(self) -> None:
         """Probe every server now and wait for the answers. Raises SandboxUnavailable where none passes."""
@@ -126,7 +124,9 @@ class ServerPool:
                     self._start_probe(server)
             self._changed.wait_for(lambda: all(server.trouble != NOT_PROBED for server in self.servers))
 
-    def _take(self, without: Collection[Server], rather_not: Collection[Server]) -> Server:
+    def _take(
+        self, without: Collection[SandboxServer], rather_not: Collection[SandboxServer]
+    ) -> SandboxServer:
         deadline = time.monotonic() + self._patience_s
         candidates = [server for server in self.servers if server not in without]
         with self._changed:
@@ -135,28 +135,21 @@ class ServerPool:
                 for server in self.servers:
                     if server.trouble is not None and server.next_probe <= now:
                         self._start_probe(server)
-                ready = [
-                    server for server in candidates if server.trouble is None and server.busy_until <= now
-                ]
-                if ready:
-                    server = min(ready, key=lambda one: (one in rather_not, one.outstanding, one.turn))
-                    self._turn += 1
-                    server.turn = self._turn
-                    server.outstanding += 1
-                    return server
+                if ready := [server for server in rested(candidates, now) if server.trouble is None]:
+                    return self._rotation.take(ready, lambda server: server in rather_not)
                 is_out = all(server.trouble is not None for server in self.servers)
                 if is_out and now >= deadline:
                     self._out_until = now + self._patience_s
                 if not candidates or now >= deadline or (is_out and now < self._out_until):
                     raise SandboxUnavailable(self._troubles())
                 due = [
-                    server.busy_until if server.trouble is None else server.next_probe
+                    server.rests_until if server.trouble is None else server.next_probe
                     for server in candidates
                     if not server.is_probed
                 ]
                 self._changed.wait(max(min([deadline, *due]) - now, 0.001))
 
-    def _start_probe(self, server: Server) -> None:
+    def _start_probe(self, server: SandboxServer) -> None:
         """Have a thread of its own probe a server. The lock is held."""
         if not server.is_probed:
             server.is_probed = True
@@ -165,12 +158,12 @@ class ServerPool:
             ).start()
 
     @staticmethod
-    def _put_off(server: Server) -> None:
+    def _put_off(server: SandboxServer) -> None:
         """The next probe, by what it waits now; the one after it twice as long. The lock is held."""
         server.next_probe = time.monotonic() + server.wait_s
-        server.wait_s = min(max(2 * server.wait_s, FIRST_WAIT_S), LONGEST_WAIT_S)
+        server.wait_s = doubled(server.wait_s, first=FIRST_WAIT_S, longest=LONGEST_WAIT_S)
 
-    def _run_probe(self, server: Server) -> None:
+    def _run_probe(self, server: SandboxServer) -> None:
         trouble: str | None = "its probe failed by a bug"
         try:
             self._probe(server)
@@ -193,9 +186,9 @@ class ServerPool:
     def _troubles(self) -> str:
         now = time.monotonic()
 
-        def trouble(server: Server) -> str:
+        def trouble(server: SandboxServer) -> str:
             return server.trouble or (
-                "busy" if server.busy_until > now else "it failed this call, and works again"
+                "busy" if server.rests_until > now else "it failed this call, and works again"
             )
 
         return "no sandbox server is left: " + "; ".join(

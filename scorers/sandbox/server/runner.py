@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import signal
-import struct
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,6 +22,7 @@ from typing import BinaryIO, Final
 from config.logs import set_up_logging
 from config.scorers import ScorersConfig
 from scorers.sandbox.choice import build_sandbox
+from scorers.sandbox.harness.pipe import framed, read_frame
 from scorers.sandbox.program import (
     CROWDED,
     Ending,
@@ -35,7 +35,6 @@ from scorers.sandbox.program import (
 )
 from scorers.sandbox.wire import LANGUAGES, CommandResult, RunReply, RunRequest, to_result
 
-LENGTH: Final = struct.Struct("!I")  # before each JSON text: its length in bytes
 END: Final = signal.SIGUSR1  # give up the run, and leave
 
 
@@ -124,7 +123,7 @@ def main() -> int:
     try:
         while (request := _read(source)) is not None:
             reply = run_request(sandbox, request).model_dump_json().encode()
-            sink.write(LENGTH.pack(len(reply)) + reply)
+            sink.write(framed(reply))
             sink.flush()
     finally:
         sandbox.close()
@@ -132,11 +131,12 @@ def main() -> int:
 
 
 def _read(source: BinaryIO) -> RunRequest | None:
-    head = source.read(LENGTH.size)
-    if len(head) < LENGTH.size:
+    """Read the next request; None where standard input has ended."""
+    try:
+        body = read_frame(source.read)
+    except EOFError:
         return None
-    (length,) = LENGTH.unpack(head)
-    return RunRequest.model_validate(json.loads(source.read(length)))
+    return RunRequest.model_validate(json.loads(body))
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:

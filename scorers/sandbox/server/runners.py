@@ -17,7 +17,8 @@ from typing import Final
 
 from broker.errors import Retryable
 from broker.processes import die_with_parent
-from scorers.sandbox.server.runner import END, LENGTH
+from scorers.sandbox.harness.pipe import LENGTH_BYTES, framed, length_of
+from scorers.sandbox.server.runner import END
 
 log = logging.getLogger(__name__)
 
@@ -125,10 +126,10 @@ class _Runner:
                 preexec_fn=lambda: die_with_parent(parent),
             )
         assert self._process.stdin is not None and self._process.stdout is not None  # noqa: S101, PT018 - both piped
-        self._process.stdin.write(LENGTH.pack(len(request)) + request)
+        self._process.stdin.write(framed(request))
         await self._process.stdin.drain()
-        (length,) = LENGTH.unpack(await self._process.stdout.readexactly(LENGTH.size))
-        return await self._process.stdout.readexactly(length)
+        prefix = await self._process.stdout.readexactly(LENGTH_BYTES)
+        return await self._process.stdout.readexactly(length_of(prefix))
 
     async def end(self) -> None:
         process, self._process = self._process, None

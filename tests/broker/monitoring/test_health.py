@@ -6,6 +6,7 @@ import os
 import socket
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,8 @@ def _own_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str)
 
 
 def beat(link: RedisLink, keys: Keys, role: str, *, host: str = HERE, **fields: str) -> None:
-    link.client.hset(
-        keys.alive(role, f"{host}-1"), mapping={"host": host, "state": "waiting for prompts", **fields}
-    )
+    said: dict[Any, Any] = {"host": host, "state": "waiting for prompts", **fields}
+    link.client.hset(keys.alive(role, f"{host}-1"), mapping=said)
 
 
 @pytest.mark.parametrize(

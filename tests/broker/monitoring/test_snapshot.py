@@ -10,9 +10,8 @@ import redis
 from broker.connection import RedisLink
 from broker.keys import PROMPTS, ROLLOUTS, WORK_STREAMS, Keys
 from broker.monitoring.counters import ScorerStats
-from broker.monitoring.snapshot import Process, Snapshot, snapshot
-from broker.monitoring.stream_states import StreamState
-from broker.protocol.streams import Consumer
+from broker.monitoring.snapshot import Process, Snapshot, StreamState, snapshot
+from broker.protocol.consumer import Consumer
 from config.loading import to_yaml
 from config.run import Run
 from tests.broker.conftest import Board

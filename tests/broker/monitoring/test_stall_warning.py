@@ -11,7 +11,7 @@ import pytest
 from broker.keys import PROMPTS, ROLLOUTS, SCORED
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.stall_warning import Watchdog, who_has_the_work
-from broker.protocol.streams import Consumer
+from broker.protocol.consumer import Consumer
 from tests.broker.conftest import Board
 from tests.support.waiting import comes_true, wait_until
 

@@ -9,8 +9,8 @@ import pytest
 
 from broker.connection import RedisLink
 from broker.keys import GROUP
-from broker.protocol.leases import hand_back_within
-from broker.protocol.streams import Consumer, Entry
+from broker.protocol.consumer import Consumer, hand_back_within
+from broker.protocol.streams import Entry
 from tests.broker.conftest import Board, result_of
 from tests.support.redis_servers import RedisServer
 
@@ -121,7 +121,7 @@ def test_names_that_have_been_silent_for_long_go_when_somebody_comes(
     assert names(board) == {"holds": 1, "gone": 0}
     a_worker(board, "early")
     assert names(board) == {"holds": 1, "gone": 0}, "not before an hour"
-    monkeypatch.setattr("broker.protocol.streams.SILENT_S", 0.05)
+    monkeypatch.setattr("broker.protocol.consumer.SILENT_S", 0.05)
     time.sleep(0.1)
     a_worker(board, "late")
     assert names(board) == {"holds": 1}

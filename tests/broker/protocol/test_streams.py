@@ -12,8 +12,8 @@ import redis
 
 from broker import codec
 from broker.keys import GROUP
-from broker.protocol.leases import Renewer
-from broker.protocol.streams import TRACEBACK_BYTES, Consumer, Entry, bury, entries_by_stream
+from broker.protocol.consumer import Consumer, Renewer
+from broker.protocol.streams import TRACEBACK_BYTES, Entry, bury, entries_by_stream
 from tests.broker.conftest import Board, result_of
 from tests.support.waiting import wait_until
 

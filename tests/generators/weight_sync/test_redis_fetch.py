@@ -29,9 +29,10 @@ from generators.weight_sync import redis_fetch
 from generators.weight_sync.follower import WeightFollower
 from generators.weight_sync.redis_fetch import NotHere, RelayedWeights, TooLarge
 from learner.weight_sync import relay as relay_module
+from learner.weight_sync.build import build_transport
 from learner.weight_sync.filesystem import FilesystemTransport
 from learner.weight_sync.publisher import Publisher
-from learner.weight_sync.relay import Relay
+from learner.weight_sync.relay import Relay, RelayTransport
 from learner.weight_sync.version_folder import FILE
 from tests.generators.conftest import make_run as make_engine_run
 from tests.support.chain import FilePolicy, make_run
@@ -192,6 +193,39 @@ def test_a_generator_that_sees_no_folder_follows_through_redis_and_leaves_nothin
     assert "waiting for the learner to put them into Redis" in said  # once, and not at each version
     learner.relay.stop()
     assert (learner.chunks(), list(temporary.iterdir())) == (set(), [])
+
+
+def test_a_learner_of_the_relay_alone_is_followed_on_its_own_machine(
+    link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path, learner={"weights": {"type": "relay"}})
+    owner = RunOwner(link, keys)
+    owner.claim(0)
+    monkeypatch.setattr(relay_module, "LOOK_S", 0.02)
+    monkeypatch.setattr(weights, "ASK_S", 0.02)
+    transport = build_transport(run, link, keys, fence=lambda: owner.fence, mean_bytes=lambda: 0.0)
+    assert isinstance(transport, RelayTransport)
+    publisher, policy = Publisher(owner, transport), FilePolicy()
+    loaded: list[tuple[int, str]] = []
+
+    async def body() -> None:
+        engine = RecordingEngine(lambda file, version: loaded.append((version, file.read_text())))
+        given = RelayedWeights(link, keys, "g", most_bytes=run.learner.weights.redis_max_bytes)
+        follower = WeightFollower(link, keys, engine, given)
+        task = asyncio.create_task(follower.follow())
+        for version in range(2):
+            policy.steps = version
+            await asyncio.to_thread(publisher.publish, policy, version)
+            await asyncio.wait_for(follower.at_least(version), 10)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        given.close()
+
+    transport.start()
+    asyncio.run(body())
+    transport.close()
+    assert loaded == [(0, "weights 0"), (1, "weights 1")]
 
 
 def test_nothing_is_in_redis_before_somebody_asks_nor_after_the_last_has_left(

@@ -8,23 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from broker.codec import decode_prompt, encode_prompt
 from config.data import DatasetSource
 from config.run import Run
-from config.scorers import (
-    CodeConfig,
-    CustomConfig,
-    JudgeConfig,
-    MathConfig,
-    RubricConfig,
-    ScorersConfig,
-    SweConfig,
-    TaskConfig,
-)
+from config.scorer_kinds import CodeConfig, CustomConfig, JudgeConfig, MathConfig, RubricConfig, SweConfig
+from config.scorers import ScorersConfig, TaskConfig
 from learner.data.dataset import Row, RowError, load_rows
 from learner.data.prompts import open_source
 from tests.support.chain import make_run

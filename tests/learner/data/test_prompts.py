@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pydantic import TypeAdapter
 

@@ -48,7 +48,7 @@ def test_the_name_of_the_checkpoints_folder_is_on_the_disk_when_one_is_saved(
     tmp_path: Path, synced: list[Path]
 ) -> None:
     checkpoints = Checkpoints(make_run(tmp_path))
-    checkpoints.save(FilePolicy(), Progress(version=2, first_row=4, fingerprint="f"))  # type: ignore[arg-type]
+    checkpoints.save(FilePolicy(), Progress(version=2, first_row=4, fingerprint="f"))
     folder = checkpoints.folder.resolve()
     assert {folder, folder.parent, folder.parent.parent} <= set(synced)
     assert synced[-1] == folder, "the checkpoint's own name comes last"

@@ -86,7 +86,7 @@ def test_only_the_steps_after_a_checkpoint_are(tmp_path: Path) -> None:
     made.live(5, checkpoints=(2, 4))
     policy = HashPolicy("something else")
     newest: Any = Checkpoints(made.run).newest_good()
-    progress = load(policy, newest)  # type: ignore[arg-type]
+    progress = load(policy, newest)
     assert (progress.version, progress.fence) == (4, 1)
     assert again(made, policy, progress.version) == 5
     assert policy.weights == made.policy.weights

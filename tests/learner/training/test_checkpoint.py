@@ -48,7 +48,7 @@ def progress(version: int, *, fence: int = 3) -> Progress:
 def make(tmp_path: Path, versions: range | tuple[int, ...] = (), *, keep: int = 3) -> tuple[Checkpoints, Any]:
     checkpoints, policy = Checkpoints(make_run(tmp_path, learner={"checkpoint": {"keep": keep}})), Parts()
     for version in versions:
-        checkpoints.save(policy, progress(version))  # type: ignore[arg-type]  # what it needs of a policy
+        checkpoints.save(policy, progress(version))  # what it needs of a policy
     return checkpoints, policy
 
 
@@ -96,6 +96,11 @@ def test_versions_beyond_six_digits_are_in_order(tmp_path: Path) -> None:
     assert checkpoints.oldest_version() == 999_999
 
 
+def in_a_files_place(folder: Path) -> None:
+    (folder / "state.json").unlink()
+    (folder / "state.json").mkdir()
+
+
 def overwrite(file: Path, data: bytes) -> None:
     file.write_bytes(data)
 
@@ -120,10 +125,7 @@ BREAKS: dict[str, tuple[Callable[[Path], None], str]] = {
         lambda f: overwrite(f / MANIFEST, b'{"files": {}}'),
         f"{MANIFEST} names no file",
     ),
-    "a folder in a file's place": (
-        lambda f: ((f / "state.json").unlink(), (f / "state.json").mkdir())[1],
-        "state.json",
-    ),
+    "a folder in a file's place": (in_a_files_place, "state.json"),
 }
 
 
@@ -254,4 +256,4 @@ def test_a_whole_one_of_the_same_version_stays_and_a_broken_one_is_written_anew(
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match="nowhere: there is no such folder"):
-        load(Parts(), tmp_path / "nowhere")  # type: ignore[arg-type]
+        load(Parts(), tmp_path / "nowhere")

@@ -32,6 +32,7 @@ pytestmark = pytest.mark.timeout(300)
 
 Weights = dict[str, Tensor]
 STEPS = 2  # before the checkpoint; one more after it
+TOY = "tests.support.toy_seams:ToyObjective"
 SMALL, LARGE = 48, 4096  # tokens of a row: many rows, or one (so that one of two ranks has none)
 
 
@@ -184,6 +185,11 @@ def alone(workshop: Workshop) -> dict[str, list[Any]]:
             ),
             "repeated": workshop.life("repeated", zero(0)),
             "bfloat16": workshop.life("bfloat16", zero(1), dtype="bfloat16"),
+            "toy": {
+                "model": str(workshop.model),
+                "learner": zero(1, objective={"type": "custom", "import_path": TOY}),
+                "do": steps_from(0, 2, SMALL),
+            },
             "skips-0": workshop.skipping_life("skips-0", zero(0)),
             "skips-1": workshop.skipping_life("skips-1", zero(1)),
         },
@@ -403,6 +409,14 @@ def test_a_gradient_that_is_not_finite_changes_no_weight_and_is_skipped_again_in
     ]
     log = (workshop.folder / f"{processes.removesuffix('_again')}.0.log").read_text()
     assert "step_skipped version=1" in log
+
+
+def test_an_objective_of_ones_own_names_its_own_metrics(alone: dict[str, list[Any]]) -> None:
+    for step in alone["toy"]:
+        assert step["loss"] == pytest.approx(-step["toy_gain"], rel=1e-4)  # the mean over the trained tokens
+        assert step["toy_largest"] > 0
+        assert not [name for name in step if name.startswith(("ratio", "clip"))]
+    assert alone["toy"][0]["loss"] != alone["toy"][1]["loss"]
 
 
 def test_the_number_of_ranks_may_change_where_nothing_is_split_among_them(

@@ -225,8 +225,13 @@ def falcon_h1(multiplier: float) -> PreTrainedModel:
     return FalconH1ForCausalLM(config)
 
 
-def nested(scale: float) -> PreTrainedModel:
-    model = Nested(tiny_qwen2())
+def made(kind: Any) -> Any:
+    """A tiny model of a class: transformers' own constructors have no annotations."""
+    return kind(tiny_qwen2())
+
+
+def nested(scale: float) -> Any:
+    model = made(Nested)
     model.scale = scale
     return model
 
@@ -236,7 +241,7 @@ def nested(scale: float) -> PreTrainedModel:
     [
         (lambda: falcon_h1(0.5), "FalconH1ForCausalLM changes the logits behind its head"),
         (lambda: nested(1.2), "Nested changes the logits behind its head"),
-        (lambda: ScalesBefore(tiny_qwen2()), "ScalesBefore changes the hidden state before its head"),
+        (lambda: made(ScalesBefore), "ScalesBefore changes the hidden state before its head"),
     ],
     ids=["a multiplier", "a nested scale", "a scaled state"],
 )
@@ -266,7 +271,7 @@ def test_a_model_that_can_not_be_compared_is_taken_with_a_warning(caplog: pytest
         def forward(self, *_: Any, **__: Any) -> Any:
             raise RuntimeError("only whole sequences")
 
-    LogprobModel(Picky(tiny_qwen2()), temperature=1.0)
+    LogprobModel(made(Picky), temperature=1.0)
     assert "logits_not_compared model=Picky" in caplog.text
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from broker.messages import Score
-from config.scorers import CodeConfig, ScorersConfig, SweConfig
+from config.scorer_kinds import CodeConfig, SweConfig
+from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from scorers.sandbox.program import SandboxUnavailable
 from scorers.swe.scorer import SwePatch

@@ -2,8 +2,8 @@
 
 Three workers judge it in the sandbox that this machine offers, attacks and honest answers by turns, so that a scorer
 that an attack has broken misjudges what follows. `CORPUS=all` (make prove-attacks) judges every attack in every shape
-of rows and behind both walls; without it, each attack is told in one shape, of the slow ones every third, and the
-second wall gets a sample.
+of rows and behind both walls; without it, every third attack is told in one shape, of the slow ones every ninth, every
+third honest program is judged, and the second wall gets a smaller sample.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def plan() -> dict[str, Plan]:
     quick = one_shape_each([*CHECK_ATTACKS, *NAME_ATTACKS, *OUTSIDE_ATTACKS])
     slow = one_shape_each([*LIMIT_ATTACKS, *TEXT_ATTACKS])
     return {
-        "auto": Plan([*quick, *slow[::3]], HONEST),
-        "landlock": Plan([*one_shape_each(OUTSIDE_ATTACKS)[::3], *slow[1::6]], landlocked[:75:5]),
+        "auto": Plan([*quick[::3], *slow[::9]], HONEST[::3]),
+        "landlock": Plan([*one_shape_each(OUTSIDE_ATTACKS)[::9], *slow[1::18]], landlocked[:75:15]),
     }
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from broker.errors import BadMessage, Retryable
 from broker.messages import Score, ScoreStatus
-from config.scorers import CodeConfig, ScorersConfig
+from config.scorer_kinds import CodeConfig
+from config.scorers import ScorersConfig
 from scorers.code.scorer import RULES, CodeTests
 from scorers.code.source import program_of
 from scorers.sandbox.program import Language, Prepared, Program, Sandbox, SandboxUnavailable

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from config.scorers import CodeConfig, ScorersConfig
+from config.scorer_kinds import CodeConfig
+from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from scorers.code.tally import CaseTally
 from scorers.scorer import OVER_LIMIT

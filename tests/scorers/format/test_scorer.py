@@ -10,13 +10,16 @@ from pydantic import ValidationError
 
 from broker.errors import BadMessage
 from broker.messages import FinishReason
-from config.scorers import CustomConfig, FormatConfig, FormatTaskConfig, ScorersConfig, TaskConfig
+from config.rewards import FormatConfig
+from config.scorer_kinds import CustomConfig, FormatTaskConfig
+from config.scorers import ScorersConfig, TaskConfig
 from scorers.child.row_worker import RowScorer
 from scorers.format.checks import AnswerFormat
 from scorers.format.language import foreign_script
 from scorers.format.scorer import FormatAnswer
-from scorers.format.shapes import OF_TYPE
-from tasks.route import TASK_OF_TYPE, route
+from scorers.format.shapes import NAMED
+from tasks.kinds import ROW_TYPES
+from tasks.route import route
 from tests.scorers.format.tables import ATTACKS, NULLS, RIGHT, ROWS, WRONG
 from tests.support.growth import is_linear
 
@@ -247,8 +250,8 @@ def test_an_end_that_nobody_knows_is_refused() -> None:
         FORMAT.check_row({"type": "format", "of": ROWS["math"], "finish_reason": "eos"})
 
 
-def test_every_type_with_a_shape_of_its_own_is_a_type_of_rows() -> None:
-    assert OF_TYPE.keys() <= TASK_OF_TYPE.keys()
+def test_every_shape_that_a_type_of_rows_declares_is_one_that_can_be_checked() -> None:
+    assert {row.shape for row in ROW_TYPES.values()} <= NAMED.keys()
 
 
 def test_the_self_test_holds() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.errors import BadMessage
-from config.scorers import GradeConfig
+from config.scorer_kinds import GradeConfig
 from scorers.grade.scorer import GradeAnswer
 from scorers.text.totals import total_of
 from tasks.route import route

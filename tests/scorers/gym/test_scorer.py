@@ -15,7 +15,8 @@ import pytest
 
 from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
-from config.scorers import GymConfig, ScorersConfig
+from config.scorer_kinds import GymConfig
+from config.scorers import ScorersConfig
 from scorers.gym import rows
 from scorers.gym.rows import DataSet, LibraryMissing, Row, data_sets, row_of
 from scorers.gym.rules import counted, refusal

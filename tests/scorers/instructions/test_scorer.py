@@ -11,7 +11,8 @@ import pytest
 
 from broker.errors import BadMessage
 from broker.messages import ScoreStatus
-from config.scorers import InstructionsConfig, ScorersConfig
+from config.scorer_kinds import InstructionsConfig
+from config.scorers import ScorersConfig
 from scorers.instructions.catalogue import INSTRUCTIONS, checks_of
 from scorers.instructions.scorer import InstructionFollowing
 from scorers.text.extract import MAX_RESPONSE_CHARS

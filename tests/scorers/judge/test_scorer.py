@@ -13,7 +13,8 @@ import pytest
 from broker.errors import BadMessage, Permanent, Retryable
 from broker.messages import Score, ScoreStatus
 from config.endpoint import EndpointConfig
-from config.scorers import JudgeConfig, ScorersConfig
+from config.scorer_kinds import JudgeConfig
+from config.scorers import ScorersConfig
 from scorers.judge.prompt import Case, Variant, messages_of
 from scorers.judge.reply import verdict_of
 from scorers.judge.scorer import JudgeAnswer

@@ -10,11 +10,12 @@ import pytest
 
 from broker.errors import BadMessage
 from broker.messages import ScoreStatus
-from config.scorers import LivebenchConfig
+from config.scorer_kinds import LivebenchConfig
 from scorers.livebench.rules import MAX_SENTENCES
 from scorers.livebench.scorer import RULES, Livebench
 from scorers.livebench.tables import MAX_TABLE_CHARS
-from tasks.route import LIVEBENCH_TASKS, route
+from tasks.kinds import LIVEBENCH_TASKS
+from tasks.route import route
 from tests.scorers.livebench.corpus import ATTACKS, HONEST, MEASURED, QUESTIONS, WRONG, Asked, as_asked
 
 NULL_ANSWERS = (

@@ -13,7 +13,8 @@ import pytest
 
 from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
-from config.scorers import LogicConfig, ScorersConfig
+from config.scorer_kinds import LogicConfig
+from config.scorers import ScorersConfig
 from scorers.logic.scorer import MAX_ANSWER_CHARS, LogicAnswer
 from scorers.registry import build_scorer
 from scorers.scorer import SelfTestFailed

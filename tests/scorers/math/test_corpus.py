@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.errors import BadMessage
-from config.scorers import MathConfig
+from config.scorer_kinds import MathConfig
 from scorers.math.equality import judge
 from scorers.math.scorer import MathAnswer
 from scorers.math.text import difference, is_integer, normalised

@@ -7,7 +7,7 @@ from itertools import chain
 
 import pytest
 
-from config.scorers import MathConfig
+from config.scorer_kinds import MathConfig
 from scorers.math.scorer import MathAnswer
 from tests.scorers.math.tables import PRIME_NOT_REPEATED, TABLES, Row
 

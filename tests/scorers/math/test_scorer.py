@@ -13,7 +13,7 @@ import pytest
 
 from broker.errors import BadMessage, Retryable
 from broker.messages import ScoreStatus
-from config.scorers import MathConfig
+from config.scorer_kinds import MathConfig
 from scorers.math.scorer import HANGING, MathAnswer, reference_of
 from scorers.scorer import OVER_LIMIT
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tasks.route import LIVEBENCH_TASKS
+from tasks.kinds import LIVEBENCH_TASKS
 from tests.scorers.choice import corpus
 from tests.scorers.format import tables
 from tests.scorers.grade import tables as grade_tables

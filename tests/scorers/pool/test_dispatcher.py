@@ -15,7 +15,8 @@ from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import SampledGroup
 from broker.monitoring.counters import Tally
 from broker.monitoring.heartbeat import Heartbeat
-from config.scorers import JudgeConfig, TaskConfig
+from config.scorer_kinds import JudgeConfig
+from config.scorers import TaskConfig
 from scorers.pool import dispatcher as dispatching
 from scorers.pool.dispatcher import job_size
 from scorers.reward_server.api_run import api_run

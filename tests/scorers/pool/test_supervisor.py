@@ -20,6 +20,7 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.monitoring.snapshot import snapshot
 from broker.processes import stop
+from broker.restarts import RestartPolicy, Restarts
 from scorers.__main__ import main
 from scorers.pool import first_worker, supervisor
 from tests.support.station import SLEEPER, Station, make_run
@@ -84,7 +85,7 @@ def test_it_ends_with_the_run(
 
     ending = threading.Thread(target=end_the_run)
     ending.start()
-    assert supervisor.Pool(station.joined, []).run(threading.Event()) == code
+    assert supervisor.PoolSupervisor(station.joined, []).run(threading.Event()) == code
     ending.join()
     assert not any(map(is_running, children.all()))
 
@@ -104,7 +105,7 @@ def test_a_child_that_is_killed_is_started_again(
 
     killing = threading.Thread(target=kill_two)
     killing.start()
-    assert supervisor.Pool(station.joined, []).run(told) == 0
+    assert supervisor.PoolSupervisor(station.joined, []).run(told) == 0
     killing.join()
     assert (len(children.pids("dispatcher")), len(children.pids("worker"))) == (2, 3)
     assert not any(map(is_running, children.all()))
@@ -138,7 +139,7 @@ def test_the_first_worker_has_a_start(
 
     following = threading.Thread(target=follow)
     following.start()
-    assert supervisor.Pool(station.joined, []).run(told) == 0
+    assert supervisor.PoolSupervisor(station.joined, []).run(told) == 0
     following.join()
     assert len(alone) == 1
     assert len(children.pids("worker")) == (3 if because == "killed" else 2)
@@ -172,10 +173,10 @@ def test_the_end_is_one_signal_to_each_child_and_time_to_finish(
 
     telling = threading.Thread(target=tell)
     telling.start()
-    watched = supervisor.Pool(station.joined, [])
+    watched = supervisor.PoolSupervisor(station.joined, [])
     assert watched.run(told) == 0
     telling.join()
-    assert [child.process.returncode for child in watched._children if child.process] == [0, 0, 0]
+    assert [part.process.returncode for part in watched._parts if part.process] == [0, 0, 0]
     assert children.signals() == 3, "a second one means: at once"
 
 
@@ -197,7 +198,7 @@ def test_a_child_that_keeps_failing_is_given_up_with_the_reason(
 ) -> None:
     does, code, ours = case
     children = with_children(tmp_path, monkeypatch, f"if [ $part = dispatcher ]; then {does}; fi")
-    assert supervisor.Pool(station.joined, []).run(threading.Event()) == ours
+    assert supervisor.PoolSupervisor(station.joined, []).run(threading.Event()) == ours
     assert len(children.pids("dispatcher")) == 5
     assert f"child_ended part=dispatcher code={code} failures=1" in caplog.text
     assert f"giving_up part=dispatcher code={code}: it failed 5 times in a row" in caplog.text
@@ -218,10 +219,14 @@ def test_a_child_that_keeps_failing_is_given_up_with_the_reason(
     ],
 )
 def test_only_failures_in_a_row_count(code: int, lived_s: float, before: int, after: int) -> None:
-    child = supervisor._Child("worker", started=100.0, failures=before)
-    child.take_end(code, now=100.0 + lived_s)
-    assert child.failures == after
-    assert child.not_before == 100.0 + lived_s + (0.5 if after < 2 else 4.0)
+    policy = RestartPolicy(most=supervisor.MOST_FAILURES - 1, window_s=math.inf)
+    restarts = Restarts(policy)
+    for _ in range(before):
+        restarts.fail(0.0)
+    part = supervisor._Part("worker", restarts, started=100.0)
+    assert part.may_restart(code, now=100.0 + lived_s)
+    assert restarts.failures == after
+    assert restarts.not_before == 100.0 + lived_s + (0.5 if after < 2 else 4.0)
 
 
 def test_what_a_child_says_is_passed_on_and_its_last_lines_are_kept(
@@ -271,7 +276,7 @@ def test_a_pool_outlives_any_number_of_kills(
 
     killing = threading.Thread(target=kill_many)
     killing.start()
-    assert supervisor.Pool(station.joined, []).run(told) == 0
+    assert supervisor.PoolSupervisor(station.joined, []).run(told) == 0
     killing.join()
     assert told.is_set()
 

@@ -13,16 +13,9 @@ from pydantic import ValidationError
 
 from broker.errors import BadMessage, Retryable
 from broker.messages import Completion, FinishReason, SampledGroup, Score, ScoreStatus, Span
-from config.rewards import LengthConfig, OverlongConfig, PenaltiesConfig, RepetitionConfig
-from config.scorers import (
-    CustomConfig,
-    FormatConfig,
-    MathConfig,
-    PartConfig,
-    ScorersConfig,
-    SweConfig,
-    TaskConfig,
-)
+from config.rewards import FormatConfig, LengthConfig, OverlongConfig, PenaltiesConfig, RepetitionConfig
+from config.scorer_kinds import CustomConfig, MathConfig, SweConfig
+from config.scorers import PartConfig, ScorersConfig, TaskConfig
 from scorers.child.row_worker import RowScorer
 from scorers.custom import SimpleScorer
 from scorers.group import GroupScorer

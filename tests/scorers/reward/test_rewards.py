@@ -8,7 +8,8 @@ import pytest
 
 from broker.errors import UnknownTask
 from broker.messages import Completion, Score, ScoreStatus
-from config.scorers import FormatConfig, ScorersConfig, TaskConfig
+from config.rewards import FormatConfig
+from config.scorers import ScorersConfig, TaskConfig
 from scorers.format.checks import AnswerFormat
 from scorers.registry import task_config
 from scorers.reward.combine import content_of, reward

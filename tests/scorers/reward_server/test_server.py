@@ -23,7 +23,8 @@ import redis
 
 from broker.keys import Keys
 from broker.processes import spawn, stop
-from config.scorers import PenaltiesConfig, ScorersConfig, TaskConfig
+from config.rewards import PenaltiesConfig
+from config.scorers import ScorersConfig, TaskConfig
 from scorers.reward_server.redis_messages import rollout_of
 from scorers.reward_server.request_scorer import RequestScorer
 from tests.conftest import ROOT, RedisServer, free_port

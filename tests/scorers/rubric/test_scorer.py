@@ -13,7 +13,8 @@ import pytest
 from broker.errors import BadMessage, Permanent, Retryable
 from broker.messages import ScoreStatus
 from config.endpoint import EndpointConfig
-from config.scorers import RubricConfig, ScorersConfig, TinyvConfig
+from config.scorer_kinds import RubricConfig, TinyvConfig
+from config.scorers import ScorersConfig
 from scorers.retries import score_with_retries
 from scorers.rubric.rows import VerifiedRow
 from scorers.rubric.scorer import RubricAnswer

@@ -10,7 +10,8 @@ import pytest
 from config.scorers import ScorersConfig
 from scorers.sandbox import choice
 from scorers.sandbox.choice import build_sandbox
-from scorers.sandbox.local.sandbox import LocalSandbox, toolchain
+from scorers.sandbox.local import toolchain
+from scorers.sandbox.local.sandbox import LocalSandbox
 from scorers.sandbox.program import Language, Program, SandboxMissing
 from scorers.sandbox.walls import bubblewrap, landlock
 from scorers.sandbox.walls.seccomp import Walls

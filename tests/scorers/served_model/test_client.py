@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from broker.errors import Permanent, Retryable
 from config.endpoint import EndpointConfig
 from config.scorers import ScorersConfig
-from scorers.served_model import admission, calls, hosts
+from scorers.served_model import admission, calls, servers
 from scorers.served_model.admission import NoCallFree
 from scorers.served_model.client import Endpoint, EndpointMisused, EndpointUnavailable, Reply, RequestRefused
 from scorers.served_model.wire import REPLY_BYTES, SAID_CHARS, HostAway, Wire
@@ -309,8 +309,8 @@ def test_the_only_model_is_asked_for_once_and_again_after_a_failure(build: Build
 def test_a_server_that_fails_is_replaced_by_the_next_and_left_alone(
     server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "FIRST_WAIT_S", 60.0)
-    monkeypatch.setattr(hosts, "LONGEST_WAIT_S", 60.0)
+    monkeypatch.setattr(servers, "FIRST_WAIT_S", 60.0)
+    monkeypatch.setattr(servers, "LONGEST_WAIT_S", 60.0)
     with scripted_endpoint(FAILING) as failing, scripted_endpoint(models=["another"]) as other:
         endpoint = build(failing, nobody(), other, server)
         for _ in range(20):
@@ -321,7 +321,7 @@ def test_a_server_that_fails_is_replaced_by_the_next_and_left_alone(
 def test_a_server_is_not_in_doubt_for_ever(
     server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "FIRST_WAIT_S", 0.05)
+    monkeypatch.setattr(servers, "FIRST_WAIT_S", 0.05)
     with scripted_endpoint(FAILING, "True") as once_failing:
         endpoint = build(once_failing, server)
         while len(once_failing.calls) < 5:
@@ -355,7 +355,7 @@ def test_what_every_server_said_is_told_and_one_that_may_get_well_is_enough_to_t
 def test_too_many_requests_cost_no_attempt(
     server: ScriptedEndpoint, build: Build, saying: Saying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "FIRST_REST_S", 0.005)
+    monkeypatch.setattr(servers, "FIRST_REST_S", 0.005)
     server.script = in_turn(*[saying] * 5, "True")
     assert said(build(server)) == "True"
     assert len(server.calls) == 6

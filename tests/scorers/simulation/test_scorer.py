@@ -13,7 +13,8 @@ import pytest
 
 from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
-from config.scorers import ScorersConfig, SimulationConfig
+from config.scorer_kinds import SimulationConfig
+from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from scorers.sandbox.choice import build_sandbox
 from scorers.sandbox.program import Prepared, Program, Sandbox, SandboxUnavailable

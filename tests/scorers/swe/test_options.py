@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from config.scorers import ScorersConfig, SweConfig, TaskConfig
+from config.scorer_kinds import SweConfig
+from config.scorers import ScorersConfig, TaskConfig
 from scorers.reward.combine import content_of, reward
 from scorers.swe.scorer import SwePatch
 from tests.scorers.swe.texts import (

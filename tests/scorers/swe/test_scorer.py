@@ -10,7 +10,8 @@ import pytest
 
 from broker.errors import BadMessage, Retryable
 from broker.messages import ScoreStatus
-from config.scorers import ScorersConfig, SweConfig
+from config.scorer_kinds import SweConfig
+from config.scorers import ScorersConfig
 from scorers.scorer import OVER_LIMIT
 from scorers.swe.compare import MAX_DIFF_CHARS
 from scorers.swe.edits import MAX_CHARS, MAX_EDITS

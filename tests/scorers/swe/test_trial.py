@@ -10,7 +10,8 @@ import pytest
 
 from broker.errors import BadMessage
 from broker.messages import ScoreStatus
-from config.scorers import ScorersConfig, SweConfig
+from config.scorer_kinds import SweConfig
+from config.scorers import ScorersConfig
 from scorers.swe.rows import read_row
 from scorers.swe.scorer import SwePatch
 from scorers.swe.trial import Trial

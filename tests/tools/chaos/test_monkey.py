@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,10 @@ def test_a_kill_hits_the_whole_tree_and_is_forgiven(
     )
 
 
+def any_has_ended(processes: list[subprocess.Popen[bytes]]) -> bool:
+    return any(process.poll() is not None for process in processes)
+
+
 def test_a_kill_of_the_learner_hits_any_one_of_its_ranks(
     keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +142,7 @@ def test_a_kill_of_the_learner_hits_any_one_of_its_ranks(
         stage.tick()
         stage.version = 1
         stage.tick()
-        wait_until(lambda ranks=ranks: any(rank.poll() is not None for rank in ranks))
+        wait_until(partial(any_has_ended, ranks))
         hit = [place for place, rank in enumerate(ranks) if rank.poll() == -9]
         assert len(hit) == 1
         places |= set(hit)
@@ -215,7 +220,7 @@ def test_a_quota_is_kept_exactly_and_one_is_killed_after_the_other(keeper: Redis
 def test_turns_are_kept_whatever_else_is_possible(keeper: RedisKeeper) -> None:
     turns = ("scorer", "generator", "pool")
     stage = Stage(keeper, Orders(seconds=60, turns=turns), *(Spared(role, role, 1, ()) for role in turns))
-    killed = []
+    killed: list[str] = []
     for _ in range(7):
         before = stage.monkey.record.kills.copy()
         stage.tick()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def sight(
     ],
 )
 def test_a_role_is_back_when_a_new_heartbeat_is_at_work(
-    role: str, before: Mapping[str, str], between: Mapping[str, str], after: Mapping[str, str]
+    role: str, before: Mapping[str, Any], between: Mapping[str, Any], after: Mapping[str, Any]
 ) -> None:
     told: list[str] = []
     returns = Returns(lambda who, _seconds: told.append(who))

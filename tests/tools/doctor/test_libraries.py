@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scorers.sandbox.local.sandbox import toolchain
+from scorers.sandbox.local import toolchain
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
 from tests.tools.conftest import MakeRun
 from tools.doctor import libraries, sandbox

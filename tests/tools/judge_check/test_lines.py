@@ -16,7 +16,8 @@ import pytest
 
 from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
 from config.endpoint import EndpointConfig
-from config.scorers import JudgeConfig, ScorersConfig, TaskConfig
+from config.scorer_kinds import JudgeConfig
+from config.scorers import ScorersConfig, TaskConfig
 from scorers.api import ScoringFailed
 from tests.conftest import ROOT
 from tests.support.endpoint_server import (
@@ -100,7 +101,7 @@ def test_calls_that_fail_are_begun_anew_together(server: ScriptedEndpoint) -> No
     failed: set[str] = set()
     anew = once_there_are(6)
 
-    def script(call: Call) -> Saying:
+    def script(call: Call) -> Saying | str:
         if call.prompt in failed:
             return anew(call)
         failed.add(call.prompt)

@@ -213,7 +213,7 @@ def test_ctrl_c_ends_it_with_0(laid: Laid, redis_url: str, monkeypatch: pytest.M
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(top.time, "sleep", interrupt)
+    monkeypatch.setattr(time, "sleep", interrupt)
     assert top.main(["test"]) == 0
 
 

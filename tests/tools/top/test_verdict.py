@@ -215,7 +215,7 @@ def test_the_line_names_the_bottleneck_the_gain_and_the_knob(
     now = replace(
         AFTER,
         processes=tuple(
-            beat(process.role, **processes[process.role]) if process.role in processes else process
+            beat(process.role, "1", (), **processes[process.role]) if process.role in processes else process
             for process in AFTER.processes
         ),
     )

@@ -17,8 +17,10 @@ from broker import codec
 from broker.connection import RedisLink
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Prompt, SampledGroup, Score, ScoredGroup, ScoreStatus, Span
+from broker.monitoring import group_view
 from broker.monitoring.crash_reports import record_death
-from broker.protocol.streams import Consumer, Entry, bury, hand_over
+from broker.protocol.consumer import Consumer
+from broker.protocol.streams import Entry, bury, hand_over, read_entry
 from learner.groups.discarded import dropped
 from learner.journal.ledger import DROPPED, Outcome
 from scorers.pool.job import CONSUMER
@@ -26,7 +28,6 @@ from scorers.pool.rq_queues import Delivery
 from tests.support.chain import Chain, make_prompt, make_scored
 from tests.support.journals import flip
 from tools.main import main
-from tools.trace import redis_view
 
 ISSUED = 1_700_000_000.0
 GENERATOR, WORKER = "far-11-ab12", "far-22-cd34"
@@ -582,7 +583,7 @@ def test_a_group_that_changes_hands_between_two_reads_is_looked_for_again(
     chain: Chain, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain.issue()
-    find, looks = redis_view._entry, []
+    find, looks = read_entry, []
 
     def move_first(link: RedisLink, keys: Keys, stream: str, entry_id: str) -> Entry | None:
         looks.append(stream)
@@ -590,8 +591,8 @@ def test_a_group_that_changes_hands_between_two_reads_is_looked_for_again(
             chain.sample("0")
         return find(link, keys, stream, entry_id)
 
-    monkeypatch.setattr(redis_view, "_entry", move_first)
-    assert redis_view.look(chain.link, keys, "0").stream == ROLLOUTS
+    monkeypatch.setattr(group_view, "read_entry", move_first)
+    assert group_view.look(chain.link, keys, "0").stream == ROLLOUTS
     assert looks == [PROMPTS, ROLLOUTS]
 
 

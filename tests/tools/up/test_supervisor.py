@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from broker.restarts import RestartPolicy
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 from tools.up.role_commands import Command
-from tools.up.supervisor import Outcome, Restarts, Supervisor
+from tools.up.supervisor import Outcome, Supervisor
 
-QUICK = Restarts(most=2, window_s=60.0, first_pause_s=0.05)
+QUICK = RestartPolicy(most=2, window_s=60.0, first_pause_s=0.05)
 WORKER = "echo up; trap 'echo asked; exit 0' TERM; while :; do sleep 0.02; done"
 
 

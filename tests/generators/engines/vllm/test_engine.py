@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+import threading
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -22,7 +25,7 @@ from broker.errors import BadMessage, RunFailed
 from broker.messages import Completion, FinishReason, Prompt, Span
 from config.endpoint import EndpointConfig
 from config.generators import VllmEngineConfig
-from config.scorers import JudgeConfig, RubricConfig
+from config.scorer_kinds import JudgeConfig, RubricConfig
 from generators.engine import NO_VERSION
 from generators.engines.hf import model as hf_model
 from generators.engines.vllm import engine as vllm_engine
@@ -235,20 +238,104 @@ def test_a_file_that_can_not_be_loaded_leaves_the_old_weights(served: Served, tm
 
 
 @pytest.mark.timeout(300)
-def test_a_file_that_vanishes_behind_the_check_leaves_the_old_weights(
+def test_a_file_that_vanishes_behind_the_check_is_loaded_all_the_same(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = random_model(seed=6)
-    served.load(model)
-    file = save_weights(random_model(seed=7), tmp_path / "model.safetensors")
+    served.load(random_model(seed=6))
+    newer = random_model(seed=7)
+    file = save_weights(newer, tmp_path / "model.safetensors")
     monkeypatch.setattr(
         hf_model, "check_weights", lambda _skeleton, file: file.unlink()
     )  # retention was faster
-    with pytest.raises(FileNotFoundError, match="is gone"):
-        served.loop.run(served.engine.load_weights(file, served.version + 1))
+    served.version += 1
+    served.loop.run(served.engine.load_weights(file, served.version))
     prompt = make_prompt("1+2=")
     [group] = served.sample(prompt)
-    assert_agrees({served.version: model}, prompt, group)
+    assert_agrees({served.version: newer}, prompt, group)
+
+
+class TwoWorkers:
+    """An engine core of two workers, of which one opens the file late: retention has removed it by then."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.read: list[bytes] = []
+
+    async def pause_generation(self, *, mode: str, clear_cache: bool) -> None:
+        pass
+
+    async def resume_generation(self) -> None:
+        pass
+
+    async def start_weight_update(self) -> None:
+        pass
+
+    async def update_weights(self, request: Any) -> None:
+        path = request.update_info["path"]
+        for _ in range(2):
+            reader = await asyncio.create_subprocess_exec("cat", path, stdout=PIPE)
+            self.read.append((await reader.communicate())[0])
+            self.file.unlink(missing_ok=True)
+
+    async def finish_weight_update(self, *, weight_version: str) -> None:
+        pass
+
+
+def test_a_file_that_vanishes_between_two_workers_does_not_end_the_engine(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(b"weights")
+    config = CONFIG.model_copy(update={"tensor_parallel": 2})
+    core = TwoWorkers(file)
+
+    async def body() -> None:
+        engine = VllmEngine(make_run(tiny_model, config), config)
+        parts = SimpleNamespace(engine=core, line=Lifeline(OSError), skeleton=None)
+        engine._parts = parts  # type: ignore[assignment]
+        await engine.load_weights(file, 3)
+        assert engine.version == 3
+        assert not parts.line.is_cut
+
+    monkeypatch.setattr(hf_model, "check_weights", lambda _skeleton, _file: None)
+    asyncio.run(body())
+    assert core.read == [b"weights", b"weights"]
+
+
+def test_completions_become_text_beside_the_loop_that_drives_the_engine(tiny_model: Path) -> None:
+    threads: list[threading.Thread] = []
+
+    class RecordingChat:
+        stop_token_ids = frozenset({STOP_ID})
+
+        def text(self, _prompt_ids: object, _token_ids: object, _reason: object) -> str:
+            threads.append(threading.current_thread())
+            return "text"
+
+    class OneOutput:
+        async def generate(self, *_: object) -> AsyncIterator[Any]:
+            logprobs = FlatLogprobs()
+            logprobs.append_fast([5], [-0.5], chain([1]), [None])
+            output = SimpleNamespace(
+                index=0,
+                finish_reason="length",
+                token_ids=[5],
+                logprobs=logprobs,
+                weight_versions=[SimpleNamespace(version="0", start=0, end=1)],
+            )
+            yield SimpleNamespace(outputs=[output])
+
+    from vllm.logprobs import FlatLogprobs
+
+    async def body() -> tuple[Completion, ...]:
+        engine = VllmEngine(make_run(tiny_model, CONFIG), CONFIG)
+        parts: Any = SimpleNamespace(engine=OneOutput(), chat=RecordingChat())
+        return await engine._generate(make_prompt("1+2=", n=1, max_tokens=1), parts)
+
+    [completion] = asyncio.run(body())
+    assert (completion.text, completion.token_ids.tolist()) == ("text", [5])
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 class FailingCore:

@@ -122,7 +122,7 @@ def test_statistics_count_each_clip_where_it_stopped_the_gradient() -> None:
         [-1.0, 1.0, 1.0, -1.0, -1.0, 1.0],
         mask=[True, True, True, True, True, False],
     )
-    assert {name: value.item() for name, value in (loss.sums | loss.maxima).items()} == {
+    assert {name: value.item() for name, value in {**loss.sums, **loss.maxima}.items()} == {
         "ratio_mean": pytest.approx(8.0),  # the sum: the step divides by its tokens
         "ratio_max": pytest.approx(4.0),
         "clip_fraction_low": 1,
@@ -135,7 +135,7 @@ def test_statistics_of_a_row_without_a_token_are_zero() -> None:
     nothing = torch.zeros(0)
     loss = grpo_loss(nothing, nothing, nothing, nothing.bool(), dual_clip=3.0, num_tokens=4, **CLIPS)
     assert loss.value.item() == 0
-    assert {value.item() for value in (loss.sums | loss.maxima).values()} == {0}
+    assert {value.item() for value in {**loss.sums, **loss.maxima}.values()} == {0}
 
 
 def test_the_gradient_agrees_with_finite_differences() -> None:

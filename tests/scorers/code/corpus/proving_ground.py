@@ -22,7 +22,8 @@ from pathlib import Path
 
 from broker.errors import Retryable
 from broker.messages import Score
-from config.scorers import CodeConfig, ScorersConfig
+from config.scorer_kinds import CodeConfig
+from config.scorers import ScorersConfig
 from scorers.registry import build_scorer
 from scorers.sandbox.program import CROWDED
 from tests.conftest import ROOT

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from broker.messages import Score
-from config.scorers import CodeConfig, ScorersConfig
+from config.scorer_kinds import CodeConfig
+from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from tests.support.sandbox.honest_answers import HONEST
 from tests.support.sandbox.tricks import ALWAYS, ATTACKS

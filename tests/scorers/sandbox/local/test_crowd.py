@@ -11,7 +11,8 @@ import pytest
 
 from broker.errors import Retryable
 from broker.messages import Score
-from config.scorers import CodeConfig, ScorersConfig
+from config.scorer_kinds import CodeConfig
+from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from scorers.sandbox.choice import tried
 from scorers.sandbox.local import launch, supervision

@@ -15,7 +15,8 @@ from types import MappingProxyType
 import pytest
 
 from broker.messages import ScoreStatus
-from config.scorers import CodeConfig, ScorersConfig
+from config.scorer_kinds import CodeConfig
+from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from scorers.sandbox.program import (
     Ending,

@@ -10,7 +10,8 @@ from contextlib import closing
 import pytest
 
 from broker.messages import ScoreStatus
-from config.scorers import CodeConfig, ScorersConfig
+from config.scorer_kinds import CodeConfig
+from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from scorers.sandbox import time_budget
 from scorers.sandbox.program import Language, Program, SandboxUnavailable
@@ -115,3 +116,13 @@ def test_a_probe_that_is_late_opens_nothing(fusion: FusionSandbox) -> None:
     with pytest.raises(ServerTrouble, match="closed"):
         fusion._probe(fusion._pool.servers[0])
     assert fusion._http is None
+
+
+@pytest.mark.parametrize("header", ["nan", "inf", "soon"])
+def test_a_rest_of_no_length_that_makes_sense_is_a_short_one(servers: list[FakeServer], header: str) -> None:
+    later = f"HTTP/1.1 503 Full\r\nRetry-After: {header}\r\nContent-Length: 0\r\n\r\n".encode()
+    turns = itertools.chain([later], itertools.repeat(None))
+    with closing(FusionSandbox([servers[0].url], patience_s=5.0)) as sandbox:
+        sandbox.self_test()
+        servers[0].behave = lambda request: next(turns) or fake.quick(request)
+        assert ran(sandbox, b"7\n") == b"7\n"

@@ -11,7 +11,7 @@ import pytest
 
 from scorers.sandbox.program import SandboxMissing, SandboxUnavailable
 from scorers.sandbox.remote.fusion import FusionSandbox
-from scorers.sandbox.remote.servers import Server, ServerPool, ServerTrouble, normalised
+from scorers.sandbox.remote.servers import SandboxServer, SandboxServers, ServerTrouble, normalised
 
 URLS = ("http://one:8080", "http://two:8080", "http://three:8080")
 
@@ -24,7 +24,7 @@ class Probe:
         self.asked: Counter[str] = Counter()
         self.mends = threading.Event()  # set: the next failing probe is the last that fails
 
-    def __call__(self, server: Server) -> None:
+    def __call__(self, server: SandboxServer) -> None:
         self.asked[server.url] += 1
         if server.url in self.troubled:
             if self.mends.is_set():
@@ -32,19 +32,19 @@ class Probe:
             raise ServerTrouble("no space left on device")
 
 
-def lent(pool: ServerPool) -> str:
+def lent(pool: SandboxServers) -> str:
     with pool.lend() as server:
         return server.url
 
 
 def test_calls_are_spread_over_the_servers() -> None:
-    pool = ServerPool(URLS, Probe(), patience_s=5.0)
+    pool = SandboxServers(URLS, Probe(), patience_s=5.0)
     pool.probe_all()
     assert Counter(lent(pool) for _ in range(9)) == dict.fromkeys(URLS, 3)
 
 
 def test_a_slow_server_gets_fewer_calls() -> None:
-    pool = ServerPool(URLS, Probe(), patience_s=5.0)
+    pool = SandboxServers(URLS, Probe(), patience_s=5.0)
     pool.probe_all()
     with ExitStack() as slow:
         busy = slow.enter_context(pool.lend())
@@ -54,7 +54,7 @@ def test_a_slow_server_gets_fewer_calls() -> None:
 
 def test_a_server_in_doubt_gets_no_call_until_it_passes_its_probe_again() -> None:
     probe = Probe()
-    pool = ServerPool(URLS[:1], probe, patience_s=5.0)
+    pool = SandboxServers(URLS[:1], probe, patience_s=5.0)
     with pool.lend() as server:
         probe.troubled.add(server.url)
         pool.doubt(server, "no space left on device")
@@ -66,7 +66,7 @@ def test_a_server_in_doubt_gets_no_call_until_it_passes_its_probe_again() -> Non
 
 def test_a_server_that_passes_its_probe_and_fails_its_calls_is_asked_for_fewer_and_fewer() -> None:
     probe = Probe()
-    pool = ServerPool(URLS[:1], probe, patience_s=5.0)
+    pool = SandboxServers(URLS[:1], probe, patience_s=5.0)
     pool.probe_all()
     (server,) = pool.servers
     waits = []
@@ -83,7 +83,7 @@ def test_a_server_that_passes_its_probe_and_fails_its_calls_is_asked_for_fewer_a
 
 def test_while_all_are_away_one_call_waits_and_the_next_ones_do_not() -> None:
     probe = Probe(*URLS)
-    pool = ServerPool(URLS, probe, patience_s=0.6)
+    pool = SandboxServers(URLS, probe, patience_s=0.6)
     waits = []
     for _ in range(5):
         started = time.monotonic()
@@ -102,7 +102,7 @@ def test_while_all_are_away_one_call_waits_and_the_next_ones_do_not() -> None:
 
 def test_servers_are_met_once() -> None:
     probe = Probe(URLS[1])
-    pool = ServerPool(URLS, probe, patience_s=0.0)
+    pool = SandboxServers(URLS, probe, patience_s=0.0)
     for _ in range(2):
         pool.meet()
     assert probe.asked == dict.fromkeys(URLS, 1)

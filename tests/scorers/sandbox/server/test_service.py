@@ -20,7 +20,8 @@ from scorers.http_service import is_loopback
 from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxUnavailable
 from scorers.sandbox.remote.fusion import FusionSandbox
 from scorers.sandbox.server.command import serve
-from tests.support.sandbox.service_process import READY_S, ROOT, Service, descendants
+from tests.support.paths import ROOT
+from tests.support.sandbox.service_process import READY_S, Service, descendants
 from tests.support.waiting import wait_until
 
 

@@ -1,7 +1,7 @@
-"""What Redis knows of one group, at one look: for `millrace trace`.
+"""This module reads what Redis knows of one group, at one look: for `millrace trace`.
 
 In: a run's keys and a group's id. Out: a `Sight`: where the group lies, who holds it, its RQ job, who has begun it.
-Reads only, and no payload but the group's own. A group that changes hands between two reads is looked for again.
+It only reads, and no payload but the group's own. A group that changes hands between two reads is looked for again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from broker.connection import RedisLink
 from broker.keys import GROUP, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.monitoring.crash_reports import deaths_of
 from broker.monitoring.snapshot import RQ_QUEUE, keys_of
-from broker.protocol.streams import Entry, entries_of
+from broker.protocol.streams import Entry, read_entry
 
 LOOKS = 5  # at a group that moves
 RQ_JOB = "rq:job:"  # RQ's own prefix
@@ -51,7 +51,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """One look."""
+    """A group as Redis has it at one moment."""
 
     now: float  # Unix seconds, by the clock of Redis
     is_known: bool  # False: this Redis knows nothing of the run
@@ -74,12 +74,12 @@ class Sight:
 
     @property
     def stream(self) -> str:
-        """The stream that it lies in, or ""."""
+        """Return the stream that the group lies in, or ""."""
         return self.entry.stream if self.entry else ""
 
     @property
     def arrived_at(self) -> float:
-        """Unix seconds when it came into that stream, by the clock of Redis; 0 where it is in none."""
+        """Return when the group came into that stream, Unix seconds by Redis' clock; 0 where it is in none."""
         return int(self.entry.entry_id.partition("-")[0]) / 1000 if self.entry else 0.0
 
 
@@ -113,7 +113,7 @@ def _look_once(link: RedisLink, keys: Keys, group_id: str) -> Sight:
 
     now, (status, fence, version), (position, retries), asked, floor, where, (began, error) = link(attempt)
     stream, _, entry_id = _text(where).partition(" ")
-    entry = _entry(link, keys, stream, entry_id) if entry_id else None
+    entry = read_entry(link, keys, stream, entry_id) if entry_id else None
     lease = _lease(link, keys, entry) if entry else None
     names = tuple(_text(began).split())
     role = ROLES.get(stream, "") if entry else ""
@@ -135,11 +135,6 @@ def _look_once(link: RedisLink, keys: Keys, group_id: str) -> Sight:
         error=(_text(error).rstrip().splitlines() or [""])[-1],
         beats=_beats(link, keys, role) if role else {},
     )
-
-
-def _entry(link: RedisLink, keys: Keys, stream: str, entry_id: str) -> Entry | None:
-    found = entries_of(stream, link(lambda client: client.xrange(keys(stream), entry_id, entry_id)))
-    return found[0] if found else None
 
 
 def _lease(link: RedisLink, keys: Keys, entry: Entry) -> Lease | None:

@@ -1,8 +1,8 @@
-"""What the audit sees in Redis: what was issued, what is out, and which groups the streams hold.
+"""What Redis says that a ledger can be compared with: groups issued, groups in flight, and the entries of the streams.
 
-In: a run's keys. Out: a `View`, and a `Cursor` to compare it with afterwards. Reads only, and a page at a time: a whole
-stream's payloads are never copied. The streams are read from `prompts` on, as groups travel: one that moves meanwhile
-may be seen twice, but is not missed.
+In: a run's keys. Out: a `View`, and a `Cursor` to compare the view with afterwards. `millrace audit` asks for both.
+The module only reads, a page at a time, and never copies a whole stream's payloads. It reads the streams from `prompts`
+on, as groups travel: a group that moves meanwhile may be seen twice, but is not missed.
 """
 
 from __future__ import annotations
@@ -79,6 +79,11 @@ def read_cursor(link: RedisLink, keys: Keys) -> Cursor:
     """The cursor now."""
     found: Any = link(lambda client: client.hgetall(keys("cursor")))
     return _cursor({field.decode(): value.decode() for field, value in found.items()})
+
+
+def is_known(link: RedisLink, keys: Keys) -> bool:
+    """Whether this Redis knows the run: a learner has claimed it, or has issued groups."""
+    return bool(link(lambda client: client.exists(keys("cursor")) or client.hexists(keys("run"), "fence")))
 
 
 def server_of(link: RedisLink) -> str:

@@ -13,7 +13,7 @@ from hypothesis import given
 from broker.errors import BadMessage
 from broker.messages import ScoredGroup
 from broker.trees import IDS, LOGPROBS
-from learner.journal.columns import group_of, pack_columns, token_ids_of
+from learner.journal.payloads import group_of, pack_columns, token_ids_of
 from tests.support.random_groups import plain, scored_groups
 
 Columns = dict[str, Any]

@@ -1,0 +1,286 @@
+"""A worker's side of a work stream: entries leased, leases renewed, results handed over, leases given up.
+
+In: a stream with a consumer group, `prompts` or `rollouts`. Out: each entry's result, by one hand-over. Generators, the
+scorers' dispatcher and every scorer have a `Consumer`, and run a `Renewer` beside their work. A process that is killed
+neither renews nor hands back: its leases run out, and other workers take its entries over.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import redis
+from redis.exceptions import ResponseError
+
+from broker import codec
+from broker.connection import RedisLink
+from broker.errors import BadMessage
+from broker.keys import GROUP, Keys
+from broker.protocol.streams import (
+    NOBODY,
+    TRACEBACK_BYTES,
+    Entry,
+    bury,
+    entries_by_stream,
+    entries_of,
+    hand_over,
+    reject,
+)
+from config.logs import mask
+
+log = logging.getLogger(__name__)
+M = TypeVar("M")
+
+SILENT_S = 3600.0  # a consumer that holds nothing and has been silent for so long is gone
+
+
+class Consumer:
+    """A worker's view of a stream with a consumer group.
+
+    Args:
+        stream: `prompts` or `rollouts`.
+        name: of this consumer; entries of another one are taken over when idle longer than `lease_s`.
+        worker: who really works, where several share the consumer's name; unique among the run's processes.
+    """
+
+    def __init__(
+        self, link: RedisLink, keys: Keys, stream: str, name: str, *, lease_s: float, worker: str = ""
+    ) -> None:
+        self.link = link
+        self.keys = keys
+        self.stream = stream
+        self.name = name
+        self.lease_s = lease_s
+        self.worker = worker or name
+        self._key = keys(stream)
+        self._cursor = b"0-0"
+        self._held: dict[str, int] = {}  # entry -> 1 once work on it has begun, else 0
+        self._lock = threading.Lock()
+        self.create_group()
+        self._remove_idle_consumers("", silent_s=SILENT_S)
+
+    def create_group(self) -> None:
+        """Make the consumer group, at 0: at `$` it would skip what is there already."""
+
+        def attempt(client: redis.Redis) -> None:
+            try:
+                client.xgroup_create(self._key, GROUP, id="0", mkstream=True)
+            except ResponseError as error:
+                if "BUSYGROUP" not in str(error):
+                    raise
+
+        self.link(attempt)
+
+    def lease(self, count: int, *, block_s: float) -> list[Entry]:
+        """Lease up to `count` entries: those whose worker went silent, then new ones, waiting `block_s` for them."""
+        taken = self.take_over(count)
+        if len(taken) < count:
+            taken += self.read_new(count - len(taken), block_s=0 if taken else block_s)
+        for entry in taken:
+            self.hold(entry)
+        return taken
+
+    def read_new(self, count: int, *, block_s: float) -> list[Entry]:
+        """Lease up to `count` entries that no worker has read, waiting up to `block_s` for the first."""
+
+        def attempt(client: redis.Redis) -> Any:
+            return client.xreadgroup(
+                GROUP, self.name, {self._key: ">"}, count=count, block=int(block_s * 1000) or None
+            )
+
+        reply = self._with_group(lambda: self.link(attempt))
+        return [entry for _, items in entries_by_stream(reply) for entry in entries_of(self.stream, items)]
+
+    def take_over(self, count: int) -> list[Entry]:
+        """Take over up to `count` entries whose lease has run out."""
+        self._cursor, found = self._with_group(
+            lambda: self.link.script(
+                "take_over",
+                self.keys.scripts(),
+                self.stream,
+                self.name,
+                int(self.lease_s * 1000),
+                self._cursor,
+                count,
+            )
+        )
+        entries = entries_of(
+            self.stream,
+            [(entry_id, dict(zip(flat[::2], flat[1::2], strict=True))) for entry_id, flat in found],
+        )
+        return [entry for entry in entries if not self.holds(entry)]
+
+    def begin(self, entry: Entry) -> int:
+        """Count an attempt. Returns how many there were, this one included; 0: the entry is another worker's by now."""
+        attempts = int(
+            self.link.script(
+                "begin", self.keys.scripts(), self.stream, self.name, entry.entry_id, self.worker
+            )
+        )
+        with self._lock:
+            if attempts and entry.entry_id in self._held:
+                self._held[entry.entry_id] = 1
+        return attempts
+
+    def decode(self, entry: Entry, decoder: Callable[[codec.Raw], M]) -> M | None:
+        """Return the message in `entry`; None where it can't be read, and the entry has gone to `dead`."""
+        try:
+            return decoder(entry.raw)
+        except BadMessage as error:
+            bury(self.link, self.keys, entry, reason=str(error))
+            self.release(entry)
+            return None
+
+    def hand_over(self, entry: Entry, to: str, fields: codec.Fields) -> bool:
+        """Put the result on `to` and let go of the entry. False: another worker's result already counted."""
+        counted = hand_over(self.link, self.keys, entry, to, fields)
+        if not counted:
+            reject(self.link, self.keys, entry, reason="where does not name it")  # if it is there still
+        self.release(entry)
+        return counted
+
+    def bury(self, entry: Entry, *, reason: str, attempts: int, traceback: str = "") -> None:
+        """Hand the entry over to `dead` and let go of it."""
+        bury(self.link, self.keys, entry, reason=reason, attempts=attempts, traceback=traceback)
+        self.release(entry)
+
+    def tries(self, entry: Entry) -> int:
+        """Return how often work on the entry's group has begun in this stage, as far as is known; counts nothing."""
+        names: Any = self.link(lambda client: client.hget(self.keys("tries"), entry.group_id))
+        return len(names.split()) if names else 0
+
+    def note_failure(self, entry: Entry, text: str) -> None:
+        """Keep what went wrong, for the dead letter of a group that fails at every attempt. Secrets are masked."""
+        text = mask(text)[-TRACEBACK_BYTES:]
+        self.link.script("note_failure", self.keys.scripts(), self.stream, entry.entry_id, text)
+
+    def hold(self, entry: Entry) -> None:
+        """Renew the lease of `entry` until it is released."""
+        with self._lock:
+            self._held.setdefault(entry.entry_id, 0)
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether the lease of `entry` is renewed."""
+        with self._lock:
+            return entry.entry_id in self._held
+
+    def release(self, entry: Entry) -> None:
+        """Stop renewing the lease of `entry`."""
+        with self._lock:
+            self._held.pop(entry.entry_id, None)
+
+    def hand_back(self, unbegun: Iterable[str] = ()) -> int:
+        """Give up all entries held, unfinished: other workers take them over at once, and no attempt is counted.
+
+        Args:
+            unbegun: entries that are leased to this consumer and given up too, though it does not hold them.
+        Returns:
+            The number of entries. A result that comes all the same counts if it is the first.
+        """
+        with self._lock:
+            held, self._held = {**dict.fromkeys(unbegun, 0), **self._held}, {}
+        if not held:
+            return 0
+        flat = [part for pair in held.items() for part in pair]
+        return int(
+            self.link.script(
+                "hand_back",
+                self.keys.scripts(),
+                self.stream,
+                self.name,
+                math.ceil(self.lease_s * 1000),
+                self.worker,
+                *flat,
+            )
+        )
+
+    def is_handed_back(self) -> bool:
+        """Whether entries of this stream were handed back that no worker has taken over yet."""
+        found = self._with_group(
+            lambda: self.link(lambda client: client.xpending_range(self._key, GROUP, "-", "+", 1, NOBODY))
+        )
+        return bool(found)
+
+    def leave(self) -> None:
+        """Remove this consumer's name, unless entries are still leased to it: those are taken over in their time."""
+        self._remove_idle_consumers(self.name)
+
+    def renew(self) -> None:
+        """Renew the leases of the entries held; an entry that is another worker's by now is let go."""
+        with self._lock:
+            held = list(self._held)
+        if not held:
+            return
+        mine = {
+            item.decode()
+            for item in self.link.script("renew", self.keys.scripts(), self.stream, self.name, *held)
+        }
+        with self._lock:
+            for lost in set(held) - mine:
+                self._held.pop(lost, None)
+
+    def _remove_idle_consumers(self, name: str, *, silent_s: float = 0.0) -> None:
+        self.link.script(
+            "remove_idle_consumers", self.keys.scripts(), self.stream, name, int(silent_s * 1000)
+        )
+
+    def _with_group(self, attempt: Callable[[], Any]) -> Any:
+        try:
+            return attempt()
+        except ResponseError as error:
+            if "NOGROUP" not in str(error):
+                raise
+            log.warning("group_lost stream=%s", self.stream)  # Redis forgot it
+            self.create_group()
+            return attempt()
+
+
+class Renewer:
+    """A thread that renews a consumer's leases, every third of one, while the consumer's own thread is busy."""
+
+    def __init__(self, consumers: Sequence[Consumer]) -> None:
+        self._consumers = consumers
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="renewer", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        period = min(consumer.lease_s for consumer in self._consumers) / 3
+        while not self._stop.wait(period):
+            started = time.monotonic()
+            for consumer in self._consumers:
+                try:
+                    consumer.renew()
+                except Exception:
+                    log.exception("renewal_failed stream=%s", consumer.stream)
+            if time.monotonic() - started > period:
+                log.warning("renewal_slow took_s=%.1f lease_s=%.1f", time.monotonic() - started, period * 3)
+
+    def stop(self) -> None:
+        """End the thread; leases run out by themselves."""
+        self._stop.set()
+        self._thread.join(timeout=5.0)
+
+
+def hand_back_within(hand_back: Iterable[Callable[[], int]], within_s: float) -> None:
+    """Give leases up, for a process that must end. Takes `within_s` at most, and never raises.
+
+    Args:
+        hand_back: each gives up what one consumer holds (`Consumer.hand_back`) and says how many groups that were.
+    """
+
+    def give_up() -> None:
+        for give in hand_back:
+            try:
+                log.warning("handed_back groups=%d", give())
+            except Exception:
+                log.exception("hand_back_failed: the leases run out")
+
+    thread = threading.Thread(target=give_up, name="hand-back", daemon=True)
+    thread.start()
+    thread.join(within_s)

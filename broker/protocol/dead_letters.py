@@ -1,0 +1,97 @@
+"""The stream `dead` and what an operator asks of it: letters read, removed, and groups requested again.
+
+In: a run's keys, and ids of letters or groups. Out: letters as they lie in Redis, the requests in the hash `retries`,
+and what the cursor says of retries. `millrace dead` uses it; the learner issues what is requested (lua/issue.lua).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from broker import codec, group_ids
+from broker.connection import RedisLink
+from broker.keys import DEAD, Keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """What Redis knows of dead groups that are wanted again."""
+
+    is_known: bool  # False: this Redis knows nothing of the run
+    requests: Mapping[str, str]  # dead group -> entry of its letter; no learner has issued it yet
+    counts: Mapping[int, int]  # ordinal of a dead group -> times that it was issued again
+
+
+def read_retries(link: RedisLink, keys: Keys) -> Retries:
+    """The requests that are open, and the retries that were issued."""
+    found: Any = link(
+        lambda client: (
+            client.exists(keys("cursor"), keys("run"), keys(DEAD)),
+            client.hgetall(keys("retries")),
+            client.hgetall(keys("cursor")),
+        )
+    )
+    is_known, requests, cursor = found
+    return Retries(
+        is_known=bool(is_known),
+        requests={group.decode(): entry.decode() for group, entry in requests.items()},
+        counts={
+            int(field.removeprefix(b"retry:")): int(count)
+            for field, count in cursor.items()
+            if field.startswith(b"retry:")
+        },
+    )
+
+
+def read_page(
+    link: RedisLink, keys: Keys, first: str, last: str, *, count: int
+) -> list[tuple[str, codec.Raw]]:
+    """Up to `count` letters between two entries, as XRANGE names them: id and fields, the oldest first."""
+    found: Any = link(lambda client: client.xrange(keys(DEAD), first, last, count=count))
+    return [(entry.decode(), raw) for entry, raw in found]
+
+
+def request(link: RedisLink, keys: Keys, letters: Sequence[tuple[str, str]]) -> list[str]:
+    """Ask for dead groups again. Returns the groups whose letters are still there.
+
+    Args:
+        letters: group and entry of each letter.
+    """
+    flat = [part for pair in letters for part in pair]
+    return [group.decode() for group in link.script("request_retries", keys.scripts(), *flat)]
+
+
+def remove(link: RedisLink, keys: Keys, entries: Sequence[str], *, requests: Sequence[str]) -> int:
+    """Delete letters, and requests for the groups `requests`. Returns how many letters were there."""
+
+    def attempt(client: redis.Redis) -> Any:
+        with client.pipeline(transaction=True) as pipe:
+            pipe.xdel(keys(DEAD), *entries)
+            if requests:
+                pipe.hdel(keys("retries"), *requests)
+            return pipe.execute()[0]
+
+    return int(link(attempt))
+
+
+def read_issued(link: RedisLink, keys: Keys, ids: Sequence[str]) -> tuple[set[str], dict[str, str]]:
+    """Which retries were issued, by the cursor's counts, and where each one is: `STREAM ENTRY`, or ""."""
+    fields = [f"retry:{group_ids.ordinal_of(group_id)}" for group_id in ids]
+
+    def attempt(client: redis.Redis) -> Any:
+        with client.pipeline(transaction=True) as pipe:
+            pipe.hmget(keys("cursor"), fields)
+            pipe.hmget(keys("where"), list(ids))
+            return pipe.execute()
+
+    counts, places = link(attempt)
+    issued = {
+        group_id
+        for group_id, count in zip(ids, counts, strict=True)
+        if int(count or 0) >= group_ids.retry_of(group_id)
+    }
+    return issued, {group_id: (place or b"").decode() for group_id, place in zip(ids, places, strict=True)}

@@ -1,0 +1,89 @@
+"""Which of an endpoint's servers takes the next call.
+
+In: what calls found. Out: the least busy server that nothing speaks against; else a server of whom trouble is known,
+for a call may find the trouble gone. Used by `scorers.served_model.calls`, on one loop. A server in trouble is left
+alone for a doubled time while others are well, and then gets one call, until that succeeds.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from config.endpoint import base_url
+from scorers.server_choice import Rotation, Server, doubled, rested
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0  # for which a server in trouble is left alone; doubled each time
+FIRST_REST_S, LONGEST_REST_S = 1.0, 30.0  # for which a busy server is, where it does not say how long
+
+
+@dataclass(slots=True, eq=False)
+class EndpointServer(Server):
+    """One server of a model."""
+
+    is_doubted: bool = False  # the last call found trouble
+    doubted_until: float = 0.0  # monotonic seconds
+    rest_s: float = 0.0  # the latest of its rests of unstated length
+
+
+class EndpointServers:
+    """The servers of one endpoint."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        """Nothing is contacted; an address that is named twice counts once."""
+        self.all = tuple(EndpointServer(url) for url in dict.fromkeys(map(base_url, addresses)))
+        self._rotation = Rotation()
+
+    @contextmanager
+    def lend(self, candidates: Collection[EndpointServer]) -> Iterator[EndpointServer | None]:
+        """One of the candidates for one call; None where all of them rest."""
+        now = time.monotonic()
+        ready = rested(candidates, now)
+        well = [
+            server
+            for server in ready
+            if not server.is_doubted or (server.doubted_until <= now and not server.outstanding)
+        ]
+        if not ready:
+            yield None
+            return
+        server = (
+            self._rotation.take(well)
+            if well
+            else self._rotation.take(ready, lambda doubted: doubted.doubted_until)
+        )
+        try:
+            yield server
+        finally:
+            self._rotation.give_back(server)
+
+    @staticmethod
+    def doubt(server: EndpointServer, trouble: str) -> None:
+        """A call found trouble at this server."""
+        now = time.monotonic()
+        if not server.is_doubted:
+            log.warning("endpoint_doubted %s", trouble)
+        if server.doubted_until <= now:  # else another call has just found the same
+            server.wait_s = doubled(server.wait_s, first=FIRST_WAIT_S, longest=LONGEST_WAIT_S)
+            server.doubted_until = now + server.wait_s
+        server.is_doubted = True
+
+    @staticmethod
+    def trust(server: EndpointServer) -> None:
+        """This server did what it was asked."""
+        if server.is_doubted:
+            log.info("endpoint_back url=%s", server.url)
+        server.is_doubted, server.wait_s, server.rest_s = False, 0.0, 0.0
+
+    @staticmethod
+    def rest(server: EndpointServer, seconds: float | None) -> None:
+        """Leave this server alone for as long as it asked, or for a doubled time where it did not say how long."""
+        if seconds is None and server.rests_until <= time.monotonic():
+            seconds = server.rest_s = doubled(server.rest_s, first=FIRST_REST_S, longest=LONGEST_REST_S)
+        if seconds is not None:
+            server.rest(seconds)

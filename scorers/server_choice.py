@@ -1,0 +1,82 @@
+"""The choice among several servers of one kind: the least busy one, in turn among equals, and none that rests.
+
+In: what calls found at each server. Out: the server of the next call. Used for the servers of a model
+(`scorers.served_model.servers`) and of a sandbox (`scorers.sandbox.remote.servers`), which each decide what they trust.
+Nothing here locks: the owner of a `Rotation` calls it from one loop, or under a lock.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+
+@dataclass(slots=True, eq=False)
+class Server:
+    """One server, as this process sees it. Times are monotonic seconds."""
+
+    url: str
+    outstanding: int = 0  # calls under way there
+    turn: int = 0  # when it was last chosen: of equally busy servers, the one chosen longest ago is next
+    wait_s: float = 0.0  # the pause of its latest doubt, doubled until a call succeeds
+    rests_until: float = 0.0  # it asked to be left alone until then
+
+    def rest(self, seconds: float) -> None:
+        """Leave this server alone for so many seconds from now, or longer where it asked for longer before."""
+        self.rests_until = max(self.rests_until, time.monotonic() + seconds)
+
+
+S = TypeVar("S", bound=Server)
+
+
+class Rotation:
+    """The order in which the servers of one kind take calls."""
+
+    def __init__(self) -> None:
+        self._turn = 0
+
+    def take(self, ready: Collection[S], preference: Callable[[S], Any] = lambda _server: 0) -> S:
+        """Choose a server for one call, and count the call as under way until `give_back`.
+
+        Args:
+            ready: servers that may be chosen; at least one.
+            preference: the least comes first, whatever the servers are at.
+        """
+        server = min(ready, key=lambda one: (preference(one), one.outstanding, one.turn))
+        self._turn += 1
+        server.turn = self._turn
+        server.outstanding += 1
+        return server
+
+    @staticmethod
+    def give_back(server: Server) -> None:
+        """The call has ended."""
+        server.outstanding -= 1
+
+
+def rested(servers: Iterable[S], now: float) -> list[S]:
+    """The servers that did not ask to be left alone at `now`, in monotonic seconds."""
+    return [server for server in servers if server.rests_until <= now]
+
+
+def doubled(seconds: float, *, first: float, longest: float) -> float:
+    """The pause after one of `seconds`: twice as long, at least `first` and at most `longest`."""
+    return min(max(2 * seconds, first), longest)
+
+
+def retry_after_s(header: str | None) -> float | None:
+    """The seconds that a `Retry-After` asks for, by a number or a date; not always positive. None: it says neither."""
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(header).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return None
+    return seconds if math.isfinite(seconds) else None

@@ -1,0 +1,372 @@
+"""Every task kind, declared once: its section, its scorer, its row types, what their answers hold, their data sources.
+
+In: nothing. Out: `KINDS`, and the tables that are derived from it. Routing (`tasks.route`), rows of verl
+(`tasks.verl`), the scorers' registry (`scorers.registry`), the shapes of answers (`scorers.format.shapes`), the
+defaults of `score` (`scorers.api`) and the table of docs/scorers.md read them. To add a scorer: its folder in
+`scorers/`, its section in `config/scorer_kinds.py`, and one entry here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from broker.errors import BadMessage
+from config import scorer_kinds as sections
+from config.judge_names import VARIANT_OF_TASK
+from config.section import Section
+from tasks import importers
+from tasks.importers import Importer
+from tasks.reasoning360 import codeio, cruxeval
+from tasks.values import UnknownType, hint, listed, reference, shown
+
+# What an answer has to look like where nothing else is configured; `scorers.format.shapes` has the functions.
+Shape = Literal["any", "box", "block", "tag", "box_or_block", "letter", "hash", "total", "program", "edit"]
+# What a scorer is built from beside its section: nothing, all of `scorers`, or the run that shares an endpoint.
+Given = Literal["section", "scorers", "endpoint"]
+Check = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowType:
+    """One value of `verification_info.type`."""
+
+    name: str
+    shape: Shape = "any"
+    answer_of: Importer | None = None  # reads verl's ground truth; None: it is the value itself
+    sources: tuple[str, ...] = ()  # names of verl's `data_source`, `*` stands for any text
+    marks: tuple[str, ...] = ()  # parts of a `data_source` that decide before any name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskKind:
+    """What one kind of scorer is for; its name is the `type` of its section."""
+
+    section: type[Section]
+    scorer: str  # `module:callable`, imported where a task needs it
+    given: Given = "section"
+    rows: tuple[RowType, ...] = ()
+    answers: tuple[tuple[str, ...], ...] = (("value",),)  # all keys of one of these must be in an answer
+    check: Check | None = None  # tidies an answer, or raises BadMessage; before the keys are looked at
+    wants_question: bool = False  # whether its rows carry the prompt's question
+    own_tasks: Mapping[str, str] | None = (
+        None  # default tasks beside its name: task to variant of its endpoint
+    )
+    about: str  # what it judges, for the table of docs/scorers.md
+
+    @property
+    def name(self) -> str:
+        """The kind's name in configurations."""
+        return str(self.section.model_fields["type"].default)
+
+
+def with_reference(answer: dict[str, Any]) -> dict[str, Any]:
+    """Makes the reference text. Raises BadMessage where there is none."""
+    return {**answer, "value": reference(answer.get("value"))}
+
+
+def with_criteria(answer: dict[str, Any]) -> dict[str, Any]:
+    """Takes blank criteria for none, and makes the reference text where the row has one. Raises BadMessage."""
+    kept = {key: value for key, value in answer.items() if key != "criteria" or str(value).strip()}
+    return with_reference(kept) if "value" in kept else kept
+
+
+# What `answer.task` of a row of LiveBench may be; the rules are in `scorers.livebench.scorer`.
+LIVEBENCH_TASKS: Final = (
+    "web_of_lies_v2",
+    "web_of_lies_v3",
+    "house_traversal",
+    "spatial",
+    "zebra_puzzle",
+    "cta",
+    "tablereformat",
+    "tablejoin",
+    "connections",
+    "plot_unscrambling",
+    "typos",
+)
+
+
+def with_known_task(answer: dict[str, Any]) -> dict[str, Any]:
+    """Refuses a task of LiveBench that has no rule. Raises UnknownType."""
+    name = str(answer.get("task"))
+    if {"value", "task"} <= answer.keys() and name not in LIVEBENCH_TASKS:
+        raise UnknownType(
+            f"LiveBench's task {shown(name)} is not scored{hint(name, LIVEBENCH_TASKS)}; those that are: "
+            f"{listed(LIVEBENCH_TASKS)}"
+        )
+    return answer
+
+
+_SEARCHES: Final = ("nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique", "bamboogle")
+
+KINDS: Final[tuple[TaskKind, ...]] = (
+    TaskKind(
+        section=sections.MathConfig,
+        scorer="scorers.math.scorer:MathAnswer",
+        check=with_reference,
+        about="mathematical equality with a reference, by math-verify in a child process",
+        rows=(
+            RowType(name="math", shape="box", sources=("hiyouga/geometry3k",), marks=("_mathverify",)),
+            RowType(name="math_verifiable", shape="box"),
+            RowType(name="gsm8k", shape="hash", sources=("openai/gsm8k",)),
+            RowType(
+                name="hendrycks_math",
+                shape="box",
+                # `math` is RRM's; Reasoning360 has no set of this bare name
+                sources=("math", "lighteval/MATH", "DigitalLearningGmbH/MATH-lighteval", "simplelr_qwen"),
+            ),
+            RowType(
+                name="prime_math",
+                sources=(
+                    "numina_aops_forum",
+                    "numina_synthetic_math",
+                    "numina_amc_aime",
+                    "numina_synthetic_amc",
+                    "numina_cn_k12",
+                    "numina_olympiads",
+                    "math__*",
+                    "math_dapo",
+                    "aime*",
+                    "*_prime*",
+                    "OLYMPIAD_BENCH",
+                    "MINERVA",
+                    "MATH",
+                    "AMC",
+                    "AIME",
+                ),
+            ),
+        ),
+    ),
+    TaskKind(
+        section=sections.CodeConfig,
+        scorer="scorers.code.scorer:CodeTests",
+        given="scorers",
+        answers=(("test_cases",), ("inputs", "outputs"), ("functional",), ("tests",), ("pytest",)),
+        about="programs in Python, C++ and JavaScript against their tests, in the sandbox",
+        rows=(
+            RowType(
+                name="code",
+                shape="program",
+                answer_of=importers.code,
+                sources=("codecontests", "apps", "codeforces", "taco", "codegen__*"),
+            ),
+            RowType(name="code_verifiable", shape="program"),
+        ),
+    ),
+    TaskKind(
+        section=sections.SweConfig,
+        scorer="scorers.swe.scorer:SwePatch",
+        given="scorers",
+        answers=(("input", "ground_truth"), ("code_context", "oracle_new_content"), ("oracle_patches",)),
+        about="patches: similarity with the reference's patch, or the row's own tests in the sandbox",
+        rows=(RowType(name="swe", shape="edit"), RowType(name="swe_verifiable", shape="edit")),
+    ),
+    TaskKind(
+        section=sections.LogicConfig,
+        scorer="scorers.logic.scorer:LogicAnswer",
+        given="scorers",
+        about="zebra puzzles, orderings, graph puzzles, and the grids of ARC-AGI and BARC",
+        # Reasoning360 files ARC under simulation, and its puzzles have no prefix at first: users write both.
+        rows=(
+            RowType(name="zebra", shape="tag", sources=("logic__zebra_puzzle*", "zebra_puzzle*")),
+            RowType(name="ordering", shape="tag", sources=("logic__ordering_puzzle*", "ordering_puzzle*")),
+            RowType(name="graph", shape="tag", sources=("logic__graph*", "graph_logical*")),
+            RowType(
+                name="arc",
+                shape="tag",
+                sources=("simulation__arcagi*", "simulation__barc*", "logic__arcagi*", "logic__barc*"),
+            ),
+        ),
+    ),
+    TaskKind(
+        section=sections.TableConfig,
+        scorer="scorers.table.scorer:TableAnswer",
+        about="questions about tables: numbers, percentages and words",
+        rows=(
+            RowType(name="hitab", shape="box", answer_of=importers.table, sources=("table__hitab",)),
+            RowType(name="multihier", shape="box", answer_of=importers.table, sources=("table__multihier",)),
+            RowType(name="finqa", shape="box", answer_of=importers.table, sources=("table__finqa",)),
+        ),
+    ),
+    TaskKind(
+        section=sections.ChoiceConfig,
+        scorer="scorers.choice.scorer:ChoiceAnswer",
+        about="multiple choice: one letter, stated once and never guessed",
+        rows=(RowType(name="choice", shape="letter", sources=("stem__gpqa*", "stem__supergpqa*")),),
+    ),
+    TaskKind(
+        section=sections.SearchConfig,
+        scorer="scorers.search.scorer:SearchAnswer",
+        about="questions answered by search: Search-R1's exact match",
+        rows=(
+            RowType(
+                name="qa_em",
+                shape="tag",
+                answer_of=importers.qa_em,
+                sources=tuple(f"searchR1_{name}" for name in _SEARCHES),
+            ),
+        ),
+    ),
+    TaskKind(
+        section=sections.InstructionsConfig,
+        scorer="scorers.instructions.scorer:InstructionFollowing",
+        given="scorers",
+        answers=(("instruction_id_list", "kwargs"), ("value",)),
+        about="verifiable instructions, each by its own rule",
+        rows=(
+            RowType(name="ifeval", answer_of=importers.ifeval, sources=("ood__ifeval",)),
+            RowType(name="ifbench", answer_of=importers.ifbench, sources=("ood__ifbench",)),
+        ),
+    ),
+    TaskKind(
+        section=sections.LivebenchConfig,
+        scorer="scorers.livebench.scorer:Livebench",
+        answers=(("value", "task"),),
+        check=with_known_task,
+        about="LiveBench's reasoning, data analysis and language, each by its task's rule",
+        rows=(RowType(name="livebench", answer_of=importers.livebench, sources=("ood__livebench*",)),),
+    ),
+    TaskKind(
+        section=sections.SimulationConfig,
+        scorer="scorers.simulation.scorer:Simulation",
+        given="scorers",
+        answers=(("value",), ("functional", "input"), ("functional", "output")),
+        about="inputs and outputs of programs, foretold; decided by running the program in the sandbox",
+        rows=(
+            RowType(name="codeio", shape="box_or_block", answer_of=codeio, sources=("simulation__codeio*",)),
+            RowType(name="cruxeval", shape="program", answer_of=cruxeval, sources=("simulation__cruxeval*",)),
+        ),
+    ),
+    TaskKind(
+        section=sections.GymConfig,
+        scorer="scorers.gym.scorer:GymAnswer",
+        given="scorers",
+        answers=(("entry",),),
+        about="any task of reasoning-gym, by that library's scorers in the sandbox",
+        rows=(RowType(name="reasoning_gym", answer_of=importers.reasoning_gym, sources=("reasoning_gym*",)),),
+    ),
+    TaskKind(
+        section=sections.GradeConfig,
+        scorer="scorers.grade.scorer:GradeAnswer",
+        about="gradings by the grade that they end with",
+        rows=(RowType(name="grade", shape="total", sources=("grade",)),),
+    ),
+    TaskKind(
+        section=sections.FormatTaskConfig,
+        scorer="scorers.format.scorer:FormatAnswer",
+        answers=(),  # it has `of` instead, another row's verification_info
+        about="the shape of an answer alone",
+        rows=(RowType(name="format"),),
+    ),
+    TaskKind(
+        section=sections.JudgeConfig,
+        scorer="scorers.judge.scorer:JudgeAnswer",
+        given="endpoint",
+        check=with_reference,
+        wants_question=True,
+        own_tasks=VARIANT_OF_TASK,
+        about="free answers, compared with the reference by a served model",
+        rows=(
+            RowType(name="judge"),
+            RowType(name="llm_judge"),
+            RowType(
+                name="stem_llm_judge",
+                shape="box",
+                answer_of=importers.judged,
+                sources=("stem_web*", "stem__web*"),
+            ),
+            RowType(name="math_llm_judge", shape="box", answer_of=importers.judged),
+        ),
+    ),
+    TaskKind(
+        section=sections.RubricConfig,
+        scorer="scorers.rubric.scorer:RubricAnswer",
+        given="endpoint",
+        answers=(("criteria",),),  # and a question, where the row has no prompt to stand for it
+        check=with_criteria,
+        wants_question=True,
+        about="whole solutions, graded by their row's criteria by a served rubric model",
+        # TinyV has the same names for its sources: `tasks.verl` tells them apart by the row's criteria.
+        rows=(RowType(name="rubric", answer_of=importers.graded, marks=("_tinyv", "HardVerify-Math")),),
+    ),
+    TaskKind(
+        section=sections.TinyvConfig,
+        scorer="scorers.rubric.scorer:RubricAnswer",
+        given="endpoint",
+        check=with_reference,
+        wants_question=True,
+        about="answers that a rule calls wrong, judged again by a served TinyV",
+        rows=(RowType(name="tinyv", answer_of=importers.judged),),
+    ),
+    TaskKind(
+        section=sections.CustomConfig,
+        scorer="scorers.custom:load_scorer",
+        about="your own scorer, by its import path",
+    ),
+)
+
+BY_NAME: Final[Mapping[str, TaskKind]] = {kind.name: kind for kind in KINDS}
+ROW_TYPES: Final[Mapping[str, RowType]] = {row.name: row for kind in KINDS for row in kind.rows}
+TASK_OF_TYPE: Final[Mapping[str, str]] = {row.name: kind.name for kind in KINDS for row in kind.rows}
+
+# Data sources of Reasoning360 that this version has no scorer for. Any name of a row type comes before them.
+_UNSCORED: Final = ("simulation__*", "logic__*", "stem__*", "ood__*")
+
+
+def _order(source: tuple[str, str | None]) -> tuple[int, int]:
+    """Marks come first, then whole names, then the longer beginning of a name, then a part inside it."""
+    pattern, row_type = source
+    if pattern.startswith("*"):
+        is_mark = row_type is not None and pattern.strip("*") in ROW_TYPES[row_type].marks
+        return (0 if is_mark else 3, 0)
+    return (2, -len(pattern)) if pattern.endswith("*") else (1, 0)
+
+
+# verl's data sources and the type that their rows have here, None where this version has no scorer. The first that
+# fits decides.
+DATA_SOURCES: Final[tuple[tuple[str, str | None], ...]] = tuple(
+    sorted(
+        [
+            *((f"*{mark}*", row.name) for row in ROW_TYPES.values() for mark in row.marks),
+            *((pattern, row.name) for row in ROW_TYPES.values() for pattern in row.sources),
+            *((pattern, None) for pattern in _UNSCORED),
+        ],
+        key=_order,
+    )
+)
+
+
+def check_answer(answer: dict[str, Any], row_type: str) -> dict[str, Any]:
+    """Holds an answer against its kind's declaration.
+
+    Raises:
+        BadMessage: naming what the answer lacks.
+    """
+    kind = BY_NAME[TASK_OF_TYPE[row_type]]
+    found = kind.check(answer) if kind.check else answer
+    if not any(all(name in found for name in names) for names in kind.answers):
+        raise BadMessage(
+            f"no answer: a row of type {row_type!r} needs {needs(row_type)}; its answer has "
+            f"{listed(found) or 'nothing'}"
+        )
+    return found
+
+
+def needs(row_type: str) -> str:
+    """What the answer of a row of that type must hold, in words."""
+    return ", or ".join(" and ".join(names) for names in BY_NAME[TASK_OF_TYPE[row_type]].answers)
+
+
+def as_table() -> list[str]:
+    """The kinds as lines of Markdown, for docs/scorers.md."""
+    lines = ["| task | judges | row types | answer | data sources of verl |", "|---|---|---|---|---|"]
+    for kind in KINDS:
+        types = ", ".join(f"`{row.name}`" for row in kind.rows) or "the task's name"
+        answers = ", or ".join(", ".join(f"`{key}`" for key in keys) for keys in kind.answers) or "`of`"
+        patterns = [*(f"*{mark}*" for row in kind.rows for mark in row.marks)]
+        patterns += [pattern for row in kind.rows for pattern in row.sources]
+        sources = ", ".join(f"`{pattern}`" for pattern in patterns) or "none"
+        lines.append(f"| `{kind.name}` | {kind.about} | {types} | {answers} | {sources} |")
+    return lines

@@ -1,0 +1,113 @@
+"""A researcher's own objective, backend, transport and logger: each a class outside the packages, two steps with all.
+
+DeepSpeed with the same objective is in `tests/learner/training/test_deepspeed.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker import codec
+from broker.checksums import file_checksum
+from broker.errors import RunFailed
+from config.custom import CustomClassError, CustomSection, build
+from config.learner import LearnerConfig
+from learner.objective.build import build_objective
+from learner.reporting.build import build_loggers
+from learner.reporting.metrics_file import read_metrics
+from learner.trainer import FINISHED
+from learner.training.build import build_backend
+from learner.weight_sync.build import build_transport
+from tests.learner.conftest import MakeChain
+from tests.support.loop import Hands, make_trainer
+
+TOY = "tests.support.toy_seams"
+
+
+def custom(name: str, **options: Any) -> dict[str, Any]:
+    return {"type": "custom", "import_path": f"{TOY}:{name}", "options": options}
+
+
+def test_two_steps_with_a_toy_of_each_seam(
+    make_chain: MakeChain, hands: list[Hands], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    drop, file = tmp_path / "drop", tmp_path / "toy.jsonl"
+    chain = make_chain(
+        learner={
+            "steps": 2,
+            "objective": custom("ToyObjective", scale=2.0),
+            "backend": custom("ToyBackend", rate=0.5),
+            "weights": custom("ToyTransport", drop=str(drop)),
+            "loggers": [
+                {"type": "metrics_file"},
+                custom("ToyLogger", file=str(file)),
+                custom("ToyLogger", file="nowhere", broken=True),
+            ],
+        }
+    )
+    hands.append(Hands(chain))
+    hands[0].start()
+    transport = build_transport(chain.run, chain.link, chain.keys, fence=lambda: 1, mean_bytes=lambda: 0.0)
+    transport.start()
+    backend = build_backend(chain.run, rank=0, world_size=1)
+    trainer = make_trainer(chain, policy=backend, transport=transport)
+    assert trainer.train() == FINISHED
+    trainer.metrics.close()
+    transport.close()
+
+    newest = codec.decode_announcement(chain.client.xrevrange(chain.keys("weights"), count=1)[0][1])
+    assert (newest.version, newest.path) == (2, str(drop / "version-2"))
+    assert newest.checksum == file_checksum(drop / "version-2" / "model.safetensors")
+    assert newest.checksum != file_checksum(drop / "version-0" / "model.safetensors")
+    assert (drop / "closed").exists()
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["step"] for line in lines] == [1, 2]
+    assert lines == read_metrics(chain.run.folder)
+    assert all(line["loss"] == pytest.approx(-2 * line["toy_gain"] / line["tokens"]) for line in lines)
+    assert caplog.text.count("logger_failed") == 1  # said once, and the run went on
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "why"),
+    [
+        ("no_such_module:Thing", {}, "no_such_module:Thing: importing it failed"),
+        (f"{TOY}:ToyObjectiv", {}, "has no ToyObjectiv; did you mean ToyObjective?"),
+        (f"{TOY}:json", {}, "a class is wanted, got module"),
+        (f"{TOY}:ToyObjective", {"scal": 1.0}, "can't be built from the arguments scal"),
+    ],
+)
+def test_a_class_that_can_not_be_had_is_named_with_the_reason(
+    path: str, options: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(CustomClassError, match=why.replace("?", r"\?")):
+        build(CustomSection(import_path=path, options=options))
+
+
+def test_what_is_no_objective_is_refused(make_chain: MakeChain) -> None:
+    section = LearnerConfig.model_validate({"objective": custom("ToyLogger", run=None, file="f")}).objective
+    with pytest.raises(CustomClassError, match=r"ToyLogger is no objective: it lacks loss\(\)"):
+        build_objective(section)
+
+
+def test_a_logger_or_transport_that_is_missing_ends_the_run_by_name(make_chain: MakeChain) -> None:
+    run = make_chain(learner={"loggers": [custom("Nothing")], "weights": custom("Nothing")}).run
+    with pytest.raises(RunFailed, match=r"learner.loggers: .*toy_seams has no Nothing"):
+        build_loggers(run)
+    link: Any = None
+    with pytest.raises(RunFailed, match=r"learner.weights: .*toy_seams has no Nothing"):
+        build_transport(run, link, link, fence=lambda: 1, mean_bytes=lambda: 0.0)
+
+
+def test_a_section_without_its_type_is_of_the_type_that_there_was_before_the_seam() -> None:
+    old = {"objective": {"clip_low": 0.1}, "weights": {"redis_max_bytes": 5}}
+    settings = LearnerConfig.model_validate(old)
+    assert (settings.objective.type, settings.weights.type) == ("grpo", "filesystem")
+    assert (settings.backend.type, [logger.type for logger in settings.loggers]) == (
+        "deepspeed",
+        ["metrics_file"],
+    )
+    assert LearnerConfig.model_validate_json(settings.model_dump_json()) == settings

@@ -1,0 +1,130 @@
+"""Each test has one tier, which follows from where the test lies and from what it asks for.
+
+In:  a test's path, name, markers and fixtures.
+Out: `unit`, `redis`, `process`, `e2e` or `model`.
+
+A marker on a test or a module (`pytestmark = pytest.mark.process`) comes first, then the longest entry of `PLACES`.
+For what neither names, the fixtures decide: `redis` with a server of its own, else `unit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+TIERS = {
+    "unit": "needs nothing but this process",
+    "redis": "needs a redis-server besides",
+    "process": "starts processes or a sandbox, or works for seconds",
+    "e2e": "whole runs, started as users start them",
+    "model": "loads or trains a model",
+}
+FAST = ("unit", "redis")
+REDIS_FIXTURES = {"_shared_redis"}
+
+PLACES = {
+    "tests/e2e/": "e2e",
+    "tests/benchmarks/test_exact_resume.py": "e2e",
+    "tests/compatibility/": "e2e",
+    "tests/generators/engines/": "model",
+    "tests/learner/training/": "model",
+    "tests/learner/objective/": "model",
+    "tests/tools/test_demo_model.py": "model",
+    "tests/generators/test_decoding.py": "model",
+    "tests/benchmarks/": "process",
+    "tests/broker/private_redis/": "process",
+    "tests/broker/test_connection.py": "process",
+    "tests/broker/test_processes.py": "process",
+    "tests/config/test_entry_points.py": "process",
+    "tests/docs/test_redis_cli_page.py": "process",
+    "tests/docs/test_scorers_page.py": "process",
+    "tests/generators/test_processes.py": "process",
+    "tests/learner/launch/": "process",
+    "tests/learner/reporting/test_metrics.py::test_the_picture_is_drawn": "process",
+    "tests/learner/resume/test_recovery.py": "process",
+    "tests/learner/test_main.py": "process",
+    "tests/learner/test_session.py": "process",
+    "tests/protocol/": "process",
+    "tests/scorers/child/": "process",
+    "tests/scorers/code/": "process",
+    "tests/scorers/pool/": "process",
+    "tests/scorers/reward_server/": "process",
+    "tests/scorers/sandbox/": "process",
+    "tests/scorers/simulation/": "process",
+    "tests/scorers/swe/": "process",
+    "tests/scorers/test_api.py": "process",
+    "tests/scorers/test_group.py": "process",
+    "tests/scorers/test_self_tests.py": "process",
+    "tests/tools/chaos/": "process",
+    "tests/tools/judge_check/": "process",
+    "tests/tools/metrics/": "process",
+    "tests/tools/score/": "process",
+    "tests/tools/test_commands.py": "process",
+    "tests/tools/top/test_bottleneck_of_runs.py": "process",
+    "tests/tools/up/": "process",
+    # No process is started here, but these work for seconds.
+    "tests/generators/test_worker.py": "process",
+    "tests/learner/groups/test_collector.py": "process",
+    "tests/learner/journal/test_columns.py": "process",
+    "tests/learner/journal/test_ledger.py": "process",
+    "tests/learner/resume/test_config_changes.py": "process",
+    "tests/scorers/judge/test_scorer.py": "process",
+    "tests/scorers/livebench/test_scorer.py::test_no_text_is_slow": "process",
+    "tests/scorers/instructions/test_scorer.py::test_hostile_texts_take_linear_time": "process",
+    "tests/scorers/math/test_corpus.py": "process",
+    "tests/scorers/math/test_scorer.py": "process",
+    "tests/scorers/rubric/test_scorer.py": "process",
+    "tests/scorers/served_model/": "process",
+    "tests/scorers/test_data_sets.py": "process",
+    "tests/scorers/test_growth.py": "process",
+    "tests/scorers/test_rules.py": "process",
+    "tests/scorers/text/test_extract.py::test_no_text_makes_extraction_slow": "process",
+    "tests/test_map.py::test_config_and_broker_load_no_heavy_library_through_others": "process",
+    "tests/test_rules_for_tests.py": "process",
+    "tests/tools/trace/": "process",
+}
+
+# What `make test` leaves out, with the command that runs it. A sample of each stays in the suite.
+PROOFS = {
+    "tests/benchmarks/test_benchmarks.py::test_every_benchmark_runs_and_its_numbers_are_positive": "prove-suite",
+    "tests/benchmarks/test_exact_resume.py::"
+    "test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_not": "prove-suite",
+    "tests/benchmarks/test_kills.py::test_two_kills_of_each_role_lose_nothing_and_double_nothing": "prove-suite",
+    "tests/e2e/test_coming_and_going.py::test_two_generators_and_four_scorers_start_and_stop_during_a_run": "prove-suite",
+    "tests/e2e/test_full_volume.py::test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing": "prove-suite",
+    "tests/e2e/test_lag.py::test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag": "prove-suite",
+    "tests/e2e/test_redis_restart.py::"
+    "test_a_full_redis_lets_out_what_is_there_says_what_it_needs_and_drops_nothing": "prove-suite",
+    "tests/generators/engines/vllm/test_death.py::test_a_generator_that_is_killed_takes_all_of_vllm_with_it": "prove-suite",
+    "tests/generators/engines/vllm/test_engine.py::"
+    "test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_other": "prove-suite",
+    "tests/tools/top/test_bottleneck_of_runs.py::"
+    "test_top_names_the_right_bottleneck_in_each_of_four_made_situations": "prove-suite",
+}
+
+
+def tier_of_place(nodeid: str) -> str | None:
+    """The tier that the table gives to a file or a test, `None` where fixtures decide."""
+    name = nodeid.partition("[")[0]
+    found = [
+        place for place in PLACES if name == place or name.startswith((place.rstrip("/") + "/", f"{place}::"))
+    ]
+    return PLACES[max(found, key=len)] if found else None
+
+
+def proof_of(nodeid: str) -> str | None:
+    """The make target that runs a test which `make test` leaves out, `None` for every other test."""
+    return PROOFS.get(nodeid.partition("[")[0])
+
+
+def tier_of(nodeid: str, markers: Iterable[str], fixtures: Iterable[str]) -> str:
+    """The one tier of a test.
+
+    Raises:
+        ValueError: two markers name two tiers.
+    """
+    marked = set(markers) & TIERS.keys()
+    if len(marked) > 1:
+        raise ValueError(f"{nodeid} has more than one tier: {sorted(marked)}")
+    if marked:
+        return marked.pop()
+    return tier_of_place(nodeid) or ("redis" if REDIS_FIXTURES & set(fixtures) else "unit")
