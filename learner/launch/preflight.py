@@ -1,4 +1,4 @@
-"""Whether the files and folders that a configuration names are here: a mistyped one is answered before anything starts.
+"""Whether the files and folders that a configuration names are here; a mistyped path is named before anything starts.
 
 In: a resolved run, in the `millrace up`, `chaos` or `python -m learner` that starts it on this machine. Out: nothing,
 or a `ConfigError` with the key. Not part of loading: a process that joins from another machine, or reads an old run's
@@ -20,10 +20,10 @@ FILES = frozenset({".jsonl", ".json", ".parquet", ".csv"})
 
 
 def check_places(run: Run) -> None:
-    """See that what `run` needs from this machine's disk is there.
+    """Check that the files and folders that `run` needs are on this machine's disk.
 
     Raises:
-        ConfigError: something is not; a line for each key.
+        ConfigError: a file or folder is missing; the message has a line for each key.
     """
     if missing := list(_missing(run)):
         raise ConfigError("\n".join(missing))
@@ -44,6 +44,6 @@ def _missing(run: Run) -> Iterator[str]:
 
 
 def _has_begun(run: Run) -> bool:
-    """Whether this run goes on: it needs the checkpoint that it began from no more."""
+    """Whether this run goes on: then it no longer needs the checkpoint that it began from."""
     found = read_status(run.folder)
     return found.get("begun") != "no" and found.get("status", "") not in {"", "finished"}

@@ -1,7 +1,7 @@
-"""Why a learner of several ranks has ended, said for a rank 0 that could not, or that knew only the echo of a death.
+"""Why a learner of several ranks has ended, told where rank 0 could not tell, or knew only the echo of a death.
 
 In: how the ranks have ended. Out: the run's status in Redis and status.json. Run by the launcher of the ranks when all
-of them are gone. Where it can't be said, it is logged: the exit code is the same.
+of them are gone. A status that can't be written is logged; the exit code is the same.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from learner.status import Status, read_status
 
 log = logging.getLogger(__name__)
 
-OUTAGE_S = 5.0  # that the end waits for Redis
+OUTAGE_S = 5.0  # for which the end waits for Redis
 
 
 def tell_death(run: Run, ended: Ended) -> None:
-    """Say it, unless rank 0 has ended for a reason of its own or another learner has the run meanwhile.
+    """Write why the ranks ended, unless rank 0 has given a reason of its own or another learner has the run.
 
     After a signal a run that was on stays `running`, with the reason: the same command goes on with it, `millrace up`
     gives it at once, and the other roles wait for that. Otherwise it has failed.
@@ -62,7 +62,7 @@ def _tell(run: Run, link: RedisLink, ended: Ended) -> None:
 
 @contextlib.contextmanager
 def _redis_of(run: Run) -> Iterator[str]:
-    """The run's Redis; the private one that rank 0 had started is gone with it, and is started for as long as this."""
+    """The URL of the run's Redis. A private Redis is gone with rank 0, and is started again for this moment."""
     if run.broker.url is not None:
         yield run.broker.url.get_secret_value()
         return

@@ -2,8 +2,8 @@
 
 In: the run, the command line, and RANK from a launcher if there is one. Out: this process's `Ranks`, or the exit code
 of the ranks that it has started and waited for. Runs first in `python -m learner`, before torch is imported. When one
-rank dies the others are ended, its code is the code of all, and who it was and how it died is told on; when this
-process dies, the kernel ends them.
+rank dies the others are ended, its exit code is the code of all, and its number and its end are told on. When this
+process dies, the kernel ends the ranks.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ log = logging.getLogger(__name__)
 GRACE_S = 20.0  # between asking the other ranks to end and killing them, when one has died
 POLL_S = 0.1
 LAST_WORDS = "RANK_LAST_WORDS_FD"  # names the pipe on which a rank says why it ends
-MOST_BYTES = 1000  # of them; a pipe takes so much at once, and nobody reads before the end
+MOST_BYTES = 1000  # of last words; a pipe takes so much at once, and it is read only at the end
 
-# What gloo, the store and NCCL say to a rank of the death of another one.
+# The words of gloo, the store and NCCL in a rank when another rank has died.
 ECHO = re.compile("closed by peer|reset by peer|broken pipe|likely closed|remote process", re.IGNORECASE)
 
 
@@ -42,17 +42,17 @@ ECHO = re.compile("closed by peer|reset by peer|broken pipe|likely closed|remote
 class Ranks:
     """This process's place among the learner's processes."""
 
-    rank: int  # 0 has the run's Redis and journal to itself; the others do as it says
+    rank: int  # rank 0 has the run's Redis and journal to itself; the others follow its commands
     local_rank: int  # its number on this machine: which GPU
     world_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """Why the ranks have ended, where it is not rank 0 that decided so."""
+    """Why the ranks have ended, where rank 0 did not decide so."""
 
     why: str  # "rank 1 was killed by SIGKILL"
-    by_signal: bool  # so it may go on with the next start
+    by_signal: bool  # then the run may go on with the next start
     has_verdict: bool  # rank 0 has ended with a code of its own nevertheless, and said its reason for that
 
 
@@ -67,7 +67,7 @@ def launch_or_join(
     Args:
         run: the resolved run.
         argv: the arguments of `python -m MODULE`, handed on to each rank as they are.
-        tell: called with how a rank has died, when all have ended. None: nobody asks.
+        tell: called with how a rank has died, when all have ended. None: no call.
         module: what each rank runs.
     Returns:
         `Ranks` to go on with, or the exit code with which to end: everything is done.
@@ -80,7 +80,7 @@ def launch_or_join(
         )
         if (
             ranks.rank > 0
-        ):  # rank 0 decides when to stop, and says so to the others; Ctrl-C reaches a whole group
+        ):  # rank 0 decides when to stop, and commands the others; Ctrl-C reaches a whole group
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         return ranks
@@ -90,7 +90,7 @@ def launch_or_join(
 
 
 def say_last(error: BaseException) -> None:
-    """Leave the launcher this rank's reason to end; whoever else started this rank does not ask for it."""
+    """Write this rank's reason to end into the launcher's pipe, if this module's launcher has started the rank."""
     if (pipe := os.environ.get(LAST_WORDS)) is not None:
         with contextlib.suppress(OSError):
             os.write(
@@ -108,7 +108,7 @@ def launch(command: Sequence[str], ranks: int, *, tell: Callable[[Ended], None] 
     """
     kept = (
         socket.socket()
-    )  # bound until the ranks have ended: nobody else is given its port before rank 0 listens
+    )  # bound until the ranks have ended: no other process gets its port before rank 0 listens
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as torch's store does, so that it may
     kept.bind(("127.0.0.1", 0))
     port = kept.getsockname()[1]
@@ -149,7 +149,7 @@ def launch(command: Sequence[str], ranks: int, *, tell: Callable[[Ended], None] 
 
 
 def _read(pipe: int) -> str:
-    """What a rank that has ended left there."""
+    """The last words of a rank that has ended; "" where it left none."""
     os.set_blocking(pipe, False)  # a process that outlives its rank may hold the other end
     try:
         return os.read(pipe, MOST_BYTES).decode(errors="replace")
@@ -158,12 +158,12 @@ def _read(pipe: int) -> str:
 
 
 def _why(codes: Sequence[int], dead: Sequence[int], words: Mapping[int, str]) -> Ended | None:
-    """Who began it, of those who died: a signal's, then who had a reason of its own. None: it was rank 0's decision.
+    """The rank that died first: by a signal, else with a reason of its own. None: rank 0 decided to end.
 
     Args:
         codes: of all ranks, negative for a signal.
         dead: ranks that were found dead before the others were ended.
-        words: what some said at their end.
+        words: the last words of each rank that left some.
     """
     if codes[0] == 0 and not dead:
         return None
@@ -213,7 +213,7 @@ def _wait(children: Sequence[subprocess.Popen[bytes]]) -> tuple[int, list[int]]:
 
 
 def _end(children: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End those that still run: rank 0 has a while to say why the run failed, the others obey SIGKILL alone."""
+    """End the ranks that still run: rank 0 has a while to say why the run failed, the others obey SIGKILL alone."""
     for child in children:
         if not processes.has_ended(child):
             child.terminate()  # once: the second signal ends rank 0 before it has said why
@@ -225,7 +225,7 @@ def _end(children: Sequence[subprocess.Popen[bytes]]) -> None:
 
 @contextlib.contextmanager
 def _signals_to(children: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Meanwhile, hand SIGINT and SIGTERM on to rank 0, which ends the run: first in good order, then at once."""
+    """Hand SIGINT and SIGTERM on to rank 0, which ends the run: first in good order, then at once."""
 
     def forward(number: int, _frame: FrameType | None) -> None:
         log.info("signal=%s handed on to rank=0", signal.Signals(number).name)

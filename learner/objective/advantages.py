@@ -1,7 +1,8 @@
-"""From the rewards of one group to the advantages of its completions.
+"""Advantages: from the rewards of one group to one number for each of its completions.
 
-In: the rewards of a `ScoredGroup`, None where unscorable. Out: one number a completion, None where it must not train.
-Runs in the learner's rank 0, between the collector and the packing. Pure: nothing to fail on but a wrong call.
+In: the rewards of a `ScoredGroup`, None where unscorable. Out: one number for each completion, None where the
+completion must not train. Runs in the learner's rank 0, between the intake and the packing. Pure: only a wrong call
+fails.
 """
 
 # G completions of one group.
@@ -12,9 +13,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-SAME_REWARD = (
-    1e-9  # rewards closer than this are equal: rounding is no signal, and must not be blown up by 1 / std
-)
+SAME_REWARD = 1e-9  # rewards closer than this are equal: 1 / std must not blow rounding up to a signal
 
 
 def has_variance(rewards: Sequence[float | None]) -> bool:

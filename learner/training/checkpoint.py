@@ -1,10 +1,10 @@
-"""Checkpoints: all that training goes on from, written aside, sealed with checksums, renamed; the newest few kept.
+"""Checkpoints: all that training goes on from, written aside, sealed with checksums, renamed; the newest few stay.
 
-In: the policy after a step. Out: `checkpoints/step-000050/` with every rank's parts and `manifest.json`, which names
-each file with its size and sha256 and is written last. Runs in rank 0 (all ranks write their parts). A save that was
-interrupted leaves a `.tmp` that nobody reads and the next save removes; a checkpoint that is not what its manifest
-says, or that holds other steps than the journal, is named in a warning, and the one before it is used. Finding a good
-one needs no torch.
+In: the backend after a step. Out: `checkpoints/step-000050/` with every rank's parts and `manifest.json`, which names
+each file with its size and sha256 and is written last. Runs in rank 0 (all ranks write their parts). An interrupted
+save leaves a `.tmp` that is never read, and the next save removes it. A checkpoint that is not what its manifest says,
+or that holds other steps than the journal, is named in a warning, and the checkpoint before it is used. Finding a good
+checkpoint needs no torch.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
-STATE = "state.json"  # beside DeepSpeed's files: what the checkpoint fits, and where training stands
+STATE = "state.json"  # beside the backend's files: what the checkpoint fits, and where training stands
 ASIDE = ".tmp"
-# Of these RuntimeErrors of torch's writers it is the disk that is full or broken.
+# A RuntimeError of torch's writers with one of these words means that the disk is full or broken.
 _TORCH_WRITES = ("inline_container.cc", "PytorchStreamWriter", "iostream error", "write(): fd")
-HASHED_AT_ONCE = 8  # files: there is one a rank, and a disk reads several faster than one
+HASHED_AT_ONCE = 8  # files: each rank has one, and a disk reads several faster than one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +43,15 @@ class Progress:
     """Where training stands, beside the weights."""
 
     version: int  # optimizer steps done
-    first_row: int  # draw of the data's order that a run from here begins with
-    fingerprint: str  # of those data
-    fence: int = 0  # of the life that wrote the last step that it holds; 0: it holds none of this run's
+    first_row: int  # place in the data's order that a run from here begins with
+    fingerprint: str  # of the data
+    fence: int = (
+        0  # of the incarnation that wrote the newest step; 0: the checkpoint holds no step of this run
+    )
 
 
 class Checkpoints:
-    """The run's checkpoints."""
+    """Writes, finds and removes the checkpoints of a run."""
 
     def __init__(self, run: Run) -> None:
         self.folder = run.folder / "checkpoints"
@@ -57,15 +59,15 @@ class Checkpoints:
         self._broken: set[str] = set()  # names that `newest_good` has warned of
 
     def is_due(self, version: int) -> bool:
-        """Whether one is written after step `version`."""
+        """Whether a checkpoint is written after step `version`."""
         return bool(self._config.every) and version % self._config.every == 0
 
     def save(self, policy: HoldsState, progress: Progress) -> Path:
-        """Write one, and remove those that are too old. One of this version that is whole stays as it is.
+        """Write a checkpoint, and remove those that are too old. A whole one of this version stays as it is.
 
         Raises:
-            RunFailed: the disk refuses it.
-            RuntimeError: something else went wrong; where a rank has died, what torch says of it.
+            RunFailed: the disk refuses the checkpoint.
+            RuntimeError: something else went wrong; where a rank has died, torch's message says so.
         """
         started = time.monotonic()
         final = self.folder / f"step-{progress.version:06d}"
@@ -74,7 +76,7 @@ class Checkpoints:
             make_folder(self.folder)
             for leftover in self.folder.glob(f"*{ASIDE}"):
                 shutil.rmtree(leftover)
-            # To replace a whole one would leave a moment without any, and the journal may have let go of older steps.
+            # To replace a whole one would leave a moment without any, and the journal may have removed older steps.
             if final.is_dir() and what_is_wrong(final) is None and _holds_the_same(final, progress):
                 return final
             policy.save_checkpoint(aside, asdict(progress))
@@ -98,12 +100,12 @@ class Checkpoints:
     def newest_good(self, *, at_most: int | None = None, ledger: Ledger | None = None) -> Path | None:
         """The newest checkpoint whose files are what its manifest says; None if there is none.
 
-        Each broken one is named in a warning. Every byte is read.
+        Each broken checkpoint is named in a warning. Every byte is read.
 
         Args:
-            at_most: look at versions up to this one only.
-            ledger: look at those only whose steps it has. A learner that lost the run in the middle of a save leaves
-                one of steps that are void.
+            at_most: look at versions up to this version only.
+            ledger: look only at checkpoints whose steps the ledger has. A learner that lost the run in the middle of a
+                save leaves a checkpoint of steps that are void.
         """
         for folder in reversed(self._kept()):
             if at_most is not None and version_of(folder) > at_most:
@@ -123,24 +125,24 @@ class Checkpoints:
         return None
 
     def oldest_version(self) -> int | None:
-        """Steps that every kept checkpoint has done: what the journal need not keep for recovery.
+        """Steps that every kept checkpoint has done: the journal need not keep their payloads for recovery.
 
-        None while fewer are there than `checkpoint.keep`: then it is the run's beginning that has to stand in for a
-        broken one, and from there every payload is needed.
-        Sees files that are missing or cut, and no flipped bit: it is called after every save, and reads no checksums.
+        None while fewer checkpoints are there than `checkpoint.keep`: then the run's beginning has to stand in for a
+        broken one, and from there every payload is needed. Missing and truncated files are noticed here, flipped bits
+        are not: this is called after every save, and reads no checksums.
         """
         good = self._seemingly_good()
         return version_of(good[0]) if len(good) >= self._config.keep else None
 
     def _kept(self) -> list[Path]:
-        """All that have a final name, the oldest first."""
+        """All checkpoints that have a final name, the oldest first."""
         return sorted(
             (path for path in self.folder.glob("step-*") if path.name.removeprefix("step-").isdigit()),
             key=version_of,
         )
 
     def _seemingly_good(self) -> list[Path]:
-        """Those that count as kept, the oldest first."""
+        """The checkpoints that count as kept, the oldest first."""
         return [
             folder
             for folder in self._kept()
@@ -160,9 +162,9 @@ def load(policy: HoldsState, folder: Path, *, is_checked: bool = False) -> Progr
 
     Args:
         folder: of the checkpoint; every rank needs to see it.
-        is_checked: `newest_good` has just read it whole.
+        is_checked: `newest_good` has just read the whole checkpoint.
     Raises:
-        RunFailed: it is none, it is broken, or it does not fit this run.
+        RunFailed: the folder is no checkpoint, it is broken, or it does not fit this run.
     """
     if not folder.is_dir():
         raise RunFailed(f"the checkpoint {folder}: there is no such folder")
@@ -173,7 +175,7 @@ def load(policy: HoldsState, folder: Path, *, is_checked: bool = False) -> Progr
 
 
 def read_progress(folder: Path) -> Progress:
-    """Where a checkpoint stands, without loading it. Raises RunFailed if it is none."""
+    """Where a checkpoint stands, without loading it. Raises RunFailed if the folder is no checkpoint."""
     try:
         return Progress(**json.loads((folder / STATE).read_text(encoding="utf-8"))["state"])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -181,7 +183,7 @@ def read_progress(folder: Path) -> Progress:
 
 
 def write_state(folder: Path, state: Mapping[str, Any], *, fits: Mapping[str, Any]) -> None:
-    """Write the caller's own state beside DeepSpeed's.
+    """Write the caller's own state beside the backend's files.
 
     Args:
         folder: of the checkpoint.
@@ -192,11 +194,11 @@ def write_state(folder: Path, state: Mapping[str, Any], *, fits: Mapping[str, An
 
 
 def read_state(folder: Path, *, fits: Mapping[str, Any]) -> dict[str, Any]:
-    """What `write_state` wrote.
+    """Read the caller's own state.
 
     Raises:
-        RunFailed: it is not there, or it is of a learner of another shape. With ZeRO 0 any number of ranks fits: each
-            holds the whole optimizer's state, and so does the file.
+        RunFailed: the state is not there, or it is of a learner of another shape. With ZeRO 0 any number of ranks fits:
+            each rank holds the whole optimizer's state, and so does the file.
     """
     file = folder / STATE
     if not file.is_file():
@@ -215,11 +217,11 @@ def version_of(folder: Path) -> int:
 
 
 def what_is_wrong(folder: Path, *, sizes_only: bool = False) -> str | None:
-    """Why a checkpoint can't be used, for people; None if it is what its manifest says. Reads every byte of it.
+    """Why a checkpoint can't be used, for people; None if it is what its manifest says. Reads every byte.
 
     Args:
         folder: of the checkpoint.
-        sizes_only: look at sizes and read nothing.
+        sizes_only: compare sizes and read no file but the manifest.
     """
     try:
         files: dict[str, dict[str, Any]] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[
@@ -256,7 +258,7 @@ def _why_not_of(ledger: Ledger, folder: Path) -> str | None:
 
 
 def _holds_the_same(folder: Path, progress: Progress) -> bool:
-    """Whether a whole checkpoint of the same version holds the same steps: a life writes each of them once."""
+    """Whether a whole checkpoint of the same version holds the same steps: an incarnation writes each step once."""
     try:
         return read_progress(folder).fence == progress.fence
     except RunFailed:
@@ -281,7 +283,7 @@ def _other_checksum(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> str
 
 
 def _seal(folder: Path) -> int:
-    """Put every file and name of `folder` on the disk, the manifest last. Returns the files' bytes."""
+    """Sync every file and name of `folder`, the manifest last. Returns the files' bytes."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     with ThreadPoolExecutor(HASHED_AT_ONCE) as pool:
         checksums = list(pool.map(_synced_checksum, paths))

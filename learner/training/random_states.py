@@ -1,9 +1,8 @@
 """The random number generators of one rank, as a checkpoint keeps them.
 
 In: this process's generators (python, numpy, torch's on the CPU and on this rank's GPU). Out: a JSON file, and back.
-Used by `learner.training.deepspeed` on every rank. Nothing of the learner draws from them today (dropout is off, the
-data's order is a function of seed and ordinal), but a model's own code may, and a resumed step has to be the step that
-it was.
+Used by the backend on every rank. The learner draws from none of them today: dropout is off, and the data's order is a
+function of seed and ordinal. But a model's own code may draw, and a resumed step has to be the step that it was.
 """
 
 from __future__ import annotations
