@@ -1,7 +1,9 @@
+# PYTHON_ARGCOMPLETE_OK
 """The `millrace` command.
 
-In: a verb and its words. Out: the verb's exit code: 0 done, 1 failed, 2 bad configuration or usage. Each verb imports
-what it needs when it is called, so that `--help` and a typo are answered at once.
+In: a verb and its words. Out: the verb's exit code: 0 done, 1 failed, 2 bad configuration or usage, 130 interrupted.
+A verb is a module with `add_arguments(parser)` and `run(options)`, imported when the verb is called: `--help` and a
+typo are answered at once. To add a verb: its module, and one line of `VERBS`.
 """
 
 from __future__ import annotations
@@ -9,15 +11,130 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+import textwrap
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import NamedTuple, Protocol, cast
 
-from config.run_names import run_name
+
+class Verb(NamedTuple):
+    """A line of the table."""
+
+    module: str
+    about: str
+    example: str
+
+
+VERBS: Mapping[str, Verb] = {
+    "up": Verb(
+        "tools.up.command",
+        "run a configuration on this machine, start to end",
+        "millrace up config/recipes/demo_cpu.yaml learner.steps=20",
+    ),
+    "doctor": Verb(
+        "tools.doctor.command",
+        "look for what is in the way of a run here, and say what to do about it",
+        "millrace doctor config/recipes/demo_cpu.yaml",
+    ),
+    "chaos": Verb(
+        "tools.chaos.command",
+        "run a configuration while its processes and its Redis are killed, and audit it",
+        "millrace chaos config/recipes/demo_cpu.yaml --minutes 5",
+    ),
+    "drain": Verb(
+        "tools.runs.control",
+        "let nothing new in, train the groups under way, checkpoint and end",
+        "millrace drain demo --wait 120",
+    ),
+    "pause": Verb(
+        "tools.runs.control", "let nothing new in and train nothing, until `resume`", "millrace pause demo"
+    ),
+    "resume": Verb(
+        "tools.runs.control",
+        "go on after `pause`, or after a `drain` that is not over",
+        "millrace resume demo",
+    ),
+    "top": Verb(
+        "tools.top.command",
+        "watch a run: who works, who waits for whom, what holds it up",
+        "millrace top demo --once --json",
+    ),
+    "metrics": Verb(
+        "tools.metrics.command", "serve a run's numbers to Prometheus", "millrace metrics demo --port 9090"
+    ),
+    "runs": Verb("tools.runs.command", "list the runs that are here", "millrace runs --runs-dir runs"),
+    "rm": Verb(
+        "tools.runs.remove", "remove a run: its folder and its keys in Redis", "millrace rm demo --yes"
+    ),
+    "redis-cli": Verb(
+        "tools.runs.redis_cli",
+        "open a run's Redis, or ask it something",
+        "millrace redis-cli demo HGET 'rl:{demo}:where' 17",
+    ),
+    "trace": Verb(
+        "tools.trace.command",
+        "follow one group: where it was when, who worked on it, what became of it",
+        "millrace trace demo 17",
+    ),
+    "score": Verb(
+        "tools.score.command",
+        "score a file of responses, without a run",
+        "millrace score responses.jsonl --out scores.jsonl",
+    ),
+    "judge-check": Verb(
+        "tools.judge_check.command",
+        "measure how far a judge agrees with labels that are known",
+        "millrace judge-check labelled.jsonl --task judge",
+    ),
+    "journal": Verb(
+        "tools.journal.command",
+        "list, show or export what a run trained on",
+        "millrace journal export demo --out answers.jsonl",
+    ),
+    "replay": Verb(
+        "tools.journal.replay",
+        "train a run's journal again, offline, and compare the weights bit for bit",
+        "millrace replay demo --steps 10-20",
+    ),
+    "rescore": Verb(
+        "tools.score.rescore",
+        "put what a run trained on through another scorer, and compare",
+        "millrace rescore demo --scorer math scorers.tasks.math.scorer.require_box=false",
+    ),
+    "audit": Verb(
+        "tools.audit.command",
+        "count every group that was ever issued: trained, dropped, dead, in flight, lost",
+        "millrace audit demo",
+    ),
+    "dead": Verb(
+        "tools.dead.command",
+        "list, show, retry or purge what could not be processed",
+        "millrace dead retry demo --reason deadline",
+    ),
+}
+
+
+class VerbModule(Protocol):
+    """What the module of a verb has. It may have `EPILOG`, `SUBVERBS` and their `EXAMPLES`."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Adds the verb's arguments. `parser.get_default("verb")` and `("subverb")` say which verb is meant."""
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Does the work and returns the exit code.
+
+        Raises:
+            UsageError, ConfigError: the words or the configuration can't be used; `main` ends with 2.
+            PipelineError: it could not be done; `main` ends with 1.
+        """
+        ...
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Find the verb, call it, turn what people can act on into one message."""
-    verbs = "\n".join(f"  {verb:<11} {text}" for verb, (text, _) in VERBS.items())
+    """Finds the verb, runs it, and turns errors that people can act on into one message."""
+    if "_ARGCOMPLETE" in os.environ:
+        _complete()
+    verbs = "\n".join(f"  {name:<11} {verb.about}" for name, verb in VERBS.items())
     parser = argparse.ArgumentParser(
         prog="millrace",
         description="Asynchronous reinforcement learning from verifiable rewards.",
@@ -37,269 +154,109 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command is None:
         parser.print_help()
         return 2
+    return _run(args.command, args.words)
+
+
+def _run(verb: str, words: list[str]) -> int:
+    """Parses a verb's words and runs it."""
+    module = _module(verb)
+    subverbs = _subverbs(module)
+    if subverbs and (not words or words[0] not in subverbs):
+        return _no_subverb(verb, subverbs, words)
+    parser, options = parse(verb, words)
 
     from broker.errors import PipelineError
     from config.loading import ConfigError
+    from config.logs import mask
+    from tools.arguments import UsageError
 
     try:
-        return VERBS[args.command][1](args.words)
+        return module.run(options)
+    except UsageError as error:
+        parser.error(str(error))
     except (ConfigError, PipelineError) as error:
-        from config.logs import mask
-
-        sys.stderr.write(f"{mask(str(error))}\n")
+        sys.stderr.write(f"{parser.prog}: {mask(str(error))}\n")
         return 2 if isinstance(error, ConfigError) else 1
     except KeyboardInterrupt:
         return 130
 
 
-def _up(words: Sequence[str]) -> int:
-    parser = _parser("up", "CONFIG [key=value ...]")
-    parser.add_argument("config", metavar="CONFIG", help="YAML file of the run")
-    parser.add_argument(
-        "values", nargs="*", metavar="key=value", help="settings over the file's: learner.steps=10"
+def parse(verb: str, words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """Parses the words after a verb, its subverb first where it has some. Raises SystemExit where they are wrong."""
+    module = _module(verb)
+    subverb = words[0] if _subverbs(module) else ""
+    parser = argparse.ArgumentParser(
+        prog=f"millrace {verb} {subverb}".rstrip(), formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="show the commands and their GPUs; start nothing"
-    )
-    parser.add_argument("--plain", action="store_true", help="lines instead of the table, on a terminal too")
-    args = parser.parse_intermixed_args(words)
-    from config.loading import load_run
-
-    given = ["--config", args.config, *args.values]
-    run = load_run(given)  # a typo is answered before anything else is imported
-    from learner.launch.preflight import check_places
-
-    check_places(run)
-    from tools.up.command import up
-
-    return up(run, given, dry_run=args.dry_run, plain=args.plain)
+    _fill(parser, verb, subverb, module)
+    return parser, _parse(parser, list(words[1:] if subverb else words))
 
 
-def _chaos(words: Sequence[str]) -> int:
-    parser = _parser("chaos", "CONFIG --minutes N [key=value ...]")
-    parser.epilog = (
-        "Kills, stops and restarts the run's own processes and its private Redis, starts them again, and "
-        "drains the run in the end. learner.steps is set high enough unless it is among the settings. "
-        "Exit code: 0 the run ended well and nothing is lost or doubled; 1 otherwise."
-    )
-    parser.add_argument("config", metavar="CONFIG", help="YAML file of the run")
-    parser.add_argument(
-        "values", nargs="*", metavar="key=value", help="settings over the file's: learner.steps=60"
-    )
-    parser.add_argument("--minutes", type=float, required=True, metavar="N", help="how long it is disturbed")
-    parser.add_argument(
-        "--every", type=float, default=10.0, metavar="SECONDS", help="between two disturbances (10)"
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="K", help="of the dice (0)")
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object; everything else goes to standard error"
-    )
-    args = parser.parse_intermixed_args(words)
-    if not (args.minutes > 0 and args.every > 0):
-        parser.error("--minutes and --every must be positive")
-    from config.loading import load_run
-
-    given = ["--config", args.config, *args.values]
-    run = load_run(given)
-    from learner.launch.preflight import check_places
-
-    check_places(run)
-    from tools.chaos.command import chaos
-    from tools.chaos.monkey import Orders
-
-    return chaos(
-        run, given, Orders(seconds=60 * args.minutes, every_s=args.every, seed=args.seed), as_json=args.json
-    )
+def _module(verb: str) -> VerbModule:
+    return cast("VerbModule", import_module(VERBS[verb].module))
 
 
-def _runs(words: Sequence[str]) -> int:
-    parser = _parser("runs", "")
-    _add_runs_dir(parser)
-    args = parser.parse_args(words)
-    from tools.runs.command import list_runs
-
-    return list_runs(args.runs_dir)
+def _subverbs(module: VerbModule) -> Mapping[str, str]:
+    found: Mapping[str, str] = getattr(module, "SUBVERBS", {})
+    return found
 
 
-def _rm(words: Sequence[str]) -> int:
-    parser = _parser("rm", "RUN")
-    parser.add_argument("run", type=run_name, metavar="RUN")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--force", action="store_true", help="even if the run is alive: it is killed")
-    _add_runs_dir(parser)
-    args = parser.parse_args(words)
-    from tools.runs.remove import remove
-
-    return remove(args.run, args.runs_dir, is_sure=args.yes, is_forced=args.force)
-
-
-def _redis_cli(words: Sequence[str]) -> int:
-    parser = _parser("redis-cli", "RUN [args ...]")
-    _add_runs_dir(parser)
-    parser.add_argument("run", type=run_name, metavar="RUN")
-    parser.add_argument("args", nargs=argparse.REMAINDER, help="as for redis-cli; none opens its prompt")
-    args = parser.parse_args(words)
-    from tools.runs.redis_cli import redis_cli
-
-    return redis_cli(args.run, args.runs_dir, args.args)
+def _fill(parser: argparse.ArgumentParser, verb: str, subverb: str, module: VerbModule) -> None:
+    """Gives a verb's parser its description, its example and its arguments."""
+    about = _subverbs(module).get(subverb, VERBS[verb].about)
+    said = textwrap.fill(str(getattr(module, "EPILOG", "")), 100)
+    parser.description = f"{about[0].upper()}{about[1:]}."
+    example = getattr(module, "EXAMPLES", {}).get(subverb, VERBS[verb].example)
+    parser.epilog = f"{said}\n\nexample:\n  {example}".strip()
+    parser.set_defaults(verb=verb, subverb=subverb)
+    module.add_arguments(parser)
 
 
-def _audit(words: Sequence[str]) -> int:
-    from tools.audit.command import main as audit
-
-    return audit(words)
-
-
-def _journal(words: Sequence[str]) -> int:
-    from tools.journal.command import main as journal
-
-    return journal(words)
+def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """Parses options between the others, too, but for a verb that hands the rest of its words on."""
+    parser.set_defaults(words=tuple(words))
+    hands_on = any(action.nargs == argparse.REMAINDER for action in parser._actions)  # noqa: SLF001 - there is no other way
+    return parser.parse_args(words) if hands_on else parser.parse_intermixed_args(words)
 
 
-def _replay(words: Sequence[str]) -> int:
-    from tools.journal.replay import main as replay
-
-    return replay(words)
-
-
-def _dead(words: Sequence[str]) -> int:
-    from tools.dead.command import main as dead
-
-    return dead(words)
-
-
-def _trace(words: Sequence[str]) -> int:
-    from tools.trace.command import main as trace
-
-    return trace(words)
-
-
-def _top(words: Sequence[str]) -> int:
-    from tools.top.command import main as top
-
-    return top(words)
-
-
-def _metrics(words: Sequence[str]) -> int:
-    from tools.metrics.command import main as metrics
-
-    return metrics(words)
-
-
-def _score(words: Sequence[str]) -> int:
-    parser = _parser("score", "FILE [--config CONFIG [key=value ...]]")
-    parser.epilog = (
-        "A line of FILE is a JSON object with the response in `llm_output`, beside `verification_info` or "
-        "verl's `data_source`, `reward_model` and `extra_info`. Empty lines are passed over. Exit code: 0 "
-        "every line has a result, whatever it says; 1 nothing could be scored here; 2 bad usage; 130 "
-        "interrupted."
-    )
-    parser.add_argument("file", metavar="FILE", help="JSON lines; - reads standard input")
-    parser.add_argument(
-        "values", nargs="*", metavar="key=value", help="settings over CONFIG's: scorers.credit=all"
-    )
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=len(os.sched_getaffinity(0)),
-        metavar="N",
-        help="processes that score (as many as CPUs)",
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where the results go (standard output)")
-    parser.add_argument(
-        "--config", metavar="CONFIG", help="a run's YAML file: score as its `scorers` section says"
-    )
-    args = parser.parse_intermixed_args(words)
-    if args.workers < 1:
-        parser.error("--workers must be at least 1")
-    if args.values and args.config is None:
-        parser.error(f"{args.values[0]!r} sets a key of a configuration: give --config too")
-    config = None
-    if args.config is not None:
-        from config.loading import load_run
-
-        config = load_run(["--config", args.config, *args.values]).scorers
-    from tools.score.command import score_file
-
-    return score_file(args.file, args.out, config, args.workers)
-
-
-def _rescore(words: Sequence[str]) -> int:
-    from tools.score.rescore import main as rescore
-
-    return rescore(words)
-
-
-def _judge_check(words: Sequence[str]) -> int:
-    from tools.judge_check.command import main as judge_check
-
-    return judge_check(words)
-
-
-def _doctor(words: Sequence[str]) -> int:
-    from tools.doctor.command import main as doctor
-
-    return doctor(words)
-
-
-def _control(verb: str) -> Callable[[Sequence[str]], int]:
-    def call(words: Sequence[str]) -> int:
-        parser = _parser(verb, "RUN")
-        parser.add_argument("run", type=run_name, metavar="RUN")
-        if verb == "drain":
-            parser.add_argument(
-                "--wait",
-                type=float,
-                default=0.0,
-                metavar="SECONDS",
-                help="wait so long for the run's end, and fail if it has not come (0: do not wait)",
-            )
-        _add_runs_dir(parser)
-        args = parser.parse_args(words)
-        from broker.protocol.run_state import DRAIN, GO_ON, PAUSE
-        from tools.runs.control import control
-
-        wanted = {"drain": DRAIN, "pause": PAUSE, "resume": GO_ON}[verb]
-        return control(args.run, args.runs_dir, wanted, wait_s=getattr(args, "wait", 0.0))
-
-    return call
-
-
-VERBS: Mapping[str, tuple[str, Callable[[Sequence[str]], int]]] = {
-    "up": ("run a configuration on this machine, start to end", _up),
-    "doctor": ("look what is in the way of a run here, and say what to do about it", _doctor),
-    "chaos": ("run a configuration while its processes and its Redis are killed, and audit it", _chaos),
-    "drain": ("let nothing new in, train what is out, checkpoint and end", _control("drain")),
-    "pause": ("let nothing new in and train nothing, until `resume`", _control("pause")),
-    "resume": ("go on after `pause`, or after a `drain` that is not over", _control("resume")),
-    "top": ("watch a run: who works, who waits for whom, what holds it up", _top),
-    "metrics": ("serve a run's numbers to Prometheus", _metrics),
-    "runs": ("list the runs that are here", _runs),
-    "rm": ("remove a run: its folder and its keys in Redis", _rm),
-    "redis-cli": ("open a run's Redis, or ask it something", _redis_cli),
-    "trace": ("follow one group: where it was when, who worked on it, what became of it", _trace),
-    "score": ("score a file of responses, without a run", _score),
-    "judge-check": ("measure how far a judge agrees with labels that are known", _judge_check),
-    "journal": ("list, show or export what a run trained on", _journal),
-    "replay": ("train a run's journal again, offline, and compare the weights bit for bit", _replay),
-    "rescore": ("put what a run trained on through another scorer, and compare", _rescore),
-    "audit": ("count every group that was ever issued: trained, dropped, dead, in flight, lost", _audit),
-    "dead": ("list, show, retry or purge what could not be processed", _dead),
-}
-
-
-def _parser(verb: str, usage: str) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(
+def _no_subverb(verb: str, subverbs: Mapping[str, str], words: Sequence[str]) -> int:
+    """Says which words can follow the verb."""
+    lines = "\n".join(f"  {name:<6} {text}" for name, text in subverbs.items())
+    parser = argparse.ArgumentParser(
         prog=f"millrace {verb}",
-        description=VERBS[verb][0].capitalize() + ".",
-        usage=f"millrace {verb} [options] {usage}",
+        usage=f"millrace {verb} {'|'.join(subverbs)} RUN ...",
+        description=f"{VERBS[verb].about[0].upper()}{VERBS[verb].about[1:]}.",
+        epilog=f"commands:\n{lines}\n\n`millrace {verb} COMMAND --help` says more.\n\nexample:\n  "
+        f"{VERBS[verb].example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("subverb", choices=subverbs, metavar="COMMAND", help="one of those below")
+    if words:
+        parser.parse_args(words[:1])  # --help, or a typo: both end here
+    parser.print_help()
+    return 2
 
 
-def _add_runs_dir(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
-    )
+def _complete() -> None:
+    """Answers the shell's question for completions; only the module of a verb that is typed already is imported."""
+    import argcomplete
+
+    parser = argparse.ArgumentParser(prog="millrace")
+    parser.add_argument("--version", action="store_true")
+    children = parser.add_subparsers()
+    typed = os.environ.get("COMP_LINE", "").split()[1:]
+    for verb in VERBS:
+        child = children.add_parser(verb, help=VERBS[verb].about)
+        if verb not in typed[:1]:
+            continue
+        module = _module(verb)
+        if not _subverbs(module):
+            _fill(child, verb, "", module)
+            continue
+        grandchildren = child.add_subparsers()
+        for subverb, about in _subverbs(module).items():
+            _fill(grandchildren.add_parser(subverb, help=about), verb, subverb, module)
+    argcomplete.autocomplete(parser)
 
 
 if __name__ == "__main__":

@@ -18,16 +18,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from broker.connection import RedisLink
-from broker.errors import Permanent, PipelineError
+from broker.errors import Permanent
 from broker.joining import FINISHED
 from broker.keys import Keys
 from broker.private_redis import server
 from broker.protocol.ledger_view import is_known, look, read_cursor, server_of
-from config.logs import mask
 from config.run import RESERVED_NAMES
-from config.run_names import run_name
 from learner.journal.ledger import Ledger, read_ledger
 from learner.status import read_status
+from tools.arguments import UsageError, add_json, add_run, add_runs_dir
 from tools.audit.notes import read_notes
 from tools.audit.payloads import Payloads, check_payloads, covered_by_checkpoints
 from tools.audit.sums import Audit, Look, compare, named
@@ -42,38 +41,33 @@ class NoJournal(Permanent):
     """There is no ledger to compare with."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Print the audit of a run. 0: clean; 1: not, or it could not be read."""
-    parser = argparse.ArgumentParser(
-        prog="millrace audit",
-        description="Account for every group of a run: issued = trained + dropped + dead + in "
-        "flight, with nothing lost and nothing twice. Right on a run that is going on.",
-        epilog="Exit code: 0 nothing is lost, nothing twice, and the journal is whole; 1 otherwise.",
-    )
-    parser.add_argument("run", type=run_name, help="the run's name")
-    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="folder of the runs")
+EPILOG = (
+    "Issued = trained + dropped + dead + in flight, with nothing lost and nothing twice. Right on a run that is going "
+    "on. Exit code: 0 nothing is lost, nothing twice, and the journal is whole; 1 otherwise."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace audit`."""
+    add_run(parser)
+    add_runs_dir(parser)
     parser.add_argument("--quick", action="store_true", help="do not read the payloads of the steps")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    args = parser.parse_args(argv)
-    if args.run in RESERVED_NAMES:
-        parser.error(
-            f"{args.run} is the reward server's: its requests end with their answers, and no ledger is kept"
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the audit of a run. 0: clean; 1: not. Raises PipelineError where it could not be read."""
+    if options.run in RESERVED_NAMES:
+        raise UsageError(
+            f"{options.run} is the reward server's: its requests end with their answers, and no ledger is kept"
         )
-    try:
-        with (
-            server.ensure_readable(args.run, args.runs_dir) as url,
-            closing(RedisLink(url, outage_s=OUTAGE_S, key="")) as link,
-        ):
-            result = audit(
-                link,
-                Keys(args.run),
-                server.folder_of(args.run, args.runs_dir) / "journal",
-                is_quick=args.quick,
-            )
-    except PipelineError as error:
-        sys.stderr.write(f"millrace audit: {mask(str(error))}\n")
-        return 1
-    sys.stdout.write(json.dumps(asdict(result)) + "\n" if args.json else as_text(args.run, result))
+    with (
+        server.ensure_readable(options.run, options.runs_dir) as url,
+        closing(RedisLink(url, outage_s=OUTAGE_S, key="")) as link,
+    ):
+        folder = server.folder_of(options.run, options.runs_dir) / "journal"
+        result = audit(link, Keys(options.run), folder, is_quick=options.quick)
+    sys.stdout.write(json.dumps(asdict(result)) + "\n" if options.json else as_text(options.run, result))
     return 0 if result.is_clean else 1
 
 

@@ -7,6 +7,7 @@ over; then everybody is left in peace and the run is drained. Exit code 0 if it 
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import logging
@@ -27,6 +28,8 @@ from broker.protocol.run_state import DRAIN
 from config.loading import load_run
 from config.run import Run
 from learner.journal.ledger import read_ledger
+from learner.launch.preflight import check_places
+from tools.arguments import UsageError, add_config, add_json, given_config
 from tools.audit import command as auditing
 from tools.audit.command import NoJournal
 from tools.audit.sums import Audit
@@ -148,6 +151,35 @@ class Chaos:
                 time.sleep(0.1)
             else:
                 return
+
+
+EPILOG = (
+    "Kills, stops and restarts the run's own processes and its private Redis, starts them again, and drains the run in "
+    "the end. learner.steps is set high enough unless it is among the settings. Exit code: 0 the run ended well and "
+    "nothing is lost or doubled; 1 otherwise."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace chaos`."""
+    add_config(parser)
+    parser.add_argument("--minutes", type=float, required=True, metavar="N", help="how long it is disturbed")
+    parser.add_argument(
+        "--every", type=float, default=10.0, metavar="SECONDS", help="between two disturbances (10)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="K", help="of the dice (0)")
+    add_json(parser, "one JSON object; everything else goes to standard error")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs a configuration under chaos. Raises ConfigError, PipelineError."""
+    if not (options.minutes > 0 and options.every > 0):
+        raise UsageError("--minutes and --every must be positive")
+    given = given_config(options)
+    wanted = load_run(given)
+    check_places(wanted)
+    orders = Orders(seconds=60 * options.minutes, every_s=options.every, seed=options.seed)
+    return chaos(wanted, given, orders, as_json=options.json)
 
 
 def chaos(run: Run, words: Sequence[str], orders: Orders, *, as_json: bool) -> int:

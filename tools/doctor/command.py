@@ -16,6 +16,7 @@ from dataclasses import asdict
 from config.loading import load_run, redis_url
 from config.logs import mask
 from config.run import Run
+from tools.arguments import UsageError, add_json
 from tools.doctor import libraries as doctor_libraries
 from tools.doctor import run as doctor_run
 from tools.doctor import sandbox
@@ -24,26 +25,38 @@ from tools.doctor.findings import Finding, Level, lines_of
 from tools.doctor.machine import check_machine
 from tools.doctor.redis import check_private, check_redis
 
+EPILOG = (
+    "Redis, this machine, its libraries and its sandbox; with a configuration, against what that run needs. "
+    "Each finding is ok, a note or a problem, with what to do. Exit code: 0 no problem; 1 there is one; "
+    "2 a configuration that can't be used."
+)
 
-def main(words: Sequence[str]) -> int:
-    """Look, and say what was seen. Raises ConfigError where the configuration can't be used."""
-    parser = _parser()
-    args = parser.parse_intermixed_args(words)
-    plain = [args.config] if args.config else []
-    file = args.file or (plain.pop() if plain else None)
-    if file is None and args.values:
-        parser.error(f"{args.values[0]!r} sets a key of a configuration: give one too")
-    given = ["--config", file, *plain, *args.values] if file else []
-    run = load_run(given) if given else None
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace doctor`."""
+    parser.add_argument("config", nargs="?", metavar="CONFIG", help="YAML file of a run")
+    parser.add_argument("values", nargs="*", metavar="key=value", help="settings over the file's")
+    parser.add_argument("--config", dest="file", metavar="FILE", help="the same")
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Looks, and says what was seen. Raises ConfigError where the configuration can't be used."""
+    plain = [options.config] if options.config else []
+    file = options.file or (plain.pop() if plain else None)
+    if file is None and options.values:
+        raise UsageError(f"{options.values[0]!r} sets a key of a configuration: give one too")
+    given = ["--config", file, *plain, *options.values] if file else []
+    wanted = load_run(given) if given else None
     findings: list[Finding] = []
-    for finding in examine(run, given):
-        if not args.json:
+    for finding in examine(wanted, given):
+        if not options.json:
             _print(finding, findings)
         findings.append(finding)
     problems, notes = (
         sum(finding.level is level for finding in findings) for level in (Level.PROBLEM, Level.NOTE)
     )
-    if args.json:
+    if options.json:
         sys.stdout.write(
             mask(
                 json.dumps(
@@ -102,19 +115,3 @@ def _print(finding: Finding, before: Sequence[Finding]) -> None:
 
 def _count(number: int, what: str) -> str:
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="millrace doctor",
-        usage="millrace doctor [--json] [CONFIG | --config FILE] [key=value ...]",
-        description="Look at Redis, this machine, its libraries and its sandbox; with a configuration, against what "
-        "that run needs.",
-        epilog="Each finding is ok, a note or a problem, with what to do. Exit code: 0 no problem; 1 there is one; 2 a "
-        "configuration that can't be used.",
-    )
-    parser.add_argument("config", nargs="?", metavar="CONFIG", help="YAML file of a run")
-    parser.add_argument("values", nargs="*", metavar="key=value", help="settings over the file's")
-    parser.add_argument("--config", dest="file", metavar="FILE", help="the same")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    return parser

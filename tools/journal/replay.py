@@ -17,22 +17,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.checksums import file_checksum
-from broker.errors import Permanent, PipelineError
+from broker.errors import Permanent
 from broker.private_redis import server
-from config.loading import ConfigError, from_yaml
+from config.loading import from_yaml
 from config.run import Run
-from config.run_names import run_name
 from learner.journal.ledger import JournalError, Ledger, read_ledger
 from learner.resume.replay import LifeSettings, read_batch, weights_checksum
 from learner.training.checkpoint import Checkpoints, load, version_of
 from learner.weight_sync.version_folder import published
+from tools.arguments import UsageError, add_run, add_runs_dir
 from tools.journal.rows import ranges
 
 if TYPE_CHECKING:
     from learner.launch.ranks import Ended
     from learner.training.deepspeed import DeepSpeedBackend
 
-MODULE = "tools.journal.replay"
+MODULE = "tools.main"  # of each rank; its first word is `replay`
 
 
 class NothingToReplay(Permanent):
@@ -157,39 +157,32 @@ class Replay:
         return file_checksum(file) if file.is_file() else None
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Replay steps of a run. 0: all as recorded; 1: one is not, or is missing."""
-    parser = argparse.ArgumentParser(
-        prog="millrace replay", description="Train a run's journal again, and compare."
-    )
-    parser.add_argument("run", type=run_name, metavar="RUN", help="the run's name")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace replay`."""
+    add_run(parser)
     parser.add_argument(
         "--steps", type=parse_steps, metavar="A-B", help="first and last step (all that there are)"
     )
-    parser.add_argument(
-        "--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
-    )
+    add_runs_dir(parser)
     parser.add_argument(
         "--ranks",
         type=int,
         metavar="N",
         help="processes that train (as many as the first of these steps had)",
     )
-    given = list(sys.argv[1:] if words is None else words)
-    args = parser.parse_args(given)
-    if args.ranks is not None and args.ranks < 1:
-        parser.error("--ranks must be at least 1")
-    try:
-        folder = server.folder_of(args.run, args.runs_dir)
-        if not (folder / "journal").is_dir():
-            raise NothingToReplay(f"no journal in {folder}: give --runs-dir, the folder that the run's is in")
-        ledger = read_ledger(folder / "journal")
-        steps = _steps(args.steps, ledger, folder)
-        run = _run_of(folder, ledger, steps.start, args.ranks)
-        return _replay(run, given, ledger, steps)
-    except (PipelineError, ConfigError) as error:
-        sys.stderr.write(f"millrace replay: {error}\n")
-        return 1
+
+
+def run(options: argparse.Namespace) -> int:
+    """Replays steps of a run. 0: all as recorded; 1: one is not, or is missing."""
+    if options.ranks is not None and options.ranks < 1:
+        raise UsageError("--ranks must be at least 1")
+    folder = server.folder_of(options.run, options.runs_dir)
+    if not (folder / "journal").is_dir():
+        raise NothingToReplay(f"no journal in {folder}: give --runs-dir, the folder that the run's is in")
+    ledger = read_ledger(folder / "journal")
+    steps = _steps(options.steps, ledger, folder)
+    replayed = _run_of(folder, ledger, steps.start, options.ranks)
+    return _replay(replayed, ["replay", *options.words], ledger, steps)
 
 
 def parse_steps(text: str) -> range:
@@ -261,7 +254,3 @@ def _say_death(ended: Ended) -> None:
 def _write(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

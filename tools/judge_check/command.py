@@ -26,6 +26,7 @@ from config.scorers import ScorersConfig
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import Result
 from scorers.retries import LONGEST_WAIT_S, was_given_up
+from tools.arguments import UsageError, add_json
 from tools.judge_check.agreement import Agreement, was_judged
 from tools.judge_check.labelled_rows import LABEL_KEYS, PARTS, Labelled, read_labelled
 from tools.score.command import INTERRUPTED, open_input
@@ -37,32 +38,82 @@ AHEAD: Final = 1024  # rows begun before the first one's result is waited for: m
 ENOUGH: Final = 16  # calls that fail, the first ones of all: the verifier is taken to be away
 
 
-def main(words: Sequence[str]) -> int:
-    """Check a verifier. 0: done; 1: nothing could be scored. Raises ConfigError where the file can't be used."""
-    parser = _parser()
-    args = parser.parse_intermixed_args(words)
-    if not 0 < args.threshold <= 1:
-        parser.error("--threshold must be above 0, and at most 1")
-    if args.samples < 0:
-        parser.error("--samples can't be negative")
-    if args.values and args.config is None:
-        parser.error(f"{args.values[0]!r} sets a key of a configuration: give --config too")
-    config = all_tasks() if args.config is None else load_run(["--config", args.config, *args.values]).scorers
-    if args.task is not None:
-        config = config.model_copy(update={"tasks": {args.task: task_of(config, args.task, option="--task")}})
+EPILOG = (
+    f"A row has its response in `llm_output` and what it is worth in {' or '.join(LABEL_KEYS)}: true, "
+    f"false, or a number from 0 to 1. A row of HardVerify-Math has {' and '.join(PARTS)} instead. Results "
+    "are told apart by `source`, else by data_source, else by the row's type. Exit code: 0 done, whatever "
+    "came out; 1 nothing could be scored: the judge is away, say; 2 bad usage, or a file that can't be "
+    "used."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace judge-check`."""
+    parser.add_argument("file", metavar="FILE", help="JSON lines, NAME.json with a list, or NAME.parquet")
+    parser.add_argument(
+        "values", nargs="*", metavar="key=value", help="settings over CONFIG's: scorers.retries=0"
+    )
+    parser.add_argument(
+        "--task",
+        metavar="NAME",
+        help="who judges every row: a task of `scorers.tasks`, or a type of "
+        "scorer with its defaults: judge, rubric (the one that each row belongs to)",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="CONFIG",
+        help="a run's YAML file, with its `scorers` section (the environment's judge: LLM_JUDGE_...)",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        default=THRESHOLD,
+        metavar="X",
+        help=f"the value, and the label, from which on a response is right ({THRESHOLD})",
+    )
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=SAMPLES,
+        metavar="N",
+        help=f"how many of the worst disagreements to show ({SAMPLES})",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="each verdict with its label, as JSON lines")
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Checks a verifier. 0: done; 1: nothing could be scored. Raises ConfigError where the file can't be used."""
+    if not 0 < options.threshold <= 1:
+        raise UsageError("--threshold must be above 0, and at most 1")
+    if options.samples < 0:
+        raise UsageError("--samples can't be negative")
+    if options.values and options.config is None:
+        raise UsageError(f"{options.values[0]!r} sets a key of a configuration: give --config too")
+    config = (
+        all_tasks()
+        if options.config is None
+        else load_run(["--config", options.config, *options.values]).scorers
+    )
+    if options.task is not None:
+        config = config.model_copy(
+            update={"tasks": {options.task: task_of(config, options.task, option="--task")}}
+        )
     with ExitStack() as stack:
-        rows = read_labelled(open_input(args.file, args.out, stack), args.file, config.tasks, args.task)
+        rows = read_labelled(
+            open_input(options.file, options.out, stack), options.file, config.tasks, options.task
+        )
         _check_endpoints(config, {row.task for row in rows})
-        out = None if args.out is None else stack.enter_context(args.out.open("w", encoding="utf-8"))
+        out = None if options.out is None else stack.enter_context(options.out.open("w", encoding="utf-8"))
         started = time.monotonic()
         results, is_interrupted = _results(rows, config)
         seconds = time.monotonic() - started
-        agreement = Agreement(args.threshold, args.samples)
+        agreement = Agreement(options.threshold, options.samples)
         for row, result in zip(rows, results, strict=True):
             agreement.add(row, result)
             if out is not None and result is not None:
                 out.write(json.dumps(_line(row, result, agreement)) + "\n")
-    _say(args, agreement, seconds)
+    _say(options, agreement, seconds)
     if is_interrupted:
         return INTERRUPTED
     return 0 if agreement.overall.distances else 1
@@ -151,48 +202,3 @@ def _say(args: argparse.Namespace, agreement: Agreement, seconds: float) -> None
     if not agreement.overall.distances:
         reasons = agreement.unscorable or agreement.not_judged
         sys.stderr.write(f"millrace judge-check: nothing could be scored: {next(iter(reasons))}\n")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="millrace judge-check",
-        usage="millrace judge-check [options] FILE [--task NAME] [--config CONFIG [key=value ...]]",
-        description="Compare what a judge says with labels that are known.",
-        epilog=f"A row has its response in `llm_output` and what it is worth in {' or '.join(LABEL_KEYS)}: true, "
-        f"false, or a number from 0 to 1. A row of HardVerify-Math has {' and '.join(PARTS)} instead. Results "
-        "are told apart by `source`, else by data_source, else by the row's type. Exit code: 0 done, whatever "
-        "came out; 1 nothing could be scored: the judge is away, say; 2 bad usage, or a file that can't be "
-        "used.",
-    )
-    parser.add_argument("file", metavar="FILE", help="JSON lines, NAME.json with a list, or NAME.parquet")
-    parser.add_argument(
-        "values", nargs="*", metavar="key=value", help="settings over CONFIG's: scorers.retries=0"
-    )
-    parser.add_argument(
-        "--task",
-        metavar="NAME",
-        help="who judges every row: a task of `scorers.tasks`, or a type of "
-        "scorer with its defaults: judge, rubric (the one that each row belongs to)",
-    )
-    parser.add_argument(
-        "--config",
-        metavar="CONFIG",
-        help="a run's YAML file, with its `scorers` section (the environment's judge: LLM_JUDGE_...)",
-    )
-    parser.add_argument(
-        "--threshold",
-        type=float,
-        default=THRESHOLD,
-        metavar="X",
-        help=f"the value, and the label, from which on a response is right ({THRESHOLD})",
-    )
-    parser.add_argument(
-        "--samples",
-        type=int,
-        default=SAMPLES,
-        metavar="N",
-        help=f"how many of the worst disagreements to show ({SAMPLES})",
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="each verdict with its label, as JSON lines")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    return parser

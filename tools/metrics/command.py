@@ -10,8 +10,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 import redis
 from prometheus_client import CollectorRegistry, start_http_server
@@ -22,7 +21,7 @@ from broker.joining import find_redis
 from broker.monitoring.snapshot import Snapshot, snapshot
 from broker.processes import stop_on_signals
 from config.logs import mask, set_up_logging
-from config.run_names import run_name
+from tools.arguments import add_run, add_runs_dir
 from tools.metrics.table import METRICS, UP
 from tools.top.watch import client_of
 
@@ -65,23 +64,33 @@ class RunCollector(Collector):
         return found
 
 
-def main(words: Sequence[str]) -> int:
-    """Parse and serve. Raises NoRun, WrongBroker."""
-    args = _parser().parse_args(words)
+EPILOG = "The names and their units are listed in docs/metrics.md."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace metrics`."""
+    add_run(parser)
+    parser.add_argument("--port", type=_port, default=PORT, metavar="PORT", help=f"({PORT}); 0: a free one")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1); 0.0.0.0: all")
+    add_runs_dir(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serves until a signal. Raises NoRun, WrongBroker."""
     set_up_logging("metrics")
-    client = client_of(find_redis(args.run, args.runs_dir))
+    client = client_of(find_redis(options.run, options.runs_dir))
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(RunCollector(client, args.run))
+    registry.register(RunCollector(client, options.run))
     stop = stop_on_signals()
     try:
-        server, thread = start_http_server(args.port, args.host, registry=registry)
+        server, thread = start_http_server(options.port, options.host, registry=registry)
     except OSError as error:
         sys.stderr.write(
-            f"millrace metrics: {args.host}:{args.port} can't be served: {error.strerror or error}; "
+            f"millrace metrics: {options.host}:{options.port} can't be served: {error.strerror or error}; "
             "--port and --host choose another\n"
         )
         return 1
-    log.info("serving run=%s url=http://%s:%d/metrics", args.run, args.host, server.server_port)
+    log.info("serving run=%s url=http://%s:%d/metrics", options.run, options.host, server.server_port)
     try:
         stop.wait()
     finally:
@@ -90,21 +99,6 @@ def main(words: Sequence[str]) -> int:
         thread.join()
         client.close()
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="millrace metrics",
-        description="Serve a run's numbers to Prometheus.",
-        epilog="The names and their units are listed in docs/metrics.md.",
-    )
-    parser.add_argument("run", type=run_name, metavar="RUN")
-    parser.add_argument("--port", type=_port, default=PORT, metavar="PORT", help=f"({PORT}); 0: a free one")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1); 0.0.0.0: all")
-    parser.add_argument(
-        "--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
-    )
-    return parser
 
 
 def _port(text: str) -> int:

@@ -5,15 +5,27 @@ In: every folder of the runs' folder, and nothing else: no Redis is asked. Out: 
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from pathlib import Path
 
 from config.run import RESERVED_NAMES
+from tools.arguments import add_runs_dir
 from tools.runs.folder import RunFolder, holder, read_run
 
 HEADINGS = ("run", "status", "step", "reward", "held-out", "when")
 MARKS = ("status.json", "config.yaml", "up.lock", "redis")  # one of them makes a folder a run's
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace runs`."""
+    add_runs_dir(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Lists the runs."""
+    return list_runs(options.runs_dir)
 
 
 def list_runs(runs_dir: Path) -> int:

@@ -7,6 +7,7 @@ has no learner that could.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ from broker.keys import Keys
 from broker.private_redis import server
 from broker.protocol.ledger_view import is_known
 from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, ask, asked
+from tools.arguments import add_run, add_runs_dir
 
 OUTAGE_S = 10.0
 POLL_S = 0.5
@@ -30,6 +32,28 @@ SAID = {
 
 class HasEnded(PipelineError):
     """There is nobody to ask, and nobody will come."""
+
+
+WANTED = {"drain": DRAIN, "pause": PAUSE, "resume": GO_ON}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace drain|pause|resume`."""
+    add_run(parser)
+    if parser.get_default("verb") == "drain":
+        parser.add_argument(
+            "--wait",
+            type=float,
+            default=0.0,
+            metavar="SECONDS",
+            help="wait so long for the run's end, and fail if it has not come (0: do not wait)",
+        )
+    add_runs_dir(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Asks a run's learner. Raises HasEnded."""
+    return control(options.run, options.runs_dir, WANTED[options.verb], wait_s=getattr(options, "wait", 0.0))
 
 
 def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> int:

@@ -6,6 +6,7 @@ password goes by the environment, not by the command line, where other users cou
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import signal
@@ -17,6 +18,19 @@ from redis.connection import SSLConnection, parse_url
 
 from broker.connection import check_url
 from broker.private_redis import server
+from tools.arguments import add_run, add_runs_dir
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace redis-cli`; all after the run's name is redis-cli's."""
+    add_runs_dir(parser)
+    add_run(parser)
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="as for redis-cli; none opens its prompt")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs redis-cli on the Redis of a run. Raises WrongBroker."""
+    return redis_cli(options.run, options.runs_dir, options.args)
 
 
 def redis_cli(name: str, runs_dir: Path, args: Sequence[str]) -> int:

@@ -6,6 +6,7 @@ Redis' address are gone. It asks first, and leaves a run that is alive alone unl
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -26,6 +27,7 @@ from broker.monitoring.snapshot import RQ_QUEUE, keys_of
 from broker.private_redis import addresses, server
 from config.loading import redis_url
 from config.run_names import is_run_name
+from tools.arguments import add_run, add_runs_dir
 from tools.runs.command import is_run
 from tools.runs.folder import holder, holder_text
 
@@ -37,6 +39,19 @@ RQ_KINDS = ("queue", "wip", "finished", "failed", "deferred", "scheduled", "canc
 
 class NotRemoved(PipelineError):
     """The run stays; the message says why."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace rm`."""
+    add_run(parser)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--force", action="store_true", help="even if the run is alive: it is killed")
+    add_runs_dir(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Removes a run. Raises NotRemoved."""
+    return remove(options.run, options.runs_dir, is_sure=options.yes, is_forced=options.force)
 
 
 def remove(name: str, runs_dir: Path, *, is_sure: bool, is_forced: bool) -> int:

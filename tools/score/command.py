@@ -9,6 +9,7 @@ line is its result; what is wrong with the file ends the command.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import queue
@@ -27,10 +28,11 @@ from typing import IO, Final, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from config.loading import ConfigError
+from config.loading import ConfigError, load_run
 from config.scorers import ScorersConfig
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import Result, failure
+from tools.arguments import UsageError
 from tools.judge_check.lines import JudgedLines, asks
 
 MAX_LINE_BYTES: Final = 64 << 20  # a longer line is an error, and is not held
@@ -193,6 +195,45 @@ class Summary:
         if self._first_error:
             said.append(f"first error: {self._first_error}")
         return "\n".join(said)
+
+
+EPILOG = (
+    "A line of FILE is a JSON object with the response in `llm_output`, beside `verification_info` or verl's "
+    "`data_source`, `reward_model` and `extra_info`. Empty lines are passed over. "
+    "Exit code: 0 every line has a result, whatever it says; 1 nothing could be scored here; "
+    "2 bad usage; 130 interrupted."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace score`."""
+    parser.add_argument("file", metavar="FILE", help="JSON lines; - reads standard input")
+    parser.add_argument(
+        "values", nargs="*", metavar="key=value", help="settings over CONFIG's: scorers.credit=all"
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        metavar="N",
+        help="processes that score (as many as CPUs)",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where the results go (standard output)")
+    parser.add_argument(
+        "--config", metavar="CONFIG", help="a run's YAML file: score as its `scorers` section says"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Scores a file. Raises ConfigError, ScoringFailed."""
+    if options.workers < 1:
+        raise UsageError("--workers must be at least 1")
+    if options.values and options.config is None:
+        raise UsageError(f"{options.values[0]!r} sets a key of a configuration: give --config too")
+    config = None
+    if options.config is not None:
+        config = load_run(["--config", options.config, *options.values]).scorers
+    return score_file(options.file, options.out, config, options.workers)
 
 
 def score_file(source: str, out: Path | None, config: ScorersConfig | None, workers: int) -> int:

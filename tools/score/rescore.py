@@ -28,13 +28,13 @@ from rich.progress import track
 from broker.messages import Completion, Prompt, Score, ScoredGroup, ScoreStatus
 from broker.private_redis.server import folder_of
 from config.loading import ConfigError, from_yaml, load_run
-from config.run_names import run_name
 from config.scorers import ScorersConfig, TaskConfig
 from learner.journal.ledger import Ledger, read_ledger
 from learner.resume.replay import LifeSettings
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import TEXT_KEY, Result
 from scorers.reward.combine import pay
+from tools.arguments import UsageError, add_json, add_run, add_runs_dir
 from tools.journal.replay import parse_steps
 from tools.journal.rows import NoSuchJournal, Steps, ranges
 from tools.judge_check.lines import asks
@@ -44,32 +44,80 @@ SAMPLES: Final = 10
 GROUPS_AHEAD: Final = 4  # for each worker: read, and not scored yet
 
 
-def main(words: Sequence[str]) -> int:
-    """Rescore a run. 0: done; 1: nothing could be rescored. Raises NoSuchJournal where there is no such run."""
-    parser = _parser()
-    args = parser.parse_intermixed_args(words)
-    if args.workers < 1:
-        parser.error("--workers must be at least 1")
-    if args.samples < 0:
-        parser.error("--samples can't be negative")
-    if args.out is not None and not args.out.absolute().parent.is_dir():
-        raise ConfigError(f"--out {args.out}: no folder {args.out.absolute().parent}")
-    folder = folder_of(args.run, args.runs_dir)
+EPILOG = (
+    "Groups that never trained, variance-free ones above all, have no payload and are not among them. Exit "
+    "code: 0 done, whatever came out; 1 nothing could be rescored; 2 bad usage."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace rescore`."""
+    add_run(parser)
+    parser.add_argument(
+        "values",
+        nargs="*",
+        metavar="key=value",
+        help="settings over the configuration's: scorers.tasks.math.scorer.require_box=false",
+    )
+    parser.add_argument(
+        "--scorer",
+        required=True,
+        metavar="X",
+        help="a task of `scorers.tasks`, or a type of scorer with its defaults: math, code, swe",
+    )
+    parser.add_argument(
+        "--config", metavar="CONFIG", help="the YAML file whose `scorers` section has X (the run's)"
+    )
+    parser.add_argument(
+        "--steps", type=parse_steps, metavar="A-B", help="first and last step (all that there are)"
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        metavar="N",
+        help="processes that score (as many as CPUs)",
+    )
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=SAMPLES,
+        metavar="N",
+        help=f"how many of the most different completions to show ({SAMPLES})",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="both scores of every completion, as JSON lines"
+    )
+    add_json(parser)
+    add_runs_dir(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Rescores a run. 0: done; 1: nothing could be rescored. Raises NoSuchJournal where there is no such run."""
+    if options.workers < 1:
+        raise UsageError("--workers must be at least 1")
+    if options.samples < 0:
+        raise UsageError("--samples can't be negative")
+    if options.out is not None and not options.out.absolute().parent.is_dir():
+        raise ConfigError(f"--out {options.out}: no folder {options.out.absolute().parent}")
+    folder = folder_of(options.run, options.runs_dir)
     given = folder / "config.yaml"
     if not given.is_file():
         raise NoSuchJournal(
-            f"no run {args.run!r}: there is no {given}; give --runs-dir, the folder that the run's is in"
+            f"no run {options.run!r}: there is no {given}; give --runs-dir, the folder that the run's is in"
         )
-    run = from_yaml(given.read_bytes(), str(given))
-    config = load_run(["--config", args.config or str(given), *args.values]).scorers
-    pool = Pool(config, args.scorer, task_of(config, args.scorer), args.workers)
+    begun = from_yaml(given.read_bytes(), str(given))
+    config = load_run(["--config", options.config or str(given), *options.values]).scorers
+    pool = Pool(config, options.scorer, task_of(config, options.scorer), options.workers)
     ledger = read_ledger(folder / "journal", strict=False)
-    wanted = [record for record in ledger.steps if args.steps is None or record["step"] in args.steps]
-    settings = LifeSettings(run, ledger)
+    wanted = [record for record in ledger.steps if options.steps is None or record["step"] in options.steps]
+    settings = LifeSettings(begun, ledger)
     scales = {record["step"]: settings.of(record).advantage.scale for record in wanted}
-    reading, comparison, console = Steps(folder, wanted), Comparison(args.samples), Console(stderr=True)
+    reading, comparison, console = Steps(folder, wanted), Comparison(options.samples), Console(stderr=True)
     with ExitStack() as stack:
-        out = stack.enter_context(args.out.open("w", encoding="utf-8")) if args.out is not None else None
+        out = (
+            stack.enter_context(options.out.open("w", encoding="utf-8")) if options.out is not None else None
+        )
         stack.enter_context(pool)
         found = pool.rescored((step, group) for step, group, _ in reading.groups())
         for step, group, rescored in track(
@@ -83,7 +131,7 @@ def main(words: Sequence[str]) -> int:
             comparison.add(step, group, rescored, scales[step])
             if out is not None:
                 _write(out, step, group, rescored)
-    _say(args, ledger, reading, comparison)
+    _say(options, ledger, reading, comparison)
     return 0 if comparison.completions else 1
 
 
@@ -239,54 +287,3 @@ def _why_nothing(args: argparse.Namespace, ledger: Ledger, reading: Steps, compa
         return "nothing could be rescored: no payload of these steps can be read"
     reason = next(iter(comparison.not_scored), "no group in these steps")
     return f"{args.scorer} scored none of {sum(comparison.not_scored.values())} completions: {reason}"
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="millrace rescore",
-        usage="millrace rescore [options] RUN --scorer X [key=value ...]",
-        description="Put what a run trained on through another scorer, and compare.",
-        epilog="Groups that never trained, variance-free ones above all, have no payload and are not among them. Exit "
-        "code: 0 done, whatever came out; 1 nothing could be rescored; 2 bad usage.",
-    )
-    parser.add_argument("run", type=run_name, metavar="RUN", help="the run's name")
-    parser.add_argument(
-        "values",
-        nargs="*",
-        metavar="key=value",
-        help="settings over the configuration's: scorers.tasks.math.scorer.require_box=false",
-    )
-    parser.add_argument(
-        "--scorer",
-        required=True,
-        metavar="X",
-        help="a task of `scorers.tasks`, or a type of scorer with its defaults: math, code, swe",
-    )
-    parser.add_argument(
-        "--config", metavar="CONFIG", help="the YAML file whose `scorers` section has X (the run's)"
-    )
-    parser.add_argument(
-        "--steps", type=parse_steps, metavar="A-B", help="first and last step (all that there are)"
-    )
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=len(os.sched_getaffinity(0)),
-        metavar="N",
-        help="processes that score (as many as CPUs)",
-    )
-    parser.add_argument(
-        "--samples",
-        type=int,
-        default=SAMPLES,
-        metavar="N",
-        help=f"how many of the most different completions to show ({SAMPLES})",
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="both scores of every completion, as JSON lines"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument(
-        "--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
-    )
-    return parser

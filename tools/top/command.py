@@ -13,8 +13,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.live import Live
@@ -23,7 +22,7 @@ from broker.errors import BrokerUnavailable
 from broker.joining import NoRun, find_redis
 from broker.private_redis.server import folder_of
 from config.logs import mask
-from config.run_names import run_name
+from tools.arguments import add_json, add_run, add_runs_dir
 from tools.top.report import report
 from tools.top.screen import screen
 from tools.top.watch import WINDOW_S, Watch
@@ -32,16 +31,35 @@ LIVE_EVERY_S = 2.0
 ONCE_S = 5.0
 
 
-def main(words: Sequence[str]) -> int:
-    """Parse and show. Raises NoRun, WrongBroker, BrokerUnavailable."""
-    args = _parser().parse_args(words)
-    every_s = args.every or (ONCE_S if args.once else LIVE_EVERY_S)
-    watch = Watch(find_redis(args.run, args.runs_dir), args.run, folder_of(args.run, args.runs_dir))
-    with contextlib.closing(watch):
+EPILOG = "The keys of --json are listed in docs/top.md."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace top`."""
+    add_run(parser)
+    parser.add_argument(
+        "--once", action="store_true", help="look twice, some seconds apart, say it, and stop"
+    )
+    add_json(parser, "an object a line instead of a screen")
+    parser.add_argument(
+        "--every",
+        type=_seconds,
+        metavar="S",
+        help=f"seconds between two looks ({LIVE_EVERY_S:g}; with --once {ONCE_S:g}); what is said is "
+        f"of the last {WINDOW_S:g}",
+    )
+    add_runs_dir(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Shows a run. Raises NoRun, WrongBroker, BrokerUnavailable."""
+    every_s = options.every or (ONCE_S if options.once else LIVE_EVERY_S)
+    url, folder = find_redis(options.run, options.runs_dir), folder_of(options.run, options.runs_dir)
+    with contextlib.closing(Watch(url, options.run, folder)) as watch:
         try:
-            if args.once:
-                return _once(watch, every_s, as_json=args.json)
-            return _follow(watch, every_s, as_json=args.json)
+            if options.once:
+                return _once(watch, every_s, as_json=options.json)
+            return _follow(watch, every_s, as_json=options.json)
         except KeyboardInterrupt:
             return 0
 
@@ -106,30 +124,6 @@ def _as_lines(watch: Watch) -> Iterator[Callable[[], None]]:
 def _ending(watch: Watch) -> str:
     how = watch.how_it_ended()
     return f". The run has ended: {how}" if how else ""
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="millrace top",
-        description="Who works, who waits for whom, and what one more of it would give.",
-        epilog="The keys of --json are listed in docs/top.md.",
-    )
-    parser.add_argument("run", type=run_name, metavar="RUN")
-    parser.add_argument(
-        "--once", action="store_true", help="look twice, some seconds apart, say it, and stop"
-    )
-    parser.add_argument("--json", action="store_true", help="an object a line instead of a screen")
-    parser.add_argument(
-        "--every",
-        type=_seconds,
-        metavar="S",
-        help=f"seconds between two looks ({LIVE_EVERY_S:g}; with --once {ONCE_S:g}); what is said is "
-        f"of the last {WINDOW_S:g}",
-    )
-    parser.add_argument(
-        "--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
-    )
-    return parser
 
 
 def _seconds(text: str) -> float:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -22,8 +21,8 @@ from broker.keys import Keys
 from broker.monitoring.group_view import Sight, look
 from broker.private_redis import server
 from config.logs import mask
-from config.run_names import run_name
 from learner.groups.evaluation import version_of
+from tools.arguments import add_json, add_run, add_runs_dir
 from tools.trace.journal_view import read_account
 from tools.trace.narrative import tell
 from tools.trace.screen import as_json, show
@@ -31,21 +30,31 @@ from tools.trace.screen import as_json, show
 OUTAGE_S = 5.0  # the journal tells much without Redis: no longer than a person waits for a prompt
 
 
-def main(words: Sequence[str]) -> int:
-    """Tell a group's story. 0: told; 1: there is none, or not all of it is well."""
-    args = _parser().parse_args(words)
+EPILOG = (
+    "Who sampled the group and with which policy versions, who scored it and how, the step that trained on it "
+    "or why none did. Exit code: 0 told; 1 there is no such group, or something of it is lost or damaged; "
+    "2 wrong words. The answers' text: millrace journal show, millrace dead show."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace trace`."""
+    add_run(parser)
+    parser.add_argument("group", type=_group_id, metavar="GROUP", help="17, 17-r1 or eval-40-7")
+    add_runs_dir(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Tells a group's story. 0: told; 1: not all of it is well. Raises PipelineError where there is none."""
     sight, no_redis = None, ""
     try:
-        sight = _sight(args.run, args.runs_dir, args.group)
+        sight = _sight(options.run, options.runs_dir, options.group)
     except PipelineError as error:
         no_redis = mask(str(error)).splitlines()[0]
-    account = read_account(server.folder_of(args.run, args.runs_dir), args.group)
-    try:
-        story = tell(args.run, args.group, sight, no_redis, account)
-    except PipelineError as error:
-        sys.stderr.write(f"millrace trace: {error}\n")
-        return 1
-    if args.json:
+    account = read_account(server.folder_of(options.run, options.runs_dir), options.group)
+    story = tell(options.run, options.group, sight, no_redis, account)
+    if options.json:
         sys.stdout.write(as_json(story))
     else:
         show(story)
@@ -67,21 +76,3 @@ def _group_id(text: str) -> str:
             "prompt 7 of the evaluation of version 40"
         )
     return text
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="millrace trace",
-        usage="millrace trace [options] RUN GROUP",
-        description="Where a group was at what time: who sampled it and with which policy versions, who scored it and "
-        "how, the step that trained on it or why none did.",
-        epilog="Exit code: 0 told; 1 there is no such group, or something of it is lost or damaged; 2 wrong words. The "
-        "answers' text: millrace journal show, millrace dead show.",
-    )
-    parser.add_argument("run", type=run_name, metavar="RUN", help="the run's name")
-    parser.add_argument("group", type=_group_id, metavar="GROUP", help="17, 17-r1 or eval-40-7")
-    parser.add_argument(
-        "--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    return parser

@@ -8,6 +8,7 @@ at once, and a kill -9 takes every process along.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import logging
 import socket
@@ -34,7 +35,9 @@ from config.loading import load_run
 from config.logs import mask
 from config.run import Run
 from learner.journal.ledger import read_ledger
+from learner.launch.preflight import check_places
 from learner.status import Status
+from tools.arguments import add_config, given_config
 from tools.runs.folder import free_name, held, read_run
 from tools.up.console import LiveConsole, PlainConsole, RunConsole, restore_terminal
 from tools.up.log_tail import last_lines
@@ -58,6 +61,23 @@ def _nobody(
     _supervisor: Supervisor, _keeper: RedisKeeper, _stop: threading.Event
 ) -> Iterator[Callable[[], None]]:
     yield lambda: None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace up`."""
+    add_config(parser)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show the commands and their GPUs; start nothing"
+    )
+    parser.add_argument("--plain", action="store_true", help="lines instead of the table, on a terminal too")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs a configuration. Raises ConfigError, PipelineError."""
+    given = given_config(options)
+    wanted = load_run(given)
+    check_places(wanted)
+    return up(wanted, given, dry_run=options.dry_run, plain=options.plain)
 
 
 def up(run: Run, words: Sequence[str], *, dry_run: bool, plain: bool) -> int:

@@ -16,8 +16,9 @@ from learner.journal.ledger import Ledger, read_ledger
 from tests.support.chain import Chain
 from tests.support.laid_out import lay_out, look, train
 from tools.audit import command as audit_module
-from tools.audit.command import as_text, main
+from tools.audit.command import as_text
 from tools.audit.payloads import Payloads
+from tools.main import main
 
 COUNTS = ("issued", "trained", "dropped", "dead", "in_flight", "lost", "twice")
 BY = ("dropped_by_reason", "dead_by_reason", "in_flight_by_stream", "tokens_by_reason")
@@ -127,12 +128,12 @@ def test_the_command_prints_one_json_object_of_integers_and_ends_with_1_unless_c
     monkeypatch.setenv("REDIS_URL", redis_url)
     lay_out(chain)
     words = ["test", "--runs-dir", str(chain.run.runs_dir), "--json"]
-    assert main(words) == 0
+    assert main(["audit", *words]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert {name: type(shown[name]) for name in COUNTS} == dict.fromkeys(COUNTS, int)
     assert all(isinstance(count, int) for by in BY for count in shown[by].values())
     chain.client.delete(chain.keys("scored"))
-    assert main(words) == 1
+    assert main(["audit", *words]) == 1
     assert json.loads(capsys.readouterr().out)["lost_ids"] == ["7", "8"]
 
 
@@ -145,7 +146,7 @@ def test_a_folder_without_a_journal_is_an_error_and_no_loss(
 ) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
     lay_out(chain)
-    assert main(["test", "--runs-dir", str(tmp_path / "elsewhere"), "--json"]) == 1
+    assert main(["audit", "test", "--runs-dir", str(tmp_path / "elsewhere"), "--json"]) == 1
     shown = capsys.readouterr()
     assert f"no journal in {tmp_path}/elsewhere/test/journal: give --runs-dir" in shown.err
     assert not shown.out
@@ -166,7 +167,7 @@ def test_the_journal_of_a_private_redis_is_found_from_any_directory(
         chain.journal.close()
         link.close()
         monkeypatch.chdir(tmp_path)
-        assert main(["test", "--runs-dir", "elsewhere", "--json"]) == 0
+        assert main(["audit", "test", "--runs-dir", "elsewhere", "--json"]) == 0
     finally:
         server.stop()
     assert json.loads(capsys.readouterr().out)["trained"] == 2

@@ -18,7 +18,6 @@ from tests.support.laid_out import look
 from tools.audit.notes import read_notes
 from tools.dead import show
 from tools.dead.actions import ask_again
-from tools.dead.command import main
 from tools.dead.letters import Choice, open_records, read_letters
 from tools.main import main as millrace
 
@@ -33,7 +32,7 @@ def dead(
     monkeypatch.setenv("REDIS_URL", redis_url)
 
     def run(verb: str, *words: str) -> tuple[int, str, str]:
-        code = main([verb, "test", "--runs-dir", str(chain.run.runs_dir), *words])
+        code = millrace(["dead", verb, "test", "--runs-dir", str(chain.run.runs_dir), *words])
         said = capsys.readouterr()
         return code, said.out, said.err
 
@@ -350,7 +349,7 @@ def test_a_wrong_word_is_answered_before_redis_is_asked(
     words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(words)
+        millrace(["dead", *words])
     assert (ended.value.code, complaint in capsys.readouterr().err) == (2, True)
 
 

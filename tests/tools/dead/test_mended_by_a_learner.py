@@ -14,7 +14,7 @@ from learner.groups.while_waiting import Operator
 from learner.resume.recovery import Recovery
 from tests.support.chain import Chain, make_source
 from tests.support.laid_out import look, train
-from tools.dead.command import main
+from tools.main import main as millrace
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_dead_group_that_is_asked_for_is_trained_on_under_its_new_id(
     bury(chain.link, chain.keys, chain.entry("0"), reason="deadline")
     chain.read()  # the learner records it
     words = ["test", "--runs-dir", str(chain.run.runs_dir)]
-    assert main(["retry", *words, "--group", "0"]) == 0
+    assert millrace(["dead", "retry", *words, "--group", "0"]) == 0
     life, feeder = start_learner()
     Operator(life.run_owner, life.journal, feeder).retry_dead_groups()
     assert feeder.turn()
@@ -121,5 +121,5 @@ def test_a_dead_group_that_is_asked_for_is_trained_on_under_its_new_id(
         True,
     )
     capsys.readouterr()
-    assert (main(["list", *words]), capsys.readouterr().out) == (0, "no dead letters\n")
+    assert (millrace(["dead", "list", *words]), capsys.readouterr().out) == (0, "no dead letters\n")
     life.journal.close()

@@ -14,7 +14,8 @@ from learner.training.checkpoint import MANIFEST
 from tests.support.chain import make_run
 from tests.support.hash_policy import HashPolicy
 from tests.support.journaled import JournaledRun
-from tools.journal.replay import Replay, main, parse_steps
+from tools.journal.replay import Replay, parse_steps
+from tools.main import main
 
 # One step fills a payload file of its own: retention removes whole files.
 SETTINGS: dict[str, Any] = {"tokens_per_micro_batch": 48, "checkpoint": {"keep": 9}}
@@ -202,5 +203,5 @@ def test_what_cannot_be_replayed_is_said_before_anything_is_loaded(
 ) -> None:
     made = make(tmp_path)
     (made.run.folder / "config.yaml").unlink()
-    assert main([*words, "--runs-dir", str(tmp_path)]) == 1
+    assert main(["replay", *words, "--runs-dir", str(tmp_path)]) == 1
     assert message in capsys.readouterr().err

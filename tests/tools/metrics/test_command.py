@@ -22,7 +22,8 @@ from broker.monitoring.snapshot import snapshot
 from tests.conftest import ROOT, free_port
 from tests.support.laid_heartbeats import Laid
 from tests.support.waiting import wait_until
-from tools.metrics.command import RunCollector, main
+from tools.main import main
+from tools.metrics.command import RunCollector
 from tools.metrics.table import METRICS
 
 PAGE = ROOT / "docs" / "metrics.md"
@@ -169,7 +170,7 @@ def test_the_command_serves_until_a_signal_and_refuses_a_port_that_is_taken(
     with urllib.request.urlopen(url, timeout=10) as answer:
         assert samples(answer.read().decode())["millrace_up", ()] == 1
     monkeypatch.setenv("REDIS_URL", redis_url)
-    assert main(["test", "--port", url.split(":")[2].split("/")[0]]) == 1
+    assert main(["metrics", "test", "--port", url.split(":")[2].split("/")[0]]) == 1
     assert "--port and --host choose another" in capsys.readouterr().err
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0

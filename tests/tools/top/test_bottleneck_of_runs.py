@@ -32,7 +32,7 @@ from learner.session import Session
 from learner.training.batch import Batch
 from tests.conftest import ROOT
 from tests.support.chain import FilePolicy, OneToken
-from tools.top.command import main
+from tools.main import main
 
 QUICK_S = 0.01
 LOOK_S = 1.2
@@ -156,7 +156,7 @@ def runs(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Ite
 def look(name: str, capsys: pytest.CaptureFixture[str], seconds: float) -> dict[str, Any]:
     """What `millrace top NAME --once --json` says of so many seconds."""
     capsys.readouterr()
-    assert main([name, "--once", "--json", "--every", str(seconds)]) == 0
+    assert main(["top", name, "--once", "--json", "--every", str(seconds)]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 

@@ -19,7 +19,8 @@ from broker.joining import NoRun
 from broker.keys import Keys
 from tests.conftest import ROOT
 from tests.support.laid_heartbeats import Laid
-from tools.metrics import command
+from tests.support.verbs import call
+from tools.main import parse
 from tools.top import command as top
 from tools.top import screen
 from tools.top.report import report
@@ -142,7 +143,7 @@ def test_once_prints_one_object_whose_keys_are_on_the_page(
     laid: Laid, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
-    assert top.main(["test", "--once", "--json", "--every", "0.05"]) == 0
+    assert call("top", "test", "--once", "--json", "--every", "0.05") == 0
     found = json.loads(capsys.readouterr().out)
     assert [role["role"] for role in found["roles"]] == ["generators", "scorers", "learner"]
     assert {process["role"] for process in found["processes"]} == {
@@ -177,15 +178,14 @@ def test_the_commands_on_the_pages_are_understood() -> None:
     lines = re.findall(r"^\.venv/bin/millrace (top|metrics) ([^#\n]*)", pages, re.MULTILINE)
     assert len(lines) >= 6
     for verb, words in lines:
-        parser = {"top": top._parser, "metrics": command._parser}[verb]()
-        assert parser.parse_args(words.split()).run == "demo"
+        assert parse(verb, words.split())[1].run == "demo"
 
 
 def test_once_on_a_terminal_draws_the_screen(
     laid: Laid, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
-    assert top.main(["test", "--once", "--every", "0.05"]) == 0
+    assert call("top", "test", "--once", "--every", "0.05") == 0
     assert "budget" in capsys.readouterr().out
 
 
@@ -199,12 +199,12 @@ def test_it_ends_with_the_run_and_says_how_that_ended(
 ) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
     laid.client.hset(laid.keys("run"), mapping={"status": status, "reason": "so it was"})
-    assert top.main(["test"]) == 0
+    assert call("top", "test") == 0
     assert f"run test has ended: {status}: so it was" in capsys.readouterr().out
-    assert top.main(["test", "--json"]) == 0
+    assert call("top", "test", "--json") == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line)["status"] == status
-    assert top.main(["test", "--once", "--every", "1000"]) == 0, "one look says all"
+    assert call("top", "test", "--once", "--every", "1000") == 0, "one look says all"
 
 
 def test_ctrl_c_ends_it_with_0(laid: Laid, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +214,7 @@ def test_ctrl_c_ends_it_with_0(laid: Laid, redis_url: str, monkeypatch: pytest.M
         raise KeyboardInterrupt
 
     monkeypatch.setattr(time, "sleep", interrupt)
-    assert top.main(["test"]) == 0
+    assert call("top", "test") == 0
 
 
 @pytest.mark.parametrize(
@@ -229,12 +229,12 @@ def test_once_fails_where_there_is_nothing_to_see(
 ) -> None:
     monkeypatch.setenv("REDIS_URL", url or redis_url)
     with pytest.raises(error, match=says):
-        top.main(["test", "--once", "--json"])
+        call("top", "test", "--once", "--json")
 
 
 @pytest.mark.parametrize("every", ["0", "-1", "soon", "nan", "100000"])
 def test_seconds_that_are_none_are_refused(every: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
-        top.main(["test", "--every", every])
+        call("top", "test", "--every", every)
     assert end.value.code == 2
     assert "is no number of seconds" in capsys.readouterr().err
