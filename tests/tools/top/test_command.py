@@ -21,7 +21,6 @@ from tests.conftest import ROOT
 from tests.support.laid_heartbeats import Laid
 from tests.support.verbs import call
 from tools.main import parse
-from tools.top import command as top
 from tools.top import screen
 from tools.top.report import report
 from tools.top.watch import Watch
