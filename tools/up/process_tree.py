@@ -1,4 +1,4 @@
-"""Processes below another one, as /proc shows them.
+"""Processes below another one, as psutil reads them from the kernel.
 
 In: a process id. Out: its descendants with their command lines. Used by what kills some of them, `millrace chaos` and
 benchmarks, and by what makes sure that none is left.
@@ -7,10 +7,10 @@ benchmarks, and by what makes sure that none is left.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
-PROC = Path("/proc")
+import psutil
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +35,10 @@ class Process:
 
 
 def below(pid: int) -> list[Process]:
-    """Every living descendant, parents before their children."""
-    children: dict[int, list[Process]] = {}
-    for folder in PROC.iterdir():
-        if folder.name.isdecimal() and (process := _read(folder)) is not None:
-            children.setdefault(process.parent, []).append(process)
-    found: list[Process] = list(children.get(pid, ()))
-    for process in found:  # it grows while it is walked
-        found += children.get(process.pid, ())
+    """Every living descendant of a process, parents before their children; none where the process has ended."""
+    found = []
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # it has ended, or is a zombie
+                found.append(Process(child.pid, child.ppid(), tuple(child.cmdline())))
     return found
-
-
-def _read(folder: Path) -> Process | None:
-    """None where it has ended, or is a zombie."""
-    try:
-        state, parent = (
-            (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")[2].split()[:2]
-        )
-        words = (folder / "cmdline").read_bytes().split(b"\0")[:-1]
-    except OSError:
-        return None
-    if state in "ZX":
-        return None
-    return Process(int(folder.name), int(parent), tuple(word.decode(errors="replace") for word in words))
