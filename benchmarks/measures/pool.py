@@ -31,7 +31,7 @@ from benchmarks.results import ROOT
 from benchmarks.rigs.groups import spoken_rollout
 from benchmarks.rigs.live_pool import live_pool
 from broker.messages import SampledGroup
-from scorers.child.process import Child
+from scorers.child.process import KillableChild
 from scorers.text.extract import last_box
 
 DATA = ROOT.parent / "shared" / "data"
@@ -108,7 +108,7 @@ def _math(name: str, groups: list[tuple[str, list[str]]], rounds: int) -> list[C
         return Turn(pairs, seconds)
 
     def other(_: int) -> Turn:
-        with closing(Child(bare)) as child:
+        with closing(KillableChild(bare)) as child:
             child.ask({"groups": [["1", ["\\boxed{1}"]]]}, BARE_S)  # warm, as a worker is after its self-test
             reply = child.ask({"groups": groups}, BARE_S)
         verdicts["bare"] = reply["verdicts"]

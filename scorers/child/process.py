@@ -54,7 +54,7 @@ class ChildDied(Retryable):
     """The child was killed from outside, or could not be started."""
 
 
-class Child:
+class KillableChild:
     """A process that answers requests one at a time. Not thread-safe; start and use it from one thread."""
 
     def __init__(

@@ -39,7 +39,7 @@ from scorers.sandbox.program import (
     Sandbox,
     SandboxUnavailable,
 )
-from scorers.sandbox.time_budget import Allowance
+from scorers.sandbox.time_budget import TimeBudget
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 from scorers.text.extract import Unanswered
 
@@ -170,12 +170,12 @@ class CodeTests:
 
     def _judge(self, source: str, suite: Suite) -> CaseTally:
         """Every case, as far as the deadline and the first failure allow."""
-        allowance = Allowance(self._config.deadline_s)
+        budget = TimeBudget(self._config.deadline_s)
         is_all = self._scorers.credit == "all" or (self._scorers.credit is None and not suite.is_fraction)
         if isinstance(suite.tests, Harnessed):
             total = None if suite.tests.pytest is not None else len(suite.tests.cases)
             tally = CaseTally(total, is_all)
-            self._run_harness(source, suite.tests, tally, allowance)
+            self._run_harness(source, suite.tests, tally, budget)
         else:
             tally = CaseTally(len(suite.tests), is_all)
             program = Program(
@@ -183,8 +183,8 @@ class CodeTests:
                 source=source.encode("utf-8", "surrogatepass"),
                 compile_s=self._config.deadline_s / 2,
             )
-            if self._run_program(program, suite.tests, tally, allowance):
-                self._run_program(program, suite.tests, tally, allowance, again=True)
+            if self._run_program(program, suite.tests, tally, budget):
+                self._run_program(program, suite.tests, tally, budget, again=True)
         return tally
 
     def _run_program(
@@ -192,16 +192,16 @@ class CodeTests:
         program: Program,
         cases: tuple[StdioCase, ...],
         tally: CaseTally,
-        allowance: Allowance,
+        budget: TimeBudget,
         *,
         again: bool = False,
     ) -> bool:
         """Compile and run the cases. True: the compiler exceeded a limit for the first time, and nothing was run."""
         with self._sandbox.prepare(program) as prepared:
-            allowance.charge(prepared.compiler_s)
+            budget.charge(prepared.compiler_s)
             failure = prepared.failure
             if failure is None:
-                self._run_cases(prepared, cases, tally, allowance)
+                self._run_cases(prepared, cases, tally, budget)
                 return False
         is_limit = failure.ending in _LIMITS
         if is_limit and not again:
@@ -214,19 +214,19 @@ class CodeTests:
         return False
 
     def _run_cases(
-        self, prepared: Prepared, cases: tuple[StdioCase, ...], tally: CaseTally, allowance: Allowance
+        self, prepared: Prepared, cases: tuple[StdioCase, ...], tally: CaseTally, budget: TimeBudget
     ) -> None:
         """Cases of standard input and output, each a run of its own."""
         for case in cases:
             if tally.is_decided:
                 return
             stdin = case.stdin.encode("utf-8", "surrogatepass")
-            if allowance.left_s <= 0:
+            if budget.left_s <= 0:
                 tally.fail_rest(self._over_deadline(), is_limit=True)
                 return
-            outcome = allowance.run(prepared, stdin, self._limits(allowance.left_s))
-            if outcome.ending in _LIMITS and allowance.left_s > 0:
-                outcome = allowance.run(prepared, stdin, self._limits(allowance.left_s))
+            outcome = budget.run(prepared, stdin, self._limits(budget.left_s))
+            if outcome.ending in _LIMITS and budget.left_s > 0:
+                outcome = budget.run(prepared, stdin, self._limits(budget.left_s))
             problem = self._stdio_problem(outcome, case)
             if problem is not None and outcome.is_crowded:
                 raise SandboxUnavailable(CROWDED)
@@ -241,23 +241,23 @@ class CodeTests:
             outcome.stdout.decode("utf-8", "replace"), case.expected, compatible=self._config.compatible
         )
 
-    def _run_harness(self, source: str, tests: Harnessed, tally: CaseTally, allowance: Allowance) -> None:
+    def _run_harness(self, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget) -> None:
         """Cases of Python tests, as many a run as there are; a run ends early at a case that does not end."""
         with self._sandbox.prepare(harness(tests.packages)) as prepared:
             if tests.pytest is not None:
-                self._run_pytest(prepared, source, tests, tally, allowance)
+                self._run_pytest(prepared, source, tests, tally, budget)
                 return
             while not tally.is_decided:
                 done = len(tally.results)
                 verdict = self._run(
-                    prepared, source, tests, tests.cases[done:], stop=tally.is_all, allowance=allowance
+                    prepared, source, tests, tests.cases[done:], stop=tally.is_all, budget=budget
                 )
                 _take(verdict, tally)
                 if verdict.stopped is None or tally.is_decided:
                     continue
                 if verdict.is_limit:
                     alone = tests.cases[len(tally.results) :][:1] if verdict.is_loaded else tests.cases[done:]
-                    again = self._run(prepared, source, tests, alone, stop=tally.is_all, allowance=allowance)
+                    again = self._run(prepared, source, tests, alone, stop=tally.is_all, budget=budget)
                     _take(again, tally)
                     if again.stopped is None:
                         continue
@@ -265,7 +265,7 @@ class CodeTests:
                 reason = verdict.stopped
                 if verdict.is_limit:
                     reason = f"exceeded its limit: {reason}, and again alone"
-                if allowance.left_s <= 0:
+                if budget.left_s <= 0:
                     tally.fail_rest(self._over_deadline(), is_limit=True)
                 elif verdict.is_loaded:
                     tally.add(reason, is_limit=verdict.is_limit)
@@ -273,12 +273,12 @@ class CodeTests:
                     tally.fail_rest(f"while it was loaded: {reason}", is_limit=verdict.is_limit)
 
     def _run_pytest(
-        self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally, allowance: Allowance
+        self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget
     ) -> None:
         """A whole file: how many tests it has is known when it has run."""
-        verdict = self._run(prepared, source, tests, (), stop=tally.is_all, allowance=allowance)
+        verdict = self._run(prepared, source, tests, (), stop=tally.is_all, budget=budget)
         if verdict.is_limit:
-            verdict = self._run(prepared, source, tests, (), stop=tally.is_all, allowance=allowance)
+            verdict = self._run(prepared, source, tests, (), stop=tally.is_all, budget=budget)
         _take(verdict, tally)
         if verdict.stopped is not None:
             tally.add(verdict.stopped, is_limit=verdict.is_limit)
@@ -292,9 +292,9 @@ class CodeTests:
         cases: Sequence[Mapping[str, Any]],
         *,
         stop: bool,
-        allowance: Allowance,
+        budget: TimeBudget,
     ) -> Verdict:
-        left_s = min(allowance.left_s, self._sandbox.max_wall_s - _OVERTIME_S)
+        left_s = min(budget.left_s, self._sandbox.max_wall_s - _OVERTIME_S)
         if left_s <= 0:
             return Verdict(cases=(), stopped=self._over_deadline(), is_limit=True)
         limits = self._limits(left_s + _OVERTIME_S, of_case=False)
@@ -309,7 +309,7 @@ class CodeTests:
             stop=stop,
         )
         nonce = new_nonce()
-        outcome = allowance.run(prepared, job.payload(nonce), limits)
+        outcome = budget.run(prepared, job.payload(nonce), limits)
         return verdict_of(outcome, nonce, None if tests.pytest is not None else len(cases))
 
     def _limits(self, left_s: float, *, of_case: bool = True) -> Limits:

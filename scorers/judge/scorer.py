@@ -38,7 +38,7 @@ from scorers.judge.rows import (
 )
 from scorers.scorer import SelfTestFailed
 from scorers.served_model.client import Endpoint, Reply, RequestRefused, Shared, seconds_of
-from scorers.served_model.prefetch import BegunCalls
+from scorers.served_model.prefetch import PrefetchedPlans
 
 if TYPE_CHECKING:
     from scorers.math.scorer import MathAnswer
@@ -83,7 +83,7 @@ class JudgeAnswer:
         self._endpoint = Endpoint(config.endpoint, shared)
         self._asking = threading.Lock()  # an endpoint is for one thread at a time, and the rule's asks too
         self._rule: MathAnswer | None = None
-        self._begun = BegunCalls[_Begun](
+        self._begun = PrefetchedPlans[_Begun](
             lambda begun: begun.plan.call if isinstance(begun.plan, _Asked) else None
         )
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
 from config.scorer_kinds import MathConfig
-from scorers.child.process import Child, LimitExceeded, Reply, Request
+from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
 from scorers.math.equality import LIBRARIES, judge, warm_up
 from scorers.math.text import difference, is_integer, plain_number, tidy
 from scorers.math.variants import MAX_CHARS, VARIANTS, Answer, Variant
@@ -49,7 +49,7 @@ class MathAnswer:
     def __init__(self, config: MathConfig) -> None:
         """Nothing is started here: the child is forked by the first comparison."""
         self._config = config
-        self._child = Child(judge, memory_bytes=MEMORY_BYTES, give_way_s=config.give_way_s)
+        self._child = KillableChild(judge, memory_bytes=MEMORY_BYTES, give_way_s=config.give_way_s)
         self._checked: tuple[tuple[str, str], str | None] | None = (
             None  # the last reference, what is wrong with it
         )

@@ -35,7 +35,7 @@ from broker.protocol.streams import Entry
 from config.run import API
 from config.scorer_kinds import QueueName
 from scorers.pool.job import CONSUMER
-from scorers.pool.rq_queues import Delivery
+from scorers.pool.rq_queues import RqQueues
 from scorers.registry import WAITING, queue_of, queues_of
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Dispatcher:
         self.rollouts = Consumer(
             joined.link, joined.keys, ROLLOUTS, CONSUMER, lease_s=joined.run.broker.lease_s
         )
-        self.delivery = Delivery(joined.link.client, joined.keys)
+        self.rq_queues = RqQueues(joined.link.client, joined.keys)
         self.held: dict[QueueName, deque[Entry]] = {queue: deque() for queue in queues_of(self.config)}
         self._serving: Counter[str] = Counter()  # living workers by queue
         self._looked = 0.0
@@ -106,7 +106,7 @@ class Dispatcher:
             return
         if time.monotonic() - self._looked > LOOK_EVERY_S:
             self._looked = time.monotonic()
-            self._serving = self.joined.link(lambda _: self.delivery.serving())
+            self._serving = self.joined.link(lambda _: self.rq_queues.serving())
         costs = self._costs()
         for queue in wanted:
             workers = max(
@@ -130,12 +130,12 @@ class Dispatcher:
     def sweep(self) -> None:
         """Hold entries whose job is gone again, and forget jobs whose entry is gone."""
         link = self.joined.link
-        carriers = link(lambda _: self.delivery.carriers())
-        believed = link(lambda _: self.delivery.waiting())
+        carriers = link(lambda _: self.rq_queues.carriers())
+        believed = link(lambda _: self.rq_queues.waiting())
         believed |= {
             job
-            for job in link(lambda _: self.delivery.current(self.delivery.living_workers()))
-            if self.delivery.age_s(job) < HARD_AGE_S
+            for job in link(lambda _: self.rq_queues.current(self.rq_queues.living_workers()))
+            if self.rq_queues.age_s(job) < HARD_AGE_S
         }
         while idle := self.rollouts.take_over(COUNT):
             again = [entry for entry in idle if carriers.get(entry.entry_id) not in believed]
@@ -145,7 +145,7 @@ class Dispatcher:
                 )
             self.hold(again)
         doubtful = [entry_id for entry_id, job in carriers.items() if job not in believed]
-        link(lambda _: self.delivery.forget_gone(doubtful))
+        link(lambda _: self.rq_queues.forget_gone(doubtful))
 
     def _most(self, queue: QueueName) -> int:
         """Groups of a job. The reward server's are one text each, and wait for a judge as well together as alone."""
@@ -157,15 +157,15 @@ class Dispatcher:
         line = self.held[queue]
         entries = [line.popleft() for _ in range(min(size, len(line)))]
         ids = [entry.entry_id for entry in entries]
-        self.joined.link(lambda _: self.delivery.enqueue(queue, ids, entries[0].group_id))
+        self.joined.link(lambda _: self.rq_queues.enqueue(queue, ids, entries[0].group_id))
         for entry in entries:
             self.rollouts.release(entry)
 
     def _jobs_waiting(self, queue: QueueName) -> int:
-        return self.joined.link(lambda _: len(self.delivery.queues[queue]))
+        return self.joined.link(lambda _: len(self.rq_queues.queues[queue]))
 
     def _groups_delivered(self, queue: QueueName) -> int:
-        return self.joined.link(lambda _: self.delivery.groups_waiting(queue))
+        return self.joined.link(lambda _: self.rq_queues.groups_waiting(queue))
 
     def _costs(self) -> dict[str, float]:
         """Mean seconds of a group in each queue, of those that have scored one."""
@@ -188,14 +188,14 @@ class Dispatcher:
         if time.monotonic() - self._said < SAY_EVERY_S:
             return
         self._said = time.monotonic()
-        serving = self.joined.link(lambda _: self.delivery.serving())
+        serving = self.joined.link(lambda _: self.rq_queues.serving())
         for name, entries in self.held.items():
             if serving[name]:
                 continue
             if waiting := len(entries) + self._groups_delivered(name):
                 log.warning(
                     "no_worker queue=%s groups=%d: start some with python -m scorers --run %s --queues %s",
-                    self.delivery.queues[name].name,
+                    self.rq_queues.queues[name].name,
                     waiting,
                     self.joined.run.name,
                     name,

@@ -1,6 +1,6 @@
 """RQ as this project uses it: queues of entry ids in JSON, one a class of cost, and workers whose deadlines are ours.
 
-The stream is the truth and a job is only its delivery, so a lost or doubled job costs time and nothing else.
+The stream is the truth and a job only delivers its entries, so a lost or doubled job costs time and nothing else.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class ScoringWorker(SimpleWorker):
         self._stop_requested = self._stop_before.is_set()
 
 
-class Delivery:
+class RqQueues:
     """The run's queues, and who has which job."""
 
     def __init__(self, client: redis.Redis, keys: Keys) -> None:

@@ -28,7 +28,7 @@ from config.scorer_kinds import QueueName
 from scorers.group import GroupScorer
 from scorers.pool import job
 from scorers.pool.first_worker import say_ready
-from scorers.pool.rq_queues import Delivery, ScoringWorker
+from scorers.pool.rq_queues import RqQueues, ScoringWorker
 from scorers.registry import served
 from scorers.reward_server.request_scorer import RequestScorer
 from scorers.served_model.concurrency_limits import Shared
@@ -118,12 +118,12 @@ def _cut_short(worker: job.Worker) -> None:
 def _serve(joined: Joined, worker: job.Worker, queues: Sequence[QueueName], stop: threading.Event) -> None:
     """Do the jobs of `queues` until RQ ends."""
     job.bind(worker)
-    delivery = Delivery(joined.link.client, joined.keys)
+    rq_queues = RqQueues(joined.link.client, joined.keys)
     connection = redis.Redis.from_url(
         joined.link.url
     )  # RQ's own: it blocks for longer than the link's time-out
     rq_worker = ScoringWorker(
-        [delivery.queues[queue] for queue in queues],
+        [rq_queues.queues[queue] for queue in queues],
         name=worker.name,
         connection=connection,
         worker_ttl=WORKER_TTL_S,

@@ -25,7 +25,7 @@ from config.run import API, Run
 from config.scorer_kinds import ScorerConfig
 from scorers.api import all_tasks
 from scorers.gym.rows import LIBRARY as GYM_LIBRARY
-from scorers.pool.rq_queues import Delivery
+from scorers.pool.rq_queues import RqQueues
 from scorers.reward_server.redis_messages import discard_old
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ def register(joined: Joined, server: str) -> None:
                 f"reward server {others[0]} is up with another configuration: give this "
                 "one the same, or stop that one first"
             )
-        if workers := Delivery(link.client, keys).living_workers():
+        if workers := RqQueues(link.client, keys).living_workers():
             log.warning(
                 "old_configuration workers=%d: start the scorers of run %s again, they have an earlier one",
                 len(workers),

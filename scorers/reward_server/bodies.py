@@ -1,4 +1,4 @@
-"""From the body of a request to questions for the desk, for `scorers.reward_server.service`.
+"""From the body of a request to questions, for `scorers.reward_server.service`.
 
 In: bytes, and what is served. Out: what is asked, with a question for each response, or in its place a verdict that
 nobody has to be asked for; or the 422 that says what is wrong with the body. Nothing here waits, and a body of 32 MiB
@@ -19,10 +19,10 @@ from starlette.responses import Response
 from broker.errors import BadMessage
 from config.scorers import TaskConfig
 from scorers.http_service import faults, unprocessable
-from scorers.reward_server.verdicts import (
+from scorers.reward_server.questions import (
     NotServed,
     Question,
-    Verdict,
+    RewardResult,
     bug,
     question_of,
     reference_of,
@@ -41,7 +41,7 @@ class Asked:
     """What a request asks."""
 
     kind: type[Request]
-    questions: Sequence[Question | Verdict]  # one for each response, in order
+    questions: Sequence[Question | RewardResult]  # one for each response, in order
 
 
 class Bodies:
@@ -69,13 +69,13 @@ class Bodies:
             return faults(found)
         return Asked(kind, [self._question(item) for item in _items(request)])
 
-    def _question(self, item: RewardRequest) -> Question | Verdict:
+    def _question(self, item: RewardRequest) -> Question | RewardResult:
         """The question that a response and its row are. What goes wrong with one is no other's fault."""
         text = response_of(item.llm_output) if self._has_prompts else item.llm_output
         try:
             return question_of(text, item.verification_info, self._tasks)
         except BadMessage as failure:
-            return Verdict(status="unscorable", value=None, reason=str(failure))
+            return RewardResult(status="unscorable", value=None, reason=str(failure))
         except NotServed as failure:
             return unavailable(str(failure))
         except Exception as failure:

@@ -114,28 +114,28 @@ def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
     from scorers.http_service import is_loopback, serve_app
     from scorers.reward_server.api_run import ROLE, register, tend
     from scorers.reward_server.connections import Connections
-    from scorers.reward_server.pending_requests import Desk
+    from scorers.reward_server.pending_requests import PendingRequests
     from scorers.reward_server.service import RewardServer
 
     url = redis_url()
     private = embedded.start(run) if url is None else None
     link = RedisLink(private.url if private else url.get_secret_value(), outage_s=run.broker.outage_s)  # type: ignore[union-attr]
     joined = Joined(run, link, Keys(run.name))
-    desk = Desk(joined, lingers_s=LINGERS_S if args.legacy_client else 0.0)
+    pending = PendingRequests(joined, lingers_s=LINGERS_S if args.legacy_client else 0.0)
     heartbeat = Heartbeat(
-        link, joined.keys, ROLE, desk.name, long_wait_s=math.inf
+        link, joined.keys, ROLE, pending.name, long_wait_s=math.inf
     )  # who starts meanwhile sees it
     try:
-        link(lambda _: register(joined, desk.name))
+        link(lambda _: register(joined, pending.name))
         heartbeat.say(f"serving on port {args.port}")
         connections = Connections()
         server = RewardServer(
-            desk,
+            pending,
             run.scorers.tasks,
             within_s=args.timeout,
             token=token,
             drop=connections.drop if args.legacy_client else None,
-            tend=partial(tend, joined, desk.name),
+            tend=partial(tend, joined, pending.name),
         )
         if not is_loopback(args.host) and token is None:
             log.warning(

@@ -1,6 +1,6 @@
-"""The desk between the web and the pool: questions go to Redis, verdicts come back to whoever waits.
+"""The requests under way between the web and the pool: questions go to Redis, results come back to their clients.
 
-In: questions, as coroutines of one event loop. Out: a verdict each, in the time that its client has. Redis is spoken to
+In: questions, as coroutines of one event loop. Out: a result each, in the time that its client has. Redis is spoken to
 by two threads, one that writes and one that reads, so the loop never waits for it. While Redis is away questions wait
 with it, and those whose time is up get a verdict that says so; what Redis has forgotten is put there again. The same
 question asked again while it is under way is scored once. Whoever leaves takes the question along, unless it is a
@@ -26,10 +26,10 @@ from redis.exceptions import RedisError
 from broker.errors import PipelineError
 from broker.joining import Joined
 from config.logs import mask
-from scorers.pool.rq_queues import Delivery
+from scorers.pool.rq_queues import RqQueues
 from scorers.registry import queue_of
+from scorers.reward_server.questions import Question, RewardResult, bug, reward_result_of, unavailable
 from scorers.reward_server.redis_messages import Arrival, Arrivals, admit, discard, missing, rollout_of
-from scorers.reward_server.verdicts import Question, Verdict, bug, unavailable, verdict_of
 
 log = logging.getLogger(__name__)
 
@@ -41,17 +41,17 @@ CHECK_S: Final = 2.0  # between two looks whether Redis still has what it was gi
 
 
 @dataclass(slots=True)
-class _Case:
+class _PendingRequest:
     """A question under way."""
 
     question: Question
     request_id: str
-    verdict: asyncio.Future[Verdict]
+    verdict: asyncio.Future[RewardResult]
     admission: asyncio.Task[None] | None = None
     waiting: int = 0  # clients
 
 
-class Desk:
+class PendingRequests:
     """One server's questions. For one event loop, on which `open` and `close` are called, too.
 
     Args:
@@ -65,8 +65,8 @@ class Desk:
         self._joined = joined
         self._lingers_s = lingers_s
         self._most = most
-        self._cases: dict[bytes, _Case] = {}  # by question
-        self._by_id: dict[str, _Case] = {}
+        self._cases: dict[bytes, _PendingRequest] = {}  # by question
+        self._by_id: dict[str, _PendingRequest] = {}
         self._count = 0
         self._trouble = ""  # what Redis said last; "" while it answers
         self._writer = ThreadPoolExecutor(
@@ -96,7 +96,7 @@ class Desk:
             await asyncio.to_thread(self._reader.join, 2 * BLOCK_S)
         await asyncio.to_thread(self._writer.shutdown)
 
-    async def ask(self, question: Question, within_s: float) -> Verdict:
+    async def ask(self, question: Question, within_s: float) -> RewardResult:
         """The verdict on a question, or after `within_s` that there is none yet, and why."""
         case = self._cases.get(question.key)
         if case is not None and _has_failed(case):  # while nobody waited: another try may do better
@@ -124,15 +124,15 @@ class Desk:
             else:
                 self._drop_unless_asked(case)
 
-    def _admit(self, question: Question) -> _Case:
+    def _admit(self, question: Question) -> _PendingRequest:
         self._count += 1
         loop = asyncio.get_running_loop()
-        case = _Case(question, f"{self.name}-{self._count}", loop.create_future())
+        case = _PendingRequest(question, f"{self.name}-{self._count}", loop.create_future())
         self._cases[question.key] = self._by_id[case.request_id] = case
         case.admission = loop.create_task(self._let_in(case))
         return case
 
-    async def _let_in(self, case: _Case) -> None:
+    async def _let_in(self, case: _PendingRequest) -> None:
         """Put a question into Redis, however often that has to be tried."""
         asked = case.question
         loop = asyncio.get_running_loop()
@@ -161,11 +161,11 @@ class Desk:
         if lost:
             log.warning("redis_forgot requests=%d: asked again", len(lost))
 
-    def _drop_unless_asked(self, case: _Case) -> None:
+    def _drop_unless_asked(self, case: _PendingRequest) -> None:
         if not case.waiting:
             self._drop(case)
 
-    def _drop(self, case: _Case) -> None:
+    def _drop(self, case: _PendingRequest) -> None:
         """Forget a question, and where it has no verdict yet, its entry."""
         if self._by_id.pop(case.request_id, None) is None:
             return
@@ -213,14 +213,14 @@ class Desk:
         for arrival in found:
             case = self._by_id.get(arrival.request_id)
             if case is not None and not case.verdict.done():
-                case.verdict.set_result(verdict_of(arrival.result))
+                case.verdict.set_result(reward_result_of(arrival.result))
 
     def _say_trouble(self, error: Exception) -> None:
         if not self._trouble:
             log.warning("redis_away at=%s error=%s", self._joined.link.address, error)
         self._trouble = mask(str(error)) or type(error).__name__
 
-    async def _why_late(self, case: _Case) -> str:
+    async def _why_late(self, case: _PendingRequest) -> str:
         """What a client is told whose time is up."""
         if self._trouble:
             return f"Redis is away: {self._trouble}"
@@ -229,7 +229,7 @@ class Desk:
         keys = self._joined.keys
 
         def look() -> tuple[int, bytes | None]:
-            return Delivery(client, keys).serving()[queue], client.hget(
+            return RqQueues(client, keys).serving()[queue], client.hget(
                 keys("tries"), f"error:{case.request_id}"
             )
 
@@ -248,12 +248,12 @@ class Desk:
         return f"{workers} the queue {queue}, and {len(self._cases)} requests are under way"
 
 
-def _has_failed(case: _Case) -> bool:
+def _has_failed(case: _PendingRequest) -> bool:
     """Whether it was tried, and can't be scored now."""
     verdict = case.verdict
     return verdict.done() and not verdict.cancelled() and verdict.result().status == "unavailable"
 
 
-def _is_in(case: _Case) -> bool:
+def _is_in(case: _PendingRequest) -> bool:
     """Whether Redis has been given it, and nothing has come of it yet."""
     return case.admission is not None and case.admission.done() and not case.verdict.done()

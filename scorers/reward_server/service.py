@@ -1,4 +1,4 @@
-"""The reward server's routes: HTTP on one side, the desk on the other.
+"""The reward server's routes: HTTP on one side, the pending requests on the other.
 
 In: `POST /reward`, `POST /reward/batch`, `GET /ping`, and `/openapi.json` with `/docs`. Out: scores. `/ping` answers
 from memory. Whoever reaches the port may have programs run in the scorers' sandbox, so the server listens on loopback
@@ -35,8 +35,8 @@ from config.scorers import TaskConfig
 from scorers.http_service import error, read_body, unless_gone, unprocessable
 from scorers.reward_server.bodies import Asked, Bodies
 from scorers.reward_server.openapi import description, page
-from scorers.reward_server.pending_requests import Desk
-from scorers.reward_server.verdicts import Question, Verdict, bug
+from scorers.reward_server.pending_requests import PendingRequests
+from scorers.reward_server.questions import Question, RewardResult, bug
 from scorers.reward_server.wire import BatchRequest, Body, LegacyRequest, Ping, RewardRequest
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class RewardServer:
     """The application.
 
     Args:
-        desk: who gets scores.
+        pending: gets scores for questions.
         tasks: that it scores.
         within_s: for an answer.
         token: that clients have to show; None: none.
@@ -65,7 +65,7 @@ class RewardServer:
 
     def __init__(
         self,
-        desk: Desk,
+        pending: PendingRequests,
         tasks: Mapping[str, TaskConfig],
         *,
         within_s: float,
@@ -73,7 +73,7 @@ class RewardServer:
         drop: Callable[[tuple[str, int]], None] | None = None,
         tend: Callable[[], None] = lambda: None,
     ) -> None:
-        self._desk = desk
+        self._pending = pending
         self._bodies = Bodies(tasks, has_prompts=drop is not None)
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="reader")
         self._bytes = 0  # of requests that are under way
@@ -97,7 +97,7 @@ class RewardServer:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        self._desk.open()
+        self._pending.open()
         tending = asyncio.create_task(self._keep_tending())
         try:
             yield
@@ -105,7 +105,7 @@ class RewardServer:
             tending.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await tending
-            await self._desk.close()
+            await self._pending.close()
             self._aside.shutdown(wait=False, cancel_futures=True)
 
     async def _keep_tending(self) -> None:
@@ -117,7 +117,7 @@ class RewardServer:
             await asyncio.sleep(TEND_S)
 
     async def _ping(self, _request: Request) -> Response:
-        return JSONResponse(Ping(message=f"{self._desk.under_way} requests are under way").model_dump())
+        return JSONResponse(Ping(message=f"{self._pending.under_way} requests are under way").model_dump())
 
     async def _openapi(self, _request: Request) -> Response:
         return JSONResponse(self._document)
@@ -159,8 +159,12 @@ class RewardServer:
         return await asyncio.get_running_loop().run_in_executor(self._aside, read)
 
     async def _reply(self, asked: Asked, within_s: float) -> Response:
-        async def verdict(question: Question | Verdict) -> Verdict:
-            return question if isinstance(question, Verdict) else await self._desk.ask(question, within_s)
+        async def verdict(question: Question | RewardResult) -> RewardResult:
+            return (
+                question
+                if isinstance(question, RewardResult)
+                else await self._pending.ask(question, within_s)
+            )
 
         return _REPLIES[asked.kind](await asyncio.gather(*map(verdict, asked.questions)))
 
@@ -191,30 +195,30 @@ class RewardServer:
         return guarded
 
 
-def _score(verdicts: Sequence[Verdict]) -> Response:
+def _score(verdicts: Sequence[RewardResult]) -> Response:
     return _refusal(verdicts, [("verification_info",)]) or _as_reply(verdicts[0].as_json())
 
 
-def _scores(verdicts: Sequence[Verdict]) -> Response:
+def _scores(verdicts: Sequence[RewardResult]) -> Response:
     """All scores, or none: a list of numbers has no word for one that is missing."""
     refusal = _refusal(verdicts, [("ground_truths", place) for place in range(len(verdicts))])
     return refusal or _as_reply({"scores": [verdict.value for verdict in verdicts]})
 
 
-def _results(verdicts: Sequence[Verdict]) -> Response:
+def _results(verdicts: Sequence[RewardResult]) -> Response:
     if all(verdict.status == "unavailable" for verdict in verdicts):
         return _not_now(verdicts[0].reason)
     return _as_reply({"results": [verdict.as_json() for verdict in verdicts]})
 
 
-_REPLIES: Final[Mapping[type[Body], Callable[[Sequence[Verdict]], Response]]] = {
+_REPLIES: Final[Mapping[type[Body], Callable[[Sequence[RewardResult]], Response]]] = {
     RewardRequest: _score,
     LegacyRequest: _scores,
     BatchRequest: _results,
 }
 
 
-def _refusal(verdicts: Sequence[Verdict], places: Sequence[tuple[str | int, ...]]) -> Response | None:
+def _refusal(verdicts: Sequence[RewardResult], places: Sequence[tuple[str | int, ...]]) -> Response | None:
     """Why there is an answer without scores; None where all have one. What was sent badly comes first."""
     details = [
         {"type": "unscorable", "loc": ["body", *place], "msg": verdict.reason}

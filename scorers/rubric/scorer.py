@@ -40,7 +40,7 @@ from scorers.rubric.prompt import RubricCase
 from scorers.rubric.rows import VerifiedRow, nothing_in, row_of, solution_of
 from scorers.scorer import SelfTestFailed
 from scorers.served_model.client import Endpoint, Reply, RequestRefused, Shared, seconds_of
-from scorers.served_model.prefetch import BegunCalls
+from scorers.served_model.prefetch import PrefetchedPlans
 
 if TYPE_CHECKING:
     from scorers.math.scorer import MathAnswer
@@ -91,7 +91,7 @@ class RubricAnswer:
         self._endpoint = Endpoint(config.endpoint, shared)
         self._asking = threading.Lock()
         self._rule: MathAnswer | None = None
-        self._begun = BegunCalls[_Begun](
+        self._begun = PrefetchedPlans[_Begun](
             lambda begun: begun.plan.reply if isinstance(begun.plan, _Call) else None
         )
 

@@ -16,10 +16,10 @@ from scorers.sandbox.program import Limits, Outcome, Prepared, SandboxUnavailabl
 WAIT_S: Final = 10.0  # that may be lost beyond as long as the answer itself has
 
 
-class Allowance:
+class TimeBudget:
     """A clock that stands while nothing of the answer runs."""
 
-    def __init__(self, seconds: float, *, of: Allowance | None = None) -> None:
+    def __init__(self, seconds: float, *, of: TimeBudget | None = None) -> None:
         """Full.
 
         Args:

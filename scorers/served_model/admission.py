@@ -35,7 +35,7 @@ class NoCallFree(Retryable):
     """Nobody let this process' calls begin for a long time; the message says for whom it waited."""
 
 
-class Gate:
+class Admission:
     """For one endpoint and one loop. `run` has to be running."""
 
     def __init__(self, exchange: Exchange, whose: str) -> None:

@@ -1,8 +1,8 @@
 """What served models have said, so that the same answer to the same prompt is judged once.
 
-In: the name of a question, a hash of model, prompt and answer. Out: the reply, if there is one. `SharedReplies` keeps
-them in Redis for all workers of a run, `OwnReplies` in this process. A cache that can't be read or written is as good
-as empty: nothing waits for it.
+In: the name of a question, a hash of model, prompt and answer. Out: the reply, if there is one. `RunReplies` keeps
+replies in Redis for all workers of a run, `ProcessReplies` in this process. A cache that can't be read or written
+counts as empty: nothing waits for it.
 
 The replies of some hours lie in a few hashes, which go as a whole: a key for each reply would slow down everybody who
 looks for a run's keys.
@@ -38,7 +38,7 @@ class Replies(Protocol):
         ...
 
 
-class SharedReplies:
+class RunReplies:
     """Kept in Redis, for all workers of a run."""
 
     def __init__(self, shared: Shared) -> None:
@@ -73,7 +73,7 @@ class SharedReplies:
         return self._keys(f"replies:{int(time.time() // PERIOD_S) - age}:{name[0]}")
 
 
-class OwnReplies:
+class ProcessReplies:
     """Kept here; the one that nobody has asked for longest goes first."""
 
     def __init__(self) -> None:

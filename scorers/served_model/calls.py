@@ -23,7 +23,7 @@ import msgpack
 
 from broker.errors import Permanent, PipelineError, Retryable
 from config.endpoint import EndpointConfig
-from scorers.served_model.admission import Gate
+from scorers.served_model.admission import Admission
 from scorers.served_model.cache import Replies
 from scorers.served_model.servers import EndpointServer, EndpointServers
 from scorers.served_model.wire import UNENDED, Busy, EndpointMisused, HostAway, HostTrouble, Reply, Wire
@@ -48,7 +48,7 @@ class Calls:
         config: EndpointConfig,
         wire: Wire,
         servers: EndpointServers,
-        gate: Gate,
+        admission: Admission,
         replies: Replies,
         *,
         count: Callable[[str], None],
@@ -58,7 +58,7 @@ class Calls:
         self._config = config
         self._wire = wire
         self._servers = servers
-        self._gate = gate
+        self._admission = admission
         self._replies = replies
         self._count = count
         self._naming: asyncio.Task[str] | None = None
@@ -133,7 +133,7 @@ class Calls:
                 away.clear()
                 continue
             busy_since = await self._wait_for_rest(candidates, busy_since)
-            async with self._gate.call():
+            async with self._admission.call():
                 with self._servers.lend(candidates) as server:
                     if server is None:
                         continue

@@ -19,10 +19,18 @@ from typing import Any, Final
 from broker.errors import PipelineError, Retryable
 from config.endpoint import EndpointConfig
 from config.loading import api_key
-from scorers.served_model.admission import Gate
-from scorers.served_model.cache import OwnReplies, Replies, SharedReplies
+from scorers.served_model.admission import Admission
+from scorers.served_model.cache import ProcessReplies, Replies, RunReplies
 from scorers.served_model.calls import Calls, EndpointUnavailable
-from scorers.served_model.concurrency_limits import Ask, Grant, Limits, OwnLimits, Shared, SharedLimits, Terms
+from scorers.served_model.concurrency_limits import (
+    Ask,
+    ConcurrencyLimits,
+    Grant,
+    ProcessConcurrencyLimits,
+    RunConcurrencyLimits,
+    Shared,
+    Terms,
+)
 from scorers.served_model.servers import EndpointServers
 from scorers.served_model.wire import EndpointMisused, Reply, RequestRefused, Wire
 
@@ -48,8 +56,10 @@ class Endpoint:
     def __init__(self, config: EndpointConfig, shared: Shared | None = None) -> None:
         """Nothing is contacted here."""
         self._config = config
-        self._limits: Limits = OwnLimits() if shared is None else SharedLimits(shared)
-        self._replies: Replies = OwnReplies() if shared is None else SharedReplies(shared)
+        self._limits: ConcurrencyLimits = (
+            ProcessConcurrencyLimits() if shared is None else RunConcurrencyLimits(shared)
+        )
+        self._replies: Replies = ProcessReplies() if shared is None else RunReplies(shared)
         self._session: _Session | None = None
         self._counting = threading.Lock()
         self._counts: Counter[str] = Counter()
@@ -105,7 +115,11 @@ class _Session:
     """From the first question to `close`: a loop, its thread, and all that lives on it."""
 
     def __init__(
-        self, config: EndpointConfig, limits: Limits, replies: Replies, count: Callable[[str], None]
+        self,
+        config: EndpointConfig,
+        limits: ConcurrencyLimits,
+        replies: Replies,
+        count: Callable[[str], None],
     ) -> None:
         servers = EndpointServers(config.urls)
         terms = Terms(
@@ -118,9 +132,11 @@ class _Session:
         def exchange(ask: Ask) -> Awaitable[Grant]:
             return asyncio.to_thread(limits.exchange, terms, ask)
 
-        self._gate = Gate(exchange, f"one of {config.concurrency} calls at once to {' '.join(terms.urls)}")
+        self._admission = Admission(
+            exchange, f"one of {config.concurrency} calls at once to {' '.join(terms.urls)}"
+        )
         self._wire = Wire(api_key(config.key_variable), timeout_s=config.timeout_s)
-        self._calls = Calls(config, self._wire, servers, self._gate, replies, count=count)
+        self._calls = Calls(config, self._wire, servers, self._admission, replies, count=count)
         self._questions: set[asyncio.Task[Reply]] = set()
         self._stop = asyncio.Event()
         is_ready = threading.Event()
@@ -150,12 +166,12 @@ class _Session:
         self._loop.set_default_executor(
             ThreadPoolExecutor(REDIS_THREADS, thread_name_prefix="endpoint redis")
         )
-        admitting = asyncio.create_task(self._gate.run())
+        admitting = asyncio.create_task(self._admission.run())
         is_ready.set()
         await self._stop.wait()
         for task in (*self._questions, admitting):
             task.cancel()
         await asyncio.gather(*self._questions, admitting, return_exceptions=True)
         with contextlib.suppress(PipelineError, TimeoutError):  # else its calls' leases run out
-            await asyncio.wait_for(self._gate.give_back(), CLOSE_S / 2)
+            await asyncio.wait_for(self._admission.give_back(), CLOSE_S / 2)
         await self._wire.close()

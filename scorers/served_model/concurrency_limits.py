@@ -1,10 +1,10 @@
 """How many calls may be under way at once, and how many may begin in a minute: of one endpoint, by all who ask it.
 
 In: calls that have ended and calls that want to begin. Out: which of these may. `scorers.served_model.admission` asks,
-for all calls of its process together. `SharedLimits` counts in Redis, for all workers of a run, by one script on Redis'
-own clock; `OwnLimits` in this process, where there is no run. A call is leased for longer than it can last: those of a
-worker that was killed come back, and a living one's are never given to somebody else, however long Redis is away. Only
-a Redis that forgets its last second forgets the calls that began in it.
+for all calls of its process together. `RunConcurrencyLimits` counts in Redis, for all workers of a run, by one script
+on Redis' own clock. `ProcessConcurrencyLimits` counts in this process, where there is no run. A call is leased for
+longer than it can last: a killed worker's calls come back, and a living worker's call is never given to another one,
+however long Redis is away. Only a Redis that forgets its last second forgets the calls that began in it.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Grant:
     wait_s: float  # until another one may; 0: when one ends
 
 
-class Limits(Protocol):
+class ConcurrencyLimits(Protocol):
     """Who counts the calls of an endpoint. For any thread."""
 
     def exchange(self, terms: Terms, ask: Ask) -> Grant:
@@ -123,7 +123,7 @@ class Limits(Protocol):
         ...
 
 
-class SharedLimits:
+class RunConcurrencyLimits:
     """Counted in Redis, for all workers of a run."""
 
     def __init__(self, shared: Shared) -> None:
@@ -132,7 +132,11 @@ class SharedLimits:
         self._script = shared.link.client.register_script(_EXCHANGE)
 
     def exchange(self, terms: Terms, ask: Ask) -> Grant:
-        """See `Limits`; waits for Redis as every call of a link does. Raises BrokerUnavailable, WrongBroker."""
+        """See `ConcurrencyLimits`. It waits for Redis as every call of a link does.
+
+        Raises:
+            BrokerUnavailable, WrongBroker: as the link does.
+        """
         endpoint = hashlib.sha256(" ".join(sorted(terms.urls)).encode()).hexdigest()[:12]
         keys = [self._keys(f"{what}:{endpoint}") for what in ("calls", "pace", "claims", "longest")]
         arguments: list[str | int] = [
@@ -149,7 +153,7 @@ class SharedLimits:
         return Grant([name.decode() for name in reply[1:]], int(reply[0]) / 1e6)
 
 
-class OwnLimits:
+class ProcessConcurrencyLimits:
     """Counted here, for one endpoint of this process, by the rules of the script. For one thread at a time."""
 
     def __init__(self) -> None:
@@ -157,7 +161,7 @@ class OwnLimits:
         self._due = 0.0  # monotonic
 
     def exchange(self, terms: Terms, ask: Ask) -> Grant:
-        """See `Limits`."""
+        """See `ConcurrencyLimits`."""
         self._under_way.difference_update(ask.ended)
         begun: list[str] = []
         for name in ask.wanted:

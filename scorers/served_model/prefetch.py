@@ -14,11 +14,11 @@ from typing import Any, Final, Generic, TypeVar
 
 from scorers.served_model.client import has_failed
 
-MAX_BEGUN: Final = 4096  # that nobody has asked for yet; beyond, the oldest are begun anew
+MAX_PREFETCHED: Final = 4096  # that nobody has asked for yet; beyond, the oldest are begun anew
 Plan = TypeVar("Plan")
 
 
-class BegunCalls(Generic[Plan]):
+class PrefetchedPlans(Generic[Plan]):
     """The plans of one scorer's answers.
 
     Args:
@@ -50,7 +50,7 @@ class BegunCalls(Generic[Plan]):
                 begun = Future()
                 begun.set_result(plan())
             self._begun[key] = begun
-            while len(self._begun) > MAX_BEGUN:
+            while len(self._begun) > MAX_PREFETCHED:
                 self._begun.popitem(last=False)
         return begun
 

@@ -24,7 +24,7 @@ from broker.errors import BadMessage
 from scorers.code.harness import Job, Verdict, harness, new_nonce, verdict_of
 from scorers.code.rows import Harnessed
 from scorers.sandbox.program import Limits, Sandbox
-from scorers.sandbox.time_budget import Allowance
+from scorers.sandbox.time_budget import TimeBudget
 
 COMMANDS: Final = (
     "`pytest FILE ...`, `python -m pytest FILE ...`, `python -m unittest FILE-OR-MODULE ...`, with no "
@@ -81,18 +81,18 @@ def tests_of(files: Mapping[str, str], command: object) -> RepoTests:
     return RepoTests(files, test_files)
 
 
-def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], allowance: Allowance) -> Result:
+def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], budget: TimeBudget) -> Result:
     """Run every test file against the files with those that were written, each in a fresh sandbox.
 
     Args:
         sandbox: where.
         tests: of the row.
         written: path -> content, over the row's files; those that belong to the tests are passed over.
-        allowance: for all of them; time that the machinery loses is not charged.
+        budget: for all of them; time that the machinery loses is not charged.
     Raises:
         SandboxUnavailable: the machinery failed.
     """
-    total_s = allowance.left_s
+    total_s = budget.left_s
     is_tests = {
         path: _belongs_to_tests(path) or path in tests.test_files for path in {**tests.files, **written}
     }
@@ -105,7 +105,7 @@ def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], al
     cases: list[tuple[bool, str]] = []
     with sandbox.prepare(harness(("pytest",))) as prepared:
         for path in tests.test_files:
-            left_s = min(allowance.left_s, sandbox.max_wall_s - OVERTIME_S)
+            left_s = min(budget.left_s, sandbox.max_wall_s - OVERTIME_S)
             if left_s <= 0:
                 return _result(cases, f"{path}: {total_s:g} s of time", is_limit=True)
             limits = Limits(wall_s=left_s + OVERTIME_S)
@@ -127,7 +127,7 @@ def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], al
                 stop=False,
             )
             nonce = new_nonce()
-            verdict = verdict_of(allowance.run(prepared, job.payload(nonce), limits), nonce, None)
+            verdict = verdict_of(budget.run(prepared, job.payload(nonce), limits), nonce, None)
             cases += verdict.cases
             if (reason := _failure(verdict)) is not None:
                 return _result(cases, f"{path}: {reason}", is_limit=verdict.is_limit)

@@ -25,7 +25,7 @@ from typing import Any, Final
 from broker.messages import Score, ScoreStatus
 from config.scorer_kinds import SweConfig
 from config.scorers import ScorersConfig
-from scorers.child.process import Child, LimitExceeded, Reply, Request
+from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 from scorers.swe.answer import edited
 from scorers.swe.compare import MAX_DIFF_CHARS, compare
@@ -45,7 +45,7 @@ class SwePatch:
     def __init__(self, config: SweConfig, scorers: ScorersConfig) -> None:
         """Nothing is started here: the child is forked by the first comparison."""
         self._config = config
-        self._child = Child(compare)
+        self._child = KillableChild(compare)
         self._trial = Trial(scorers)
         self._row: tuple[Mapping[str, Any], Row] | None = None  # the last one: a group shares it
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from config.scorers import ScorersConfig
 from scorers.sandbox.program import ProgramTooLarge, Sandbox
-from scorers.sandbox.time_budget import Allowance
+from scorers.sandbox.time_budget import TimeBudget
 from scorers.swe.package_tests import RepoTests, Result, run_tests
 from scorers.swe.rows import Edits, Row, WholeFile
 
@@ -48,12 +48,12 @@ class Trial:
             SandboxUnavailable: the machinery failed.
         """
         try:
-            return self._verdict(row, tests, written, Allowance(end - time.monotonic()))
+            return self._verdict(row, tests, written, TimeBudget(end - time.monotonic()))
         except ProgramTooLarge as error:
             return None, str(error)
 
     def _verdict(
-        self, row: Row, tests: RepoTests, written: Mapping[str, str], whole: Allowance
+        self, row: Row, tests: RepoTests, written: Mapping[str, str], whole: TimeBudget
     ) -> tuple[float | None, str]:
         files = _by_path(row, written)
         if all(_same(tests.files.get(path, ""), text) for path, text in files.items()):
@@ -63,7 +63,7 @@ class Trial:
         if self._tried[1] is not None:
             return None, self._tried[1]
         for share in (0.5, 1.0):  # over a limit: once more, in fresh sandboxes
-            result = run_tests(self._sandbox, tests, files, Allowance(share * whole.left_s, of=whole))
+            result = run_tests(self._sandbox, tests, files, TimeBudget(share * whole.left_s, of=whole))
             if not result.is_limit:
                 break
         value = result.passed / result.total if self._scorers.credit == "fraction" else float(result.is_all)
@@ -83,7 +83,7 @@ class Trial:
             self._built = build_sandbox(self._scorers)
         return self._built
 
-    def _problem(self, row: Row, tests: RepoTests, whole: Allowance) -> str | None:
+    def _problem(self, row: Row, tests: RepoTests, whole: TimeBudget) -> str | None:
         """Why the row's tests can't judge an edit; None where they can."""
         share_s = ROW_SHARE * whole.left_s
         match row.reference:
@@ -93,10 +93,10 @@ class Trial:
                 reference = dict(changed)
             case _:
                 raise AssertionError("a diff has no tests")
-        right: Result = run_tests(self._sandbox, tests, reference, Allowance(share_s, of=whole))
+        right: Result = run_tests(self._sandbox, tests, reference, TimeBudget(share_s, of=whole))
         if not right.is_all:
             return f"the reference itself does not pass the row's tests here: {right.reason or 'no test ran'}"
-        if run_tests(self._sandbox, tests, {}, Allowance(share_s, of=whole)).is_all:
+        if run_tests(self._sandbox, tests, {}, TimeBudget(share_s, of=whole)).is_all:
             return "the row's tests pass without any edit"
         return None
 

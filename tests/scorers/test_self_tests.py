@@ -10,7 +10,7 @@ import pytest
 
 from config.scorer_kinds import CodeConfig, MathConfig
 from config.scorers import ScorersConfig
-from scorers.child.process import Child, LimitExceeded, Reply, Request
+from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
 from scorers.code.scorer import CodeTests
 from scorers.math.scorer import MathAnswer
 from scorers.sandbox.choice import build_sandbox
@@ -18,14 +18,14 @@ from scorers.sandbox.program import Ending, Limits, Outcome, Prepared, Program, 
 
 
 def test_the_math_self_test_gives_right_answers_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask = Child.ask
+    ask = KillableChild.ask
 
-    def busy(child: Child, request: Request, timeout_s: float) -> Reply:
+    def busy(child: KillableChild, request: Request, timeout_s: float) -> Reply:
         if timeout_s < 1.0:
             raise LimitExceeded(f"deadline of {timeout_s:g} s")
         return ask(child, request, timeout_s)
 
-    monkeypatch.setattr(Child, "ask", busy)
+    monkeypatch.setattr(KillableChild, "ask", busy)
     scorer = MathAnswer(MathConfig())
     try:
         scorer.self_test()

@@ -22,7 +22,7 @@ from broker.protocol.consumer import Consumer
 from broker.protocol.streams import bury, hand_over
 from learner.status import Status
 from scorers.pool.job import CONSUMER
-from scorers.pool.rq_queues import Delivery
+from scorers.pool.rq_queues import RqQueues
 from tests.support.chain import Chain, make_prompt, make_run, make_scored
 from tests.support.waiting import wait_until
 
@@ -99,12 +99,12 @@ class InFlight:
         chain.client.xclaim(
             chain.keys(ROLLOUTS), GROUP, CONSUMER, 0, [chain.entry("15").entry_id], idle=75_000, justid=True
         )
-        delivery = Delivery(chain.client, chain.keys)
-        first = delivery.enqueue("math", [chain.entry("13").entry_id], "13")
-        delivery.enqueue("math", [chain.entry("14").entry_id], "14")
-        taken = delivery.queues["math"].fetch_job(first)
+        rq_queues = RqQueues(chain.client, chain.keys)
+        first = rq_queues.enqueue("math", [chain.entry("13").entry_id], "13")
+        rq_queues.enqueue("math", [chain.entry("14").entry_id], "14")
+        taken = rq_queues.queues["math"].fetch_job(first)
         assert taken is not None
-        delivery.queues["math"].remove(first)
+        rq_queues.queues["math"].remove(first)
         with chain.client.pipeline() as pipe:  # RQ's own part, when a worker takes a job
             taken.prepare_for_execution(WORKER, pipe)
             pipe.execute()

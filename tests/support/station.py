@@ -31,7 +31,7 @@ from config.loading import to_yaml
 from config.run import Run
 from scorers.pool import job as jobs
 from scorers.pool.dispatcher import Dispatcher
-from scorers.pool.rq_queues import Delivery, ScoringWorker
+from scorers.pool.rq_queues import RqQueues, ScoringWorker
 from tests.broker.conftest import Board
 from tests.support.groups import a_rollout
 from tests.support.waiting import wait_until
@@ -102,7 +102,7 @@ class Station(Board):
     def __init__(self, link: RedisLink, keys: Keys, run: Run) -> None:
         super().__init__(link, keys)
         self.joined = Joined(run, link, keys)
-        self.delivery = Delivery(link.client, keys)
+        self.rq_queues = RqQueues(link.client, keys)
         link.client.hset(keys("run"), mapping={"config": to_yaml(run), "status": "running"})
 
     def roll_out(self, *ids: int, text: str = RIGHT, texts: Sequence[str] = (), **changes: Any) -> list[str]:
@@ -130,7 +130,7 @@ class Station(Board):
         """Entries of each job in the queues' lists, in order."""
         return [
             self.entries_of(job_id)
-            for queue in self.delivery.queues.values()
+            for queue in self.rq_queues.queues.values()
             for job_id in queue.get_job_ids()
         ]
 
@@ -181,7 +181,7 @@ class Station(Board):
         stopping = stop or threading.Event()
         worker = jobs.Worker(self.joined, scorer, name, heartbeat, stopping)
         rq_worker = _WithoutChannel(
-            list(self.delivery.queues.values()),
+            list(self.rq_queues.queues.values()),
             name=name,
             connection=connection,
             serializer=JSONSerializer,
@@ -211,7 +211,7 @@ class Station(Board):
 
     def jobs_at_work(self) -> set[str]:
         """Ids of the jobs that living workers are at."""
-        return self.delivery.current(self.delivery.living_workers())
+        return self.rq_queues.current(self.rq_queues.living_workers())
 
     def letter(self, group_id: str) -> dict[str, str]:
         """Text fields of a dead letter."""

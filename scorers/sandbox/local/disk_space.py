@@ -24,12 +24,12 @@ NO_ROOM: Final = re.compile(
 )
 
 
-def compiler_without_room(stderr: bytes) -> bool:
+def compiler_without_disk_space(stderr: bytes) -> bool:
     """Whether a compiler failed for want of disk."""
     return NO_ROOM.search(stderr) is not None
 
 
-def require_room(folder: Path, allowed_bytes: int) -> None:
+def require_disk_space(folder: Path, allowed_bytes: int) -> None:
     """Raises NoRoom where a run that may write so much would find less."""
     status = os.statvfs(folder)
     free = status.f_bavail * status.f_frsize

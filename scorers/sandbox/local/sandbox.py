@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scorers.sandbox.local import toolchain
-from scorers.sandbox.local.disk_space import compiler_without_room, require_room
+from scorers.sandbox.local.disk_space import compiler_without_disk_space, require_disk_space
 from scorers.sandbox.local.folders import remove_folder
 from scorers.sandbox.local.orders import Order
 from scorers.sandbox.local.program_files import write_program
@@ -137,7 +137,7 @@ class LocalSandbox:
         """One run of one command line. Raises SandboxUnavailable."""
         interpreter = interpreter or self._interpreter
         if is_disk := self._walls is not Walls.BUBBLEWRAP:  # whose scratch is in memory
-            require_room(self._supervisors.base(), limits.scratch_bytes)
+            require_disk_space(self._supervisors.base(), limits.scratch_bytes)
         shown = [(path, path) for path in toolchain.SYSTEM]
         if language is Language.PYTHON and interpreter is not None and interpreter.prefix is not None:
             shown.append((interpreter.prefix, interpreter.prefix))
@@ -156,7 +156,7 @@ class LocalSandbox:
             )
         )
         if is_disk:  # whatever it said: the harness ends well where an answer does not
-            require_room(self._supervisors.base(), limits.scratch_bytes)
+            require_disk_space(self._supervisors.base(), limits.scratch_bytes)
         return outcome
 
     def inside(self, what: str, folder: Path) -> str:
@@ -274,7 +274,7 @@ class PreparedProgram:
         self.compiler_s = outcome.seconds
         if outcome.exit_code != 0 and outcome.is_crowded:
             raise NoRoom(CROWDED)
-        if outcome.exit_code != 0 and compiler_without_room(outcome.stderr):
+        if outcome.exit_code != 0 and compiler_without_disk_space(outcome.stderr):
             raise NoRoom("no room for a compiler on this machine's disk")
         self._build.chmod(0o755)
         binary = self._build / "program"

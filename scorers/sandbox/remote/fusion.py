@@ -30,7 +30,7 @@ from typing import Final
 
 import httpx
 
-from scorers.sandbox.local.disk_space import compiler_without_room
+from scorers.sandbox.local.disk_space import compiler_without_disk_space
 from scorers.sandbox.program import (
     Ending,
     Language,
@@ -185,7 +185,7 @@ class FusionSandbox:
             outcome = outcome_of(result, limits, is_ours=server.is_ours)
         except ValueError as error:
             raise ServerTrouble(f"no reply of this API: {error}") from None
-        if is_compiler and compiler_without_room(outcome.stderr):
+        if is_compiler and compiler_without_disk_space(outcome.stderr):
             raise ServerTrouble("no room for a compiler on its disk")
         outcome = replace(outcome, seconds=seconds_of(reply, took_s))
         if is_compiler:

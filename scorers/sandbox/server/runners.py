@@ -35,7 +35,7 @@ class RunnerLost(Retryable):
     """The process ended, or did not answer in time; the message says which."""
 
 
-class RunnerPool:
+class Runners:
     """A fixed number of processes, each started when it is first needed."""
 
     def __init__(self, kind: str, size: int) -> None:

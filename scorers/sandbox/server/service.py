@@ -32,7 +32,7 @@ from starlette.routing import Route
 from scorers.http_service import error, faults, read_body, unless_gone, unprocessable
 from scorers.sandbox.program import Language, Sandbox
 from scorers.sandbox.remote.probe import Probe
-from scorers.sandbox.server.runners import Full, RunnerLost, RunnerPool
+from scorers.sandbox.server.runners import Full, RunnerLost, Runners
 from scorers.sandbox.server.submit import SubmitRequest, evaluate
 from scorers.sandbox.wire import LANGUAGE_NAMES, RunReply, RunRequest
 
@@ -67,7 +67,7 @@ class Service:
     def __init__(self, served: Served, workers: int) -> None:
         self._served = served
         self._languages = sorted(LANGUAGE_NAMES[language] for language in served.languages)
-        self._pool = RunnerPool(served.name, workers)
+        self._pool = Runners(served.name, workers)
         self._trouble: str | None = "not probed yet"
         self._probed = 0.0  # monotonic
         self.app = Starlette(

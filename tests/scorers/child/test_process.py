@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import pytest
 
-from scorers.child.process import LAST, Child, ChildDied, LimitExceeded, Reply, Request
+from scorers.child.process import LAST, ChildDied, KillableChild, LimitExceeded, Reply, Request
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until_gone
 
@@ -76,26 +76,26 @@ def state_of(pid: int) -> str | None:
 
 
 @pytest.fixture
-def child() -> Iterator[Child]:
-    child = Child(act, memory_bytes=512 << 20)
+def child() -> Iterator[KillableChild]:
+    child = KillableChild(act, memory_bytes=512 << 20)
     yield child
     child.close()
 
 
-def pid_of(child: Child) -> int:
+def pid_of(child: KillableChild) -> int:
     child.ask({"do": "echo", "text": ""}, timeout_s=10)
     assert child.pid is not None
     return child.pid
 
 
-def test_one_child_answers_many_requests(child: Child) -> None:
+def test_one_child_answers_many_requests(child: KillableChild) -> None:
     pid = pid_of(child)
     for text in ("1", "\\frac{1}{2}", "ünïcödé \ud800", "x" * 1_000_000):
         assert child.ask({"do": "echo", "text": text}, timeout_s=10) == {"said": text}
     assert child.pid == pid
 
 
-def test_a_hang_costs_its_deadline_and_leaves_no_process(child: Child) -> None:
+def test_a_hang_costs_its_deadline_and_leaves_no_process(child: KillableChild) -> None:
     pid = pid_of(child)
     started = time.monotonic()
     with pytest.raises(LimitExceeded, match=r"deadline of 0\.3 s"):
@@ -106,13 +106,13 @@ def test_a_hang_costs_its_deadline_and_leaves_no_process(child: Child) -> None:
     assert child.ask({"do": "echo", "text": "again"}, timeout_s=10) == {"said": "again"}
 
 
-def test_too_much_memory_is_the_requests_own_doing(child: Child) -> None:
+def test_too_much_memory_is_the_requests_own_doing(child: KillableChild) -> None:
     assert child.ask({"do": "allocate", "bytes": 100 << 20}, timeout_s=10) == {"size": 100 << 20}
     with pytest.raises(LimitExceeded, match="memory limit of 512 MiB"):
         child.ask({"do": "allocate", "bytes": 600 << 20}, timeout_s=10)
 
 
-def test_a_child_that_has_used_half_its_room_is_replaced(child: Child) -> None:
+def test_a_child_that_has_used_half_its_room_is_replaced(child: KillableChild) -> None:
     first = pid_of(child)
     for count in (1, 2, 3):
         assert child.ask({"do": "hoard", "bytes": 100 << 20}, timeout_s=10) == {"size": count}
@@ -121,29 +121,29 @@ def test_a_child_that_has_used_half_its_room_is_replaced(child: Child) -> None:
     assert child.pid != first
 
 
-def test_a_crash_inside_a_c_library_is_the_requests_own_doing(child: Child) -> None:
+def test_a_crash_inside_a_c_library_is_the_requests_own_doing(child: KillableChild) -> None:
     with pytest.raises(LimitExceeded, match="crash by SIGSEGV"):
         child.ask({"do": "segfault"}, timeout_s=10)
 
 
-def test_a_child_that_somebody_kills_is_retryable(child: Child) -> None:
+def test_a_child_that_somebody_kills_is_retryable(child: KillableChild) -> None:
     os.kill(pid_of(child), signal.SIGKILL)
     with pytest.raises(ChildDied, match="ended with -9"):
         child.ask({"do": "echo", "text": "1"}, timeout_s=10)
     assert child.ask({"do": "echo", "text": "2"}, timeout_s=10) == {"said": "2"}
 
 
-def test_a_child_that_exits_by_itself_is_retryable(child: Child) -> None:
+def test_a_child_that_exits_by_itself_is_retryable(child: KillableChild) -> None:
     with pytest.raises(ChildDied, match="ended with 3"):
         child.ask({"do": "exit"}, timeout_s=10)
 
 
-def test_an_exception_of_the_target_is_a_bug_and_surfaces_with_its_traceback(child: Child) -> None:
+def test_an_exception_of_the_target_is_a_bug_and_surfaces_with_its_traceback(child: KillableChild) -> None:
     with pytest.raises(RuntimeError, match="nobody told me to dance"):
         child.ask({"do": "dance"}, timeout_s=10)
 
 
-def test_the_reply_to_an_interrupted_request_answers_no_other(child: Child) -> None:
+def test_the_reply_to_an_interrupted_request_answers_no_other(child: KillableChild) -> None:
     def interrupt(_number: int, _frame: object) -> None:
         raise InterruptedError("a job's time is over")
 
@@ -158,14 +158,16 @@ def test_the_reply_to_an_interrupted_request_answers_no_other(child: Child) -> N
     assert child.ask({"do": "echo", "text": "mine"}, timeout_s=10) == {"said": "mine"}
 
 
-def test_the_child_holds_no_descriptor_of_its_parent_but_its_socket(child: Child) -> None:
+def test_the_child_holds_no_descriptor_of_its_parent_but_its_socket(child: KillableChild) -> None:
     with Path(__file__).open() as _held:
         names = child.ask({"do": "descriptors"}, timeout_s=10)["open"]
     assert len(names) == 1
     assert names[0].startswith("socket:")
 
 
-def test_the_child_leaves_ctrl_c_to_its_parent_and_no_handler_of_the_parent_runs_in_it(child: Child) -> None:
+def test_the_child_leaves_ctrl_c_to_its_parent_and_no_handler_of_the_parent_runs_in_it(
+    child: KillableChild,
+) -> None:
     before = signal.signal(signal.SIGALRM, lambda _number, _frame: None)
     try:
         assert child.ask({"do": "signals"}, timeout_s=10) == {"interrupt": True, "alarm": True}
@@ -177,7 +179,7 @@ def test_the_room_for_recursion_does_not_depend_on_the_parents_stack() -> None:
     def frames(depth: int) -> int:
         if depth:
             return frames(depth - 1)
-        child = Child(act)
+        child = KillableChild(act)
         try:
             return int(child.ask({"do": "recurse"}, timeout_s=10)["frames"])
         finally:
@@ -188,7 +190,7 @@ def test_the_room_for_recursion_does_not_depend_on_the_parents_stack() -> None:
 
 @pytest.mark.parametrize("where", ["socket.socketpair", "os.fork"])
 def test_a_child_that_can_not_be_started_is_tried_again_and_leaks_nothing(
-    child: Child, monkeypatch: pytest.MonkeyPatch, where: str
+    child: KillableChild, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     def fail() -> NoReturn:
         raise OSError(errno.EMFILE, "Too many open files")
@@ -205,14 +207,14 @@ def test_a_child_that_can_not_be_started_is_tried_again_and_leaks_nothing(
 def test_the_child_dies_with_its_parent() -> None:
     program = textwrap.dedent("""
         import os, time
-        from scorers.child.process import Child
+        from scorers.child.process import KillableChild
 
         def act(request):
             if request["hang"]:
                 time.sleep(600)
             return {"pid": os.getpid()}
 
-        child = Child(act)
+        child = KillableChild(act)
         print(child.ask({"hang": False}, timeout_s=10)["pid"], flush=True)
         child.ask({"hang": True}, timeout_s=600)
     """)
@@ -227,7 +229,7 @@ def test_the_child_dies_with_its_parent() -> None:
 
 
 def test_a_child_that_works_for_long_yields_to_the_others_and_is_replaced() -> None:
-    child = Child(act, give_way_s=0.1)
+    child = KillableChild(act, give_way_s=0.1)
     try:
         assert child.ask({"do": "echo", "text": "hi"}, timeout_s=20) == {"said": "hi"}
         quick = child.pid

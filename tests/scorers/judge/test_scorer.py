@@ -302,7 +302,7 @@ def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(
 def test_what_is_begun_and_never_asked_for_is_forgotten(
     build: Build, server: ScriptedEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prefetch, "MAX_BEGUN", 3)
+    monkeypatch.setattr(prefetch, "MAX_PREFETCHED", 3)
     scorer = build()
     for number in range(9):
         scorer.begin(f"about {number}", row())

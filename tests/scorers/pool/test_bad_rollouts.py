@@ -126,7 +126,7 @@ def test_a_clock_that_jumps_costs_a_second_delivery_at_most(
     def jump(rollout: SampledGroup) -> None:
         if not queued:
             monkeypatch.setattr("scorers.pool.rq_queues.time.time", lambda: right() + 3600.0 * hours)
-            wait_until(lambda: station.delivery.living_workers() == ["w"])
+            wait_until(lambda: station.rq_queues.living_workers() == ["w"])
             station.age(first, second)
             station.sweep()
             queued.append(station.queued_entries())
@@ -145,7 +145,7 @@ def test_a_lost_job_is_replaced_whatever_the_clock_says(
     station.deliver()
     right = time.time
     monkeypatch.setattr("scorers.pool.rq_queues.time.time", lambda: right() + 3600.0 * hours)
-    station.client.delete(station.delivery.queues["math"].key)
+    station.client.delete(station.rq_queues.queues["math"].key)
     station.age(entry)
     station.sweep()
     assert station.queued_entries() == [entry]

@@ -69,7 +69,7 @@ def test_a_queues_list_is_kept_short_and_the_rest_is_held_until_it_is_wanted(sta
         station.age(*ids)
         dispatcher.sweep()
         assert len(dispatcher.held["math"]) == 10, "what is held is not lost, however long it is"
-        station.link.client.lpop(station.delivery.queues["math"].key)
+        station.link.client.lpop(station.rq_queues.queues["math"].key)
         dispatcher.deliver()
         assert station.queued() == [ids[5:10], ids[10:15]]
         with station.dispatcher() as other:
@@ -97,7 +97,7 @@ def test_jobs_never_mix_queues_and_each_task_goes_to_its_own(link: RedisLink, ke
     station.deliver()
     queued = {
         name: [station.entries_of(job) for job in queue.get_job_ids()]
-        for name, queue in station.delivery.queues.items()
+        for name, queue in station.rq_queues.queues.items()
     }
     assert queued == {
         "light": [[ids[3], ids[4]]],
@@ -117,7 +117,7 @@ def test_two_dispatchers_at_once_deliver_each_entry_once(station: Station) -> No
         ids = [entry for first in range(0, 40, 4) for entry in station.roll_out(*range(first, first + 4))]
         wait_until(
             lambda: (
-                len(station.delivery.carriers())
+                len(station.rq_queues.carriers())
                 + sum(len(line) for dispatcher in both for line in dispatcher.held.values())
                 == 40
             )
@@ -129,9 +129,9 @@ def test_two_dispatchers_at_once_deliver_each_entry_once(station: Station) -> No
 
 
 def lose_the_job(station: Station, entry_id: str) -> None:
-    job_id = station.delivery.carriers()[entry_id]
+    job_id = station.rq_queues.carriers()[entry_id]
     station.link.client.delete(f"rq:job:{job_id}")
-    station.link.client.lrem(station.delivery.queues["math"].key, 0, job_id)
+    station.link.client.lrem(station.rq_queues.queues["math"].key, 0, job_id)
 
 
 def lose_all_of_rq(station: Station, entry_id: str) -> None:
@@ -139,7 +139,7 @@ def lose_all_of_rq(station: Station, entry_id: str) -> None:
 
 
 def take_it_and_die(station: Station, entry_id: str) -> None:
-    station.link.client.lpop(station.delivery.queues["math"].key)  # the job is there; nobody is at it
+    station.link.client.lpop(station.rq_queues.queues["math"].key)  # the job is there; nobody is at it
 
 
 @pytest.mark.parametrize("lose", [lose_the_job, lose_all_of_rq, take_it_and_die])
@@ -148,14 +148,14 @@ def test_an_entry_whose_job_is_lost_is_delivered_again_after_the_lease(
 ) -> None:
     (entry,) = station.roll_out(0)
     station.deliver()
-    lost = station.delivery.carriers()[entry]
+    lost = station.rq_queues.carriers()[entry]
     lose(station, entry)
     station.sweep()
     assert station.queued() == [], "the lease has not run out"
     station.age(entry)
     station.sweep()
     assert station.queued() == [[entry]]
-    assert station.delivery.carriers()[entry] != lost
+    assert station.rq_queues.carriers()[entry] != lost
     assert "delivering_again group=0" in caplog.text
     station.work(scorer := ScriptedScorer())
     assert scorer.seen == ["0"]
@@ -230,11 +230,11 @@ def test_what_is_left_of_jobs_whose_entry_was_retired_is_forgotten(station: Stat
         station.learner.retire(["0"])  # its deadline was over
         dispatcher.hold(leased)
         dispatcher.deliver_all()
-        assert list(station.delivery.carriers()) == [entry]
+        assert list(station.rq_queues.carriers()) == [entry]
         station.work(scorer := ScriptedScorer())
         assert scorer.seen == []
         dispatcher.sweep()
-    assert station.delivery.carriers() == {}
+    assert station.rq_queues.carriers() == {}
 
 
 def test_what_is_held_and_wanted_by_nobody_any_more_is_let_go(station: Station) -> None:
@@ -259,8 +259,8 @@ def test_requests_of_the_reward_server_wait_for_a_judge_together_and_for_work_al
         dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
         dispatcher.deliver()
     sizes = {
-        queue: [len(station.entries_of(job)) for job in station.delivery.queues[queue].get_job_ids()]
-        for queue in station.delivery.queues
+        queue: [len(station.entries_of(job)) for job in station.rq_queues.queues[queue].get_job_ids()]
+        for queue in station.rq_queues.queues
     }
     assert sizes == {"light": [], "math": [1, 1], "code": [], "judge": [10]}
 
@@ -284,7 +284,7 @@ def test_groups_that_nobody_can_take_are_said_aloud(
     station.roll_out(*range(5))
     heart = Heartbeat(station.link, station.keys, "scorer", "w")
     heart.say("waiting", queues=serves)
-    wait_until(lambda: station.delivery.serving().total() == len(serves.split(",")) * bool(serves))
+    wait_until(lambda: station.rq_queues.serving().total() == len(serves.split(",")) * bool(serves))
     with station.dispatcher() as dispatcher:
         dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
         dispatcher.deliver()
@@ -311,9 +311,9 @@ def test_the_loop_sweeps_by_itself_and_ends_when_it_is_told(link: RedisLink, key
         thread = threading.Thread(target=dispatcher.run, args=(stop,))
         thread.start()
         wait_until(lambda: station.queued() == [[entry]])
-        lost = station.delivery.carriers()[entry]
+        lost = station.rq_queues.carriers()[entry]
         lose_the_job(station, entry)
-        wait_until(lambda: station.delivery.carriers()[entry] != lost)
+        wait_until(lambda: station.rq_queues.carriers()[entry] != lost)
         stop.set()
         thread.join(5)
         assert not thread.is_alive()

@@ -50,7 +50,7 @@ def test_each_group_of_a_job_is_handed_over_by_itself(station: Station) -> None:
 def test_a_job_that_comes_twice_scores_once(station: Station) -> None:
     entries = station.roll_out(0, 1)
     station.deliver()
-    station.delivery.enqueue("math", entries, "0")
+    station.rq_queues.enqueue("math", entries, "0")
     station.work(scorer := ScriptedScorer())
     assert scorer.seen == ["0", "1"]
     assert station.ids("scored") == ["0", "1"]
@@ -128,7 +128,7 @@ def test_a_group_that_nobody_finishes_goes_to_the_dead_after_the_last_attempt(st
     assert (letter["attempts"], letter["stage"]) == ("3", ROLLOUTS)
     assert "in before" in letter["traceback"]
     assert station.hash("tries") == {}
-    assert station.delivery.carriers() == {}
+    assert station.rq_queues.carriers() == {}
     station.audit()
 
 
@@ -136,7 +136,7 @@ def test_deliveries_are_no_attempts(station: Station) -> None:
     (entry,) = station.roll_out(0)
     station.deliver()
     for _ in range(5):
-        station.link.client.delete(station.delivery.queues["math"].key)
+        station.link.client.delete(station.rq_queues.queues["math"].key)
         station.age(entry)
         station.sweep()
     station.work(ScriptedScorer())

@@ -46,15 +46,15 @@ def test_a_worker_that_stood_still_for_longer_than_its_lease_counts_no_more(
 ) -> None:
     station = Station(link, keys, make_run(scorers=sleeping_for(0.3), broker={"lease_s": 0.6}))
     with station.dispatcher() as dispatcher, workers(station, tmp_path, 2) as both:
-        both[0].until(lambda: station.delivery.serving()["math"] == 2)
+        both[0].until(lambda: station.rq_queues.serving()["math"] == 2)
         station.roll_out(0, text=HANGING)
         with running(dispatcher):
             both[0].until(lambda: station.begun() == {"0": 1} and station.jobs_at_work() != set())
             (stopped,) = (
                 worker
                 for worker in both
-                for name in station.delivery.living_workers()
-                if f"-{worker.process.pid}-" in name and station.delivery.current([name])
+                for name in station.rq_queues.living_workers()
+                if f"-{worker.process.pid}-" in name and station.rq_queues.current([name])
             )
             stopped.process.send_signal(signal.SIGSTOP)
             (other,) = (worker for worker in both if worker is not stopped)
@@ -112,7 +112,7 @@ def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(
     assert "handed_back groups=2" in log.read_text(), "the others of its job, too"
     assert leases(station) == [("nobody", 1)] * 2, "and what was begun is no attempt"
     assert station.hash("jobs") == station.hash("tries") == {}
-    assert station.delivery.living_workers() == []
+    assert station.rq_queues.living_workers() == []
 
 
 def test_a_group_that_kills_its_workers_goes_to_the_dead_with_what_is_known(

@@ -32,22 +32,22 @@ def station(link: RedisLink, keys: Keys) -> Station:
 def test_a_jobs_id_names_its_first_group_in_letters_that_rq_takes(
     station: Station, group: str, part: str
 ) -> None:
-    job_id = station.delivery.enqueue("math", ["1-0"], group)
+    job_id = station.rq_queues.enqueue("math", ["1-0"], group)
     assert JOB_ID_PATTERN.fullmatch(job_id)
     assert job_id.startswith(f"test_{part}_")
-    assert 0 <= station.delivery.age_s(job_id) < 10
+    assert 0 <= station.rq_queues.age_s(job_id) < 10
 
 
 def test_an_id_is_new_at_each_enqueue_and_the_last_one_carries_the_entry(station: Station) -> None:
-    first = station.delivery.enqueue("math", ["1-0", "2-0"], "17")
-    second = station.delivery.enqueue("math", ["1-0"], "17")
+    first = station.rq_queues.enqueue("math", ["1-0", "2-0"], "17")
+    second = station.rq_queues.enqueue("math", ["1-0"], "17")
     assert first != second
-    assert station.delivery.waiting() == {first, second}
-    assert station.delivery.carriers() == {"1-0": second, "2-0": first}
+    assert station.rq_queues.waiting() == {first, second}
+    assert station.rq_queues.carriers() == {"1-0": second, "2-0": first}
 
 
 def test_rq_stores_json_and_no_pickle(station: Station) -> None:
-    job_id = station.delivery.enqueue("math", ["1-0", "2-0"], "17")
+    job_id = station.rq_queues.enqueue("math", ["1-0", "2-0"], "17")
     stored: Any = station.link.client.hgetall(f"rq:job:{job_id}")
     assert json.loads(zlib.decompress(stored.pop(b"data"))) == [
         "scorers.pool.job.score_entries",
@@ -71,7 +71,7 @@ def test_a_job_that_is_done_leaves_nothing_in_redis(station: Station) -> None:
         )
     ]
     assert left == []
-    assert station.delivery.carriers() == {}
+    assert station.rq_queues.carriers() == {}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_job_of_another_function_is_refused_and_forgotten(
 ) -> None:
     """Who can write to Redis can put one on a queue."""
     folder = tmp_path / "made"
-    job = station.delivery.queues["math"].enqueue(words.pop("f"), str(folder), **words)
+    job = station.rq_queues.queues["math"].enqueue(words.pop("f"), str(folder), **words)
     station.work(ScriptedScorer())
     assert not folder.exists()
     assert f"job_refused job={job.id} functions=" in caplog.text
@@ -98,7 +98,7 @@ def test_a_job_of_another_function_is_refused_and_forgotten(
 def test_a_job_that_is_no_json_is_refused_and_the_next_one_is_done(
     station: Station, caplog: pytest.LogCaptureFixture
 ) -> None:
-    job = station.delivery.queues["math"].enqueue(FUNCTION, ["1-0"])
+    job = station.rq_queues.queues["math"].enqueue(FUNCTION, ["1-0"])
     station.link.client.hset(f"rq:job:{job.id}", "data", b"\x80\x04N.")
     station.roll_out(0)
     station.deliver()
@@ -118,7 +118,7 @@ def test_a_signal_that_came_before_rqs_own_handlers_is_heeded(station: Station) 
 
 
 def test_a_job_that_fails_is_forgotten_by_and_by(station: Station) -> None:
-    job_id = station.delivery.enqueue("math", ["1-0"], "17")
+    job_id = station.rq_queues.enqueue("math", ["1-0"], "17")
     broken = ScriptedScorer()
     del broken.tally
     station.work(broken)
@@ -135,16 +135,16 @@ def test_only_this_runs_scorers_whose_heart_beats_are_living(station: Station) -
         )
     ]
     try:
-        wait_until(lambda: station.delivery.living_workers() == ["host-1-ab"])
+        wait_until(lambda: station.rq_queues.living_workers() == ["host-1-ab"])
     finally:
         for heart in hearts:
             heart.stop()
-    assert station.delivery.living_workers() == []
+    assert station.rq_queues.living_workers() == []
 
 
 def test_only_carriers_whose_entry_is_gone_are_forgotten(station: Station) -> None:
     here, gone = station.roll_out(0, 1)
-    station.delivery.enqueue("math", [here, gone], "0")
+    station.rq_queues.enqueue("math", [here, gone], "0")
     station.link.client.xdel(station.keys("rollouts"), gone)
-    station.delivery.forget_gone([here, gone])
-    assert list(station.delivery.carriers()) == [here]
+    station.rq_queues.forget_gone([here, gone])
+    assert list(station.rq_queues.carriers()) == [here]

@@ -72,7 +72,7 @@ def test_a_worker_that_can_not_score_takes_no_job_and_says_why(
     assert len(station.queued()) == 1
     (pending,) = link.client.xpending_range(keys(ROLLOUTS), GROUP, "-", "+", 10)
     assert pending["times_delivered"] == 1, "read by the dispatcher, begun by nobody"
-    assert station.delivery.living_workers() == []
+    assert station.rq_queues.living_workers() == []
 
 
 class NeedsSandbox:
@@ -118,13 +118,13 @@ def test_sigterm_finishes_the_job_at_hand_and_leaves_the_next(
     station.deliver()
     first, second = station.queued()
     with workers(station, tmp_path) as (worker,):
-        worker.until(lambda: station.delivery.carriers()[first[0]] in station.jobs_at_work())
+        worker.until(lambda: station.rq_queues.carriers()[first[0]] in station.jobs_at_work())
         worker.process.send_signal(signal.SIGTERM)
         assert worker.process.wait(30) == 0, worker.log.read_text()
     assert station.ids("scored") == ["0"]
     assert codec.decode_scored(station.entry("0").raw).rewards == (0.0, 0.0), "it hung, which is wrong"
     assert station.queued() == [second]
-    assert station.delivery.living_workers() == []
+    assert station.rq_queues.living_workers() == []
 
 
 def test_kill_9_costs_the_groups_not_yet_handed_over_one_try_at_most(
@@ -132,7 +132,7 @@ def test_kill_9_costs_the_groups_not_yet_handed_over_one_try_at_most(
 ) -> None:
     station = Station(link, keys, make_run(scorers=sleeping_for(1.0), broker={"lease_s": 0.6}))
     with station.dispatcher() as dispatcher, workers(station, tmp_path, 2) as both:
-        both[0].until(lambda: station.delivery.serving()["math"] == 2)
+        both[0].until(lambda: station.rq_queues.serving()["math"] == 2)
         entries = [*station.roll_out(0, 1), *station.roll_out(2, text=HANGING), *station.roll_out(3)]
         dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
         dispatcher.deliver_all()
@@ -141,8 +141,8 @@ def test_kill_9_costs_the_groups_not_yet_handed_over_one_try_at_most(
         (victim,) = (
             worker
             for worker in both
-            for name in station.delivery.living_workers()
-            if f"-{worker.process.pid}-" in name and station.delivery.current([name])
+            for name in station.rq_queues.living_workers()
+            if f"-{worker.process.pid}-" in name and station.rq_queues.current([name])
         )
         victim.process.kill()
         (survivor,) = (worker for worker in both if worker is not victim)
@@ -174,12 +174,12 @@ def test_every_worker_gives_the_same_result_at_every_repeat(
         "\\boxed{3.99999999}",
     ]
     with workers(station, tmp_path, 2) as both:
-        both[0].until(lambda: station.delivery.serving()["math"] == 2)
+        both[0].until(lambda: station.rq_queues.serving()["math"] == 2)
         entries = station.roll_out(*range(4), texts=texts)
         with station.dispatcher() as dispatcher:
             assert dispatcher.rollouts.read_new(64, block_s=0)
             for entry in entries:
-                dispatcher.delivery.enqueue(
+                dispatcher.rq_queues.enqueue(
                     "math", [entry], "0"
                 )  # while one is at the first, the other takes one
         both[0].until(lambda: len(station.ids("scored")) == 4)
@@ -225,7 +225,7 @@ def test_a_worker_serves_its_queues_in_their_order_and_imports_what_they_need(
     try:
         worker.until(lambda: station.ids("scored") == case.scored)
         assert station.ids(ROLLOUTS) == case.left, "nobody serves them"
-        worker.until(lambda: set(station.delivery.serving()) == case.queues)
+        worker.until(lambda: set(station.rq_queues.serving()) == case.queues)
         reason = codec.decode_scored(station.entry("3").raw).scores[0].reason
         assert reason == f"imported {case.imported}"
     finally:

@@ -33,10 +33,17 @@ from scorers.reward_server import bodies, service
 from scorers.reward_server import pending_requests as desk_module
 from scorers.reward_server.api_run import ROLE, OtherServer, api_run, register, tend
 from scorers.reward_server.command import LINGERS_S, LONGEST_WITHIN_S, serve
-from scorers.reward_server.pending_requests import Desk
+from scorers.reward_server.pending_requests import PendingRequests
+from scorers.reward_server.questions import (
+    NotServed,
+    Question,
+    RewardResult,
+    question_of,
+    reward_result_of,
+    unavailable,
+)
 from scorers.reward_server.redis_messages import LONGEST_S, Arrivals, admit, discard_old, rollout_of
 from scorers.reward_server.service import RewardServer
-from scorers.reward_server.verdicts import NotServed, Question, Verdict, question_of, unavailable, verdict_of
 from tests.conftest import ROOT
 from tests.support.waiting import wait_until
 from tools.main import main
@@ -51,11 +58,11 @@ class FakeDesk:
 
     under_way = 0
 
-    def __init__(self, verdict: Verdict | None = None) -> None:
-        self.verdict = verdict or Verdict(status="scored", value=1.0, reason="as scripted")
+    def __init__(self, verdict: RewardResult | None = None) -> None:
+        self.verdict = verdict or RewardResult(status="scored", value=1.0, reason="as scripted")
         self.asked: list[Question] = []
 
-    async def ask(self, question: Question, within_s: float) -> Verdict:
+    async def ask(self, question: Question, within_s: float) -> RewardResult:
         self.asked.append(question)
         return self.verdict
 
@@ -66,8 +73,8 @@ class FakeDesk:
         """Nothing under way."""
 
 
-def client_of(desk: Any, **options: Any) -> TestClient:
-    return TestClient(RewardServer(desk, api_run([]).scorers.tasks, **{"within_s": 0.3} | options).app)
+def client_of(pending: Any, **options: Any) -> TestClient:
+    return TestClient(RewardServer(pending, api_run([]).scorers.tasks, **{"within_s": 0.3} | options).app)
 
 
 @pytest.fixture
@@ -251,7 +258,7 @@ def test_other_methods_and_places_are_refused_in_json() -> None:
 def test_a_verdict_without_a_value_is_never_a_number() -> None:
     for verdict, status in (
         (unavailable("no worker"), 503),
-        (Verdict(status="unscorable", value=None, reason="a broken row"), 422),
+        (RewardResult(status="unscorable", value=None, reason="a broken row"), 422),
     ):
         answer = client_of(FakeDesk(verdict)).post("/reward", json=BODY)
         assert (answer.status_code, "score" in answer.json()) == (status, False)
@@ -282,8 +289,8 @@ def test_it_describes_what_it_serves_and_its_page_needs_nothing_from_elsewhere()
 
 
 def test_while_redis_is_away_a_request_gets_503_in_its_time_and_ping_answers() -> None:
-    desk = Desk(Joined(api_run([]), RedisLink("redis://127.0.0.1:1", outage_s=1), KEYS))
-    with client_of(desk) as client:
+    pending = PendingRequests(Joined(api_run([]), RedisLink("redis://127.0.0.1:1", outage_s=1), KEYS))
+    with client_of(pending) as client:
         answer = client.post("/reward", json=BODY)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
         assert "Redis is away" in answer.json()["detail"]
@@ -314,18 +321,20 @@ def question(text: str) -> Question:
 def test_each_of_two_servers_answers_its_own_and_equal_questions_are_one(
     joined: Joined, link: RedisLink
 ) -> None:
-    async def both() -> list[Verdict]:
-        desks = [Desk(joined), Desk(joined)]
-        for desk in desks:
-            desk.open()
+    async def both() -> list[RewardResult]:
+        servers = [PendingRequests(joined), PendingRequests(joined)]
+        for pending in servers:
+            pending.open()
         asked = [
-            asyncio.create_task(desk.ask(question(text), 5.0)) for desk in desks for text in ("a", "a", "b")
+            asyncio.create_task(pending.ask(question(text), 5.0))
+            for pending in servers
+            for text in ("a", "a", "b")
         ]
         await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 4)
         assert await asyncio.to_thread(score_all, link, 0.5) == 4
         found = [await one for one in asked]
-        for desk in desks:
-            await desk.close()
+        for pending in servers:
+            await pending.close()
         return found
 
     assert [verdict.value for verdict in asyncio.run(both())] == [0.5] * 6
@@ -339,14 +348,14 @@ def test_each_of_two_servers_answers_its_own_and_equal_questions_are_one(
 
 def test_a_desk_has_a_limit_and_lets_go_of_what_is_given_up(joined: Joined, link: RedisLink) -> None:
     async def crowd() -> None:
-        desk = Desk(joined, most=2)
-        desk.open()
-        asked = [asyncio.create_task(desk.ask(question(text), 0.3)) for text in "abc"]
+        pending = PendingRequests(joined, most=2)
+        pending.open()
+        asked = [asyncio.create_task(pending.ask(question(text), 0.3)) for text in "abc"]
         verdicts = [await one for one in asked]
         assert [verdict.status for verdict in verdicts] == ["unavailable"] * 3
         assert sum("2 requests are under way already" in verdict.reason for verdict in verdicts) == 1
         assert sum("no worker serves the queue math" in verdict.reason for verdict in verdicts) == 2
-        await desk.close()
+        await pending.close()
 
     asyncio.run(crowd())
     assert link.client.zcard(KEYS("slots")) == link.client.xlen(KEYS(ROLLOUTS)) == 0
@@ -373,18 +382,18 @@ def test_what_stays_for_ten_minutes_is_forgotten_and_younger_requests_are_not(
 def test_a_client_that_comes_back_is_told_what_came_meanwhile_or_asked_for_anew(
     joined: Joined, link: RedisLink
 ) -> None:
-    async def come_back() -> list[Verdict]:
-        desk = Desk(joined, lingers_s=20.0)
-        desk.open()
+    async def come_back() -> list[RewardResult]:
+        pending = PendingRequests(joined, lingers_s=20.0)
+        pending.open()
         found = []
         for value in (None, 0.5, 1.0):
-            found.append(await desk.ask(question("a"), 0.05))
-            (case,) = desk._cases.values()
+            found.append(await pending.ask(question("a"), 0.05))
+            (case,) = pending._cases.values()
             await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 1)
             await asyncio.to_thread(score_all, link, value, **({} if value else {FAILED_TRIES: 2.0}))
             await asyncio.wait([case.verdict], timeout=10)
-            found += [await desk.ask(question("a"), 0.05)] if value else []
-        await desk.close()
+            found += [await pending.ask(question("a"), 0.05)] if value else []
+        await pending.close()
         return found
 
     late, anew, right, late_too, last = asyncio.run(come_back())
@@ -394,13 +403,15 @@ def test_a_client_that_comes_back_is_told_what_came_meanwhile_or_asked_for_anew(
 
 
 def test_a_late_answer_says_what_a_worker_failed_at(joined: Joined, link: RedisLink) -> None:
-    async def ask() -> Verdict:
-        desk = Desk(joined)
-        desk.open()
+    async def ask() -> RewardResult:
+        pending = PendingRequests(joined)
+        pending.open()
         link.client.hset(KEYS.alive("scorer", "w"), "queues", "math")
-        link.client.hset(KEYS("tries"), f"error:{desk.name}-1", "Traceback ...\nValueError: no such mood\n")
-        found = await desk.ask(question("a"), 0.3)
-        await desk.close()
+        link.client.hset(
+            KEYS("tries"), f"error:{pending.name}-1", "Traceback ...\nValueError: no such mood\n"
+        )
+        found = await pending.ask(question("a"), 0.3)
+        await pending.close()
         return found
 
     assert (
@@ -414,10 +425,10 @@ def test_what_redis_forgets_is_asked_again(
 ) -> None:
     monkeypatch.setattr(desk_module, "CHECK_S", 0.05)
 
-    async def ask() -> list[Verdict]:
-        desk = Desk(joined)
-        desk.open()
-        asked = [asyncio.create_task(desk.ask(question(text), 20.0)) for text in "ab"]
+    async def ask() -> list[RewardResult]:
+        pending = PendingRequests(joined)
+        pending.open()
+        asked = [asyncio.create_task(pending.ask(question(text), 20.0)) for text in "ab"]
         for _ in range(2):
             await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 2)
             await asyncio.sleep(0.2)
@@ -426,7 +437,7 @@ def test_what_redis_forgets_is_asked_again(
         await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 2)
         await asyncio.to_thread(score_all, link, 0.5)
         found = [await one for one in asked]
-        await desk.close()
+        await pending.close()
         return found
 
     assert [verdict.value for verdict in asyncio.run(ask())] == [0.5, 0.5]
@@ -475,9 +486,9 @@ class SimpleNamespaceClient(SimpleNamespace):
 )
 def test_whose_fault_it_is_decides(value: float | None, components: dict[str, float], status: str) -> None:
     rollout = rollout_of("a-1", "math", "x", MATH)
-    assert verdict_of(scored(rollout, value, **components)).status == status
+    assert reward_result_of(scored(rollout, value, **components)).status == status
     raw = {b"group": b"a-1", b"reason": b"3 scorers began this group and none finished it"}
-    assert verdict_of(codec.decode_dead(raw)).status == "unavailable"
+    assert reward_result_of(codec.decode_dead(raw)).status == "unavailable"
 
 
 def test_servers_share_a_configuration_and_the_run_never_ends(joined: Joined, link: RedisLink) -> None:

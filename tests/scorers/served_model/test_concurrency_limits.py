@@ -16,9 +16,17 @@ from broker.keys import Keys
 from broker.monitoring.snapshot import keys_of
 from config.endpoint import EndpointConfig
 from scorers.served_model import cache
-from scorers.served_model.cache import OwnReplies, Replies, SharedReplies
+from scorers.served_model.cache import ProcessReplies, Replies, RunReplies
 from scorers.served_model.client import Endpoint, Reply
-from scorers.served_model.concurrency_limits import Ask, Grant, Limits, OwnLimits, Shared, SharedLimits, Terms
+from scorers.served_model.concurrency_limits import (
+    Ask,
+    ConcurrencyLimits,
+    Grant,
+    ProcessConcurrencyLimits,
+    RunConcurrencyLimits,
+    Shared,
+    Terms,
+)
 from tests.support.endpoint_server import SILENT, Saying, ScriptedEndpoint, in_turn, scripted_endpoint
 from tests.support.redis_servers import RedisServer
 from tests.support.waiting import wait_until
@@ -36,7 +44,7 @@ def terms(
 
 
 def exchange(
-    limits: Limits,
+    limits: ConcurrencyLimits,
     agreed: Terms,
     ended: Sequence[str],
     wanted: Sequence[str],
@@ -53,16 +61,16 @@ def shared(link: RedisLink, keys: Keys) -> Shared:
 
 
 @pytest.fixture(params=["redis", "process"])
-def limits(request: pytest.FixtureRequest, shared: Shared) -> Limits:
-    return SharedLimits(shared) if request.param == "redis" else OwnLimits()
+def limits(request: pytest.FixtureRequest, shared: Shared) -> ConcurrencyLimits:
+    return RunConcurrencyLimits(shared) if request.param == "redis" else ProcessConcurrencyLimits()
 
 
 @pytest.fixture(params=["redis", "process"])
 def replies(request: pytest.FixtureRequest, shared: Shared) -> Replies:
-    return SharedReplies(shared) if request.param == "redis" else OwnReplies()
+    return RunReplies(shared) if request.param == "redis" else ProcessReplies()
 
 
-def test_calls_begin_in_order_while_there_is_room_and_others_when_they_end(limits: Limits) -> None:
+def test_calls_begin_in_order_while_there_is_room_and_others_when_they_end(limits: ConcurrencyLimits) -> None:
     assert exchange(limits, terms(3), [], ["a", "b", "c", "d"]).begun == ["a", "b", "c"]
     assert exchange(limits, terms(3), [], ["d"]).begun == []
     grant = exchange(limits, terms(3), ["b", "never begun"], ["d", "e"])
@@ -71,7 +79,7 @@ def test_calls_begin_in_order_while_there_is_room_and_others_when_they_end(limit
     assert len(exchange(limits, terms(3), [], list("fghijk")).begun) == 3
 
 
-def test_calls_begin_at_the_agreed_pace_and_half_an_interval_early_at_most(limits: Limits) -> None:
+def test_calls_begin_at_the_agreed_pace_and_half_an_interval_early_at_most(limits: ConcurrencyLimits) -> None:
     agreed = terms(requests_per_minute=600)  # one in 0.1 s
     grant = exchange(limits, agreed, [], ["a", "b"])
     assert grant.begun == ["a"]
@@ -85,7 +93,7 @@ def test_in_no_time_do_more_begin_than_the_pace_and_one(shared: Shared, redis_ur
     agreed, names = terms(1_000_000, requests_per_minute=30_000), itertools.count()  # one in 2 ms
     windows: list[tuple[float, int]] = []
 
-    def work(limits: SharedLimits, begun: list[int]) -> None:
+    def work(limits: RunConcurrencyLimits, begun: list[int]) -> None:
         while not stop.is_set():
             begun[0] += len(exchange(limits, agreed, [], [str(next(names)) for _ in range(3)]).begun)
 
@@ -93,7 +101,7 @@ def test_in_no_time_do_more_begin_than_the_pace_and_one(shared: Shared, redis_ur
     counts = [[0] for _ in links]
     stop = threading.Event()
     threads = [
-        threading.Thread(target=work, args=(SharedLimits(Shared(link, shared.keys)), count))
+        threading.Thread(target=work, args=(RunConcurrencyLimits(Shared(link, shared.keys)), count))
         for link, count in zip(links, counts, strict=True)
     ]
     began = clock(shared.link)
@@ -120,7 +128,7 @@ def clock(link: RedisLink) -> float:
 def test_what_a_killed_worker_had_under_way_comes_back_and_what_was_asked_twice_counts_once(
     shared: Shared,
 ) -> None:
-    limits = SharedLimits(shared)
+    limits = RunConcurrencyLimits(shared)
     agreed = terms(2, lease_s=0.15)
     for _ in range(3):  # the reply was lost, and the link asks again
         assert exchange(limits, agreed, [], ["a", "b"]).begun == ["a", "b"]
@@ -133,15 +141,17 @@ def test_what_a_killed_worker_had_under_way_comes_back_and_what_was_asked_twice_
 
 
 def test_another_endpoint_and_another_run_have_their_own_limits(shared: Shared) -> None:
-    limits = SharedLimits(shared)
+    limits = RunConcurrencyLimits(shared)
     assert exchange(limits, terms(1, urls=("http://a/v1", "http://b/v1")), [], ["a"]).begun == ["a"]
     assert exchange(limits, terms(1, urls=("http://b/v1", "http://a/v1")), [], ["b"]).begun == []
     assert exchange(limits, terms(1), [], ["c"]).begun == ["c"]
-    assert exchange(SharedLimits(Shared(shared.link, Keys("other"))), terms(1), [], ["d"]).begun == ["d"]
+    assert exchange(RunConcurrencyLimits(Shared(shared.link, Keys("other"))), terms(1), [], ["d"]).begun == [
+        "d"
+    ]
 
 
 def test_while_two_want_more_each_has_its_third_and_who_waits_for_longest_two(shared: Shared) -> None:
-    limits = SharedLimits(shared)
+    limits = RunConcurrencyLimits(shared)
 
     def begun(who: str, held: int, ended: Sequence[str], wanted: Sequence[str]) -> list[str]:
         return list(exchange(limits, terms(6), ended, wanted, who=who, held=held).begun)
@@ -165,7 +175,7 @@ def test_while_two_want_more_each_has_its_third_and_who_waits_for_longest_two(sh
 
 
 def test_who_wants_more_and_dies_stands_in_nobodys_way(shared: Shared) -> None:
-    limits = SharedLimits(shared)
+    limits = RunConcurrencyLimits(shared)
     agreed = terms(4)
     assert len(exchange(limits, agreed, [], ["a1", "a2", "a3", "a4", "a5"], who="a", held=0).begun) == 4
     assert exchange(limits, agreed, [], ["b1"], who="b", held=0).begun == []
@@ -180,8 +190,8 @@ def test_who_wants_more_and_dies_stands_in_nobodys_way(shared: Shared) -> None:
 def test_full_memory_stops_no_call_and_costs_no_reply(shared: Shared) -> None:
     shared.link.client.config_set("maxmemory", "1")
     try:
-        assert exchange(SharedLimits(shared), terms(2), [], ["a", "b", "c"]).begun == ["a", "b"]
-        replies = SharedReplies(shared)
+        assert exchange(RunConcurrencyLimits(shared), terms(2), [], ["a", "b", "c"]).begun == ["a", "b"]
+        replies = RunReplies(shared)
         replies.keep("0a", b"True")
         assert replies.find("0a") is None
     finally:
@@ -196,7 +206,7 @@ def test_replies_are_kept_by_name(replies: Replies) -> None:
 
 
 def test_replies_go_after_a_while_and_take_few_keys(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
-    replies = SharedReplies(shared)
+    replies = RunReplies(shared)
     for number in range(300):
         replies.keep(f"{number:x}", b"True")
     found = keys_of(shared.link.client, shared.keys("replies:"))
@@ -211,7 +221,7 @@ def test_replies_go_after_a_while_and_take_few_keys(shared: Shared, monkeypatch:
 
 def test_a_process_keeps_the_replies_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "MOST_OWN", 2)
-    replies = OwnReplies()
+    replies = ProcessReplies()
     for name in "abac":
         replies.keep(name, b"True") if replies.find(name) is None else None
     assert [replies.find(name) for name in "abc"] == [b"True", None, b"True"]

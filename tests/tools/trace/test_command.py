@@ -24,7 +24,7 @@ from broker.protocol.streams import Entry, bury, hand_over, read_entry
 from learner.groups.discarded import dropped
 from learner.journal.ledger import DROPPED, Outcome
 from scorers.pool.job import CONSUMER
-from scorers.pool.rq_queues import Delivery
+from scorers.pool.rq_queues import RqQueues
 from tests.support.chain import Chain, make_prompt, make_scored
 from tests.support.journals import flip
 from tools.main import main
@@ -149,7 +149,7 @@ def lease(chain: Chain, stream: str, name: str, *, worker: str = "") -> tuple[Co
 
 def enqueue(chain: Chain, entry: Entry) -> str:
     """Have a job made for an entry, as a dispatcher does."""
-    return Delivery(chain.client, chain.keys).enqueue("math", [entry.entry_id], entry.group_id)
+    return RqQueues(chain.client, chain.keys).enqueue("math", [entry.entry_id], entry.group_id)
 
 
 def take_job(chain: Chain, job: str, worker: str) -> None:

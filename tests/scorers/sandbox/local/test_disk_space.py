@@ -42,7 +42,7 @@ MADE_UP = [
 
 @pytest.mark.parametrize(("stderr", "is_full"), [(said, said in SAID) for said in SAID + MADE_UP])
 def test_a_compiler_without_disk_is_told_from_a_program_that_names_it(stderr: bytes, is_full: bool) -> None:
-    assert disk_space.compiler_without_room(stderr) is is_full
+    assert disk_space.compiler_without_disk_space(stderr) is is_full
 
 
 def test_a_server_whose_compiler_has_no_disk_is_in_trouble() -> None:

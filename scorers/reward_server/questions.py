@@ -42,7 +42,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class RewardResult:
     """What became of a question."""
 
     status: Literal["scored", "unscorable", "unavailable"]
@@ -66,12 +66,12 @@ class Verdict:
         }
 
 
-def unavailable(reason: str) -> Verdict:
+def unavailable(reason: str) -> RewardResult:
     """It can't be scored now."""
-    return Verdict(status="unavailable", value=None, reason=reason)
+    return RewardResult(status="unavailable", value=None, reason=reason)
 
 
-def bug(error: Exception) -> Verdict:
+def bug(error: Exception) -> RewardResult:
     """It can't be scored by this version, which the operator has to hear of; nothing that was sent is to blame."""
     return unavailable(f"the server has a bug: {mask(repr(error))}")
 
@@ -125,14 +125,14 @@ def response_of(text: str) -> str:
     return response if mark else text
 
 
-def verdict_of(result: Result) -> Verdict:
+def reward_result_of(result: Result) -> RewardResult:
     """What a client is told of what came out of the pool."""
     if isinstance(result, DeadLetter):
         return unavailable(result.reason)
     score, reward = result.scores[0], result.rewards[0]
     if reward is None and was_given_up(score.components):
         return unavailable(score.reason)
-    return Verdict(
+    return RewardResult(
         status="unscorable" if reward is None else "scored",
         value=reward,
         reason=score.reason,
