@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _serve(service: str, words: list[str]) -> int:
-    """Be a service, which is no part of a run's pool."""
+    """Run a service, which is no part of a run's pool."""
     if service == "sandbox":
         from scorers.sandbox.server.command import serve
 
@@ -114,7 +114,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
 
 
 def _work(joined: Joined, args: argparse.Namespace, stop: threading.Event) -> int:
-    """Be the part of one run's pool that was asked for. Raises PipelineError."""
+    """Run the part of one run's pool that was asked for. Raises PipelineError."""
     if args.part == "all":
         from scorers.pool.supervisor import PoolSupervisor
         from scorers.registry import served
@@ -152,7 +152,7 @@ def _queues(text: str) -> tuple[QueueName, ...]:
 
 
 def _number(text: str) -> int:
-    """At least 1."""
+    """A whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of workers")
     return int(text)

@@ -1,4 +1,4 @@
-"""What every HTTP service of the scorers does alike: the sandbox's and the reward server's.
+"""The two HTTP services of the scorers share this: the sandbox's and the reward server's.
 
 In: requests of Starlette. Out: a checked body, or the answer that says what is wrong with it, in the shape that
 FastAPI's users know: `{"detail": ...}`, a list of faults with their places for 422. And: work that ends when its client
@@ -58,7 +58,7 @@ def unprocessable(details: Sequence[Mapping[str, Any]]) -> Response:
 
 
 def error(status: int, detail: str, **headers: str) -> Response:
-    """An answer that says in one sentence why it is no other."""
+    """A refusal that says in one sentence why."""
     return JSONResponse({"detail": detail}, status_code=status, headers=headers)
 
 

@@ -1,4 +1,4 @@
-"""One long-lived child process that does what may hang, eat memory or crash.
+"""A killable child is one long-lived process that does what may hang, eat memory or crash.
 
 In: a request, a JSON object. Out: the reply of the `target` function, a JSON object. Run by a scorer's process, from
 its one working thread (the kernel ties the child's life to the thread that forks it). A child is forked at the first
@@ -146,7 +146,7 @@ class KillableChild:
         return ours
 
     def _reap(self) -> int:
-        """Kill and wait; returns the wait status, that of an earlier end if it had ended already."""
+        """Kill the child and wait for it. Returns its wait status, of its earlier end if it had ended already."""
         pid, link = self._pid, self._link
         self._pid = self._link = None
         if link is not None:
@@ -176,7 +176,7 @@ class KillableChild:
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def _autopsy(self) -> Exception:
-        """Why the child's end of the socket is closed: the request's own doing, or somebody else's."""
+        """Find out why the child's end of the socket is closed: by the request itself, or from outside."""
         pid = self._pid
         status = self._reap()
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) == EXIT_MEMORY:
@@ -258,7 +258,7 @@ def _receive(link: socket.socket, deadline: float | None) -> dict[str, Any]:
 
 
 def _remaining(deadline: float | None) -> float | None:
-    """Seconds left; None: no limit. TimeoutError where none are."""
+    """The seconds left until `deadline`; None: no limit. Raises TimeoutError where none are left."""
     if deadline is None:
         return None
     remaining = deadline - time.monotonic()

@@ -1,4 +1,4 @@
-"""One process that scores single rows, for whoever holds the other end of its socket.
+"""This process scores single rows for the process at the other end of its socket.
 
 In: frames, the first one the `scorers` section as JSON, each later one SCORE or BEGIN and a line: `{"llm_output": ...}`
 beside a row of any shape that `tasks.route` knows. Out: a frame for each SCORE, a JSON object that is always
@@ -52,7 +52,7 @@ class RowScorer:
         self._scorers = Scorers(config)
 
     def result(self, line: bytes) -> Result:
-        """What becomes of one line. `fault` is what an error is due to: row, its type, machine or scorer."""
+        """Score one line. `fault` names what an error is due to: the row, its type, the machine or the scorer."""
         task = None
         try:
             text, record = parse_line(line)
@@ -131,7 +131,7 @@ def response_of(record: Mapping[str, Any]) -> str:
 
 
 def result_of(score: Score, task: str) -> Result:
-    """A score as JSON."""
+    """The JSON object of a score."""
     return {
         "status": score.status.value,
         "value": score.value,
@@ -173,7 +173,7 @@ def receive_frame(link: socket.socket) -> bytes | None:
 
 
 def _bug(error: Exception) -> str:
-    """Where and what, in one line."""
+    """Say in one line where a scorer failed, and how."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     said = traceback.format_exception_only(error)[-1].strip()
     return f"the scorer failed: {said} ({Path(frame.filename).name}:{frame.lineno} in {frame.name})"

@@ -1,4 +1,4 @@
-"""Deliver: lease entries of `rollouts` and put RQ jobs for them on the queue of their cost.
+"""The dispatcher leases entries of `rollouts` and puts RQ jobs for them on the queue of their cost.
 
 In: new entries, and entries whose job is no more. Out: jobs that name one to `groups_per_job` entries of one queue. A
 process of its own beside the workers; any number may run at once, in one consumer group under one name. The entry stays
@@ -52,7 +52,7 @@ HARD_AGE_S = 3600.0  # a job this old is not believed in any more, whoever seems
 
 
 class Dispatcher:
-    """One dispatcher."""
+    """One dispatcher of a run."""
 
     def __init__(self, joined: Joined, heartbeat: Heartbeat) -> None:
         self.joined = joined
@@ -69,7 +69,7 @@ class Dispatcher:
         self._said = time.monotonic()
 
     def run(self, stop: threading.Event) -> None:
-        """Deliver until `stop` is set; then whatever is held, so that nothing waits for a lease to run out."""
+        """Deliver until `stop` is set; then deliver all that is held, so that nothing waits for a lease to end."""
         every = self.joined.run.broker.lease_s / 3
         while not stop.is_set():
             if time.monotonic() - self._swept > every or self.rollouts.is_handed_back():
@@ -121,14 +121,14 @@ class Dispatcher:
                     self._enqueue(queue, size)
 
     def let_go(self) -> None:
-        """Forget what is held and no longer leased: a job of it would be made for nothing."""
+        """Discard the held entries that are no longer leased: a job of them would be made for nothing."""
         self.held = {
             queue: deque(entry for entry in entries if self.rollouts.holds(entry))
             for queue, entries in self.held.items()
         }
 
     def sweep(self) -> None:
-        """Hold entries whose job is gone again, and forget jobs whose entry is gone."""
+        """Hold entries again whose job is gone, and discard the names of jobs whose entry is gone."""
         link = self.joined.link
         carriers = link(lambda _: self.rq_queues.carriers())
         believed = link(lambda _: self.rq_queues.waiting())
@@ -217,7 +217,7 @@ def job_size(
 
 
 def run_dispatcher(joined: Joined, name: str, stop: threading.Event) -> int:
-    """Deliver until stopped. Returns the exit code."""
+    """Run a dispatcher until it is stopped. Returns the exit code."""
     heartbeat = Heartbeat(
         joined.link,
         joined.keys,

@@ -1,4 +1,4 @@
-"""Score some groups: the RQ job.
+"""The RQ job scores some groups.
 
 In: entries of the stream `rollouts`, named by the job. Out: each group with its scores on `scored`, or on `dead` where
 too few of its completions have one, by a hand-over of its own. Runs in every scorer worker. A crash loses nothing: the

@@ -1,4 +1,4 @@
-"""`python -m scorers --run NAME,api`: a pool for each of several runs, in one process that watches them.
+"""`python -m scorers --run NAME,api` runs a pool for each of several runs, in one process that watches them.
 
 In: the runs and the words for each pool. Out: an exit code. Every pool is a `python -m scorers --run` of its own, with
 its own dispatcher, workers and configuration, so none waits for another's learner, and the workers of a run that has

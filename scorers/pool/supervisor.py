@@ -1,4 +1,4 @@
-"""`python -m scorers`: start a dispatcher and the workers, keep them running, end with the run.
+"""`python -m scorers` starts a dispatcher and the workers, keeps them running, and ends with the run.
 
 In: the run and how many workers. Out: an exit code. A child that ends is started again, whoever ended it; one that
 fails again and again, each time within a minute, ends the pool. Its last words are in the log just above the pool's,
@@ -52,7 +52,7 @@ class _Echo(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Until the child and its own children have ended. A log that can't be written holds no child up."""
+        """Read until the child and its own children have ended. A log that can't be written delays no child."""
         with self._source:
             while line := self._source.readline(LONGEST_LINE):
                 self._lines.append(line)
@@ -61,7 +61,7 @@ class _Echo(threading.Thread):
                     sys.stderr.buffer.flush()
 
     def last_lines(self) -> list[str]:
-        """Once the child has ended: what it said last."""
+        """The last lines that a child has written, once it has ended."""
         self.join(LAST_WORDS_S)
         return [line.decode(errors="replace").rstrip() for line in list(self._lines)]
 

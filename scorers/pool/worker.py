@@ -1,4 +1,4 @@
-"""One scorer process: an RQ worker that has passed its self-test.
+"""This module runs one scorer process: an RQ worker that has passed its self-test.
 
 In: jobs of the queues that it serves, those of the first as long as there are any. Out: what `scorers.pool.job` hands
 over. Before the first job each scorer of these queues judges a right, a wrong and a hanging answer. A worker that can't
@@ -116,7 +116,7 @@ def _cut_short(worker: job.Worker) -> None:
 
 
 def _serve(joined: Joined, worker: job.Worker, queues: Sequence[QueueName], stop: threading.Event) -> None:
-    """Do the jobs of `queues` until RQ ends."""
+    """Run the jobs of `queues` until RQ ends."""
     job.bind(worker)
     rq_queues = RqQueues(joined.link.client, joined.keys)
     connection = redis.Redis.from_url(

@@ -1,4 +1,4 @@
-"""From the body of a request to questions, for `scorers.reward_server.service`.
+"""This module reads the body of a request into questions, for `scorers.reward_server.service`.
 
 In: bytes, and what is served. Out: what is asked, with a question for each response, or in its place a verdict that
 nobody has to be asked for; or the 422 that says what is wrong with the body. Nothing here waits, and a body of 32 MiB
@@ -45,7 +45,7 @@ class Asked:
 
 
 class Bodies:
-    """Reads them.
+    """The reader of requests' bodies.
 
     Args:
         tasks: that are served.

@@ -25,7 +25,7 @@ LINGERS_S = 20.0  # they come back after 2, 4 and 8
 
 
 def serve(words: list[str]) -> int:
-    """Serve. 0: stopped; 1: no Redis, or the address is taken; 2: bad arguments or configuration."""
+    """Serve until stopped. 0: stopped; 1: no Redis, or the address is taken; 2: bad arguments or configuration."""
     args, rest = _parser().parse_known_args(words)
     if not 0 <= args.port < 1 << 16 or not 0 < args.timeout <= LONGEST_WITHIN_S:
         _parser().error(f"--port is at most 65535, --timeout above 0 and at most {LONGEST_WITHIN_S:g}")

@@ -18,7 +18,7 @@ Address = tuple[str, int]
 
 
 class Connections:
-    """Those that are open, by the client's address. For one event loop."""
+    """The open connections, by the client's address. One event loop uses them."""
 
     def __init__(self) -> None:
         self._open: dict[Address, asyncio.Transport] = {}

@@ -2,7 +2,7 @@
 
 In: questions, as coroutines of one event loop. Out: a result each, in the time that its client has. Redis is spoken to
 by two threads, one that writes and one that reads, so the loop never waits for it. While Redis is away questions wait
-with it, and those whose time is up get a verdict that says so; what Redis has forgotten is put there again. The same
+with it, and those whose time is up get a result that says so; what Redis has lost is put there again. The same
 question asked again while it is under way is scored once. Whoever leaves takes the question along, unless it is a
 client that comes back (`lingers_s`).
 """
@@ -77,7 +77,7 @@ class PendingRequests:
 
     @property
     def under_way(self) -> int:
-        """Questions without a verdict, or with one that a client has to come back for."""
+        """The number of questions without a result, or with a result that a client has to come back for."""
         return len(self._cases)
 
     def open(self) -> None:
@@ -97,7 +97,7 @@ class PendingRequests:
         await asyncio.to_thread(self._writer.shutdown)
 
     async def ask(self, question: Question, within_s: float) -> RewardResult:
-        """The verdict on a question, or after `within_s` that there is none yet, and why."""
+        """Have a question scored. After `within_s` the result says that there is no score yet, and why."""
         case = self._cases.get(question.key)
         if case is not None and _has_failed(case):  # while nobody waited: another try may do better
             self._drop(case)
@@ -166,7 +166,7 @@ class PendingRequests:
             self._drop(case)
 
     def _drop(self, case: _PendingRequest) -> None:
-        """Forget a question, and where it has no verdict yet, its entry."""
+        """Discard a question, and its entry in Redis where it has no result yet."""
         if self._by_id.pop(case.request_id, None) is None:
             return
         del self._cases[case.question.key]
@@ -184,7 +184,7 @@ class PendingRequests:
             log.warning("not_discarded requests=%d error=%s; they go by their age", len(request_ids), error)
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The reading thread: verdicts to the loop, and their entries out of Redis."""
+        """The reading thread takes results to the loop, and their entries out of Redis."""
         arrivals = Arrivals(self._joined.link, self._joined.keys, f"{self.name}-")
         read: list[str] = []
         check_at = time.monotonic() + CHECK_S
@@ -249,11 +249,11 @@ class PendingRequests:
 
 
 def _has_failed(case: _PendingRequest) -> bool:
-    """Whether it was tried, and can't be scored now."""
+    """Whether a question was tried, and can't be scored now."""
     verdict = case.verdict
     return verdict.done() and not verdict.cancelled() and verdict.result().status == "unavailable"
 
 
 def _is_in(case: _PendingRequest) -> bool:
-    """Whether Redis has been given it, and nothing has come of it yet."""
+    """Whether Redis has been given a question, and no result has come yet."""
     return case.admission is not None and case.admission.done() and not case.verdict.done()

@@ -1,7 +1,7 @@
-"""Questions that clients of the reward server ask, and the verdicts that they get.
+"""This module holds the questions that clients of the reward server ask, and the results that they get.
 
 In: what a client sent, and later a result from the run `api`. Out: a question that a pool can score, or what is wrong
-with it; and a verdict. A verdict has a value exactly when the answer was scored. What has none is told apart by one
+with it; and a result. A result has a value exactly when the answer was scored. What has none is told apart by one
 thing, whether it would help to ask again: `unscorable` is the fault of what was sent, now and later; `unavailable` is
 ours. Zero means wrong and nothing else.
 """
@@ -54,7 +54,7 @@ class RewardResult:
     components: Mapping[str, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """As clients get it."""
+        """The JSON object that clients get."""
         return {
             "score": self.value,
             "status": self.status,
@@ -67,7 +67,7 @@ class RewardResult:
 
 
 def unavailable(reason: str) -> RewardResult:
-    """It can't be scored now."""
+    """The result of a question that can't be scored now."""
     return RewardResult(status="unavailable", value=None, reason=reason)
 
 
@@ -126,7 +126,7 @@ def response_of(text: str) -> str:
 
 
 def reward_result_of(result: Result) -> RewardResult:
-    """What a client is told of what came out of the pool."""
+    """The result for a client, made of what came out of the pool."""
     if isinstance(result, DeadLetter):
         return unavailable(result.reason)
     score, reward = result.scores[0], result.rewards[0]

@@ -81,20 +81,20 @@ def admit(link: RedisLink, keys: Keys, rollout: SampledGroup) -> None:
 
 
 def discard(link: RedisLink, keys: Keys, request_ids: Sequence[str]) -> None:
-    """Forget requests, wherever they are. Raises RedisError, PipelineError."""
+    """Discard requests, wherever they are. Raises RedisError, PipelineError."""
     if request_ids:
         link.script("discard", keys.scripts(), *request_ids, wait=Wait.FOR_NOTHING)
 
 
 def missing(link: RedisLink, keys: Keys, request_ids: Sequence[str]) -> list[str]:
-    """Those of requests that were let in of which Redis knows nothing any more. Raises RedisError."""
+    """The requests that were admitted and of which Redis knows nothing any more. Raises RedisError."""
     client: Any = link.client
     places = client.hmget(keys("where"), request_ids) if request_ids else []
     return [request_id for request_id, place in zip(request_ids, places, strict=True) if place is None]
 
 
 def discard_old(link: RedisLink, keys: Keys) -> int:
-    """Forget every request that has not moved for LONGEST_S, and letters of that age. Returns how many requests."""
+    """Discard requests that have not moved for LONGEST_S, and letters of that age. Returns the number of requests."""
     client: Any = link.client
     seconds, _ = client.time()
     oldest_ms = int((seconds - LONGEST_S) * 1000)

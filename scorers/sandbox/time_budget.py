@@ -1,4 +1,4 @@
-"""The time that one answer may take, all its runs together.
+"""A time budget limits what one answer may take, all its runs together.
 
 In: what each run took by itself, as its `Outcome` says. Out: how much is left. Kept by those who judge answers
 (`scorers.code.scorer`, `scorers.swe.trial`), who have every run made here. A full queue, a server that hangs until
@@ -20,7 +20,7 @@ class TimeBudget:
     """A clock that stands while nothing of the answer runs."""
 
     def __init__(self, seconds: float, *, of: TimeBudget | None = None) -> None:
-        """Full.
+        """Nothing of the budget is used yet.
 
         Args:
             seconds: for all runs together.
@@ -33,12 +33,12 @@ class TimeBudget:
 
     @property
     def left_s(self) -> float:
-        """Seconds; none is left where it is 0 or less."""
+        """The seconds that are left; none where this is 0 or less."""
         own = self._seconds - self._used_s
         return own if self._whole is None else min(own, self._whole.left_s)
 
     def charge(self, seconds: float) -> None:
-        """The answer took so long."""
+        """Count seconds that the answer took."""
         self._used_s += seconds
         if self._whole is not None:
             self._whole.charge(seconds)

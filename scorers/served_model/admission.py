@@ -1,4 +1,4 @@
-"""Where the calls of one process wait until they may begin, first come, first served.
+"""The calls of one process wait here until they may begin, first come, first served.
 
 In: calls of an endpoint, tasks of its loop. Out: each begins when `scorers.served_model.concurrency_limits` lets it.
 However many wait, one exchange at a time asks for all of them together, and gives back what has ended. A call that
@@ -36,7 +36,7 @@ class NoCallFree(Retryable):
 
 
 class Admission:
-    """For one endpoint and one loop. `run` has to be running."""
+    """The admission lets the calls of one endpoint and one loop begin. Its `run` has to be running."""
 
     def __init__(self, exchange: Exchange, whose: str) -> None:
         """Nothing is asked yet.
@@ -58,7 +58,7 @@ class Admission:
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[None]:
-        """Wait for one call; it ends with the block.
+        """Wait until one call may begin; the call ends with the block.
 
         Raises:
             NoCallFree: nothing began for `PATIENCE_S`.
@@ -101,7 +101,7 @@ class Admission:
             await self._ask()
 
     async def _ask(self) -> Grant:
-        """One exchange, and the calls that may begin by it."""
+        """Make one exchange with the limits, and let the calls begin that it allows."""
         ended, self._ended = self._ended, []
         try:
             wanted = list(itertools.islice(self._waiting, BATCH))
@@ -140,7 +140,7 @@ class Admission:
             self._said = now
 
     def _look_again_in(self, seconds: float) -> None:
-        """Or as soon as there is news."""
+        """Ask again after so many seconds, or as soon as there is news."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(seconds, self._news.set)

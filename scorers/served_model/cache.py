@@ -1,4 +1,4 @@
-"""What served models have said, so that the same answer to the same prompt is judged once.
+"""This cache keeps what served models have said, so that the same answer to the same prompt is judged once.
 
 In: the name of a question, a hash of model, prompt and answer. Out: the reply, if there is one. `RunReplies` keeps
 replies in Redis for all workers of a run, `ProcessReplies` in this process. A cache that can't be read or written
@@ -27,19 +27,19 @@ MOST_OWN: Final = 10_000  # replies of one process
 
 
 class Replies(Protocol):
-    """Where replies are kept. For any thread."""
+    """A place where replies are kept. Any thread may use it."""
 
     def find(self, name: str) -> bytes | None:
-        """The reply of that name; None where there is none, or nobody can say."""
+        """Look a reply up by its name. None: there is none, or the cache can't be read."""
         ...
 
     def keep(self, name: str, reply: bytes) -> None:
-        """Keep it for a while. Never fails."""
+        """Keep a reply for a while. It never fails."""
         ...
 
 
 class RunReplies:
-    """Kept in Redis, for all workers of a run."""
+    """This cache keeps replies in Redis, for all workers of a run."""
 
     def __init__(self, shared: Shared) -> None:
         self._client = shared.link.client
@@ -74,7 +74,7 @@ class RunReplies:
 
 
 class ProcessReplies:
-    """Kept here; the one that nobody has asked for longest goes first."""
+    """This cache keeps replies in this process; the reply that was asked for longest ago goes first."""
 
     def __init__(self) -> None:
         self._replies: OrderedDict[str, bytes] = OrderedDict()

@@ -41,7 +41,7 @@ class EndpointUnavailable(Retryable):
 
 
 class Calls:
-    """What questions have in common."""
+    """The questions to one endpoint share this: its servers, its limits and its cache."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Calls:
     async def reply(
         self, messages: Sequence[Mapping[str, str]], key: str | None, *, anew: bool = False
     ) -> Reply:
-        """What the model says.
+        """Have the model reply, from the cache or by a call.
 
         Args:
             messages: of the chat.
@@ -98,7 +98,7 @@ class Calls:
         return reply
 
     async def _name_model(self) -> str:
-        """The only model that is served; all who wait for its name wait for one question."""
+        """The name of the only model that is served. All questions that need the name share one call for it."""
         if self._naming is None or self._naming.done():
             self._naming = asyncio.create_task(self._only_model())
         return await asyncio.shield(self._naming)
@@ -114,7 +114,7 @@ class Calls:
         return names[0]
 
     async def _fail_over(self, exchange: Callable[[str], Awaitable[T]]) -> T:
-        """Have one of the servers do it."""
+        """Make an exchange with one server after the other, until one of them does it."""
         if not self._servers.all:
             raise EndpointMisused(NO_ADDRESS)
         failed: dict[EndpointServer, PipelineError] = {}  # and not to be asked this again
@@ -168,7 +168,7 @@ class Calls:
 
 
 def _verdict(errors: Sequence[PipelineError]) -> PipelineError:
-    """Of all servers together: nobody needs to act while one of them may get well."""
+    """The error of all servers together. It is Permanent only where no server may get well by itself."""
     kind = EndpointMisused if all(isinstance(error, Permanent) for error in errors) else EndpointUnavailable
     return kind("; ".join(map(str, errors)))
 
@@ -183,7 +183,7 @@ def _digest(question: Any) -> str:
 
 
 def _packed(reply: Reply) -> bytes:
-    """For the cache. A model may break off within a character that JSON writes as two halves."""
+    """The reply as bytes for the cache. A model may break off within a character that JSON writes as two halves."""
     packed: bytes = msgpack.packb([reply.text, reply.finish_reason], unicode_errors="surrogatepass")
     return packed
 

@@ -1,4 +1,4 @@
-"""A served model, for scorers that ask one: judges and rubric models.
+"""This module asks a served model on behalf of scorers: judges and rubric models.
 
 In: messages, from a scorer's one thread. Out: a future of the reply, at once: calls run side by side on a loop in a
 thread of its own, so that one worker keeps dozens of them under way while it scores. What all workers of a run may do
@@ -102,17 +102,17 @@ class Endpoint:
 
 
 def seconds_of(call: Future[Reply]) -> float:
-    """What the server took for a call that has ended: not its wait for a turn, and nothing where it was none."""
+    """The seconds that the server took for a call that has ended, without the wait for a turn; 0 for a failed call."""
     return call.result().seconds if call.exception() is None else 0.0
 
 
 def has_failed(call: Future[Any]) -> bool:
-    """Whether it is over and nobody knows why it should not succeed the next time."""
+    """Whether a call has ended in a way that may not repeat itself: cancelled, or by a `Retryable`."""
     return call.done() and (call.cancelled() or isinstance(call.exception(), Retryable))
 
 
 class _Session:
-    """From the first question to `close`: a loop, its thread, and all that lives on it."""
+    """A session lasts from the first question to `close`: it has a loop, the loop's thread, and all that runs there."""
 
     def __init__(
         self,
@@ -147,11 +147,11 @@ class _Session:
         is_ready.wait()
 
     def ask(self, messages: Sequence[Mapping[str, str]], key: str | None, *, anew: bool) -> Future[Reply]:
-        """From another thread."""
+        """Ask the model, from another thread than the loop's."""
         return asyncio.run_coroutine_threadsafe(self._answer(messages, key, anew=anew), self._loop)
 
     def close(self) -> None:
-        """From another thread."""
+        """End the loop, from another thread than the loop's."""
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(CLOSE_S)
 

@@ -1,4 +1,4 @@
-"""How many calls may be under way at once, and how many may begin in a minute: of one endpoint, by all who ask it.
+"""The limits of an endpoint: the calls under way at once, and the calls that begin in a minute, by all of its clients.
 
 In: calls that have ended and calls that want to begin. Out: which of these may. `scorers.served_model.admission` asks,
 for all calls of its process together. `RunConcurrencyLimits` counts in Redis, for all workers of a run, by one script
@@ -84,7 +84,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is agreed with one endpoint."""
+    """The terms of one endpoint say how much it may be asked."""
 
     urls: tuple[str, ...]  # who has the same ones shares the limits
     concurrency: int  # calls at once
@@ -116,7 +116,7 @@ class Grant:
 
 
 class ConcurrencyLimits(Protocol):
-    """Who counts the calls of an endpoint. For any thread."""
+    """A counter of an endpoint's calls. Any thread may use it."""
 
     def exchange(self, terms: Terms, ask: Ask) -> Grant:
         """Give calls back and take others; the same again does no harm."""
@@ -124,7 +124,7 @@ class ConcurrencyLimits(Protocol):
 
 
 class RunConcurrencyLimits:
-    """Counted in Redis, for all workers of a run."""
+    """These limits count in Redis, for all workers of a run."""
 
     def __init__(self, shared: Shared) -> None:
         self._link = shared.link
@@ -154,7 +154,7 @@ class RunConcurrencyLimits:
 
 
 class ProcessConcurrencyLimits:
-    """Counted here, for one endpoint of this process, by the rules of the script. For one thread at a time."""
+    """These limits count in this process, for one endpoint, by the script's rules. One thread uses them at a time."""
 
     def __init__(self) -> None:
         self._under_way: set[str] = set()

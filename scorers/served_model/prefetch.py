@@ -1,4 +1,4 @@
-"""Scores that were begun before anybody asks for them: what lets one worker keep the calls of a whole job under way.
+"""This module begins scores before they are asked for, so that one worker keeps a whole job's calls under way.
 
 In: what a score is made of, by a key of text and row. Out: a future of the plan, begun now or before. Used by the
 scorers that ask a served model, from one thread; what a rule has to say first is planned in a thread of its own, so
@@ -19,7 +19,7 @@ Plan = TypeVar("Plan")
 
 
 class PrefetchedPlans(Generic[Plan]):
-    """The plans of one scorer's answers.
+    """The plans of one scorer's answers, begun ahead of their use.
 
     Args:
         call_of: the call of a plan that waits for one.
@@ -55,13 +55,13 @@ class PrefetchedPlans(Generic[Plan]):
         return begun
 
     def take(self, key: bytes, plan: Callable[[], Plan], *, is_aside: bool) -> Future[Plan]:
-        """As `start`, and forget it: who asks again begins anew."""
+        """As `start`, and discard the plan: the next call for the same key begins anew."""
         begun = self.start(key, plan, is_aside=is_aside)
         del self._begun[key]
         return begun
 
     def close(self) -> None:
-        """End the thread and forget all. Before the endpoint is closed: a plan that asks it would open it again."""
+        """End the thread and discard all plans, before the endpoint is closed: a plan would open the endpoint again."""
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""One exchange with one server of a model, by OpenAI's API.
+"""This module makes one exchange with one server of a model, by OpenAI's API.
 
 In: a server's address and the body of a request. Out: what the model said, or an error that says whose doing it is:
 the server's (`HostTrouble`: another one may do better; `HostAway`: it may be back soon), too much work (`Busy`), the
@@ -53,7 +53,7 @@ class HostTrouble(Retryable):
 
 
 class HostAway(HostTrouble):
-    """Nobody answers there: it may be about to start."""
+    """Nobody answers at this server: it may be about to start."""
 
 
 class RequestRefused(Permanent):
@@ -65,7 +65,7 @@ class EndpointMisused(Permanent):
 
 
 class Busy(Exception):
-    """It has too much to do: no failure, but a wish to be asked again later.
+    """The server has too much to do. This is no failure, but a wish to be asked again later.
 
     Attributes:
         seconds: until it wants to be asked again; None: it does not say.
@@ -164,7 +164,7 @@ class Wire:
 
     @contextmanager
     def _client(self, url: str) -> Iterator[httpx.AsyncClient]:
-        """One that nobody else uses, with a connection to that server if there is one."""
+        """Lend a client that no other call uses, with an open connection to that server if there is one."""
         idle = self._idle[urlsplit(url).netloc]
         client = (
             idle.pop()
@@ -177,7 +177,7 @@ class Wire:
             idle.append(client)
 
     def _error(self, url: str, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
-        """What an answer other than 200 means."""
+        """The exception that an answer other than 200 stands for."""
         code, said = _said(data, self._key)
         what = f"{url}: HTTP {status} {said}".rstrip()
         asked_s = retry_after_s(headers.get("retry-after"))
@@ -202,7 +202,7 @@ def _has_thought(message: Mapping[str, Any]) -> bool:
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Whose certificates are believed. To read them takes longer than a call."""
+    """The certificates that are trusted. To read them takes longer than a call."""
     return httpx.create_ssl_context()
 
 

@@ -1,4 +1,4 @@
-"""One run of one program: start it, watch it, end all of it, say how it ended.
+"""An execution starts one run of a program, watches it, ends all of it, and says how it ended.
 
 In: an `Order`. Out: a `Report`. Run by the supervisor (`scorers.sandbox.local.supervisor`), one at a time, so that
 every child that this process has or is given belongs to this run: when none is left, nothing of it is left. What the
@@ -34,7 +34,7 @@ SETUP_S: Final = 10.0  # for the walls to stand: a busy machine's slowness is no
 
 
 class ScorerGone(Exception):
-    """The process that wanted this run is no more; the run was ended."""
+    """The process that wanted this run has ended, and so the run was ended."""
 
 
 class Execution:
@@ -56,7 +56,7 @@ class Execution:
         self._next_count = 0.0  # monotonic
 
     def run(self) -> Report:
-        """Do it. Raises ScorerGone, with nothing left running."""
+        """Run the program. Raises ScorerGone, with no process left running."""
         with ExitStack() as resources:
             self._made = Preparation(
                 self._order, base=self._base, identity=self._identity, resources=resources
@@ -82,7 +82,7 @@ class Execution:
             return self._report(status, seconds)
 
     def _watch(self, setup_deadline: float) -> None:
-        """Until the program has ended, or is to be ended: then `_cause` says why. Raises OSError if it never began."""
+        """Watch until the program has ended, or must end: then `_cause` says why. Raises OSError if it never began."""
         pipes = {pipe.reader: pipe for pipe in self._made.pipes}
         poll = select.poll()
         for descriptor in (*pipes, self._main_fd, *self._gone_fds):
@@ -115,7 +115,7 @@ class Execution:
         return Ending.TIME, f"{self._limits.wall_s:g} s of time"
 
     def _hear(self, pipe: Pipe) -> None:
-        """Something was written, or a pipe was closed."""
+        """Take what was written, or note that a pipe was closed."""
         pipe.read()
         if pipe is self._made.machinery:
             self._greet()
@@ -170,7 +170,7 @@ class Execution:
                 self._cause = (Ending.OUTPUT, f"more than {allowed} bytes of files")
 
     def _end(self) -> int:
-        """Kill all of it, and wait until no process of it is left."""
+        """Kill the run's processes, and wait until none is left."""
         with suppress(ProcessLookupError):
             os.killpg(self._pid, signal.SIGKILL)  # its group can't have been left, and no fork gets past this
         if self._inner_fd is not None:

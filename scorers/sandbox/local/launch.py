@@ -58,7 +58,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """All that the child needs."""
+    """All that the child of the fork needs to become the program."""
 
     order: Order
     argv: list[str]
@@ -76,7 +76,7 @@ class Launch:
 
 
 def become(launch: Launch) -> None:
-    """Be the program. Never returns."""
+    """Become the program. It never returns."""
     try:
         os.setsid()
         for source, target in ((launch.stdin_fd, 0), (launch.stdout_fd, 1), (launch.stderr_fd, 2)):
@@ -129,7 +129,7 @@ def address_limit_bytes(memory_bytes: int) -> int:
 
 
 def leave_root(identity: Identity) -> None:
-    """Be somebody without rights, for good."""
+    """Become a user without rights, for good."""
     if identity.uid is None or identity.gid is None:
         return
     os.setgroups([])

@@ -35,7 +35,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """How it went: an outcome, or why there is none."""
+    """What came of an order: an outcome, or why there is none."""
 
     outcome: Outcome | None
     broken: str = ""  # what of the machinery failed, where there is no outcome
@@ -43,14 +43,14 @@ class Report:
 
 
 def send_order(connection: socket.socket, order: Order) -> None:
-    """Scorer to supervisor."""
+    """Send an order from the scorer to its supervisor."""
     header = asdict(order)
     body = header.pop("stdin")
     _send(connection, header, body)
 
 
 def receive_order(connection: socket.socket) -> Order:
-    """At the supervisor. Raises EOFError when the scorer is gone."""
+    """Receive an order at the supervisor. Raises EOFError when the scorer is gone."""
     header, body = _receive(connection)
     header["walls"] = Walls(header["walls"])
     header["limits"] = Limits(**header["limits"])
@@ -60,7 +60,7 @@ def receive_order(connection: socket.socket) -> Order:
 
 
 def send_report(connection: socket.socket, report: Report) -> None:
-    """Supervisor to scorer."""
+    """Send a report from the supervisor to its scorer."""
     outcome = report.outcome
     header: dict[str, Any] = {"broken": report.broken, "no_room": report.no_room}
     if outcome is None:
@@ -78,7 +78,12 @@ def send_report(connection: socket.socket, report: Report) -> None:
 
 
 def receive_report(connection: socket.socket) -> Report:
-    """At the scorer. Raises EOFError when the supervisor is gone, TimeoutError after the socket's timeout."""
+    """Receive a report at the scorer.
+
+    Raises:
+        EOFError: the supervisor is gone.
+        TimeoutError: nothing came within the socket's timeout.
+    """
     header, body = _receive(connection)
     if header["broken"]:
         return Report(outcome=None, broken=header["broken"], no_room=header["no_room"])

@@ -1,4 +1,4 @@
-"""What the kernel says about the processes of one run: which there are, and how much memory they hold together.
+"""This module reads from the kernel which processes one run has, and how much memory they hold together.
 
 In: /proc, seen from outside the sandbox. Used by `scorers.sandbox.local.execution` between two looks at its pipes. A
 process that ends while it is looked at is no longer counted.
@@ -64,7 +64,7 @@ class Tree:
         self._others.discard(str(leader))
 
     def memory_bytes(self, allowed: int) -> int:
-        """What all of them hold: their own pages and shared memory. More than `allowed` only where it really is.
+        """The bytes that the run's processes hold: their own pages and shared memory. Exact where over `allowed`.
 
         At first each page counts once a process. A fork shares its pages until they are written to, but the kernel
         takes long to say so: it walks through them all.
@@ -74,7 +74,7 @@ class Tree:
         return total if total <= allowed else sum(share_bytes(pid) or held_bytes(pid) for pid in members)
 
     def tasks(self) -> int:
-        """Threads of all of them."""
+        """The number of threads of the run's processes."""
         found = (TASKS.search(read(pid, "status")) for pid in self._members())
         return sum(int(match[2]) for match in found if match)
 
@@ -98,5 +98,5 @@ def held_bytes(pid: str) -> int:
 
 
 def share_bytes(pid: str) -> int:
-    """The same, where a page of n processes counts 1/n; 0 where the kernel does not tell us."""
+    """The bytes as `held_bytes`, where a page of n processes counts 1/n; 0 where the kernel does not tell us."""
     return sum(int(kilobytes) for kilobytes in SHARE.findall(read(pid, "smaps_rollup"))) * 1024

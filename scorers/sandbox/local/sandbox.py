@@ -75,18 +75,18 @@ class LocalSandbox:
 
     @property
     def name(self) -> str:
-        """Which walls."""
+        """The name of the walls."""
         return self._walls.value
 
     @property
     def version(self) -> str:
-        """Of the interpreters and the compiler, which decide what a program does; the walls do not."""
+        """The versions of the interpreters and the compiler, which decide what a program does; the walls do not."""
         names = {Language.PYTHON: "python", Language.CPP: "g++", Language.JAVASCRIPT: "node"}
         return " ".join(f"{names[language]}={version}" for language, version in self._tools().items())
 
     @property
     def languages(self) -> frozenset[Language]:
-        """Those whose tool answers inside the walls."""
+        """The languages whose tool answers inside the walls."""
         return frozenset(self._tools())
 
     @contextmanager
@@ -208,7 +208,7 @@ class LocalSandbox:
         raise SandboxMissing(f"no sandbox by {self.name} for Python: {'; '.join(reasons)}")
 
     def _package_folder(self, names: tuple[str, ...], alone: tuple[str, ...]) -> Path:
-        """Copied once for each set of packages."""
+        """The folder with copies of the packages, made once for each set of packages."""
         with self._lock:
             base = self._supervisors.base()
             folder = self._packages.get((names, alone))
@@ -286,7 +286,7 @@ class PreparedProgram:
             binary.chmod(0o755)
 
     def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
-        """Once, in a fresh scratch folder."""
+        """Run the program once, in a fresh scratch folder."""
         if self.failure is not None:
             raise ValueError("the compiler refused this program: there is nothing to run")
         limits = limits or Limits()

@@ -30,7 +30,7 @@ class Supervisor:
     """One supervising process; one order at a time."""
 
     def __init__(self, base: Path) -> None:
-        """Started. Raises OSError: no room for it."""
+        """Start the process. Raises OSError where the machine has no room for it."""
         self._connection, theirs = socket.socketpair()
         with theirs:
             try:
@@ -47,7 +47,7 @@ class Supervisor:
                 raise
 
     def run(self, order: Order) -> Outcome:
-        """Have it run. Raises SandboxUnavailable; this supervisor is of no use then, if `is_alive` says so."""
+        """Have the supervisor run an order. Raises SandboxUnavailable; `is_alive` says whether it can take another."""
         self._connection.settimeout(order.limits.wall_s + SETUP_S + GRACE_S)
         try:
             send_order(self._connection, order)
@@ -66,11 +66,11 @@ class Supervisor:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can take an order."""
+        """Whether this supervisor can take an order."""
         return self._connection.fileno() >= 0
 
     def end(self) -> None:
-        """Dismiss it: it ends what it runs and itself. Kills it where it does not."""
+        """Have the supervisor end its run and itself; kill it where it does not."""
         self._process.terminate()  # only noted: the folder is not its to remove
         self._connection.close()
         try:
@@ -80,13 +80,13 @@ class Supervisor:
             self._process.wait()
 
     def forget(self) -> None:
-        """In a fork of the scorer: it belongs to the parent."""
+        """Let go of a supervisor in a fork of the scorer: the supervisor belongs to the parent."""
         self._connection.close()
         self._process.returncode = 0  # not our child: nobody to wait for
 
 
 class Supervisors:
-    """Those of one sandbox, and the folder in which it prepares programs."""
+    """The supervisors of one sandbox, and the folder in which it prepares programs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -124,7 +124,7 @@ class Supervisors:
         return base
 
     def run(self, order: Order) -> Outcome:
-        """Have one that is idle do it, or a new one. Raises SandboxUnavailable."""
+        """Have an idle supervisor run an order, or a new one. Raises SandboxUnavailable."""
         base = self.base()
         with self._lock:
             supervisor = self._idle.pop() if self._idle else None
@@ -138,7 +138,7 @@ class Supervisors:
                     self._idle.append(supervisor)
 
     def close(self) -> None:
-        """End those that are idle, and remove the folder. The next order starts anew."""
+        """End the idle supervisors, and remove the folder. The next order starts anew."""
         with self._lock:
             if self._owner != os.getpid():
                 return
@@ -160,10 +160,10 @@ def unavailable(what: str) -> Iterator[None]:
 
 
 def source_root() -> Path:
-    """Where `scorers` is imported from: `-m` finds it there, whatever the scorer's own working folder is."""
+    """The folder that `scorers` is imported from: `-m` finds it there, whatever the scorer's working folder is."""
     return Path(__file__).resolve().parents[3]
 
 
 def own_environment() -> dict[str, str]:
-    """The supervisor needs none of the scorer's secrets."""
+    """The environment of a supervisor, which needs none of the scorer's secrets."""
     return {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR", "PYTHONPATH") if name in os.environ}

@@ -46,6 +46,6 @@ class Probe:
 
 
 def python_version(reply: RunReply) -> str:
-    """What ran the probe."""
+    """The version of the Python that ran the probe."""
     result = reply.run_result
     return ((result.stderr if result else None) or "").strip()[:20] or "unknown"

@@ -98,7 +98,7 @@ class SandboxServers:
             server.trouble = trouble
 
     def trust(self, server: SandboxServer) -> None:
-        """It did what it was asked: should it come into doubt, it may try its probe at once."""
+        """The server did what it was asked: should it come into doubt, its next probe is at once."""
         with self._changed:
             server.wait_s = 0.0
 

@@ -322,7 +322,7 @@ def test_a_pool_grows_while_it_works_and_each_serves_its_queues(
         station.roll_out(6, 7, task="quick")
         first.until(lambda: station.ids("scored") == ["6", "7"])
         second = station.start(tmp_path, "--queues", "code,judge", "--workers", "2")
-        second.until(lambda: station.delivery.serving() == {"light": 1, "code": 2})
+        second.until(lambda: station.rq_queues.serving() == {"light": 1, "code": 2})
         station.roll_out(*range(8, 14), task="slow")
         second.until(lambda: len(station.ids("scored")) == 14)
         slow = [codec.decode_scored(station.entry(str(number)).raw).worker for number in range(8, 14)]
