@@ -89,6 +89,12 @@ def remove(client: redis.Redis, keys: Keys, manifest: Manifest) -> None:
         client.unlink(*(chunk_key(keys, manifest.version, chunk) for chunk in range(manifest.chunks)))
 
 
+def read_chunk(client: redis.Redis, keys: Keys, version: int, chunk: int) -> bytes | None:
+    """Read a part of a version; None where it is gone."""
+    data = client.get(chunk_key(keys, version, chunk))
+    return data if isinstance(data, bytes) else None
+
+
 def discard_manifest(client: redis.Redis, keys: Keys) -> None:
     """Remove the manifest: the chunks are not what was announced, and the learner has to write them again."""
     client.delete(keys("weights_chunks"))

@@ -24,12 +24,13 @@ from broker.messages import Prompt, SampledGroup
 from broker.monitoring.crash_reports import bury_exhausted
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.work_meter import WorkMeter
+from broker.protocol.announcements import Announcements
 from broker.protocol.consumer import Consumer, Renewer
 from broker.protocol.streams import Entry
 from generators.engine import NO_VERSION, Engine
 from generators.turnstile import Turnstile
+from generators.weight_sync.build import build_receiver
 from generators.weight_sync.follower import WeightFollower
-from generators.weight_sync.redis_fetch import RelayedWeights
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +56,8 @@ class Generator:
         self.name = name
         self.stop = stop
         self.prompts = Consumer(joined.link, joined.keys, PROMPTS, name, lease_s=joined.run.broker.lease_s)
-        self._relayed = RelayedWeights(
-            joined.link, joined.keys, name, most_bytes=joined.run.learner.weights.redis_max_bytes
-        )
-        self.follower = WeightFollower(joined.link, joined.keys, engine, self._relayed)
+        self._receiver = build_receiver(joined.run, joined.link, joined.keys, name)
+        self.follower = WeightFollower(Announcements(joined.link, joined.keys), engine, self._receiver)
         self.turnstile = Turnstile()
         self._tasks: set[asyncio.Task[None]] = set()
         self._meter = WorkMeter()  # of the heartbeat, once it is there
@@ -86,7 +85,7 @@ class Generator:
             await asyncio.gather(following, return_exceptions=True)
             renewer.stop()
             await self.engine.close()
-            self._relayed.close()
+            self._receiver.close()
 
     async def _work(self, following: asyncio.Task[None], heartbeat: Heartbeat) -> RunState:
         looked = 0.0

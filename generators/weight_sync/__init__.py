@@ -1,1 +1,5 @@
-"""How new weights reach a generator: it follows the announcements, and reads a folder or Redis."""
+"""How new weights reach a generator: `follower.py` reads the announcements, and a receiver brings the weights here.
+
+`receiver.py` is the seam. Each receiver is one file: `filesystem.py` for a shared folder, `redis_fetch.py` for Redis.
+`build.py` chooses the receiver that belongs to the learner's transport.
+"""

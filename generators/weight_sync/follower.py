@@ -1,10 +1,9 @@
-"""Follow the announcements: give the engine the newest weights, as soon as it can take them.
+"""The follower of announcements: it gives the engine the newest weights, as soon as the engine can take them.
 
-In: the newest announcement in the stream `weights` (read from the end, never from a remembered id: Redis may go back).
-Out: an engine whose `version` rises. A generator that joins late loads the newest and nothing else. A file that is gone
-by the time it is read has been replaced by a newer version, so the announcement is read again. Where the whole folder
-is not to be seen, on another machine, the weights are asked for through Redis (`generators.weight_sync.redis_fetch`).
-An entry that is no announcement is said once and passed over for the one before it.
+In: the newest announcements (`broker.protocol.announcements`). Out: an engine whose `version` rises. A generator that
+joins late loads the newest weights and no others. How the weights reach this machine is the receiver's business
+(`generators.weight_sync.receiver`). Weights that can't be read are tried again, with a newer announcement if there is
+one; after a long time without success the generator ends.
 """
 
 from __future__ import annotations
@@ -13,53 +12,37 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-from broker.checksums import file_checksum
-from broker.codec import decode_announcement
-from broker.connection import RedisLink
 from broker.errors import BadMessage, RunFailed
-from broker.keys import Keys
 from broker.messages import Announcement
+from broker.protocol.announcements import Announcements
 from generators.engine import Engine
-from generators.weight_sync.redis_fetch import NotHere, RelayedWeights, TooLarge
+from generators.weight_sync.receiver import NotHere, TooLarge, WeightReceiver
 
 log = logging.getLogger(__name__)
 
-POLL_S = 0.05
-NEWEST = 16  # entries at the end of the stream that are looked through for an announcement
-ASK_S = 0.25  # between two questions for what is to come through Redis
-SHARED_S = 5.0  # for a file to be seen in a folder that is: a network's may be behind
-SAY_EVERY_S = 10.0
-PATIENCE_S = 120.0  # for a file that is announced and can't be read
-RELAY_PATIENCE_S = (
-    600.0  # where it may come through Redis: a learner that has just started reads its journal first
-)
+BLOCK_S = 0.5  # for a new announcement; a Redis that went back is noticed after this time
+ASK_S = 0.25  # between two attempts to receive weights that are not there yet
+WARN_EVERY_S = 10.0
+PATIENCE_S = 120.0  # for weights that are announced and can't be read
+RELAY_PATIENCE_S = 600.0  # for weights through Redis: a learner that has just started reads its journal first
 
 
 class WeightFollower:
     """One task of a generator.
 
-    Args:
-        relayed: what comes through Redis; None: nothing does.
     Attributes:
         waits_for: why the newest weights are not loaded yet, for people; "" where nothing is in the way.
     """
 
-    def __init__(
-        self, link: RedisLink, keys: Keys, engine: Engine, relayed: RelayedWeights | None = None
-    ) -> None:
-        self._link = link
-        self._key = keys("weights")
+    def __init__(self, announcements: Announcements, engine: Engine, receiver: WeightReceiver) -> None:
+        self._announcements = announcements
         self._engine = engine
-        self._relayed = relayed
+        self._receiver = receiver
         self.waits_for = ""
         self._failing_since: float | None = None
-        self._say_at = 0.0
-        self._has_been_given = False  # weights through Redis
+        self._warn_at = 0.0
         self._loaded = asyncio.Condition()
-        self._last_junk = b""  # id of the entry that was complained of
 
     async def follow(self) -> None:
         """Load each new version until cancelled.
@@ -75,18 +58,20 @@ class WeightFollower:
                 self._failing_since, self.waits_for = None, ""
             except (OSError, BadMessage, TooLarge, NotHere) as error:
                 self._give_up_in_time(error)
-            await asyncio.sleep(ASK_S if self.waits_for else POLL_S)
+                await asyncio.sleep(ASK_S)
+
+    def _announced(self) -> list[Announcement]:
+        """Wait for a new announcement, unless the last one is still to be loaded."""
+        return self._announcements.wait(0.0 if self.waits_for else BLOCK_S)
 
     def _give_up_in_time(self, error: Exception) -> None:
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now
-            self._say_at = now + (
-                SAY_EVERY_S if self._has_been_given else 0.0
-            )  # each version is waited for then
-        if str(error) != self.waits_for and now >= self._say_at:
+            self._warn_at = now + (WARN_EVERY_S if self._receiver.is_slow else 0.0)
+        if str(error) != self.waits_for and now >= self._warn_at:
             log.warning("weights_unreadable held=%d error=%s; trying again", self._engine.version, error)
-            self._say_at = now + SAY_EVERY_S
+            self._warn_at = now + WARN_EVERY_S
         self.waits_for = str(error)
         if now - self._failing_since > (RELAY_PATIENCE_S if isinstance(error, NotHere) else PATIENCE_S):
             raise RunFailed(
@@ -96,7 +81,7 @@ class WeightFollower:
 
     @property
     def state(self) -> str:
-        """What a generator without weights says of itself."""
+        """The state of a generator without weights, for its heartbeat."""
         return f"waiting for the first weights{f': {self.waits_for}' if self.waits_for else ''}"
 
     async def at_least(self, version: int) -> None:
@@ -105,64 +90,16 @@ class WeightFollower:
             await self._loaded.wait_for(lambda: self._engine.version >= version)
 
     async def _load(self, announced: Sequence[Announcement]) -> None:
-        """The newest, or what comes through Redis in its place."""
-        newest, started = announced[0], time.monotonic()
-        version, file = newest.version, Path(newest.path) / "model.safetensors"
-        try:
-            await asyncio.to_thread(_check, file, newest)
-            await self._engine.load_weights(file, version)
-        except (OSError, BadMessage) as error:
-            if self._relayed is None or not self._is_elsewhere(file):
-                raise
-            version, file = await asyncio.to_thread(self._fetch, self._relayed, announced, error)
-            await self._engine.load_weights(file, version)
-            await asyncio.to_thread(self._relayed.loaded, version, file)
-            self._has_been_given = True
+        """Receive the newest weights, give them to the engine, and wake the groups that wait for their version."""
+        started = time.monotonic()
+        received = await asyncio.to_thread(self._receiver.receive, announced, held=self._engine.version)
+        await self._engine.load_weights(received.file, received.version)
+        await asyncio.to_thread(self._receiver.loaded, received)
         async with self._loaded:
             self._loaded.notify_all()
         log.debug(
             "followed version=%d size_mb=%.1f took_s=%.2f",
-            version,
-            newest.size_bytes / 1e6,
+            received.version,
+            announced[0].size_bytes / 1e6,
             time.monotonic() - started,
-        )  # at INFO the engine says what it loaded
-
-    def _is_elsewhere(self, file: Path) -> bool:
-        """Whether this machine does not see the learner's folder; a file alone may be gone since a newer one is out."""
-        is_seen = file.parent.parent.is_dir()
-        now = time.monotonic()
-        return self._has_been_given or not is_seen or now - (self._failing_since or now) > SHARED_S
-
-    def _fetch(
-        self, relayed: RelayedWeights, announced: Sequence[Announcement], error: Exception
-    ) -> tuple[int, Path]:
-        try:
-            return relayed.fetch(
-                announced[0],
-                {one.version: one.checksum for one in reversed(announced)},
-                held=self._engine.version,
-            )
-        except (NotHere, TooLarge) as missing:
-            raise type(missing)(f"{error}; {missing}") from error
-
-    def _announced(self) -> list[Announcement]:
-        """The last entries that can be read as announcements, the newest first; empty where there are none (yet)."""
-        entries: Any = self._link(lambda client: client.xrevrange(self._key, count=NEWEST))
-        announced: list[Announcement] = []
-        junk = None
-        for entry_id, fields in entries:
-            try:
-                announced.append(decode_announcement(fields))
-            except BadMessage as error:
-                if not announced:
-                    junk = junk or (entry_id, error)
-        if junk is not None and junk[0] != self._last_junk:
-            self._last_junk = junk[0]
-            log.warning("weights_junk entry=%s error=%s; passed over", junk[0].decode(), junk[1])
-        return announced
-
-
-def _check(file: Path, newest: Announcement) -> None:
-    found = file_checksum(file)
-    if found != newest.checksum:
-        raise BadMessage(f"{file}: sha256 {found[:12]}, announced {newest.checksum[:12]}")
+        )  # at INFO the engine reports the load

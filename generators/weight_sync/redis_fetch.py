@@ -1,8 +1,8 @@
-"""Weights that come through Redis, where the learner's folder is not on this machine.
+"""The receiver through Redis: for a generator that does not see the learner's folder.
 
 In: the chunks that the learner's relay puts there while this generator asks (`broker.weight_chunks`). Out: a file in a
-folder of this generator's own, whose checksum is the announced one. What is not there (yet) is a `NotHere` with the
-reason: the follower asks again. Used by `generators.weight_sync.follower`, in a thread beside the event loop.
+folder of this generator's own, hashed while it is written; the hash is the announced one. Weights that are not there
+(yet) are a `NotHere` with the reason: the follower asks again, in a thread beside the event loop.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import itertools
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,28 +22,21 @@ import redis
 
 from broker import weight_chunks
 from broker.connection import RedisLink
-from broker.errors import Permanent, Retryable, RunFailed
+from broker.errors import RunFailed
 from broker.keys import Keys
 from broker.messages import Announcement
-from broker.weight_chunks import Manifest, chunk_key
+from broker.weight_chunks import Manifest
+from generators.weight_sync.receiver import NotHere, Received, TooLarge
 
-PREFIX = "millrace-weights-"  # of the folder, in the system's own for such things
-LOCK = "lock"  # in it, held while its generator lives
-
-
-class NotHere(Retryable):
-    """These weights have not come through Redis; the message says what is waited for."""
+PREFIX = "millrace-weights-"  # of the folder's name, in the system's folder for temporary files
+LOCK = "lock"  # a file in the folder, locked while the generator lives
 
 
-class TooLarge(Permanent):
-    """They may not go through Redis."""
-
-
-class RelayedWeights:
-    """One generator's.
+class RedisReceiver:
+    """A `WeightReceiver` that asks the learner's relay.
 
     Args:
-        generator: its name.
+        generator: the name under which the relay is asked.
         most_bytes: `learner.weights.redis_max_bytes`.
     """
 
@@ -53,22 +46,34 @@ class RelayedWeights:
         self._generator = generator
         self._most_bytes = most_bytes
         self._count = itertools.count(1)
+        self._has_loaded = False
         self._stop = threading.Event()
         self._folder: Path | None = None
         self._lock: BinaryIO | None = None
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether weights have come this way before: each version is waited for then."""
+        return self._has_loaded
+
+    def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
+        """Ask the relay for the newest weights, and read what is there of them."""
+        checksums = {one.version: one.checksum for one in reversed(announced)}
+        version, file = self.fetch(announced[0], checksums, held=held)
+        return Received(version=version, file=file)
+
     def fetch(self, newest: Announcement, checksums: Mapping[int, str], *, held: int) -> tuple[int, Path]:
-        """Ask for what is newer than `held`, and get what is there of it: the newest, or the one that is given out now.
+        """Ask for a version newer than `held`, and read the one that the relay gives out: the newest, or one before.
 
         Args:
             newest: the last announcement.
-            checksums: of the versions announced last.
+            checksums: version -> sha256, of the last announcements.
         Returns:
-            the version, and its file; `loaded` removes it.
+            the version, and its file, which `loaded` removes.
         Raises:
-            TooLarge: by the run's configuration.
-            NotHere: it is not there, or what came is not what was announced.
-            RunFailed: this machine has no room for it.
+            TooLarge: the file has more bytes than the run's configuration lets through.
+            NotHere: no such version is in Redis, or its chunks are not what was announced.
+            RunFailed: this machine has no room for the file.
         """
         if refused := weight_chunks.refusal(newest.size_bytes, self._most_bytes):
             raise TooLarge(refused)
@@ -91,11 +96,12 @@ class RelayedWeights:
         except redis.RedisError as error:
             raise NotHere(f"Redis does not answer as it should: {error}") from error
 
-    def loaded(self, version: int, file: Path) -> None:
-        """The engine holds this version: who waits for it to be replaced need not wait for this generator."""
-        file.unlink(missing_ok=True)
+    def loaded(self, received: Received) -> None:
+        """Remove the file, and tell the relay which version is held: it need not keep that one for this generator."""
+        self._has_loaded = True
+        received.file.unlink(missing_ok=True)
         with contextlib.suppress(redis.RedisError):
-            self._ask(version)
+            self._ask(received.version)
 
     def close(self) -> None:
         """Break off what is being read, and leave nothing behind."""
@@ -109,14 +115,14 @@ class RelayedWeights:
         weight_chunks.ask(self._client, self._keys, self._generator, held=held, count=next(self._count))
 
     def _read(self, manifest: Manifest, held: int) -> Path:
-        """Chunk after chunk into a file. Where one is gone, a newer version has taken its place, or will."""
+        """Write chunk after chunk to a file. A missing chunk means that a newer version replaces this one."""
         file = self._own_folder() / f"v{manifest.version:06d}.safetensors"
         digest = hashlib.sha256()
         try:
             with file.open("wb") as stream:
                 for chunk in range(manifest.chunks):
-                    data = self._client.get(chunk_key(self._keys, manifest.version, chunk))
-                    if not isinstance(data, bytes):
+                    data = weight_chunks.read_chunk(self._client, self._keys, manifest.version, chunk)
+                    if data is None:
                         self._complain(manifest)
                         raise NotHere(
                             f"version {manifest.version} was replaced while it was read: beginning anew"
@@ -140,12 +146,12 @@ class RelayedWeights:
         return file
 
     def _complain(self, manifest: Manifest) -> None:
-        """What the manifest says is not so. Without it the learner puts the version there again."""
+        """Remove a manifest whose chunks are not as it says: without one the learner puts the version there again."""
         if weight_chunks.read_manifest(self._client, self._keys) == manifest:
             weight_chunks.discard_manifest(self._client, self._keys)
 
     def _own_folder(self) -> Path:
-        """Made when it is first needed; those of generators that were killed are removed then."""
+        """The folder is made at the first need; folders that killed generators left are removed then."""
         if self._folder is None:
             _sweep(Path(tempfile.gettempdir()))
             self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
@@ -157,6 +163,7 @@ class RelayedWeights:
 
 
 def _sweep(parent: Path) -> None:
+    """Remove the folders whose generator no longer holds the lock."""
     for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
         with contextlib.suppress(OSError), lock.open("rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

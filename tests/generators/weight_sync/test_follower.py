@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from broker.checksums import file_checksum
 from broker.connection import RedisLink
 from broker.errors import RunFailed
 from broker.keys import Keys
 from broker.messages import Announcement
+from broker.protocol.announcements import Announcements
 from generators.engine import NO_VERSION
 from generators.engines.scripted import ScriptedEngine
+from generators.weight_sync import filesystem
 from generators.weight_sync import follower as weights
+from generators.weight_sync.filesystem import FilesystemReceiver
 from generators.weight_sync.follower import WeightFollower
+from generators.weight_sync.receiver import Received
 from tests.support.published_weights import Publisher, RecordingEngine
 
 
@@ -25,10 +32,14 @@ def publisher(link: RedisLink, keys: Keys, tmp_path: Path) -> Publisher:
     return Publisher(link, keys, tmp_path)
 
 
+def make_follower(link: RedisLink, keys: Keys, engine: RecordingEngine) -> WeightFollower:
+    return WeightFollower(Announcements(link, keys), engine, FilesystemReceiver())
+
+
 @asynccontextmanager
 async def following(link: RedisLink, keys: Keys, engine: RecordingEngine) -> AsyncIterator[WeightFollower]:
     """A follower at work."""
-    follower = WeightFollower(link, keys, engine)
+    follower = make_follower(link, keys, engine)
     task = asyncio.create_task(follower.follow())
     try:
         yield follower
@@ -192,7 +203,7 @@ def test_weights_that_stay_unreadable_end_the_following_with_what_to_do(
     monkeypatch.setattr(weights, "PATIENCE_S", 0.05)
     publisher.announce(1)
     with pytest.raises(RunFailed, match=r"No such file .* must share learner\.weights\.directory"):
-        asyncio.run(WeightFollower(link, keys, RecordingEngine()).follow())
+        asyncio.run(make_follower(link, keys, RecordingEngine()).follow())
 
 
 def test_an_engine_that_cant_load_ends_the_following(
@@ -203,4 +214,83 @@ def test_an_engine_that_cant_load_ends_the_following(
 
     publisher.publish(0)
     with pytest.raises(ValueError, match="shape"):
-        asyncio.run(WeightFollower(link, keys, RecordingEngine(refuse)).follow())
+        asyncio.run(make_follower(link, keys, RecordingEngine(refuse)).follow())
+
+
+def test_a_generator_at_rest_asks_redis_a_few_times_a_second_and_fetches_one_entry(
+    link: RedisLink, keys: Keys, publisher: Publisher
+) -> None:
+    async def body() -> float:
+        for version in range(20):
+            publisher.publish(version)
+        async with following(link, keys, RecordingEngine()) as follower:
+            await asyncio.wait_for(follower.at_least(19), 10)
+            link.client.config_resetstat()
+            await asyncio.sleep(2.0)
+            stats: Any = link.client.info("commandstats")
+            calls = stats["cmdstat_xrevrange"]["calls"]
+            published = time.monotonic()
+            publisher.publish(20)
+            await asyncio.wait_for(follower.at_least(20), 10)
+            assert time.monotonic() - published < 5.0
+        return float(calls)
+
+    assert asyncio.run(body()) <= 10, "not every 50 ms"
+
+
+def test_a_receiver_of_ones_own_brings_the_weights(link: RedisLink, keys: Keys, publisher: Publisher) -> None:
+    """The toy of this seam: weights out of a mapping, whatever path is announced."""
+
+    class FromMapping:
+        is_slow = False
+
+        def __init__(self) -> None:
+            self.files = {7: Path("seven")}
+            self.noted: list[int] = []
+
+        def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
+            assert held == NO_VERSION
+            return Received(version=announced[0].version, file=self.files[announced[0].version])
+
+        def loaded(self, received: Received) -> None:
+            self.noted.append(received.version)
+
+        def close(self) -> None:
+            pass
+
+    async def body() -> None:
+        given: list[tuple[Path, int]] = []
+        receiver = FromMapping()
+        engine = RecordingEngine(lambda file, version: given.append((file, version)))
+        follower = WeightFollower(Announcements(link, keys), engine, receiver)
+        task = asyncio.create_task(follower.follow())
+        publisher.announce(7)
+        await asyncio.wait_for(follower.at_least(7), 10)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        assert (given, receiver.noted) == ([(Path("seven"), 7)], [7])
+
+    asyncio.run(body())
+
+
+def test_a_file_is_hashed_once_for_each_version(
+    link: RedisLink, keys: Keys, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[Path] = []
+
+    def recorded(file: Path) -> str:
+        hashed.append(file)
+        return file_checksum(file)
+
+    monkeypatch.setattr(filesystem, "file_checksum", recorded)
+
+    async def body() -> None:
+        async with following(link, keys, RecordingEngine()) as follower:
+            for version in range(3):
+                publisher.publish(version)
+                await asyncio.wait_for(follower.at_least(version), 10)
+            await looked_again(follower)
+
+    asyncio.run(body())
+    assert [file.parent.name for file in hashed] == ["0", "1", "2"]

@@ -20,14 +20,18 @@ from broker.connection import RedisLink
 from broker.errors import RunFailed
 from broker.keys import Keys
 from broker.messages import Announcement
+from broker.protocol.announcements import Announcements
 from broker.protocol.run_owner import RunOwner
 from config.generators import HfEngineConfig, VllmEngineConfig
 from config.run import Run
 from generators.engines.build import build_engine
 from generators.weight_sync import follower as weights
 from generators.weight_sync import redis_fetch
+from generators.weight_sync.build import build_receiver
+from generators.weight_sync.filesystem import FilesystemReceiver
 from generators.weight_sync.follower import WeightFollower
-from generators.weight_sync.redis_fetch import NotHere, RelayedWeights, TooLarge
+from generators.weight_sync.receiver import NotHere, Received, TooLarge
+from generators.weight_sync.redis_fetch import RedisReceiver
 from learner.weight_sync import relay as relay_module
 from learner.weight_sync.build import build_transport
 from learner.weight_sync.filesystem import FilesystemTransport
@@ -124,7 +128,7 @@ class Asking:
     def __init__(self, learner: LearnersMachine, name: str = "g", *, most_bytes: int = SIZE) -> None:
         self.learner = learner
         self.held = -1
-        self.weights = RelayedWeights(learner.link, learner.keys, name, most_bytes=most_bytes)
+        self.weights = RedisReceiver(learner.link, learner.keys, name, most_bytes=most_bytes)
 
     def ask(self) -> tuple[int, bytes]:
         """What it is given of the newest announcement; the relay looks meanwhile, as often as it has to."""
@@ -147,7 +151,7 @@ class Asking:
 
     def load(self, version: int) -> None:
         """It holds that version now."""
-        self.weights.loaded(version, Path("nothing"))
+        self.weights.loaded(Received(version=version, file=Path("nothing")))
         self.held = version
 
 
@@ -168,8 +172,10 @@ def test_a_generator_that_sees_no_folder_follows_through_redis_and_leaves_nothin
 
     async def body() -> None:
         engine = RecordingEngine(lambda file, version: loaded.append((version, file.read_bytes())))
-        given = RelayedWeights(learner.link, learner.keys, "g", most_bytes=SIZE)
-        follower = WeightFollower(learner.link, learner.keys, engine, given)
+        given = RedisReceiver(learner.link, learner.keys, "g", most_bytes=SIZE)
+        follower = WeightFollower(
+            Announcements(learner.link, learner.keys), engine, FilesystemReceiver(given)
+        )
         task = asyncio.create_task(follower.follow())
         learner.publish(0)
         await asyncio.wait_for(follower.at_least(0), 10)
@@ -210,8 +216,8 @@ def test_a_learner_of_the_relay_alone_is_followed_on_its_own_machine(
 
     async def body() -> None:
         engine = RecordingEngine(lambda file, version: loaded.append((version, file.read_text())))
-        given = RelayedWeights(link, keys, "g", most_bytes=run.learner.weights.redis_max_bytes)
-        follower = WeightFollower(link, keys, engine, given)
+        given = build_receiver(run, link, keys, "g")
+        follower = WeightFollower(Announcements(link, keys), engine, given)
         task = asyncio.create_task(follower.follow())
         for version in range(2):
             policy.steps = version

@@ -1,0 +1,69 @@
+"""The stream `weights` as generators read it: the newest announcements, and a wait for the next one.
+
+In: entries that the learner adds (`broker.protocol.run_owner`). Out: announcements, the newest first. A generator's
+follower waits here, in a thread beside its event loop. The end of the stream is read at each call and no position is
+trusted: a Redis that was restored may have gone back. An entry that is no announcement is reported once and skipped.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from broker.codec import decode_announcement
+from broker.connection import RedisLink
+from broker.errors import BadMessage
+from broker.keys import Keys
+from broker.messages import Announcement
+
+log = logging.getLogger(__name__)
+
+NEWEST = 16  # entries at the end of the stream among which an announcement is looked for
+BEFORE_ALL = b"0-0"
+
+
+class Announcements:
+    """One generator's reader of the stream. Not thread-safe: one call at a time."""
+
+    def __init__(self, link: RedisLink, keys: Keys) -> None:
+        self._link = link
+        self._key = keys("weights")
+        self._last_id = BEFORE_ALL  # of the entry at the end of the stream, when the stream was read last
+        self._newest: list[Announcement] = []
+        self._reported = b""  # id of the undecodable entry that the log names
+
+    def wait(self, block_s: float) -> list[Announcement]:
+        """Wait for an entry that the last call did not see, and read the end of the stream.
+
+        Args:
+            block_s: longest wait, seconds; 0: no wait. Shorter than the connection's socket time-out.
+        Returns:
+            the readable announcements among the last entries, the newest first; empty where there are none (yet).
+        """
+        if block_s > 0:
+            block_ms = max(1, int(block_s * 1000))
+            self._link(lambda client: client.xread({self._key: self._last_id}, count=1, block=block_ms))
+        last_id = self._id_of_last()
+        if last_id != self._last_id:
+            self._read()
+        return self._newest
+
+    def _id_of_last(self) -> bytes:
+        last: Any = self._link(lambda client: client.xrevrange(self._key, count=1))
+        return bytes(last[0][0]) if last else BEFORE_ALL
+
+    def _read(self) -> None:
+        entries: Any = self._link(lambda client: client.xrevrange(self._key, count=NEWEST))
+        announced: list[Announcement] = []
+        junk = None
+        for entry_id, fields in entries:
+            try:
+                announced.append(decode_announcement(fields))
+            except BadMessage as error:
+                if not announced:
+                    junk = junk or (entry_id, error)
+        if junk is not None and junk[0] != self._reported:
+            self._reported = junk[0]
+            log.warning("weights_junk entry=%s error=%s; passed over", junk[0].decode(), junk[1])
+        self._newest = announced
+        self._last_id = bytes(entries[0][0]) if entries else BEFORE_ALL

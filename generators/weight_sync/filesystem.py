@@ -1,0 +1,82 @@
+"""The receiver through the filesystem: a folder that learner and generator share.
+
+In: an announcement whose path is a version's folder. Out: the file in that folder, after a look at its checksum. A file
+that is gone has been replaced by a newer version. Where this machine does not see the learner's folder at all, the
+weights come through another receiver. Used by the follower, in a thread beside the event loop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from broker.checksums import file_checksum
+from broker.errors import BadMessage
+from broker.messages import Announcement
+from generators.weight_sync.receiver import NotHere, Received, TooLarge, WeightReceiver
+
+FILE = "model.safetensors"  # of a version, in its folder
+SHARED_S = 5.0  # for a file to appear in a folder that this machine sees: a network's may be behind
+
+
+class FilesystemReceiver:
+    """A `WeightReceiver` that reads the learner's folder.
+
+    Args:
+        elsewhere: gives the weights where this machine does not see the folder; None: nothing does.
+    """
+
+    def __init__(self, elsewhere: WeightReceiver | None = None) -> None:
+        self._elsewhere = elsewhere
+        self._from_elsewhere: Received | None = None
+        self._is_apart = False  # weights have come from `elsewhere` before
+        self._missing_since: float | None = None
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether weights have come from elsewhere before."""
+        return self._is_apart
+
+    def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
+        """Compare the file's checksum with the announced one, and return the file: it is read once for that."""
+        newest = announced[0]
+        file = Path(newest.path) / FILE
+        try:
+            _check(file, newest)
+        except (OSError, BadMessage) as error:
+            if self._elsewhere is None or not self._is_elsewhere(file):
+                raise
+            try:
+                self._from_elsewhere = self._elsewhere.receive(announced, held=held)
+            except (NotHere, TooLarge) as missing:
+                raise type(missing)(f"{error}; {missing}") from error
+            return self._from_elsewhere
+        self._missing_since = None
+        return Received(version=newest.version, file=file)
+
+    def loaded(self, received: Received) -> None:
+        """Pass the note on where the weights came from elsewhere; the learner's folder needs none."""
+        if self._elsewhere is not None and received is self._from_elsewhere:
+            self._elsewhere.loaded(received)
+            self._is_apart = True
+        self._missing_since = None
+
+    def close(self) -> None:
+        """Close the other receiver."""
+        if self._elsewhere is not None:
+            self._elsewhere.close()
+
+    def _is_elsewhere(self, file: Path) -> bool:
+        """Whether this machine does not see the learner's folder; a file alone may be gone since a newer one is out."""
+        now = time.monotonic()
+        if self._missing_since is None:
+            self._missing_since = now
+        is_seen = file.parent.parent.is_dir()
+        return self._is_apart or not is_seen or now - self._missing_since > SHARED_S
+
+
+def _check(file: Path, newest: Announcement) -> None:
+    found = file_checksum(file)
+    if found != newest.checksum:
+        raise BadMessage(f"{file}: sha256 {found[:12]}, announced {newest.checksum[:12]}")
