@@ -6,7 +6,7 @@ request, so it inherits every library that the parent has imported, and serves r
 it is killed and the next request forks another. It dies with its parent and shares nothing with it but one socket.
 
 What the request brought about (deadline, memory, a crash inside a C library) raises `LimitExceeded`; a child that
-somebody else killed raises `ChildDied`, a `Retryable`; an exception of the target is a bug and surfaces.
+was killed from outside raises `ChildDied`, a `Retryable`; an exception of the target is a bug and surfaces.
 """
 
 from __future__ import annotations

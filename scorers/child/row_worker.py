@@ -3,7 +3,7 @@
 In: frames, the first one the `scorers` section as JSON, each later one SCORE or BEGIN and a line: `{"llm_output": ...}`
 beside a row of any shape that `tasks.route` knows. Out: a frame for each SCORE, a JSON object that is always
 there: a line that is broken, a row that nobody scores, a scorer with a bug are results with a reason. BEGIN says that
-the line will be asked for: whoever sends many has their calls to a served model under way at once. `scorers.api`
+the line will be asked for: a caller that sends many lines has their calls under way at once. `scorers.api`
 starts it and asks; it ends when the other end of the socket is closed, in the middle of a row too.
 """
 

@@ -48,7 +48,7 @@ REQUESTS = 64  # of the reward server, each one text, that wait for a judge in o
 JOB_S = 0.25  # of work in a job: RQ's own 8 ms are little beside it, and nobody waits long for the last
 LOOK_EVERY_S = 2.0  # at who serves what
 SAY_EVERY_S = 10.0
-HARD_AGE_S = 3600.0  # a job this old is not believed in any more, whoever seems to have it
+HARD_AGE_S = 3600.0  # a job this old counts as lost, even where a worker seems to have it
 
 
 class Dispatcher:
@@ -207,8 +207,8 @@ def job_size(
 ) -> int:
     """Groups of the next job: `JOB_S` of work, at most `most`, and no more than leave some for every other worker.
 
-    One, while nobody knows what a group costs: the first jobs are how that is found out. Groups that only wait for
-    somebody else (`is_waiting`) do so together, however long it is: as many as there are for each worker.
+    One, while nobody knows what a group costs: the first jobs are how that is found out. Groups that only
+    wait for a judge (`is_waiting`) do so together, however long it takes: as many as there are for each worker.
     """
     share = max(1, min(most, waiting // workers))
     if is_waiting:

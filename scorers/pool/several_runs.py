@@ -3,7 +3,7 @@
 In: the runs and the words for each pool. Out: an exit code. Every pool is a `python -m scorers --run` of its own, with
 its own dispatcher, workers and configuration, so none waits for another's learner, and the workers of a run that has
 nothing to do cost memory and no time. A pool whose run has ended stays away; when one fails, the others are ended too,
-and whoever started this starts it again.
+and the supervisor of this process starts it again.
 """
 
 from __future__ import annotations

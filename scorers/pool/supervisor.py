@@ -1,6 +1,6 @@
 """`python -m scorers` starts a dispatcher and the workers, keeps them running, and ends with the run.
 
-In: the run and how many workers. Out: an exit code. A child that ends is started again, whoever ended it; one that
+In: the run and how many workers. Out: an exit code. A child that ends is started again, whatever ended it; a child that
 fails again and again, each time within a minute, ends the pool. Its last words are in the log just above the pool's,
 and in Redis for a day, for the letter of the group that it died of. The first worker has a start of the others
 (`scorers.pool.first_worker`).
@@ -37,7 +37,7 @@ LOOK_EVERY_S = 1.0
 GRACE_S = 15.0  # longer than a worker's own, and shorter than that of `millrace up`
 MOST_FAILURES = 5  # in a row
 FIRST_PAUSE_S = 0.5  # before the next start, doubled with each failure
-SOON_S = 5.0  # one that is killed after this life, or ends in good order, has not failed: somebody did it
+SOON_S = 5.0  # a child that is killed after this long, or ends in good order, was ended from outside
 HEALTHY_S = 60.0  # and after this one nothing is held against it, a failure of its own neither
 BAD_CONFIG = 2  # a child's exit code, and then ours: another start would change nothing
 

@@ -95,7 +95,7 @@ def register(joined: Joined, server: str) -> None:
 
 
 def tend(joined: Joined, server: str) -> None:
-    """What a server does now and then: the hash, where Redis has lost it, and requests that nobody waits for."""
+    """Restore the run's hash where Redis has lost it, and discard requests without a client."""
     written = _written(joined.link, joined.keys)
     if written is None:
         register(joined, server)

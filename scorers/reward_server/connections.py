@@ -1,4 +1,4 @@
-"""The connections of a server's clients, so that one can be broken, and none is held for nothing.
+"""This module knows the connections of a server's clients, breaks one on demand, and closes those that stay idle.
 
 Beside HTTP, and on purpose: a client that takes every status for a score is told nothing by a status, and one that
 never ends its request's head can't be told anything.

@@ -79,7 +79,7 @@ def bug(error: Exception) -> RewardResult:
 def question_of(
     text: str, verification_info: str | Mapping[str, Any], tasks: Mapping[str, TaskConfig]
 ) -> Question:
-    """A question that one of `tasks` scores.
+    """Make a question that one of `tasks` scores.
 
     Raises:
         BadMessage: no version of this server could score such a row; the message says what is wrong with it.

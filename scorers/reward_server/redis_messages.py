@@ -2,7 +2,7 @@
 
 In: the text of a response and its row. Out: a group of one completion on `rollouts`, which any pool of scorers takes,
 and later what became of it, from `scored` or `dead`. No learner owns that run: the servers remove what they have read,
-and every one of them also what is older than LONGEST_S, whoever put it there. Each call is one try: whoever asks
+and each also what is older than LONGEST_S, of other servers too. Each call is one try: its caller
 decides how long Redis may be away.
 """
 

@@ -1,7 +1,7 @@
 """What scores requests of the reward server in a worker of the run `api`.
 
-In: a request, as a group of one completion. Out: that group with its score, also where the row is none that anybody
-could score: whoever sent it hears what is wrong with it, and an operator has no letter to read. What the machinery
+In: a request, as a group of one completion. Out: that group with its score, also where no scorer
+could score the row: its client hears what is wrong with it, and an operator has no letter to read. What the machinery
 can't do goes the way of every group. A request is text alone, so what a task takes off for tokens is not taken here.
 """
 

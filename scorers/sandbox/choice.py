@@ -26,7 +26,7 @@ REMEDY = (
 
 
 def build_sandbox(config: ScorersConfig) -> Sandbox:
-    """The one to use.
+    """Build the sandbox that the configuration asks for.
 
     Raises:
         SandboxMissing: none works here, or not the one that was asked for.
@@ -76,7 +76,7 @@ def best_local() -> LocalSandbox:
 
 
 def obstacle(walls: Walls) -> str:
-    """What rules these walls out without a trial; empty: nothing."""
+    """The reason that rules these walls out without a trial; empty: there is none."""
     if walls is Walls.UNSAFE:
         return ""
     if not supported():
@@ -89,7 +89,7 @@ def obstacle(walls: Walls) -> str:
 
 
 def tried(walls: Walls) -> LocalSandbox:
-    """These walls, after their self test. Raises SandboxMissing; NoRoom: they could not be tried now."""
+    """The sandbox with these walls, after its self-test. Raises SandboxMissing; NoRoom: they could not be tried now."""
     sandbox = LocalSandbox(walls)
     try:
         sandbox.self_test()

@@ -1,6 +1,6 @@
-"""Whether a disk without room spoiled a run, which is no program's doing.
+"""This module tells whether a full disk spoiled a run, which is no fault of the program.
 
-In: a folder, or what a compiler said. Out: `NoRoom`, or whether that is what it said. Used where programs write to a
+In: a folder, or what a compiler said. Out: `NoRoom`, or whether the compiler said so. Used where programs write to a
 disk (`scorers.sandbox.local.sandbox`) and where only a server's words are known (`scorers.sandbox.remote.fusion`).
 """
 
@@ -30,7 +30,7 @@ def compiler_without_disk_space(stderr: bytes) -> bool:
 
 
 def require_disk_space(folder: Path, allowed_bytes: int) -> None:
-    """Raises NoRoom where a run that may write so much would find less."""
+    """Raise NoRoom where less space is free than a run may write."""
     status = os.statvfs(folder)
     free = status.f_bavail * status.f_frsize
     if free < (needed := min(allowed_bytes, MOST_BYTES)):

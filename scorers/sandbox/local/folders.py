@@ -95,7 +95,7 @@ def _empty(inner: int, top: int) -> list[str]:
         found = list(entries)
     for entry in found:
         if entry.is_dir(follow_symlinks=False):
-            os.chmod(entry.name, 0o700, dir_fd=inner)  # to be moved and read, whoever made it
+            os.chmod(entry.name, 0o700, dir_fd=inner)  # to be moved and read, whichever user made it
             moved.append(f"{os.urandom(16).hex()}")
             os.rename(entry.name, moved[-1], src_dir_fd=inner, dst_dir_fd=top)
         else:

@@ -38,7 +38,7 @@ class Pipe:
         self.is_open = True
 
     def read(self) -> None:
-        """What is there now; `is_open` says whether more can come."""
+        """Read what is there now; `is_open` says whether more can come."""
         while self.is_open and not self.is_over:
             try:
                 chunk = os.read(self.reader, READ_BYTES)
@@ -49,7 +49,7 @@ class Pipe:
 
     @property
     def is_over(self) -> bool:
-        """More was written than may be."""
+        """Whether more was written than the run may write."""
         return len(self.data) > self._limit
 
     def close_writer(self) -> None:
@@ -180,7 +180,7 @@ class Preparation:
 
 
 def write_from_start(descriptor: int, content: bytes) -> None:
-    """Fill a file, and be back at its start."""
+    """Write a file's content, and go back to its start."""
     with open(descriptor, "wb", closefd=False) as file:
         file.write(content)
     os.lseek(descriptor, 0, os.SEEK_SET)

@@ -22,7 +22,7 @@ IMPOSSIBLE_NAME: Final = {
 
 
 def write_program(folder: Path, program: Program) -> None:
-    """Its files, readable by all and writable by none but us.
+    """Write the program's files, readable by all users and writable by ours alone.
 
     Raises:
         ValueError: a path that leaves the folder, or that no file can have beside the others.

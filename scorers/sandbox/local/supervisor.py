@@ -2,7 +2,7 @@
 
 In: orders, on the socket that is its standard input. Out: a report each. Started once by
 `scorers.sandbox.local.sandbox` and used for many runs. It exists because forks should come from a small process with
-one thread, and because somebody must be left to clean up when the scorer is killed with -9: then the socket closes, and
+one thread, and because one must be left to clean up when the scorer is killed with -9: then the socket closes, and
 this process ends the run, removes the folder of all prepared programs and is gone. SIGTERM before that says that the
 scorer lives on and needs the folder. When this process is killed itself, the kernel ends the program (PR_SET_PDEATHSIG,
 and with bubblewrap's inner process all in its namespace), and the scorer sees a broken connection.

@@ -60,7 +60,7 @@ class Interpreter:
 
 
 def interpreters() -> Iterator[Interpreter]:
-    """In the order of preference: the one that we are run by, then the system's."""
+    """The interpreters in order of preference: the one that runs this process, then the system's."""
     ours = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     prefix = os.path.realpath(sys.base_prefix)
     in_system = any(prefix == root or ours.startswith(f"{root}/") for root in ("/usr", "/usr/local", *SYSTEM))
@@ -101,7 +101,7 @@ def copy_packages(names: tuple[str, ...], target: Path, alone: tuple[str, ...] =
 
 
 def _content(distribution: metadata.Distribution) -> Iterator[metadata.PackagePath]:
-    """Its files, without scripts and what only pip reads."""
+    """The files of a package, without scripts and what only pip reads."""
     for file in distribution.files or ():
         if ".." not in file.parts and not file.parts[0].endswith((".dist-info", ".pth")):
             yield file

@@ -6,7 +6,7 @@ doubt (see `scorers.sandbox.remote.servers`) and the call goes to another one; w
 `SandboxUnavailable`. None of these is ever an outcome.
 
 What SandboxFusion's fields blur is settled like this (our own server says exactly how a run ended):
-- A return code of SIGKILL or SIGTERM may be the program's own doing (out of memory, too) or somebody else's. The
+- A return code of SIGKILL or SIGTERM may be the program's own doing (out of memory, too) or come from outside. The
   program is run again, elsewhere if there is another server, and the second run counts.
 - SandboxFusion sets RLIMIT_STACK to `memory_limit_MB` too, a thread's stack is as large by default, and so no thread
   starts; node maps more than any sensible limit at once. There, a program that could not start a thread is run again
@@ -243,7 +243,7 @@ class Answer:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether somebody else may have ended it."""
+        """Whether the program may have been ended from outside."""
         return not self.server.is_ours and (
             self.outcome.exit_code in KILLS or (self.is_compiler and b"Killed signal" in self.outcome.stderr)
         )

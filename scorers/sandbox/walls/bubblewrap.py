@@ -2,7 +2,7 @@
 
 In: an `Order`. Out: bwrap's command line. Started by `scorers.sandbox.local.launch`; bwrap loads the filter itself, and
 tells over `--json-status-fd` which process is the inner one, and at the end the program's exit code: without it the
-program was never started, or somebody killed it.
+program was never started, or was killed from outside.
 
 There is no /proc inside. Nothing of ours needs it, a container in which it can't be mounted stays usable, and there is
 no /proc/PID/mem to find. What programs do use of it, /dev/stdin, is the very file that is their standard input.
