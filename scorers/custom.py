@@ -12,15 +12,17 @@ import importlib
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from broker.errors import Permanent
 from broker.messages import Score, ScoreStatus
 from config.scorer_kinds import CustomConfig
-from scorers.scorer import Scorer
+from scorers.scorer import Counting, Prefetching, Scorer
 
 _TEXTS: Final = ("name", "version")
 _METHODS: Final = ("check_row", "score", "self_test", "close")
+# What a scorer may count: the fields of `broker.monitoring.counters.ScorerStats` that are no sums of the pool's own.
+COUNTS: Final = frozenset({"cache_hits", "cache_misses"})
 
 
 class CustomScorerError(Permanent):
@@ -132,6 +134,11 @@ class _CheckedScorer:
     def __init__(self, import_path: str, scorer: Scorer) -> None:
         self._import_path = import_path
         self._scorer = scorer
+        # A class of one's own may have these or not; the pool asks by `isinstance`, so they are there only if it has.
+        if isinstance(scorer, Prefetching):
+            self.prefetch = scorer.prefetch
+        if isinstance(scorer, Counting):
+            self.take_counts = self._checked_counts
 
     @property
     def name(self) -> str:
@@ -156,8 +163,26 @@ class _CheckedScorer:
             score, scorer=self.name, version=self.version, seconds=score.seconds or time.monotonic() - started
         )
 
+    def _checked_counts(self) -> Mapping[str, int]:
+        counts: object = cast("Counting", self._scorer).take_counts()
+        if (
+            not isinstance(counts, Mapping)
+            or not counts.keys() <= COUNTS
+            or not all(map(is_count, counts.values()))
+        ):
+            raise CustomScorerError(
+                f"{self._import_path}: take_counts() must return whole numbers by names among "
+                f"{', '.join(sorted(COUNTS))}; got {counts!r:.200}"
+            )
+        return counts
+
     def self_test(self) -> None:
         self._scorer.self_test()
 
     def close(self) -> None:
         self._scorer.close()
+
+
+def is_count(value: object) -> bool:
+    """Whether a value is a whole number from 0 on."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -60,7 +60,7 @@ class GroupScorer:
             dict.fromkeys(completion.text for completion in rollout.completions) if foreseeing else ()
         ):
             for scorer in foreseeing:
-                scorer.begin(text, rollout.prompt.verification_info)
+                scorer.prefetch(text, rollout.prompt.verification_info)
 
     def score(self, rollout: SampledGroup, worker: str) -> ScoredGroup:
         """Score every completion.

@@ -63,12 +63,12 @@ class Scorer(Protocol):
 
 @runtime_checkable
 class Prefetching(Protocol):
-    """A scorer that waits for somebody else, and can have many wait at once: it is told what it will be asked for."""
+    """A scorer that waits for a service: it learns early what it will be asked, so that many calls overlap."""
 
-    def begin(self, text: str, verification_info: Mapping[str, Any]) -> None:
-        """Start what `score` of the same will wait for, unless it has begun. Returns at once.
+    def prefetch(self, text: str, verification_info: Mapping[str, Any]) -> None:
+        """Starts what `score` of the same text and row will wait for, unless it has started. Returns at once.
 
-        It may never be asked for. What fails here is said by `score`, when that is called.
+        `score` may never be called for it. A failure here is raised by `score`.
         """
         ...
 

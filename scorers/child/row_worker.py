@@ -75,7 +75,7 @@ class RowScorer:
             section = self._config.tasks[task]
             for judge in (self._scorers.of(section), *self._scorers.also(section).values()):
                 if isinstance(judge, Prefetching):
-                    judge.begin(text, info)
+                    judge.prefetch(text, info)
 
     def close(self) -> None:
         """End every child process."""

@@ -69,7 +69,7 @@ class GymAnswer:
         """Raises BadMessage naming what the row lacks."""
         self._group_of(verification_info)
 
-    def begin(self, text: str, verification_info: Mapping[str, Any]) -> None:
+    def prefetch(self, text: str, verification_info: Mapping[str, Any]) -> None:
         """Note the answer, to be judged in one run with the others. See scorers.scorer.Prefetching."""
         with suppress(BadMessage, Permanent):  # `score` says it
             group = self._group_of(verification_info)

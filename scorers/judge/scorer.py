@@ -96,7 +96,7 @@ class JudgeAnswer:
         """Raises BadMessage where the row is of no known type or has no usable `answer.value`."""
         row_of(verification_info)
 
-    def begin(self, text: str, verification_info: Mapping[str, Any]) -> None:
+    def prefetch(self, text: str, verification_info: Mapping[str, Any]) -> None:
         """Start what `score` will want of the same text and row. What fails here fails again there, and says so.
 
         What was begun and has failed since begins anew, beside all others: in `score` each would wait for itself.

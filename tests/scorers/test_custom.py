@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +166,71 @@ def test_a_group_is_scored_by_a_custom_scorer(group: Callable[..., SampledGroup]
     )
     assert scored.rewards == (1.0, 0.0)
     assert textwrap.shorten(scored.scores[0].reason, 20) == "4 of parity"
+
+
+SERVED = '''
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from scorers.custom import SimpleScorer
+
+class Served(SimpleScorer):
+    """Asks a service that answers once `wanted` questions wait at the same time."""
+    name, version = "served", "1"
+
+    def __init__(self, wanted: int) -> None:
+        self.barrier = threading.Barrier(wanted)
+        self.threads = ThreadPoolExecutor(wanted)
+        self.asked = {}
+        self.hits = 0
+
+    def prefetch(self, text, verification_info):
+        self.asked.setdefault(text, self.threads.submit(self.barrier.wait, 10))
+
+    def score(self, text, verification_info):
+        self.hits += text in self.asked
+        self.prefetch(text, verification_info)
+        self.asked[text].result()
+        return self.scored(1.0, "the service has answered")
+
+    def take_counts(self):
+        hits, self.hits = self.hits, 0
+        return {"cache_hits": hits}
+
+    def close(self):
+        self.threads.shutdown()
+
+class Miscounting(Served):
+    def take_counts(self):
+        return {"groups": 1}
+'''
+
+
+def served(tmp_path: Path, name: str, wanted: int) -> GroupScorer:
+    """A pool's scorer of one task, whose class is in a module beside the others."""
+    (tmp_path / "served_scorer.py").write_text(SERVED)
+    task = TaskConfig(scorer=config(name, "served_scorer", wanted=wanted))
+    return GroupScorer(ScorersConfig(tasks={"served": task}))
+
+
+def test_a_custom_scorer_that_prefetches_has_the_calls_of_a_group_under_way_at_once(
+    group: Callable[..., SampledGroup], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its service answers only when all eight questions wait: asked one after the other, the first would fail."""
+    counted: list[tuple[str, Mapping[str, int]]] = []
+    scorer = served(tmp_path, "Served", 8)
+    monkeypatch.setattr(scorer.tally, "count", lambda _, name, counts, **__: counted.append((name, counts)))
+    rollout = group(*map(str, range(8)), task="served", verification_info={"type": "served", "answer": {}})
+    assert scorer.score(rollout, worker="w").rewards == (1.0,) * 8
+    assert counted[-1] == ("served", {"cache_hits": 8})
+    scorer.close()
+
+
+def test_counts_of_names_that_nobody_knows_are_refused_by_the_class(
+    group: Callable[..., SampledGroup], tmp_path: Path
+) -> None:
+    scorer = served(tmp_path, "Miscounting", 1)
+    rollout = group("1", task="served", verification_info={"type": "served", "answer": {}})
+    with pytest.raises(CustomScorerError, match=r"served_scorer:Miscounting: take_counts\(\) must return"):
+        scorer.score(rollout, worker="w")
+    scorer.close()

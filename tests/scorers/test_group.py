@@ -179,7 +179,7 @@ class Prefetching(FlakyScorer):
         super().__init__(failures=0)
         self.begun: list[str] = []
 
-    def begin(self, text: str, verification_info: Mapping[str, Any]) -> None:
+    def prefetch(self, text: str, verification_info: Mapping[str, Any]) -> None:
         assert not self.texts, "before the first is scored"
         self.begun.append(text)
 

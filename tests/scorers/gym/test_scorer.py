@@ -49,7 +49,7 @@ def scorer(sandbox: Sandbox) -> GymAnswer:
 def scores(scorer: GymAnswer, row: dict[str, Any], texts: list[str]) -> list[Score]:
     """As a group's: all are named before the first is judged."""
     for text in texts:
-        scorer.begin(text, row)
+        scorer.prefetch(text, row)
     return [scorer.score(text, row) for text in texts]
 
 

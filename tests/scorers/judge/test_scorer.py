@@ -114,7 +114,7 @@ def test_right_answers_score_1_and_wrong_ones_0_with_all_calls_under_way_at_once
     scorer = build()
     rows = [(answered, 1.0) for answered in HONEST] + [(answered, 0.0) for answered in WRONG]
     for answered, _ in rows:
-        scorer.begin(answered.text, row(answered.reference, answered.question))
+        scorer.prefetch(answered.text, row(answered.reference, answered.question))
     found = [scorer.score(answered.text, row(answered.reference, answered.question)) for answered, _ in rows]
     assert [
         (answered, score.value, score.reason)
@@ -155,7 +155,7 @@ def test_the_reference_itself_scores_1_and_silence_0_without_a_judge(
         *(f"\\boxed{{{text}}}" for text in CONTENTLESS if text.count("{") == text.count("}")),
     ]
     for text in silent:
-        scorer.begin(text, info)
+        scorer.prefetch(text, info)
     assert [text for text in silent if scorer.score(text, info).value != 0.0] == []
     assert server.calls == []
 
@@ -210,7 +210,7 @@ def test_no_injection_raises_a_score(build: Build, server: ScriptedEndpoint, var
     for says in (lambda call: call.prompt, lambda call: texts_of(call.prompt)[-1], knows(variant)):
         server.script = says
         for text in texts:
-            scorer.begin(text, row())
+            scorer.prefetch(text, row())
         assert [text for text in texts if scorer.score(text, row()).value == 1.0] == []
 
 
@@ -233,7 +233,7 @@ def test_a_judge_that_fails_gives_no_score(
 ) -> None:
     server.script = lambda _: saying
     scorer = build({"timeout_s": 0.2})
-    scorer.begin("seventy-two", row())
+    scorer.prefetch("seventy-two", row())
     with pytest.raises(error):
         scorer.score("seventy-two", row())
     server.script = lambda _: "True"  # the call that failed is forgotten
@@ -274,11 +274,11 @@ def test_a_busy_judge_is_waited_for(build: Build, server: ScriptedEndpoint) -> N
 def test_an_answer_that_was_begun_is_asked_about_once(build: Build, server: ScriptedEndpoint) -> None:
     scorer = build()
     for _ in range(3):
-        scorer.begin("seventy-two", row())
+        scorer.prefetch("seventy-two", row())
     assert scorer.score("seventy-two", row()).value == 1.0
     assert len(server.calls) == 1
-    scorer.begin("seventy-two", {"type": "llm_judge"})  # says nothing: `score` does
-    scorer.begin("", row())
+    scorer.prefetch("seventy-two", {"type": "llm_judge"})  # says nothing: `score` does
+    scorer.prefetch("", row())
 
 
 def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(
@@ -288,12 +288,12 @@ def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(
     scorer = build()
     texts = [f"about {number}" for number in range(8)]
     for text in texts:
-        scorer.begin(text, row())
+        scorer.prefetch(text, row())
     wait_until(lambda: len(server.calls) == 8 and server.at_once == 0)
     time.sleep(0.1)
     server.script = lambda _: Saying("True", delay_s=0.2)
     for text in texts:
-        scorer.begin(text, row())
+        scorer.prefetch(text, row())
     assert {scorer.score(text, row()).value for text in texts} == {1.0}
     assert len(server.calls) == 16
     assert server.most_at_once == 8
@@ -305,7 +305,7 @@ def test_what_is_begun_and_never_asked_for_is_forgotten(
     monkeypatch.setattr(prefetch, "MAX_PREFETCHED", 3)
     scorer = build()
     for number in range(9):
-        scorer.begin(f"about {number}", row())
+        scorer.prefetch(f"about {number}", row())
     assert len(scorer._begun) == 3
     assert [scorer.score(f"about {number}", row()).value for number in range(9)] == [1.0] * 9
 
@@ -349,7 +349,7 @@ def test_of_mathematics_a_rule_is_asked_first(build: Build, server: ScriptedEndp
         ("\\boxed{7}", "???", 1.0, None),  # of such a reference the rule can say nothing
     ]
     for text, reference, _, _ in rows:
-        scorer.begin(text, row(reference, row_type="math_llm_judge"))
+        scorer.prefetch(text, row(reference, row_type="math_llm_judge"))
     wait_until(lambda: len(server.calls) == 2)  # by the rule's own thread: nobody has waited for it
     for text, reference, value, rule in rows:
         score = scorer.score(text, row(reference, row_type="math_llm_judge"))

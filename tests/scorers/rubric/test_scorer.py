@@ -112,7 +112,7 @@ def test_sound_solutions_score_1_and_miracle_steps_a_tenth_and_behind_a_gate_wro
         [(case, 1.0) for case in SOUND] + [(case, 0.1) for case in MIRACLES] + [(case, 0.0) for case in WRONG]
     )
     for (task, text), _ in rows:
-        scorer.begin(text, of(task))
+        scorer.prefetch(text, of(task))
     found = [scorer.score(text, of(task)) for (task, text), _ in rows]
     assert [
         (text, score.value, score.reason)
@@ -221,7 +221,7 @@ def test_no_injection_raises_a_score(build: Build, server: ScriptedEndpoint) -> 
     ):
         server.script = says
         for text in texts:
-            scorer.begin(text, row())
+            scorer.prefetch(text, row())
         found = {text: scorer.score(text, row()).value for text in texts}
         assert {text: value for text, value in found.items() if value not in {None, 0.0, 0.1}} == {}
 
@@ -245,7 +245,7 @@ def test_a_rubric_model_that_fails_gives_no_score(
 ) -> None:
     server.script = lambda _: saying
     scorer = build(endpoint={"timeout_s": 0.2})
-    scorer.begin(FALSE, row())
+    scorer.prefetch(FALSE, row())
     with pytest.raises(error):
         scorer.score(FALSE, row())
     server.script = lambda _: "Total Score: 8/10"  # the call that failed is forgotten
@@ -288,12 +288,12 @@ def test_a_busy_rubric_model_is_waited_for_and_a_begun_solution_asked_about_once
     server.script = in_turn(busy(), "Total Score: 8/10")
     scorer = build("mixed", weight=0.5)
     for _ in range(3):
-        scorer.begin(RIGHT, row())
+        scorer.prefetch(RIGHT, row())
     score = scorer.score(RIGHT, row())
     assert (score.value, len(server.calls)) == (0.9, 2)
     assert (score.scorer, dict(score.components)) == ("rubric", {"rule": 1.0, "verifier": 0.8})
     assert score.reason == "the rubric model says: total 8 of 10; the rule says right"
-    scorer.begin(RIGHT, {"type": "rubric"})  # says nothing: `score` does
+    scorer.prefetch(RIGHT, {"type": "rubric"})  # says nothing: `score` does
 
 
 def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(
@@ -303,12 +303,12 @@ def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(
     scorer = build()
     texts = [f"about {number}" for number in range(8)]
     for text in texts:
-        scorer.begin(text, row())
+        scorer.prefetch(text, row())
     wait_until(lambda: len(server.calls) >= 8 and not server.at_once)
     time.sleep(0.1)
     server.script = lambda _: Saying("Total Score: 8/10", delay_s=0.2)
     for text in texts:
-        scorer.begin(text, row())
+        scorer.prefetch(text, row())
     assert {scorer.score(text, row()).value for text in texts} == {0.8}
     assert len(server.calls) == 16
     assert server.most_at_once == 8
@@ -320,7 +320,7 @@ def test_what_is_begun_and_never_asked_for_is_forgotten(
     monkeypatch.setattr(prefetch, "MAX_PREFETCHED", 3)
     scorer = build()
     for number in range(9):
-        scorer.begin(f"about {number}", row())
+        scorer.prefetch(f"about {number}", row())
     assert len(scorer._begun) == 3
     assert [scorer.score(f"about {number}", row()).value for number in range(9)] == [0.8] * 9
 
@@ -403,7 +403,7 @@ def test_closing_leaves_no_thread_behind_while_the_rule_is_at_work(
         return plan(text, row)
 
     monkeypatch.setattr(scorer, "_planned", slowly)
-    scorer.begin(FALSE, row())
+    scorer.prefetch(FALSE, row())
     assert is_planning.wait(10)
     before = {thread.name for thread in threading.enumerate()}
     scorer.close()
