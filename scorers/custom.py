@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from broker.errors import Permanent
-from broker.messages import Score, ScoreStatus
+from broker.messages import Score
 from config.scorer_kinds import CustomConfig
-from scorers.scorer import Counting, Prefetching, Scorer
+from scorers.scorer import Counting, Prefetching, Scorer, make_score
 
 _TEXTS: Final = ("name", "version")
 _METHODS: Final = ("check_row", "score", "self_test", "close")
@@ -55,13 +55,7 @@ class SimpleScorer:
             CustomScorerError: `value` is no number from 0 to 1.
         """
         try:
-            return Score(
-                status=ScoreStatus.SCORED,
-                value=float(value),
-                reason=reason,
-                scorer=self.name,
-                version=self.version,
-            )
+            return make_score(self, float(value), reason)
         except (TypeError, ValueError) as error:
             raise CustomScorerError(
                 f"{type(self).__module__}:{type(self).__qualname__}: scored() takes a number from "
@@ -70,9 +64,7 @@ class SimpleScorer:
 
     def unscorable(self, reason: str) -> Score:
         """No score: the row's reference is broken, say. The completion then counts for nothing in training."""
-        return Score(
-            status=ScoreStatus.UNSCORABLE, value=None, reason=reason, scorer=self.name, version=self.version
-        )
+        return make_score(self, None, reason)
 
 
 def load_scorer(config: CustomConfig) -> Scorer:

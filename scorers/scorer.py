@@ -8,11 +8,12 @@ that nobody could match is unscorable.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, runtime_checkable
 
 from broker.errors import Permanent
-from broker.messages import Score
+from broker.messages import Score, ScoreStatus
 
 # A component of every zero that the answer's own limits (time, memory, output) brought about: the pool counts these.
 OVER_LIMIT: Final = "over_limit"
@@ -20,6 +21,52 @@ OVER_LIMIT: Final = "over_limit"
 
 class SelfTestFailed(Permanent):
     """A scorer does not tell right from wrong on this machine; it must not take a job."""
+
+
+class Named(Protocol):
+    """What a score says of its scorer."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in a `Score`."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Of its rules and libraries."""
+        ...
+
+
+def make_score(
+    scorer: Named,
+    value: float | None,
+    reason: str,
+    *,
+    started: float | None = None,
+    seconds: float = 0.0,
+    components: Mapping[str, float] | None = None,
+    version: str | None = None,
+) -> Score:
+    """Builds the score of one completion.
+
+    Args:
+        scorer: gives its name and version.
+        value: in [0, 1]; None: unscorable.
+        reason: for people.
+        started: when the work began, by `time.monotonic`; or
+        seconds: how long it took.
+        components: parts of the value by name.
+        version: where it is not the scorer's own.
+    """
+    return Score(
+        status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
+        value=value,
+        reason=reason,
+        scorer=scorer.name,
+        version=scorer.version if version is None else version,
+        seconds=seconds if started is None else time.monotonic() - started,
+        components=components or {},
+    )
 
 
 class Scorer(Protocol):

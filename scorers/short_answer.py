@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from broker.errors import BadMessage
-from broker.messages import Score, ScoreStatus
+from broker.messages import Score
 from scorers.custom import SimpleScorer
-from scorers.scorer import SelfTestFailed
+from scorers.scorer import SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, answering_part, within
 from tasks.values import listed, shown
 
@@ -24,7 +24,7 @@ MAX_ANSWER_CHARS: Final = 2_000  # no reference of these tasks comes near it
 Reference = TypeVar("Reference")
 
 
-class Verdict(NamedTuple):
+class Decision(NamedTuple):
     """What is said of one answer."""
 
     value: float | None  # 1.0 or 0.0; None where the reference is one that nobody could match
@@ -53,7 +53,7 @@ class ShortAnswer(SimpleScorer, Generic[Reference]):
         """A row's answer, read. Raises BadMessage naming what it lacks."""
 
     @abstractmethod
-    def judge(self, response: str, reference: Reference) -> Verdict:
+    def judge(self, response: str, reference: Reference) -> Decision:
         """What is to be said of the part of a completion that answers, at most MAX_RESPONSE_CHARS long.
 
         Raises:
@@ -68,14 +68,7 @@ class ShortAnswer(SimpleScorer, Generic[Reference]):
         """1.0 where the answer is the reference's, else 0.0. Raises BadMessage as `check_row`."""
         started = time.monotonic()
         value, reason = self._verdict(text, self._reference_of(verification_info))
-        return Score(
-            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
-            value=value,
-            reason=reason,
-            scorer=self.name,
-            version=self.version,
-            seconds=time.monotonic() - started,
-        )
+        return make_score(self, value, reason, started=started)
 
     def self_test(self) -> None:
         """Raises SelfTestFailed unless every one of `self_tests` comes out as it says."""
@@ -100,11 +93,11 @@ class ShortAnswer(SimpleScorer, Generic[Reference]):
             )
         return self.reference(answer, row_type)
 
-    def _verdict(self, text: str, reference: Reference) -> Verdict:
+    def _verdict(self, text: str, reference: Reference) -> Decision:
         try:
             return self.judge(answering_part(text), reference)
         except Unanswered as error:
-            return Verdict(0.0, str(error))
+            return Decision(0.0, str(error))
 
 
 def flag(answer: Mapping[str, Any], name: str) -> bool:

@@ -32,7 +32,7 @@ class Failed(Exception):
     """A command did not do what its page says."""
 
 
-class Desk:
+class PageSession:
     """A fresh clone, and somebody who types there."""
 
     def __init__(self, folder: Path) -> None:

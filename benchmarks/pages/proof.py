@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import results
-from benchmarks.pages.page_session import Desk, Failed, listens, wait_until
+from benchmarks.pages.page_session import Failed, PageSession, listens, wait_until
 from benchmarks.pages.pages import same, wanted
 
 # A scorer of one's own for the demo's rows, as examples/scorer has one for letters.
@@ -40,7 +40,7 @@ class Letter(SimpleScorer):
 """
 
 
-def before_a_run(desk: Desk) -> None:
+def before_a_run(desk: PageSession) -> None:
     """What a newcomer looks at."""
     desk.types("millrace doctor")
     desk.types("millrace doctor config/recipes/demo_cpu.yaml")
@@ -63,7 +63,7 @@ def before_a_run(desk: Desk) -> None:
         desk.types(line)
 
 
-def a_run(desk: Desk) -> None:
+def a_run(desk: PageSession) -> None:
     """The demo, watched, held up for a moment, and drained after 21 steps."""
     with desk.keeps("make demo", until=partial(desk.steps, "demo"), ends=True):
         with desk.keeps(".venv/bin/millrace metrics demo", until=lambda: listens(9090)):
@@ -84,7 +84,7 @@ def a_run(desk: Desk) -> None:
         desk.types("millrace drain first --wait 600", first="demo")
 
 
-def a_finished_run(desk: Desk) -> None:
+def a_finished_run(desk: PageSession) -> None:
     """All that can be asked of it."""
     desk.types("millrace runs", says="demo")
     desk.types("millrace audit RUN", says="lost", RUN="demo")
@@ -109,7 +109,7 @@ def a_finished_run(desk: Desk) -> None:
     desk.types("millrace rm demo --yes")
 
 
-def roles_by_hand(desk: Desk) -> None:
+def roles_by_hand(desk: PageSession) -> None:
     """Each role from a terminal of its own, and the reward server with its scorers beside them."""
 
     def began() -> bool:
@@ -145,7 +145,7 @@ def roles_by_hand(desk: Desk) -> None:
     desk.types("millrace rm demo --yes", demo="first")
 
 
-def services(desk: Desk) -> None:
+def services(desk: PageSession) -> None:
     """The reward server as its page starts it, and the sandbox."""
     (desk.folder / "token.txt").write_text("a-token-of-forty-characters-for-one-test")
     with (
@@ -166,7 +166,7 @@ def services(desk: Desk) -> None:
         pass
 
 
-def the_end(desk: Desk) -> None:
+def the_end(desk: PageSession) -> None:
     """Runs with settings over the file's; everything is removed."""
     for run, line in (
         ("demo", ".venv/bin/millrace up config/recipes/demo_cpu.yaml learner.optimizer.lr=1e-4"),
@@ -179,7 +179,7 @@ def the_end(desk: Desk) -> None:
     desk.types("make clean")
 
 
-ACTS: dict[str, Callable[[Desk], None]] = {
+ACTS: dict[str, Callable[[PageSession], None]] = {
     act.__name__: act for act in (before_a_run, a_run, a_finished_run, roles_by_hand, services, the_end)
 }
 
@@ -205,7 +205,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     typed: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="millrace-pages-") as folder:
-        desk = Desk(Path(folder))
+        desk = PageSession(Path(folder))
         for act in args.acts.split(","):
             before, began = len(desk.typed), time.monotonic()
             try:

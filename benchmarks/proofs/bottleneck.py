@@ -30,7 +30,7 @@ from benchmarks.rigs.groups import RECIPE, demo_run
 from broker import processes
 from broker.monitoring.snapshot import Snapshot, snapshot
 from broker.private_redis import addresses, server
-from tools.top.verdict import Verdict, verdict
+from tools.top.finding import BottleneckFinding, verdict
 
 START_S = 240.0  # for the first steps of a run
 JOIN_S = 60.0  # for one more process to be at work
@@ -128,7 +128,7 @@ class Row:
     """One situation, measured."""
 
     situation: Situation
-    said: Verdict
+    said: BottleneckFinding
     before: float  # groups a second
     after: float
 
@@ -211,7 +211,7 @@ class LiveRun:
                 raise RuntimeError(f"{what} did not come; see {self._log.name}")
             time.sleep(POLL_S)
 
-    def measure(self, seconds: float) -> tuple[float, Verdict]:
+    def measure(self, seconds: float) -> tuple[float, BottleneckFinding]:
         """Groups a second from the end of a step to that of another, at least `seconds` later; and what `top` says."""
         first = self._next_step(0.0)
         last = self._next_step(first.at + seconds)

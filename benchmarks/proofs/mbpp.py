@@ -50,7 +50,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ProblemResult:
     """What the scorer says of one program."""
 
     problem: Problem
@@ -61,7 +61,7 @@ class Verdict:
 _scorer: Scorer | None = None
 
 
-def judge(programs: Sequence[tuple[Problem, str]], processes: int) -> list[Verdict]:
+def judge(programs: Sequence[tuple[Problem, str]], processes: int) -> list[ProblemResult]:
     """A verdict on each program, in order. Every process has a scorer of its own, as an RQ worker has."""
     with ProcessPoolExecutor(processes, initializer=_start) as pool:
         return list(pool.map(_judge, programs))
@@ -72,11 +72,11 @@ def _start() -> None:
     _scorer = build_scorer(CodeConfig(), ScorersConfig())
 
 
-def _judge(program: tuple[Problem, str]) -> Verdict:
+def _judge(program: tuple[Problem, str]) -> ProblemResult:
     assert _scorer is not None  # noqa: S101 - for mypy: `_start` ran
     problem, source = program
     score = _scorer.score(f"```python\n{source}\n```", problem.verification_info)
-    return Verdict(problem=problem, source=source, score=score)
+    return ProblemResult(problem=problem, source=source, score=score)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -136,15 +136,15 @@ def wrong_mutants(problems: Sequence[Problem], seed: int) -> Iterator[tuple[Prob
             yield problem, mutant
 
 
-def is_proven(references: Sequence[Verdict], mutants: Sequence[Verdict]) -> bool:
+def is_proven(references: Sequence[ProblemResult], mutants: Sequence[ProblemResult]) -> bool:
     """Whether both bars are met."""
     return len(_failed(references)) <= AT_MOST_EXCEPTIONS and not _unrefuted(mutants)
 
 
 def as_table(
-    references: Sequence[Verdict],
+    references: Sequence[ProblemResult],
     references_s: float,
-    mutants: Sequence[Verdict],
+    mutants: Sequence[ProblemResult],
     mutants_s: float,
     seed: int,
 ) -> list[str]:
@@ -176,15 +176,15 @@ def as_table(
     return lines
 
 
-def _failed(references: Sequence[Verdict]) -> list[Verdict]:
+def _failed(references: Sequence[ProblemResult]) -> list[ProblemResult]:
     return [verdict for verdict in references if verdict.score.value != 1.0]
 
 
-def _refuted(mutants: Sequence[Verdict]) -> list[Verdict]:
+def _refuted(mutants: Sequence[ProblemResult]) -> list[ProblemResult]:
     return [verdict for verdict in mutants if verdict.score.value == 0.0]
 
 
-def _unrefuted(mutants: Sequence[Verdict]) -> list[Verdict]:
+def _unrefuted(mutants: Sequence[ProblemResult]) -> list[ProblemResult]:
     return [verdict for verdict in mutants if verdict.score.value != 0.0]
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from broker.errors import BadMessage
 from config.scorer_kinds import ChoiceConfig
-from scorers.short_answer import MAX_ANSWER_CHARS, SelfTest, ShortAnswer, Verdict, stated
+from scorers.short_answer import MAX_ANSWER_CHARS, Decision, SelfTest, ShortAnswer, stated
 from scorers.text.extract import Unanswered, last_answer, last_box
 from scorers.text.latex import words
 from tasks.values import shown
@@ -93,7 +93,7 @@ class ChoiceAnswer(ShortAnswer[Choice]):
             raise BadMessage(f"no answer: {letter!r} is none of a row's {count} options")
         return Choice(letter, count, texts)
 
-    def judge(self, response: str, reference: Choice) -> Verdict:
+    def judge(self, response: str, reference: Choice) -> Decision:
         """Whether the letter that the response states is the right one. Raises Unanswered where it states none."""
         letters = _letters(response, reference)
         if len(set(letters.values())) > 1:
@@ -103,11 +103,11 @@ class ChoiceAnswer(ShortAnswer[Choice]):
             )
         letter = next(iter(letters.values()))
         if ord(letter) - ord("A") >= reference.count:
-            return Verdict(0.0, f"answer {letter}, which is none of the {reference.count} options")
+            return Decision(0.0, f"answer {letter}, which is none of the {reference.count} options")
         return (
-            Verdict(1.0, f"answer {letter}")
+            Decision(1.0, f"answer {letter}")
             if letter == reference.letter
-            else Verdict(0.0, f"answer {letter}, expected {reference.letter}")
+            else Decision(0.0, f"answer {letter}, expected {reference.letter}")
         )
 
 

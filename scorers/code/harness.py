@@ -1,8 +1,8 @@
 """The harness's program and payload, and how its line is read: between `scorers.code.scorer` and the sandbox.
 
-In: an answer and the cases to run. Out: a `Verdict`, from the line that carries this run's nonce; without it nothing
-passed. The harness (`scorers.sandbox.harness`) is one source file, the same for every run, and what is secret comes on
-its standard input: so it runs in every sandbox, one behind HTTP too.
+In: an answer and the cases to run. Out: a `HarnessReport`, from the line that carries this run's nonce; without it
+nothing passed. The harness (`scorers.sandbox.harness`) is one source file, the same for every run, and what is secret
+comes on its standard input: so it runs in every sandbox, one behind HTTP too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BROKEN: Final = 70  # exit code of scorers.sandbox.harness.start where the machi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class HarnessReport:
     """What one run of the harness proved."""
 
     cases: tuple[tuple[bool, str], ...]  # passed and reason of each case that ended, in order
@@ -86,7 +86,7 @@ def new_nonce() -> str:
     return secrets.token_hex(16)
 
 
-def verdict_of(outcome: Outcome, nonce: str, expected: int | None) -> Verdict:
+def verdict_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessReport:
     """What a run proved.
 
     Args:
@@ -104,7 +104,7 @@ def verdict_of(outcome: Outcome, nonce: str, expected: int | None) -> Verdict:
     return verdict
 
 
-def _verdict_of(outcome: Outcome, nonce: str, expected: int | None) -> Verdict:
+def _verdict_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessReport:
     last = outcome.stdout.rstrip(b"\n").rpartition(b"\n")[2].decode("ascii", "replace")
     if last.startswith(f"{nonce} ") and outcome.stdout.endswith(b"\n"):  # whole
         return _proven(json.loads(last.removeprefix(f"{nonce} ")), expected)
@@ -113,16 +113,18 @@ def _verdict_of(outcome: Outcome, nonce: str, expected: int | None) -> Verdict:
             f"the harness failed: {outcome.stderr.decode('utf-8', 'replace').strip()[-300:]}"
         )
     is_limit = outcome.ending in {Ending.TIME, Ending.MEMORY, Ending.OUTPUT}
-    return Verdict(cases=(), stopped=f"the run ended without its proof: {outcome.detail}", is_limit=is_limit)
+    return HarnessReport(
+        cases=(), stopped=f"the run ended without its proof: {outcome.detail}", is_limit=is_limit
+    )
 
 
-def _proven(said: dict[str, Any], expected: int | None) -> Verdict:
+def _proven(said: dict[str, Any], expected: int | None) -> HarnessReport:
     cases = tuple((passed is True, _utf8(reason)) for passed, reason in said["cases"])
     stopped, is_limit = said["stopped"] or (None, False)
     complete = stopped is None and said["broken"] is None and all(passed for passed, _ in cases)
     if expected is not None and (len(cases) > expected or (complete and len(cases) != expected)):
         raise SandboxUnavailable(f"the harness answered for {len(cases)} of {expected} cases")
-    return Verdict(
+    return HarnessReport(
         cases=cases,
         broken=said["broken"] and _utf8(said["broken"]),
         stopped=stopped and _utf8(stopped),

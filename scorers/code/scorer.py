@@ -19,10 +19,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from broker.messages import Score, ScoreStatus
+from broker.messages import Score
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
-from scorers.code.harness import Job, Verdict, harness, new_nonce, verdict_of
+from scorers.code.harness import HarnessReport, Job, harness, new_nonce, verdict_of
 from scorers.code.output import difference
 from scorers.code.rows import Harnessed, StdioCase, Suite, suite_of
 from scorers.code.source import program_of
@@ -40,7 +40,7 @@ from scorers.sandbox.program import (
     SandboxUnavailable,
 )
 from scorers.sandbox.time_budget import TimeBudget
-from scorers.scorer import OVER_LIMIT, SelfTestFailed
+from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
 from scorers.text.extract import Unanswered
 
 log = logging.getLogger(__name__)
@@ -158,15 +158,7 @@ class CodeTests:
     def _score(
         self, started: float, value: float | None, reason: str, components: Mapping[str, float]
     ) -> Score:
-        return Score(
-            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
-            value=value,
-            reason=reason,
-            scorer=self.name,
-            version=self.version,
-            seconds=time.monotonic() - started,
-            components=components,
-        )
+        return make_score(self, value, reason, started=started, components=components)
 
     def _judge(self, source: str, suite: Suite) -> CaseTally:
         """Every case, as far as the deadline and the first failure allow."""
@@ -293,10 +285,10 @@ class CodeTests:
         *,
         stop: bool,
         budget: TimeBudget,
-    ) -> Verdict:
+    ) -> HarnessReport:
         left_s = min(budget.left_s, self._sandbox.max_wall_s - _OVERTIME_S)
         if left_s <= 0:
-            return Verdict(cases=(), stopped=self._over_deadline(), is_limit=True)
+            return HarnessReport(cases=(), stopped=self._over_deadline(), is_limit=True)
         limits = self._limits(left_s + _OVERTIME_S, of_case=False)
         memory_bytes = max(limits.memory_bytes // 2, limits.memory_bytes - _HARNESS_BYTES)
         job = Job(
@@ -327,7 +319,7 @@ def _longest_output(suite: Suite) -> int:
     return max(len(case.expected.encode("utf-8", "surrogatepass")) for case in suite.tests)
 
 
-def _take(verdict: Verdict, tally: CaseTally) -> None:
+def _take(verdict: HarnessReport, tally: CaseTally) -> None:
     """Enter a run's cases."""
     for passed, reason in verdict.cases:
         tally.add(None if passed else reason)

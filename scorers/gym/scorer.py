@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from broker.errors import BadMessage, Permanent
-from broker.messages import Score, ScoreStatus
+from broker.messages import Score
 from config.scorer_kinds import GymConfig
 from config.scorers import ScorersConfig
 from scorers.gym.rows import Row, row_of, version
 from scorers.gym.rules import counted, refusal
 from scorers.gym.runs import LibraryUnfit, Said, ask
 from scorers.sandbox.program import Sandbox
-from scorers.scorer import OVER_LIMIT, SelfTestFailed
+from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, answering_part, last_answer, last_box
 
 RULES: Final = 2  # raise it with any change here or in what this imports that can change a score
@@ -211,15 +211,7 @@ class GymAnswer:
     def _score(
         self, started: float, value: float | None, reason: str, components: Mapping[str, float] | None = None
     ) -> Score:
-        return Score(
-            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
-            value=value,
-            reason=reason,
-            scorer=self.name,
-            version=self.version,
-            seconds=time.monotonic() - started,
-            components=components or {},
-        )
+        return make_score(self, value, reason, started=started, components=components or {})
 
 
 def _gold(row: Row) -> str | None:

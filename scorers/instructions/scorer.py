@@ -19,14 +19,14 @@ from importlib import metadata
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from broker.messages import Score, ScoreStatus
+from broker.messages import Score
 from config.scorer_kinds import InstructionsConfig
 from config.scorers import ScorersConfig
 from scorers.instructions.arguments import Check
 from scorers.instructions.catalogue import checks_of
 from scorers.instructions.texts import squeezed
 from scorers.judge.contentless import is_contentless
-from scorers.scorer import SelfTestFailed
+from scorers.scorer import SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, answering_part
 from tasks.values import shown
 
@@ -74,13 +74,11 @@ class InstructionFollowing:
             reason = _reason(faults)
         held = {name: float(fault is None) for name, fault in faults.items()}
         share = sum(held.values()) / len(held)
-        return Score(
-            status=ScoreStatus.SCORED,
-            value=share if self._is_fraction else float(share == 1.0),
-            reason=reason,
-            scorer=self.name,
-            version=self.version,
-            seconds=time.monotonic() - started,
+        return make_score(
+            self,
+            share if self._is_fraction else float(share == 1.0),
+            reason,
+            started=started,
             components=held,
         )
 

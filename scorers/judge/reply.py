@@ -1,6 +1,6 @@
 """What a judge has said: right, wrong, or nothing that counts.
 
-In: its reply, and the case that it was asked about. Out: a `Verdict`; one without a value leaves the answer unscorable,
+In: its reply, and the case that it was asked about. Out: a `Ruling`; one without a value leaves the answer unscorable,
 and its reason says why. A verdict stands at the end of the reply: a JSON object, or a line with nothing but one word in
 whatever dress (`**True**`, `'yes'`, a code block), after a label or not (`Final Decision: Yes`). Words in its reasoning
 count for nothing, and two verdicts that differ are none.
@@ -53,7 +53,7 @@ _FLAT: Final = re.compile(r"\{[^{}]*\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Ruling:
     """What became of a reply."""
 
     value: float | None  # 1.0 right, 0.0 wrong, None: unscorable
@@ -74,7 +74,7 @@ class _Contradiction(Exception):
     """One object says both."""
 
 
-def verdict_of(text: str | None, finish_reason: str | None, case: Case) -> Verdict:
+def verdict_of(text: str | None, finish_reason: str | None, case: Case) -> Ruling:
     """The verdict on `case` in a judge's reply.
 
     Args:
@@ -83,20 +83,20 @@ def verdict_of(text: str | None, finish_reason: str | None, case: Case) -> Verdi
         case: what the judge was asked about.
     """
     if finish_reason == CUT_OFF:
-        return Verdict(None, f"the judge's reply was cut off {ENDED_BY}: {_shown(text or '')}")
+        return Ruling(None, f"the judge's reply was cut off {ENDED_BY}: {_shown(text or '')}")
     if not text or not text.strip():
-        return Verdict(None, "the judge's reply is empty")
+        return Ruling(None, "the judge's reply is empty")
     if len(text) > MAX_REPLY_CHARS:
-        return Verdict(None, f"the judge's reply has {len(text)} characters; {MAX_REPLY_CHARS} is the limit")
+        return Ruling(None, f"the judge's reply has {len(text)} characters; {MAX_REPLY_CHARS} is the limit")
     said = response_part(text)
     if said is None:
-        return Verdict(None, "the judge's thinking never ended")
+        return Ruling(None, "the judge's thinking never ended")
     said = _MACRO.sub("", _FENCE.sub("", visible(said))).strip(_ENDS)
     label = _ANSWER_LABEL if case.variant == "tinyv" else _LABEL
     try:
         return _judged(said, label, case)
     except _Contradiction:
-        return Verdict(None, f"the judge's reply holds both verdicts: {_shown(said)}")
+        return Ruling(None, f"the judge's reply holds both verdicts: {_shown(said)}")
 
 
 def visible(text: str) -> str:
@@ -104,28 +104,28 @@ def visible(text: str) -> str:
     return "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
 
 
-def _judged(said: str, label: str, case: Case) -> Verdict:
+def _judged(said: str, label: str, case: Case) -> Ruling:
     final = _final(said, label)
     if final is None:
-        return Verdict(None, f"the judge's reply does not end with a verdict: {_shown(said)}")
+        return Ruling(None, f"the judge's reply does not end with a verdict: {_shown(said)}")
     readings = list(_readings(said, label))
     if final.code is not None:
         if final.code != case.nonce:
-            return Verdict(None, f"the judge's verdict carries another call's code: {_shown(said)}")
+            return Ruling(None, f"the judge's verdict carries another call's code: {_shown(said)}")
         readings = [reading for reading in readings if reading.code == case.nonce]  # others may be quotations
     if any(reading.is_right != final.is_right for reading in readings):
         raise _Contradiction
     if not final.is_right:
-        return Verdict(
+        return Ruling(
             0.0, f"the judge calls {_shown(case.answer)} wrong; the reference is {_shown(case.reference)}"
         )
     if final.code is None:
         quotable = f"{case.answer}\n{case.reference}" if final.is_bare else case.answer
         if _RIGHT_WORD.search(visible(quotable)):
-            return Verdict(
+            return Ruling(
                 None, f"the judge's {final.word!r} has no code, and may be a quotation: {_shown(said)}"
             )
-    return Verdict(
+    return Ruling(
         1.0, f"the judge calls {_shown(case.answer)} right; the reference is {_shown(case.reference)}"
     )
 

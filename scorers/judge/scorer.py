@@ -23,10 +23,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.errors import PipelineError, Retryable
-from broker.messages import Score, ScoreStatus
+from broker.messages import Score
 from config.scorer_kinds import JudgeConfig, MathConfig
 from scorers.judge.prompt import PROMPTS, Case, messages_of
-from scorers.judge.reply import Verdict, verdict_of
+from scorers.judge.reply import Ruling, verdict_of
 from scorers.judge.rows import (
     MATH,
     PART_OF_VARIANT,
@@ -36,7 +36,7 @@ from scorers.judge.rows import (
     answer_to_judge,
     row_of,
 )
-from scorers.scorer import SelfTestFailed
+from scorers.scorer import SelfTestFailed, make_score
 from scorers.served_model.client import Endpoint, Reply, RequestRefused, Shared, seconds_of
 from scorers.served_model.prefetch import PrefetchedPlans
 
@@ -63,7 +63,7 @@ class _Asked:
 class _Begun:
     """One completion on its way to a score."""
 
-    plan: _Asked | Verdict  # a verdict where no judge is needed
+    plan: _Asked | Ruling  # a verdict where no judge is needed
     components: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -118,22 +118,13 @@ class JudgeAnswer:
         begun = self._begun.take(*self._plan(text, row), is_aside=self._is_ruled(row))
         try:
             found = begun.result()
-            verdict = found.plan if isinstance(found.plan, Verdict) else _verdict(found.plan)
+            verdict = found.plan if isinstance(found.plan, Ruling) else _verdict(found.plan)
         except CancelledError as error:
             raise JudgeGone("the judge's endpoint was closed while it was asked") from error
         seconds = (
             seconds_of(found.plan.call) if isinstance(found.plan, _Asked) else time.monotonic() - started
         )
-        status = ScoreStatus.UNSCORABLE if verdict.value is None else ScoreStatus.SCORED
-        return Score(
-            status=status,
-            value=verdict.value,
-            reason=verdict.reason,
-            scorer=self.name,
-            version=self.version,
-            seconds=seconds,
-            components=found.components,
-        )
+        return make_score(self, verdict.value, verdict.reason, seconds=seconds, components=found.components)
 
     def self_test(self) -> None:
         """Have the judge say that 2 + 2 is four, and not five.
@@ -178,13 +169,13 @@ class JudgeAnswer:
         try:
             answer = answer_to_judge(text, row, part, self._config.max_answer_chars)
         except NothingToJudge as error:
-            return _Begun(Verdict(error.value, str(error)))
+            return _Begun(Ruling(error.value, str(error)))
         case = Case(row.question, row.reference, answer, variant)
         if row.type != MATH:
             return _Begun(self._ask(case))
         ruled = self._ruled(text, row.reference)
         if ruled.value == 1.0:
-            return _Begun(Verdict(1.0, ruled.reason), {"rule": 1.0})
+            return _Begun(Ruling(1.0, ruled.reason), {"rule": 1.0})
         return _Begun(self._ask(case), {} if ruled.value is None else {"rule": ruled.value})
 
     def _ruled(self, text: str, reference: str) -> Score:
@@ -200,12 +191,12 @@ class JudgeAnswer:
             return _Asked(case, self._endpoint.ask(messages_of(case), case.key, anew=anew))
 
 
-def _verdict(asked: _Asked) -> Verdict:
+def _verdict(asked: _Asked) -> Ruling:
     """Wait for the reply, and read it. Raises what the call raises."""
     try:
         reply = asked.call.result()
     except RequestRefused as error:
-        return Verdict(None, f"the judge's server does not take the question: {error}")
+        return Ruling(None, f"the judge's server does not take the question: {error}")
     return verdict_of(reply.text, reply.finish_reason, asked.case)
 
 

@@ -1,8 +1,9 @@
 """The logic puzzles whose answers are right or wrong as a whole: an order, a word, a grid of numbers.
 
-In: a row's `answer.value`, which makes a puzzle, and the content of a completion's last `<answer>`. Out: a `Verdict`.
-`scorers.logic.scorer` calls it, `scorers.logic.zebra` has the puzzle whose cells count one by one. A value that is no
-reference raises `BadMessage`; what is wrong with an answer is its verdict. Linear in the length of the answer.
+In: a row's `answer.value`, which makes a puzzle, and the content of a completion's last `<answer>`. Out: a
+`PuzzleResult`. `scorers.logic.scorer` calls it, `scorers.logic.zebra` has the puzzle whose cells count one by one. A
+value that is no reference raises `BadMessage`; what is wrong with an answer is its verdict. Linear in the length of the
+answer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _AROUND_A_WORD: Final = " .!\"'`*\u201c\u201d\u2018\u2019"  # quotes, emphasis a
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PuzzleResult:
     """What an answer deserves."""
 
     value: float  # in [0, 1]
@@ -30,7 +31,7 @@ class Verdict:
 class Puzzle(Protocol):
     """A reference that answers are compared with."""
 
-    def judge(self, answer: str) -> Verdict:
+    def judge(self, answer: str) -> PuzzleResult:
         """Compare the content of an answer, stripped and not empty."""
         ...
 
@@ -49,22 +50,22 @@ class Ordering:
             raise BadMessage(f"no answer: an ordering needs a list of names; got {shown(value)}")
         return cls(names)
 
-    def judge(self, answer: str) -> Verdict:
+    def judge(self, answer: str) -> PuzzleResult:
         """1 for the same names in the same order; upper and lower case are the same, quotes may be missing."""
         try:
             names = _cells(read_literal(unfenced(answer), bare_words=True))
         except NotALiteral as error:
-            return Verdict(0.0, f"the answer is no list: {error}")
+            return PuzzleResult(0.0, f"the answer is no list: {error}")
         if names is None:
-            return Verdict(0.0, f"the answer is no list of names: {shown(answer)}")
+            return PuzzleResult(0.0, f"the answer is no list of names: {shown(answer)}")
         if len(names) != len(self.names):
-            return Verdict(0.0, f"the answer has {len(names)} names, expected {len(self.names)}")
+            return PuzzleResult(0.0, f"the answer has {len(names)} names, expected {len(self.names)}")
         for place, (name, expected) in enumerate(zip(names, self.names, strict=True), start=1):
             if name != expected:
-                return Verdict(
+                return PuzzleResult(
                     0.0, f"number {place} from the left is {shown(name)}, expected {shown(expected)}"
                 )
-        return Verdict(1.0, f"all {len(names)} names in order")
+        return PuzzleResult(1.0, f"all {len(names)} names in order")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +82,14 @@ class Graph:
             raise BadMessage(f"no answer: a graph puzzle needs one word of letters; got {shown(value)}")
         return cls(word)
 
-    def judge(self, answer: str) -> Verdict:
+    def judge(self, answer: str) -> PuzzleResult:
         r"""1 for the word and nothing beside it but quotes, emphasis, `\text{}` or a full stop, in any case."""
         word = words(unfenced(answer)).strip(_AROUND_A_WORD)
         if not word.isalpha():
-            return Verdict(0.0, f"the answer is not one word: {shown(answer)}")
+            return PuzzleResult(0.0, f"the answer is not one word: {shown(answer)}")
         if word.casefold() != self.word.casefold():
-            return Verdict(0.0, f"answered {shown(word)}, expected {shown(self.word)}")
-        return Verdict(1.0, f"answered {shown(word)}")
+            return PuzzleResult(0.0, f"answered {shown(word)}, expected {shown(self.word)}")
+        return PuzzleResult(1.0, f"answered {shown(word)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +108,16 @@ class Arc:
             )
         return cls(rows)
 
-    def judge(self, answer: str) -> Verdict:
+    def judge(self, answer: str) -> PuzzleResult:
         """1 for the same grid; one cell more, less or otherwise is 0."""
         try:
             rows = _grid(read_literal(unfenced(answer)))
         except NotALiteral as error:
-            return Verdict(0.0, f"the answer is no array: {error}")
+            return PuzzleResult(0.0, f"the answer is no array: {error}")
         if rows is None:
-            return Verdict(0.0, f"the answer is no array of rows of whole numbers: {shown(answer)}")
+            return PuzzleResult(0.0, f"the answer is no array of rows of whole numbers: {shown(answer)}")
         if [len(row) for row in rows] != [len(row) for row in self.rows]:
-            return Verdict(0.0, f"the answer has {_shape(rows)}, expected {_shape(self.rows)}")
+            return PuzzleResult(0.0, f"the answer has {_shape(rows)}, expected {_shape(self.rows)}")
         wrong = [
             (row, column)
             for row, cells in enumerate(self.rows)
@@ -125,13 +126,13 @@ class Arc:
         ]
         if wrong:
             row, column = wrong[0]
-            return Verdict(
+            return PuzzleResult(
                 0.0,
                 f"{len(wrong)} of {len(self.rows) * len(self.rows[0])} cells are wrong, the first in "
                 f"row {row + 1}, column {column + 1}: {rows[row][column]}, "
                 f"expected {self.rows[row][column]}",
             )
-        return Verdict(1.0, f"all {_shape(rows)} are right")
+        return PuzzleResult(1.0, f"all {_shape(rows)} are right")
 
 
 def structure(value: Any, row_type: str) -> Any:

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from broker.messages import Score, ScoreStatus
+from broker.messages import Score
 from config.scorer_kinds import LogicConfig
 from config.scorers import ScorersConfig
 from scorers.custom import SimpleScorer
-from scorers.logic.puzzles import Arc, Graph, Ordering, Puzzle, Verdict
+from scorers.logic.puzzles import Arc, Graph, Ordering, Puzzle, PuzzleResult
 from scorers.logic.zebra import Zebra
-from scorers.scorer import SelfTestFailed
+from scorers.scorer import SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, answering_part, last_answer, within
 from tasks.values import listed, shown
 
@@ -69,15 +69,7 @@ class LogicAnswer(SimpleScorer):
         started = time.monotonic()
         verdict = _verdict(text, puzzle_of(verification_info))
         value = float(verdict.value == 1.0) if self._credit == "all" else verdict.value
-        return Score(
-            status=ScoreStatus.SCORED,
-            value=value,
-            reason=verdict.reason,
-            scorer=self.name,
-            version=self.version,
-            seconds=time.monotonic() - started,
-            components=verdict.components,
-        )
+        return make_score(self, value, verdict.reason, started=started, components=verdict.components)
 
     def self_test(self) -> None:
         """Raises SelfTestFailed unless right answers of every kind are 1, wrong ones and endless nesting 0."""
@@ -102,13 +94,13 @@ def puzzle_of(verification_info: Mapping[str, Any]) -> Puzzle:
     return PUZZLES[row_type](answer["value"])
 
 
-def _verdict(text: str, puzzle: Puzzle) -> Verdict:
+def _verdict(text: str, puzzle: Puzzle) -> PuzzleResult:
     try:
         answer = last_answer(answering_part(text))
         if answer is None:
-            return Verdict(0.0, "no answer: no closed <answer> after the thinking")
+            return PuzzleResult(0.0, "no answer: no closed <answer> after the thinking")
         if not answer:
-            return Verdict(0.0, "no answer: the last <answer> is empty")
+            return PuzzleResult(0.0, "no answer: the last <answer> is empty")
         return puzzle.judge(within(answer, MAX_ANSWER_CHARS))
     except Unanswered as error:
-        return Verdict(0.0, str(error))
+        return PuzzleResult(0.0, str(error))

@@ -1,7 +1,7 @@
 """Zebra puzzles: who lives where with what, a table whose cells count one by one.
 
 In: a row's `answer.value`, `{"header": [...], "rows": [[...], ...]}`, and the content of a completion's last
-`<answer>`, which has the same form. Out: a `Verdict` with the share of the cells that are right. Called by
+`<answer>`, which has the same form. Out: a `PuzzleResult` with the share of the cells that are right. Called by
 `scorers.logic.scorer`; a value that is no such table raises `BadMessage`. Linear in the length of the answer.
 
 What can be had for nothing counts for nothing. The column of positions says only which row is which. A value that an
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from scorers.logic.puzzles import Verdict, structure
+from scorers.logic.puzzles import PuzzleResult, structure
 from scorers.text.literals import NotALiteral, cell_text, read_literal, unfenced
 from tasks.values import listed, shown
 
@@ -65,14 +65,14 @@ class Zebra:
             )
         return cls(tuple(header), rows, free)
 
-    def judge(self, answer: str) -> Verdict:
+    def judge(self, answer: str) -> PuzzleResult:
         """The share of the cells, without those of the free column, that are right."""
         try:
             rows = self._aligned(*_table(read_literal(unfenced(answer))))
         except NotALiteral as error:
-            return Verdict(0.0, f"the answer is no object with header and rows: {error}", {CELLS: 0.0})
+            return PuzzleResult(0.0, f"the answer is no object with header and rows: {error}", {CELLS: 0.0})
         except _WrongShape as error:
-            return Verdict(0.0, f"the answer has not the reference's shape: {error}", {CELLS: 0.0})
+            return PuzzleResult(0.0, f"the answer has not the reference's shape: {error}", {CELLS: 0.0})
         right, mistakes = 0, []
         for column in self._counted():
             given = Counter(row[column] for row in rows)
@@ -90,7 +90,7 @@ class Zebra:
                     mistakes.append(f"{self.header[column]} of row {number} is {shown(cell)}, {said}")
         share = right / (right + len(mistakes))
         reason = f"{right} of {right + len(mistakes)} cells are right"
-        return Verdict(share, f"{reason}; {mistakes[0]}" if mistakes else reason, {CELLS: share})
+        return PuzzleResult(share, f"{reason}; {mistakes[0]}" if mistakes else reason, {CELLS: share})
 
     def _counted(self) -> list[int]:
         return [column for column in range(len(self.header)) if column != self.free]

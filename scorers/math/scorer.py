@@ -17,13 +17,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from broker.messages import Score, ScoreStatus
+from broker.messages import Score
 from config.scorer_kinds import MathConfig
 from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
 from scorers.math.equality import LIBRARIES, judge, warm_up
 from scorers.math.text import difference, is_integer, plain_number, tidy
 from scorers.math.variants import MAX_CHARS, VARIANTS, Answer, Variant
-from scorers.scorer import OVER_LIMIT, SelfTestFailed
+from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, closed_part, within
 
 RULES: Final = (
@@ -84,15 +84,7 @@ class MathAnswer:
             )
         except _OverLimit as error:
             value, reason, components[OVER_LIMIT] = 0.0, str(error), 1.0
-        return Score(
-            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
-            value=value,
-            reason=reason,
-            scorer=self.name,
-            version=self.version,
-            seconds=time.monotonic() - started,
-            components=components,
-        )
+        return make_score(self, value, reason, started=started, components=components)
 
     def self_test(self) -> None:
         """Raises SelfTestFailed unless right is 1, wrong is 0, and a hang is 0 for its deadline.

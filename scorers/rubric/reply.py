@@ -1,6 +1,6 @@
 """What a rubric model has said: the points out of ten as a value from 0 to 1, or nothing that counts.
 
-In: its reply, and the case that it was asked about. Out: a `Verdict`; one without a value leaves the answer unscorable.
+In: its reply, and the case that it was asked about. Out: a `Ruling`; one without a value leaves the answer unscorable.
 The total is read as everywhere (`scorers.text.totals`): the last line that begins with one counts, in all its forms.
 
 A model may quote what it was given, or say what it is told there. A total whose line is the reply's last and carries
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from scorers.judge.reply import CUT_OFF, ENDED_BY, Verdict, visible
+from scorers.judge.reply import CUT_OFF, ENDED_BY, Ruling, visible
 from scorers.rubric.prompt import RubricCase
 from scorers.text.extract import response_part
 from scorers.text.totals import OUT_OF, Total, total_of
@@ -24,7 +24,7 @@ _LABEL: Final = re.compile(r"total|final|overall|score", re.IGNORECASE)
 _TYPOGRAPHY: Final = re.compile(r"\\[A-Za-z]+|[\\*_`$\[\]{}]")  # what a total can be read without
 
 
-def verdict_of(text: str | None, finish_reason: str | None, case: RubricCase) -> Verdict:
+def verdict_of(text: str | None, finish_reason: str | None, case: RubricCase) -> Ruling:
     """The grade of `case` in a rubric model's reply.
 
     Args:
@@ -33,18 +33,18 @@ def verdict_of(text: str | None, finish_reason: str | None, case: RubricCase) ->
         case: what was graded.
     """
     if finish_reason == CUT_OFF:
-        return Verdict(None, f"the rubric model's reply was cut off {ENDED_BY}")
+        return Ruling(None, f"the rubric model's reply was cut off {ENDED_BY}")
     if not text or not text.strip():
-        return Verdict(None, "the rubric model's reply is empty")
+        return Ruling(None, "the rubric model's reply is empty")
     response = response_part(text)
     if response is None:
-        return Verdict(None, "the rubric model's thinking never ended")
+        return Ruling(None, "the rubric model's thinking never ended")
     total, has_code = _total(response, case.nonce)
     if total.points is None:
-        return Verdict(None, f"the rubric model's reply has no total: {total.reason}")
+        return Ruling(None, f"the rubric model's reply has no total: {total.reason}")
     if total.points > 0 and not has_code and _is_quotable(total.points, response, case):
-        return Verdict(None, f"the rubric model's {total.reason} has no code, and may be a quotation")
-    return Verdict(total.points / OUT_OF, f"the rubric model says: {total.reason}")
+        return Ruling(None, f"the rubric model's {total.reason} has no code, and may be a quotation")
+    return Ruling(total.points / OUT_OF, f"the rubric model says: {total.reason}")
 
 
 def _total(response: str, nonce: str) -> tuple[Total, bool]:

@@ -25,12 +25,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.errors import PipelineError
-from broker.messages import Score, ScoreStatus
+from broker.messages import Score
 from config.scorer_kinds import MathConfig, RubricConfig, TinyvConfig
 from scorers.judge import prompt
 from scorers.judge import reply as judge_reply
 from scorers.judge.prompt import Case
-from scorers.judge.reply import Verdict
+from scorers.judge.reply import Ruling
 from scorers.judge.rows import PART_OF_VARIANT, JudgeRow, NothingToJudge, answer_to_judge
 from scorers.judge.scorer import JudgeGone
 from scorers.rubric import prompt as rubric_prompt
@@ -38,7 +38,7 @@ from scorers.rubric import reply as rubric_reply
 from scorers.rubric.modes import ONLY, combined, settled
 from scorers.rubric.prompt import RubricCase
 from scorers.rubric.rows import VerifiedRow, nothing_in, row_of, solution_of
-from scorers.scorer import SelfTestFailed
+from scorers.scorer import SelfTestFailed, make_score
 from scorers.served_model.client import Endpoint, Reply, RequestRefused, Shared, seconds_of
 from scorers.served_model.prefetch import PrefetchedPlans
 
@@ -56,7 +56,7 @@ class _Question:
 
     messages: Sequence[Mapping[str, str]]
     key: str
-    verdict: Callable[[str | None, str | None], Verdict]
+    verdict: Callable[[str | None, str | None], Ruling]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class _Call:
 class _Begun:
     """One answer on its way to a score."""
 
-    plan: _Call | Verdict  # what the verifier says, or will
+    plan: _Call | Ruling  # what the verifier says, or will
     rule: float | None = None  # what the rule says; None: not asked
     is_settled: bool = False  # `plan` is the score already
     components: Mapping[str, float] = field(default_factory=dict)  # of the rule, where it has settled it
@@ -137,7 +137,7 @@ class RubricAnswer:
         begun = self._begun.take(*self._plan(text, row), is_aside=self._has_rule)
         try:
             found = begun.result()
-            verdict = found.plan if isinstance(found.plan, Verdict) else _verdict(found.plan)
+            verdict = found.plan if isinstance(found.plan, Ruling) else _verdict(found.plan)
         except CancelledError as error:
             raise JudgeGone(
                 f"the endpoint of the {self.name} scorer was closed while it was asked"
@@ -151,15 +151,7 @@ class RubricAnswer:
             if found.rule is None or found.is_settled
             else [verdict.reason, f"the rule says {'right' if found.rule else 'wrong'}"]
         )
-        return Score(
-            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
-            value=value,
-            reason="; ".join(reasons),
-            scorer=self.name,
-            version=self.version,
-            seconds=seconds,
-            components=components,
-        )
+        return make_score(self, value, "; ".join(reasons), seconds=seconds, components=components)
 
     def self_test(self) -> None:
         """Have the verifier prefer two plus two is four to two plus two is five.
@@ -215,17 +207,17 @@ class RubricAnswer:
     def _planned(self, text: str, row: VerifiedRow) -> _Begun:
         """The rule's verdict, and a call where it settles nothing. In the rule's thread, which has its child."""
         if (problem := nothing_in(text, row)) is not None:
-            return _Begun(Verdict(0.0, problem), is_settled=True)
+            return _Begun(Ruling(0.0, problem), is_settled=True)
         if self._rule is None:
             from scorers.math.scorer import MathAnswer
 
             self._rule = MathAnswer(MathConfig())
         ruled = self._rule.score_text(text, row.reference, _RULE_TYPE)
         if ruled.value is None:
-            return _Begun(Verdict(None, ruled.reason), is_settled=True)
+            return _Begun(Ruling(None, ruled.reason), is_settled=True)
         if (value := settled(self._config.mode, ruled.value)) is not None:
             return _Begun(
-                Verdict(value, ruled.reason), ruled.value, is_settled=True, components=ruled.components
+                Ruling(value, ruled.reason), ruled.value, is_settled=True, components=ruled.components
             )
         return self._verified(text, row, rule=ruled.value)
 
@@ -234,10 +226,10 @@ class RubricAnswer:
         try:
             question = self._question(text, row)
         except NothingToJudge as error:
-            return _Begun(Verdict(error.value, str(error)), rule)
+            return _Begun(Ruling(error.value, str(error)), rule)
         return _Begun(self._ask(question), rule)
 
-    def _combined(self, found: _Begun, verdict: Verdict) -> tuple[float | None, dict[str, float]]:
+    def _combined(self, found: _Begun, verdict: Ruling) -> tuple[float | None, dict[str, float]]:
         """The score's value, and what it is made of."""
         components = {**found.components, **({} if found.rule is None else {"rule": found.rule})}
         if found.is_settled:
@@ -272,12 +264,12 @@ class RubricAnswer:
             return _Call(question, self._endpoint.ask(question.messages, question.key, anew=anew))
 
 
-def _verdict(call: _Call) -> Verdict:
+def _verdict(call: _Call) -> Ruling:
     """Wait for the reply, and read it. Raises what the call raises."""
     try:
         reply = call.reply.result()
     except RequestRefused as error:
-        return Verdict(None, f"the verifier's server does not take the question: {error}")
+        return Ruling(None, f"the verifier's server does not take the question: {error}")
     return call.question.verdict(reply.text, reply.finish_reason)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from broker.errors import BadMessage
 from config.scorer_kinds import SearchConfig
-from scorers.short_answer import SelfTest, ShortAnswer, Verdict, stated
+from scorers.short_answer import Decision, SelfTest, ShortAnswer, stated
 from scorers.text.extract import last_answer
 from tasks.values import shown
 
@@ -53,20 +53,20 @@ class SearchAnswer(ShortAnswer[tuple[str, ...]]):
             )
         return tuple(map(str, targets))
 
-    def judge(self, response: str, reference: tuple[str, ...]) -> Verdict:
+    def judge(self, response: str, reference: tuple[str, ...]) -> Decision:
         """Whether the last `<answer>` is one of the spellings."""
         expected = set(map(normalised, reference)) - {""}
         if not expected:
-            return Verdict(
+            return Decision(
                 None, f"the reference {shown(list(reference))} is nothing without articles and punctuation"
             )
         answer = stated(last_answer(response), "<answer>")
         tags = max(response.count("<answer>"), response.count("</answer>"))
         if tags > _MOST_TAGS:
-            return Verdict(0.0, f"{tags} <answer> tags in one response; {_MOST_TAGS} is the limit")
+            return Decision(0.0, f"{tags} <answer> tags in one response; {_MOST_TAGS} is the limit")
         if normalised(answer) in expected:
-            return Verdict(1.0, f"answer {shown(answer)} is one of {shown(list(reference))}")
-        return Verdict(0.0, f"answer {shown(answer)}, expected one of {shown(list(reference))}")
+            return Decision(1.0, f"answer {shown(answer)} is one of {shown(list(reference))}")
+        return Decision(0.0, f"answer {shown(answer)}, expected one of {shown(list(reference))}")
 
 
 def normalised(text: str) -> str:

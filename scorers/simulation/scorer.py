@@ -17,12 +17,12 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from broker.messages import Score, ScoreStatus
+from broker.messages import Score
 from config.scorer_kinds import CodeConfig, SimulationConfig
 from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from scorers.sandbox.program import Sandbox
-from scorers.scorer import OVER_LIMIT, SelfTestFailed
+from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
 from scorers.simulation.rows import Finding, Question, Reference, question_of
 from scorers.simulation.values import data_source
 from scorers.text.extract import Unanswered, answering_part
@@ -135,15 +135,7 @@ class Simulation:
     def _score(
         self, started: float, value: float | None, reason: str, components: Mapping[str, float] | None = None
     ) -> Score:
-        return Score(
-            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
-            value=value,
-            reason=reason,
-            scorer=self.name,
-            version=self.version,
-            seconds=time.monotonic() - started,
-            components=components or {},
-        )
+        return make_score(self, value, reason, started=started, components=components or {})
 
 
 def _finding(text: str, question: Question) -> Finding:

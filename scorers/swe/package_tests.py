@@ -21,7 +21,7 @@ from typing import Final
 
 import scorers.sandbox.harness
 from broker.errors import BadMessage
-from scorers.code.harness import Job, Verdict, harness, new_nonce, verdict_of
+from scorers.code.harness import HarnessReport, Job, harness, new_nonce, verdict_of
 from scorers.code.rows import Harnessed
 from scorers.sandbox.program import Limits, Sandbox
 from scorers.sandbox.time_budget import TimeBudget
@@ -140,7 +140,7 @@ def _result(cases: list[tuple[bool, str]], failure: str, *, is_limit: bool) -> R
     return Result(passed, max(len(cases), passed + bool(failure)), failure, is_limit)
 
 
-def _failure(verdict: Verdict) -> str | None:
+def _failure(verdict: HarnessReport) -> str | None:
     """Why the file's other tests can't pass; None where it ran to its end."""
     return verdict.broken or verdict.stopped or (None if verdict.cases else "no test ran")
 

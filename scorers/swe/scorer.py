@@ -22,11 +22,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from broker.messages import Score, ScoreStatus
+from broker.messages import Score
 from config.scorer_kinds import SweConfig
 from config.scorers import ScorersConfig
 from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
-from scorers.scorer import OVER_LIMIT, SelfTestFailed
+from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
 from scorers.swe.answer import edited
 from scorers.swe.compare import MAX_DIFF_CHARS, compare
 from scorers.swe.rows import Edits, Patches, Reference, Row, WholeFile, read_row
@@ -172,11 +172,4 @@ class SwePatch:
         version: str = VERSION,
     ) -> Score:
         components = {"edit": edit} | ({OVER_LIMIT: 1.0} if over_limit else {})
-        return Score(
-            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
-            value=value,
-            reason=reason,
-            scorer=self.name,
-            version=version,
-            components=components,
-        )
+        return make_score(self, value, reason, components=components, version=version)

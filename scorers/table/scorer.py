@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from broker.errors import BadMessage
 from config.scorer_kinds import TableConfig
-from scorers.short_answer import SelfTest, ShortAnswer, Verdict, flag, stated
+from scorers.short_answer import Decision, SelfTest, ShortAnswer, flag, stated
 from scorers.table.values import Value, read, same
 from scorers.text.extract import last_box
 from tasks.values import shown
@@ -81,21 +81,21 @@ class TableAnswer(ShortAnswer[Cells]):
             _MOST_APART if row_type == "multihier" else None,
         )
 
-    def judge(self, response: str, reference: Cells) -> Verdict:
+    def judge(self, response: str, reference: Cells) -> Decision:
         """Whether the last box holds the reference's values, each once, and no other."""
         box = stated(last_box(response), "\\boxed{}")
         parts = [read(part) for part in _BETWEEN.split(box)]
         if len(parts) != len(reference.values):
-            return Verdict(
+            return Decision(
                 0.0,
                 f"answer {shown(box)}, expected {shown(reference.text)}: {len(parts)} value"
                 f"{'s' if len(parts) > 1 else ''} for {len(reference.values)}",
             )
         is_same = _in_order(parts, reference) if reference.ordered else _in_any_order(parts, reference)
         return (
-            Verdict(1.0, f"answer {shown(box)} is {shown(reference.text)}")
+            Decision(1.0, f"answer {shown(box)} is {shown(reference.text)}")
             if is_same
-            else Verdict(0.0, f"answer {shown(box)}, expected {shown(reference.text)}")
+            else Decision(0.0, f"answer {shown(box)}, expected {shown(reference.text)}")
         )
 
 

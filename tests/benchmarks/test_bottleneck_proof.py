@@ -7,7 +7,7 @@ import pytest
 from benchmarks.proofs.bottleneck import SITUATIONS, Row, Situation, as_table
 from config.loading import load_run
 from tests.conftest import ROOT
-from tools.top.verdict import Verdict
+from tools.top.finding import BottleneckFinding
 
 BY_NAME = {situation.bottleneck: situation for situation in SITUATIONS}
 
@@ -18,7 +18,9 @@ def row(made: str, *, named: str, gain: float = 1.0, knob: str = "", after: floa
         situation=BY_NAME[made],
         before=2.0,
         after=after,
-        said=Verdict(text="", bottleneck=named, gain=gain, utilisation=0.97, knob={knob: 2} if knob else {}),
+        said=BottleneckFinding(
+            text="", bottleneck=named, gain=gain, utilisation=0.97, knob={knob: 2} if knob else {}
+        ),
     )
 
 

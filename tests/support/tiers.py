@@ -63,7 +63,7 @@ PLACES = {
     "tests/tools/up/": "process",
     # No process is started here, but these work for seconds.
     "tests/generators/test_worker.py": "process",
-    "tests/learner/groups/test_collector.py": "process",
+    "tests/learner/groups/test_selection.py": "process",
     "tests/learner/journal/test_payloads.py": "process",
     "tests/learner/journal/test_ledger.py": "process",
     "tests/learner/resume/test_config_changes.py": "process",

@@ -12,8 +12,8 @@ from typing import Any
 
 from broker.monitoring.counters import ScorerStats
 from broker.monitoring.snapshot import Process, Snapshot
+from tools.top.finding import BottleneckFinding
 from tools.top.flow import Flow, Works
-from tools.top.verdict import Verdict
 from tools.top.watch import Watch
 
 DIGITS = 4
@@ -84,7 +84,7 @@ def since_s(process: Process, now: Snapshot) -> float:
     return process.sums.get("idle_s") or (max(0.0, now.at - process.since) if process.since else 0.0)
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def _verdict(verdict: BottleneckFinding) -> dict[str, Any]:
     return {
         "text": verdict.text,
         "bottleneck": verdict.bottleneck or None,

@@ -18,8 +18,8 @@ from broker.errors import WrongBroker
 from broker.joining import ENDED
 from broker.monitoring.snapshot import Snapshot, snapshot
 from learner.status import read_status
+from tools.top.finding import BottleneckFinding, over
 from tools.top.flow import Flow
-from tools.top.verdict import Verdict, over
 
 TIMEOUT_S = 2.0
 WINDOW_S = 20.0  # between the first and the last look that a verdict is of
@@ -73,7 +73,7 @@ class Watch:
         """Seconds since Redis answered, or since this began."""
         return time.monotonic() - self._heard
 
-    def verdict(self) -> tuple[Verdict, Flow]:
+    def verdict(self) -> tuple[BottleneckFinding, Flow]:
         """What holds the run up, by the looks of the last WINDOW_S. After the first look."""
         return over(list(self._looks))
 

@@ -22,7 +22,7 @@ from redis.retry import Retry
 
 from broker.monitoring.snapshot import Snapshot, snapshot
 from learner.reporting.metrics_file import is_step
-from tools.top.verdict import over as verdict_over
+from tools.top.finding import over as verdict_over
 from tools.up.log_tail import LogTail
 
 LOOK_EVERY_S = 1.0

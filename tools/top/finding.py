@@ -1,8 +1,8 @@
 """What holds a run up, in one line, and what one more of it would give.
 
-In: two looks at a run (`broker.monitoring.snapshot`). Out: a `Verdict`. First comes what no arithmetic is needed for: a
-run that has ended, an operator who paused it, work that nobody is there to do. Then `tools.top.bottleneck` has the
-word. Used by `millrace up` and `millrace top`.
+In: two looks at a run (`broker.monitoring.snapshot`). Out: a `BottleneckFinding`. First comes what no arithmetic is
+needed for: a run that has ended, an operator who paused it, work that nobody is there to do. Then
+`tools.top.bottleneck` has the word. Used by `millrace up` and `millrace top`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WAITS_FOR = {"late": "older groups", "round": "an evaluation round", "operator":
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class BottleneckFinding:
     """The one line, and the numbers in it."""
 
     text: str
@@ -33,15 +33,15 @@ class Verdict:
     knob: Mapping[str, int] = field(default_factory=dict)  # the keys to set, where no process can be added
 
 
-def verdict(before: Snapshot, now: Snapshot) -> tuple[Verdict, Flow]:
+def verdict(before: Snapshot, now: Snapshot) -> tuple[BottleneckFinding, Flow]:
     """What holds the run up now, and the flow that says so."""
     found = flow(before, now)
     if said := _plain(now):
-        return Verdict(text=said), found
+        return BottleneckFinding(text=said), found
     budget = budget_of(found, now)
     narrow = find_bottleneck(stages_of(found), budget)
     if narrow is None:
-        return Verdict(text=_nothing_near(found, now)), found
+        return BottleneckFinding(text=_nothing_near(found, now)), found
     return _named(narrow, found, now), found
 
 
@@ -59,7 +59,7 @@ def _plain(now: Snapshot) -> str:
     return now.nobody
 
 
-def _named(narrow: Bottleneck, found: Flow, now: Snapshot) -> Verdict:
+def _named(narrow: Bottleneck, found: Flow, now: Snapshot) -> BottleneckFinding:
     works = next((works for works in found.works if works.name == narrow.name), None)
     knob = _knob(works, now)
     rate = works.groups_a_second if works else _rate(found)
@@ -76,7 +76,7 @@ def _named(narrow: Bottleneck, found: Flow, now: Snapshot) -> Verdict:
             gives += f", {_short(rate)} → {_short(rate * (1 + narrow.gain))} groups/s"
         if narrow.then != narrow.name:
             gives += f", then {narrow.then}"
-    return Verdict(
+    return BottleneckFinding(
         text=f"{_what(narrow, works, found, now)}; {gives}",
         bottleneck=works.stage if works else BUDGET,
         queues=works.queues if works else (),
@@ -132,9 +132,9 @@ def _nothing_near(found: Flow, now: Snapshot) -> str:
     return said
 
 
-def over(looks: Sequence[Snapshot]) -> tuple[Verdict, Flow]:
+def over(looks: Sequence[Snapshot]) -> tuple[BottleneckFinding, Flow]:
     """The verdict over some looks, the oldest first; of one alone, what it can tell."""
     if len(looks) > 1:
         return verdict(looks[0], looks[-1])
     now = looks[-1]
-    return Verdict(text=_plain(now) or now.pile), flow(now, now)
+    return BottleneckFinding(text=_plain(now) or now.pile), flow(now, now)
