@@ -95,9 +95,15 @@ PROOFS = {
     "tests/benchmarks/test_exact_resume.py::"
     "test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_not": "prove-suite",
     "tests/benchmarks/test_kills.py::test_two_kills_of_each_role_lose_nothing_and_double_nothing": "prove-suite",
+    "tests/e2e/test_chaos_command.py::"
+    "test_a_run_under_every_kind_of_disturbance_is_drained_after_the_minutes_and_its_audit_is_clean": "prove-suite",
     "tests/e2e/test_coming_and_going.py::test_two_generators_and_four_scorers_start_and_stop_during_a_run": "prove-suite",
     "tests/e2e/test_full_volume.py::test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing": "prove-suite",
     "tests/e2e/test_lag.py::test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag": "prove-suite",
+    "tests/e2e/test_real_data.py::"
+    "test_a_run_of_nothing_but_variance_free_groups_stops_and_says_why": "prove-suite",
+    "tests/e2e/test_real_data.py::"
+    "test_rows_of_ii_thoughts_shape_train_beside_garbage_in_every_stream": "prove-suite",
     "tests/e2e/test_redis_restart.py::"
     "test_a_full_redis_lets_out_what_is_there_says_what_it_needs_and_drops_nothing": "prove-suite",
     "tests/generators/engines/vllm/test_death.py::test_a_generator_that_is_killed_takes_all_of_vllm_with_it": "prove-suite",
