@@ -31,7 +31,7 @@ $(INSTALLED): requirements/$(FLAVOUR).txt pyproject.toml scripts/setup.sh script
 demo: $(INSTALLED)     ## a whole run on this machine: watch a small model learn (ENGINE=vllm, SEED=n, ARGS="key=value")
 	@.venv/bin/millrace up config/recipes/demo_cpu.yaml $(OVERRIDES)
 
-test: $(INSTALLED)     ## every test, JOBS at once (ARGS="tests/broker -k lease": a part of it)
+test: $(INSTALLED)     ## the tests, JOBS at once; prove-suite has the longest (ARGS="tests/broker -k lease": a part of it)
 	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 test-fast: $(INSTALLED)    ## the tests that need no other process than Redis, within a minute: a hook runs them before each push
