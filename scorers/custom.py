@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,6 +19,8 @@ from broker.errors import Permanent
 from broker.messages import Score
 from config.scorer_kinds import CustomConfig
 from scorers.scorer import Counting, Prefetching, Scorer, make_score
+
+log = logging.getLogger(__name__)
 
 _TEXTS: Final = ("name", "version")
 _METHODS: Final = ("check_row", "score", "self_test", "close")
@@ -128,7 +131,7 @@ class _CheckedScorer:
         self._scorer = scorer
         # A class of one's own may have these or not; the pool asks by `isinstance`, so they are there only if it has.
         if isinstance(scorer, Prefetching):
-            self.prefetch = scorer.prefetch
+            self.prefetch = self._checked_prefetch
         if isinstance(scorer, Counting):
             self.take_counts = self._checked_counts
 
@@ -154,6 +157,12 @@ class _CheckedScorer:
         return replace(
             score, scorer=self.name, version=self.version, seconds=score.seconds or time.monotonic() - started
         )
+
+    def _checked_prefetch(self, text: str, verification_info: Mapping[str, Any]) -> None:
+        try:
+            cast("Prefetching", self._scorer).prefetch(text, verification_info)
+        except Exception as error:  # noqa: BLE001 - `score` of the same text says what is wrong with it
+            log.warning("prefetch_failed scorer=%s error=%r", self._import_path, error)
 
     def _checked_counts(self) -> Mapping[str, int]:
         counts: object = cast("Counting", self._scorer).take_counts()

@@ -338,13 +338,18 @@ DATA_SOURCES: Final[tuple[tuple[str, str | None], ...]] = tuple(
 )
 
 
+def kind_of(row_type: str) -> TaskKind:
+    """The kind that scores rows of a known type."""
+    return BY_NAME[TASK_OF_TYPE[row_type]]
+
+
 def check_answer(answer: dict[str, Any], row_type: str) -> dict[str, Any]:
     """Holds an answer against its kind's declaration.
 
     Raises:
         BadMessage: naming what the answer lacks.
     """
-    kind = BY_NAME[TASK_OF_TYPE[row_type]]
+    kind = kind_of(row_type)
     found = kind.check(answer) if kind.check else answer
     if not any(all(name in found for name in names) for names in kind.answers):
         raise BadMessage(
@@ -356,7 +361,7 @@ def check_answer(answer: dict[str, Any], row_type: str) -> dict[str, Any]:
 
 def needs(row_type: str) -> str:
     """What the answer of a row of that type must hold, in words."""
-    return ", or ".join(" and ".join(names) for names in BY_NAME[TASK_OF_TYPE[row_type]].answers)
+    return ", or ".join(" and ".join(names) for names in kind_of(row_type).answers)
 
 
 def as_table() -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from broker.errors import BadMessage
 from config.scorer_kinds import reads
 from config.scorers import TaskConfig
-from tasks.kinds import BY_NAME, TASK_OF_TYPE, check_answer, needs
+from tasks.kinds import BY_NAME, TASK_OF_TYPE, check_answer, kind_of, needs
 from tasks.values import UnknownType, hint, listed, shown, to_object
 from tasks.verl import of_verl
 
@@ -26,12 +26,8 @@ KNOWN_SHAPES: Final = (
     '{"data_source": ..., "reward_model": {"ground_truth": ...}}'
 )
 
-_BY_PATH: Final = (
-    "code_context",
-    "oracle_new_content",
-    "oracle_patches",
-    "files",
-)  # objects keyed by file names
+# Parts of an answer that are objects keyed by file names.
+_BY_PATH: Final = ("code_context", "oracle_new_content", "oracle_patches", "files")
 
 
 def route(
@@ -123,7 +119,7 @@ def _of(value: Any, tasks: Mapping[str, TaskConfig]) -> dict[str, Any]:
 
 def _answer(answer: Any, row_type: str) -> dict[str, Any]:
     """The row's answer with all that its task needs."""
-    if not isinstance(answer, dict) and ("value",) in BY_NAME[TASK_OF_TYPE[row_type]].answers:
+    if not isinstance(answer, dict) and ("value",) in kind_of(row_type).answers:
         answer = {"value": answer}
     if not isinstance(answer, dict):
         raise BadMessage(

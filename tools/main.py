@@ -115,7 +115,7 @@ VERBS: Mapping[str, Verb] = {
 
 
 class VerbModule(Protocol):
-    """What the module of a verb has. It may have `EPILOG`, `SUBVERBS` and their `EXAMPLES`."""
+    """What the module of a verb has. It may have `EPILOG`, `SUBVERBS`, their `EXAMPLES`, and `HANDS_ON`."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Adds the verb's arguments. `parser.get_default("verb")` and `("subverb")` say which verb is meant."""
@@ -189,7 +189,11 @@ def parse(verb: str, words: Sequence[str]) -> tuple[argparse.ArgumentParser, arg
         prog=f"millrace {verb} {subverb}".rstrip(), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     _fill(parser, verb, subverb, module)
-    return parser, _parse(parser, list(words[1:] if subverb else words))
+    rest = list(words[1:] if subverb else words)
+    parser.set_defaults(words=tuple(rest))
+    if getattr(module, "HANDS_ON", False):  # the rest of its words is another program's
+        return parser, parser.parse_args(rest)
+    return parser, parser.parse_intermixed_args(rest)  # options may stand between the others
 
 
 def _module(verb: str) -> VerbModule:
@@ -210,13 +214,6 @@ def _fill(parser: argparse.ArgumentParser, verb: str, subverb: str, module: Verb
     parser.epilog = f"{said}\n\nexample:\n  {example}".strip()
     parser.set_defaults(verb=verb, subverb=subverb)
     module.add_arguments(parser)
-
-
-def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
-    """Parses options between the others, too, but for a verb that hands the rest of its words on."""
-    parser.set_defaults(words=tuple(words))
-    hands_on = any(action.nargs == argparse.REMAINDER for action in parser._actions)  # noqa: SLF001 - there is no other way
-    return parser.parse_args(words) if hands_on else parser.parse_intermixed_args(words)
 
 
 def _no_subverb(verb: str, subverbs: Mapping[str, str], words: Sequence[str]) -> int:

@@ -200,6 +200,14 @@ class Served(SimpleScorer):
     def close(self):
         self.threads.shutdown()
 
+class Hasty(Served):
+    """Fails to look ahead; its score of the same text does not."""
+    def prefetch(self, text, verification_info):
+        raise RuntimeError("no service")
+
+    def score(self, text, verification_info):
+        return self.scored(1.0, "asked again")
+
 class Miscounting(Served):
     def take_counts(self):
         return {"groups": 1}
@@ -223,6 +231,16 @@ def test_a_custom_scorer_that_prefetches_has_the_calls_of_a_group_under_way_at_o
     rollout = group(*map(str, range(8)), task="served", verification_info={"type": "served", "answer": {}})
     assert scorer.score(rollout, worker="w").rewards == (1.0,) * 8
     assert counted[-1] == ("served", {"cache_hits": 8})
+    scorer.close()
+
+
+def test_a_prefetch_that_fails_is_said_and_the_completion_is_scored_all_the_same(
+    group: Callable[..., SampledGroup], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scorer = served(tmp_path, "Hasty", 1)
+    rollout = group("1", task="served", verification_info={"type": "served", "answer": {}})
+    assert scorer.score(rollout, worker="w").rewards == (1.0,)
+    assert "prefetch_failed scorer=served_scorer:Hasty error=RuntimeError('no service')" in caplog.text
     scorer.close()
 
 

@@ -20,6 +20,8 @@ from broker.connection import check_url
 from broker.private_redis import server
 from tools.arguments import add_run, add_runs_dir
 
+HANDS_ON = True  # all after the run's name is redis-cli's
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `millrace redis-cli`; all after the run's name is redis-cli's."""
