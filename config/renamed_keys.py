@@ -13,15 +13,20 @@ from config.layers import Tree, leaves_of, put
 
 Path = tuple[str, ...]
 
-# Old path -> present path, of a value or of a section.
-RENAMED: Final[Mapping[Path, Path]] = {("learner", "tokens_per_row"): ("learner", "tokens_per_micro_batch")}
+ANY: Final = "*"  # stands for any name in an old path, and for the same name in the present one
+# Old path -> present path, of a value or of a section. Both have the same length.
+RENAMED: Final[Mapping[Path, Path]] = {
+    ("learner", "tokens_per_row"): ("learner", "tokens_per_micro_batch"),
+    ("scorers", "tasks", ANY, "also"): ("scorers", "tasks", ANY, "extra_scorers"),
+}
 
 
 def current_path(path: Path) -> Path:
     """The present path of a key, which may be written under an old name; most paths stay as they are."""
     for old, new in RENAMED.items():
-        if path[: len(old)] == old:
-            return new + path[len(old) :]
+        if len(path) >= len(old) and all(part in (ANY, key) for part, key in zip(old, path, strict=False)):
+            renamed = (key if part == ANY else part for part, key in zip(new, path, strict=False))
+            return (*renamed, *path[len(old) :])
     return path
 
 

@@ -40,7 +40,7 @@ class TaskConfig(Section):
 
     scorer: ScorerConfig = MathConfig()
     """What judges the content."""
-    also: dict[str, PartConfig] = {}
+    extra_scorers: dict[str, PartConfig] = {}
     """Name to what judges it too. The groups wait in the queue of the task's own scorer."""
     format: FormatConfig | None = None
     """What judges the shape; unset: nothing does."""
@@ -49,12 +49,12 @@ class TaskConfig(Section):
 
     @model_validator(mode="after")
     def _shares_and_names(self) -> TaskConfig:
-        if (shares := sum(part.weight for part in self.also.values())) >= 1:
+        if (shares := sum(part.weight for part in self.extra_scorers.values())) >= 1:
             raise ValueError(
-                f"the weights in `also` leave nothing for the scorer itself: together they are {shares:g}"
+                f"the weights in `extra_scorers` leave nothing for the scorer itself: together they are {shares:g}"
             )
         taken = {self.scorer.type, "format", *_COMPONENTS, *PenaltiesConfig.model_fields}
-        if names := sorted(taken & self.also.keys()):
+        if names := sorted(taken & self.extra_scorers.keys()):
             raise ValueError(
                 f"a part needs a name of its own among the components: {', '.join(names)} is taken"
             )
@@ -63,7 +63,7 @@ class TaskConfig(Section):
     @model_validator(mode="after")
     def _one_row_for_all(self) -> TaskConfig:
         own = self.scorer.type
-        for name, part in self.also.items():
+        for name, part in self.extra_scorers.items():
             if not reads(part.scorer.type, own):
                 some: list[str] = []
                 every: list[str] = []
@@ -72,7 +72,7 @@ class TaskConfig(Section):
                         (every if section.reads is None else some).append(kind)
                 fitting = [own, *some, *sorted(every)]
                 raise ValueError(
-                    f"`also.{name}` is of type {part.scorer.type} and can't read the rows of the task's "
+                    f"`extra_scorers.{name}` is of type {part.scorer.type} and can't read the rows of the task's "
                     f"own scorer, which is of type {own}: beside it can stand {', '.join(fitting)}"
                 )
         return self
@@ -110,7 +110,10 @@ class ScorersConfig(Section):
         for name, task in self.tasks.items():
             for where, scorer in (
                 ("scorer", task.scorer),
-                *((f"also.{part}.scorer", found.scorer) for part, found in task.also.items()),
+                *(
+                    (f"extra_scorers.{part}.scorer", found.scorer)
+                    for part, found in task.extra_scorers.items()
+                ),
             ):
                 endpoint = getattr(scorer, "endpoint", None)
                 if not isinstance(endpoint, EndpointConfig) or not endpoint.urls:

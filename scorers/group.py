@@ -21,7 +21,7 @@ from config.scorer_kinds import QUEUES, QueueName
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.registry import Scorers, task_config
 from scorers.retries import score_with_retries
-from scorers.reward.combine import content_of, pay
+from scorers.reward.combine import combine_scores, reward_of
 from scorers.scorer import OVER_LIMIT, Counting, Prefetching, Scorer
 from scorers.served_model.concurrency_limits import Shared
 
@@ -86,7 +86,9 @@ class GroupScorer:
                 judged[completion.text] = self._content(task, completion.text, prompt.verification_info)
         scores, rewards = zip(
             *(
-                pay(task, judged[completion.text], completion, prompt.verification_info, prompt.max_tokens)
+                reward_of(
+                    task, judged[completion.text], completion, prompt.verification_info, prompt.max_tokens
+                )
                 for completion in rollout.completions
             ),
             strict=True,
@@ -126,17 +128,17 @@ class GroupScorer:
 
     def _judges(self, task: TaskConfig) -> list[Scorer]:
         """All scorers of a task, its own first."""
-        return [self._scorers.of(task), *self._scorers.also(task).values()]
+        return [self._scorers.of(task), *self._scorers.extra_scorers(task).values()]
 
     def _content(self, task: TaskConfig, text: str, verification_info: Mapping[str, Any]) -> Score:
         """What all scorers of the task make of one text."""
         own = self._judge(self._scorers.of(task), task, text, verification_info)
-        return content_of(
+        return combine_scores(
             task,
             own,
             {
                 name: self._judge(scorer, task, text, verification_info)
-                for name, scorer in self._scorers.also(task).items()
+                for name, scorer in self._scorers.extra_scorers(task).items()
             },
         )
 

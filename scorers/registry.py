@@ -63,9 +63,9 @@ class Scorers:
         """A task's own scorer."""
         return self._get(task.scorer)
 
-    def also(self, task: TaskConfig) -> dict[str, Scorer]:
-        """The others that judge the task's answers, by their names in `also`."""
-        return {name: self._get(part.scorer) for name, part in task.also.items()}
+    def extra_scorers(self, task: TaskConfig) -> dict[str, Scorer]:
+        """The others that judge the task's answers, by their names in `extra_scorers`."""
+        return {name: self._get(part.scorer) for name, part in task.extra_scorers.items()}
 
     def close(self) -> None:
         """End every child process."""

@@ -70,7 +70,7 @@ def route(
 
 def _judges(task: TaskConfig) -> list[str | None]:
     """The types of all that judge a task's rows, its own scorer's first."""
-    return [task.scorer.type, *(part.scorer.type for part in task.also.values())]
+    return [task.scorer.type, *(part.scorer.type for part in task.extra_scorers.values())]
 
 
 def _info(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[str, Any]:

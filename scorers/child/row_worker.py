@@ -29,7 +29,7 @@ from broker.messages import Score
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.registry import Scorers
 from scorers.retries import score_with_retries
-from scorers.reward.combine import content_of
+from scorers.reward.combine import combine_scores
 from scorers.sandbox.harness.pipe import framed, read_frame
 from scorers.scorer import Prefetching
 from tasks.route import route
@@ -73,7 +73,7 @@ class RowScorer:
             text, record = parse_line(line)
             task, info = route(record, self._config.tasks)
             section = self._config.tasks[task]
-            for judge in (self._scorers.of(section), *self._scorers.also(section).values()):
+            for judge in (self._scorers.of(section), *self._scorers.extra_scorers(section).values()):
                 if isinstance(judge, Prefetching):
                     judge.prefetch(text, info)
 
@@ -83,10 +83,10 @@ class RowScorer:
 
     def _score(self, task: TaskConfig, text: str, info: dict[str, Any]) -> Score:
         scorer = self._scorers.of(task)
-        others = self._scorers.also(task)
+        others = self._scorers.extra_scorers(task)
         for judge in (scorer, *others.values()):
             judge.check_row(info)
-        return content_of(
+        return combine_scores(
             task,
             score_with_retries(scorer, text, info, self._config),
             {name: score_with_retries(other, text, info, self._config) for name, other in others.items()},

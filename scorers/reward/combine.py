@@ -1,10 +1,10 @@
-"""From scores to a reward: the one place where content, shape and penalties meet.
+"""Rewards are made of scores here, in two steps.
 
-First `content_of`, of a text: what its scorers say becomes one score, and that travels. It is the weighted mean of the
-task's own scorer and of those in `also`, 0 where one of their gates is closed. Then `pay`, of a completion: the reward
-that the advantage is computed from. The score says whether the answer was right; the reward is what training pays for,
-and it alone may be negative. Every value is kept as a component under its own name, and the reason names each part that
-changed the reward.
+In: what the scorers of a task say of one text. Out: one score, which travels, and the number that the advantage is
+computed from. `combine_scores` makes one score of a text: the weighted mean of the task's own scorer and of those in
+`extra_scorers`, 0 where one of their gates is closed. `reward_of` adds what a completion's shape and penalties do. The
+score says whether the answer was right; the reward is what training pays for, and it alone may be negative. Every value
+is kept as a component under its own name, and the reason names each part that changed the reward.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from scorers.reward.penalties import Penalty, penalties_of
 NO_EDIT_REWARD: Final = -1.0  # where there is no edit to compare; SWE-RL, arXiv:2502.18449, eq. 1
 
 
-def content_of(task: TaskConfig, own: Score, also: Mapping[str, Score]) -> Score:
+def combine_scores(task: TaskConfig, own: Score, extra: Mapping[str, Score]) -> Score:
     """One score of all that judge a text.
 
     Args:
         task: whose weights and gates count.
         own: by the task's own scorer.
-        also: by the others, under their names in `task.also`.
+        extra: by the others, under their names in `task.extra_scorers`.
     Returns:
         The score with a component for each; unscorable where one that counts is.
     """
     if own.value is None:
         return own
     components = {**own.components, task.scorer.type: own.value}
-    value = own.value * (1.0 - sum(part.weight for part in task.also.values()))
+    value = own.value * (1.0 - sum(part.weight for part in task.extra_scorers.values()))
     reasons, is_open = [own.reason], True
-    for name, part in task.also.items():
-        score = also[name]
+    for name, part in task.extra_scorers.items():
+        score = extra[name]
         components |= {f"{name}.{key}": found for key, found in score.components.items()}
         counts = part.weight > 0 or part.gate is not None
         if score.value is None:
@@ -52,18 +52,18 @@ def content_of(task: TaskConfig, own: Score, also: Mapping[str, Score]) -> Score
         if part.weight > 0 or is_closed:
             closed = f" is below its gate of {part.gate:g}" if is_closed else ""
             reasons.append(f"{name} {score.value:g}{closed}: {score.reason}")
-    version = "; ".join([own.version, *(f"{name} {also[name].version}" for name in task.also)])
+    version = "; ".join([own.version, *(f"{name} {extra[name].version}" for name in task.extra_scorers)])
     return replace(
         own,
         value=min(value, 1.0) if is_open else 0.0,
         components=components,
         reason="; ".join(reasons),
         version=version,
-        seconds=own.seconds + sum(score.seconds for score in also.values()),
+        seconds=own.seconds + sum(score.seconds for score in extra.values()),
     )
 
 
-def pay(
+def reward_of(
     task: TaskConfig,
     content: Score,
     completion: Completion,
@@ -74,7 +74,7 @@ def pay(
 
     Args:
         task: what the completion is judged by.
-        content: what `content_of` made of its text.
+        content: what `combine_scores` made of its text.
         completion: its text has a shape; its tokens and its end are paid for too.
         verification_info: its row.
         allowed_tokens: the longest completion that its prompt allowed.
@@ -92,7 +92,7 @@ def pay(
 def reward(
     task: TaskConfig, content: Score, shape: Score | None, penalties: Sequence[Penalty]
 ) -> tuple[Score, float | None]:
-    """The arithmetic of `pay`.
+    """The arithmetic of `reward_of`.
 
     Args:
         task: `format.mode` says how content and shape meet. `scorer.format_penalty` goes before that.

@@ -21,7 +21,7 @@ scorers:
     math: {}
     free:
       scorer: {type: judge, endpoint: {urls: [http://file], max_tokens: 5}}
-      also: {second: {scorer: {type: judge}}}
+      extra_scorers: {second: {scorer: {type: judge}}}
     stem_llm_judge: {scorer: {type: judge}}
     science: {scorer: {type: judge, variant: math}}
     letter: {scorer: {type: custom, import_path: "my:Letter"}}
@@ -63,7 +63,7 @@ def test_each_judge_gets_its_own_address_and_only_the_general_one_the_rest(load:
         1000,
         0.5,
     )
-    assert run.scorers.tasks["free"].also["second"].scorer.endpoint == free
+    assert run.scorers.tasks["free"].extra_scorers["second"].scorer.endpoint == free
     for task, url in (("stem_llm_judge", "http://two:8000"), ("science", "http://three/v1/chat/completions")):
         endpoint = judge_of(run, task).endpoint
         assert (endpoint.urls, endpoint.model, endpoint.temperature) == ((url,), None, 0.0)

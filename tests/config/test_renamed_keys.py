@@ -58,3 +58,23 @@ def test_only_what_was_renamed_gets_another_path() -> None:
         "name": "x",
         "learner": {"tokens_per_micro_batch": 3, "optimizer": {}},
     }
+
+
+def test_an_old_name_below_any_task_is_read_and_warned_about(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        TEXT.replace("learner: {tokens_per_row: 77}", "scorers:\n  tasks:\n    math:\n      also:\n")
+        + "        style: {scorer: {type: format}, weight: 0.25}\n"
+    )
+    with caplog.at_level(logging.WARNING):
+        run = load_run(["--config", str(path), "scorers.tasks.math.extra_scorers.style.gate=0.5"])
+    (style,) = run.scorers.tasks["math"].extra_scorers.values()
+    assert (style.scorer.type, style.weight, style.gate) == ("format", 0.25, 0.5)
+    assert (
+        "old=scorers.tasks.math.also.style.weight new=scorers.tasks.math.extra_scorers.style.weight"
+        in caplog.text
+    )
+    assert from_yaml(to_yaml(run).replace("extra_scorers:", "also:")) == run
+    assert current_path(("scorers", "tasks", "also")) == ("scorers", "tasks", "also")  # a task of this name

@@ -89,17 +89,17 @@ def test_there_is_a_row_here_of_every_type() -> None:
 @pytest.mark.parametrize("own", KINDS)
 def test_a_part_that_the_config_accepts_can_read_every_row_of_its_task(own: str) -> None:
     for part in (kind for kind in KINDS if kind != own):
-        section = {"scorer": {"type": own}, "also": {"part": {"scorer": {"type": part}}}}
+        section = {"scorer": {"type": own}, "extra_scorers": {"part": {"scorer": {"type": part}}}}
         if not reads(part, own):
             with pytest.raises(
                 ValidationError,
-                match=rf"`also\.part` is of type {part} and can't read the rows of .* "
+                match=rf"`extra_scorers\.part` is of type {part} and can't read the rows of .* "
                 rf"type {own}: beside it can stand {own}, .*custom",
             ):
                 tasks(section)
             continue
         task = tasks(section)
-        scorer = build_scorer(task.tasks["math"].also["part"].scorer, task)
+        scorer = build_scorer(task.tasks["math"].extra_scorers["part"].scorer, task)
         for row_type in (row_type for row_type, kind in TASK_OF_TYPE.items() if reads(own, kind)):
             _, info = route({"task": "math", "verification_info": row(row_type)}, task.tasks)
             scorer.check_row(info)
@@ -109,15 +109,15 @@ def test_a_part_that_the_config_accepts_can_read_every_row_of_its_task(own: str)
 def test_beside_a_scorer_of_ones_own_stand_such_that_read_all_rows() -> None:
     own = {"type": "custom", "import_path": "my:Own"}
     for part in ({"type": "format"}, {"type": "custom", "import_path": "my:Other"}):
-        TaskConfig.model_validate({"scorer": own, "also": {"part": {"scorer": part}}})
-        TaskConfig.model_validate({"also": {"part": {"scorer": part}}})
+        TaskConfig.model_validate({"scorer": own, "extra_scorers": {"part": {"scorer": part}}})
+        TaskConfig.model_validate({"extra_scorers": {"part": {"scorer": part}}})
     with pytest.raises(ValidationError, match="beside it can stand custom, format "):
-        TaskConfig.model_validate({"scorer": own, "also": {"part": {"scorer": {"type": "math"}}}})
+        TaskConfig.model_validate({"scorer": own, "extra_scorers": {"part": {"scorer": {"type": "math"}}}})
 
 
 def test_the_message_names_what_can_stand_there() -> None:
     with pytest.raises(ValidationError, match="beside it can stand math, judge, tinyv, custom, format "):
-        TaskConfig.model_validate({"also": {"part": {"scorer": {"type": "code"}}}})
+        TaskConfig.model_validate({"extra_scorers": {"part": {"scorer": {"type": "code"}}}})
 
 
 def test_a_rule_and_a_judge_score_the_same_answers_and_the_judge_is_told_the_question(
@@ -126,7 +126,7 @@ def test_a_rule_and_a_judge_score_the_same_answers_and_the_judge_is_told_the_que
     config = tasks(
         {
             "scorer": {"type": "math"},
-            "also": {
+            "extra_scorers": {
                 "free": {"scorer": at(server, "judge", variant="tinyv"), "weight": 0.25},
                 "shape": {"scorer": {"type": "format"}},
             },

@@ -83,7 +83,7 @@ def endpoints_of(run: Run) -> Iterator[tuple[str, EndpointConfig]]:
     for name, task in run.scorers.tasks.items():
         for where, scorer in (
             ("scorer", task.scorer),
-            *((f"also.{part}.scorer", found.scorer) for part, found in task.also.items()),
+            *((f"extra_scorers.{part}.scorer", found.scorer) for part, found in task.extra_scorers.items()),
         ):
             endpoint = getattr(scorer, "endpoint", None)
             if isinstance(endpoint, EndpointConfig):

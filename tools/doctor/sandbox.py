@@ -50,7 +50,7 @@ def needs_sandbox(run: Run) -> bool:
     return any(
         scorer.type in NEEDING
         for task in run.scorers.tasks.values()
-        for scorer in (task.scorer, *(part.scorer for part in task.also.values()))
+        for scorer in (task.scorer, *(part.scorer for part in task.extra_scorers.values()))
     )
 
 

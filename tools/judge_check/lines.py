@@ -27,7 +27,7 @@ AHEAD: Final = 256  # lines that are held: more than most endpoints take at once
 
 def asks(task: TaskConfig) -> bool:
     """Whether a task's rows are judged by a served model, whose address is known."""
-    sections = (task.scorer, *(part.scorer for part in task.also.values()))
+    sections = (task.scorer, *(part.scorer for part in task.extra_scorers.values()))
     return any(
         endpoint.urls for section in sections if (endpoint := getattr(section, "endpoint", None)) is not None
     )

@@ -33,7 +33,7 @@ from learner.journal.ledger import Ledger, read_ledger
 from learner.resume.replay import LifeSettings
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import TEXT_KEY, Result
-from scorers.reward.combine import pay
+from scorers.reward.combine import reward_of
 from tools.arguments import UsageError, add_json, add_run, add_runs_dir
 from tools.journal.replay import parse_steps
 from tools.journal.rows import NoSuchJournal, Steps, ranges
@@ -227,7 +227,7 @@ class Pool:
             seconds=result["seconds"],
             components=result["components"],
         )
-        score, paid = pay(self._task, score, completion, prompt.verification_info, prompt.max_tokens)
+        score, paid = reward_of(self._task, score, completion, prompt.verification_info, prompt.max_tokens)
         return Rescored(score=score, reward=paid)
 
 

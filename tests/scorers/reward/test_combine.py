@@ -19,18 +19,18 @@ from config.scorers import PartConfig, ScorersConfig, TaskConfig
 from scorers.child.row_worker import RowScorer
 from scorers.custom import SimpleScorer
 from scorers.group import GroupScorer
-from scorers.reward.combine import content_of, pay, reward
+from scorers.reward.combine import combine_scores, reward, reward_of
 from scorers.reward.penalties import Penalty, penalties_of, repeated_span
 from tests.support.growth import is_linear
 
 ROW = {"type": "math", "answer": {"value": "5"}}
 ANY = CustomConfig(import_path="style:Style")
 HALVES = TaskConfig(
-    also={"style": PartConfig(scorer=ANY, weight=0.25), "tone": PartConfig(scorer=ANY, weight=0.25)}
+    extra_scorers={"style": PartConfig(scorer=ANY, weight=0.25), "tone": PartConfig(scorer=ANY, weight=0.25)}
 )
-GATED = TaskConfig(also={"safe": PartConfig(scorer=ANY, gate=0.5)})
-BOTH = TaskConfig(also={"style": PartConfig(scorer=ANY, weight=0.5, gate=0.5)})
-SHOWN = TaskConfig(also={"style": PartConfig(scorer=ANY)})
+GATED = TaskConfig(extra_scorers={"safe": PartConfig(scorer=ANY, gate=0.5)})
+BOTH = TaskConfig(extra_scorers={"style": PartConfig(scorer=ANY, weight=0.5, gate=0.5)})
+SHOWN = TaskConfig(extra_scorers={"style": PartConfig(scorer=ANY)})
 
 
 def scored(value: float | None, reason: str = "because", **components: float) -> Score:
@@ -57,7 +57,7 @@ def sized(text: str, tokens: int, finish: FinishReason = FinishReason.STOP) -> C
 
 
 @pytest.mark.parametrize(
-    ("task", "own", "also", "value"),
+    ("task", "own", "extra", "value"),
     [
         (TaskConfig(), 1.0, {}, 1.0),
         (HALVES, 1.0, {"style": 0.0, "tone": 0.0}, 0.5),
@@ -73,27 +73,31 @@ def sized(text: str, tokens: int, finish: FinishReason = FinishReason.STOP) -> C
     ],
 )
 def test_parts_have_their_weights_and_their_gates(
-    task: TaskConfig, own: float, also: Mapping[str, float], value: float
+    task: TaskConfig, own: float, extra: Mapping[str, float], value: float
 ) -> None:
-    found = content_of(task, scored(own), {name: scored(part) for name, part in also.items()})
+    found = combine_scores(task, scored(own), {name: scored(part) for name, part in extra.items()})
     assert found.value == pytest.approx(value)
-    assert found.components == {"math": own, **also}
-    assert found.seconds == 0.5 * (1 + len(also))
+    assert found.components == {"math": own, **extra}
+    assert found.seconds == 0.5 * (1 + len(extra))
 
 
 def test_the_reason_names_the_parts_that_count_and_the_version_all_of_them() -> None:
-    task = TaskConfig(also=HALVES.also | GATED.also | {"seen": PartConfig(scorer=ANY)})
-    also = {name: replace(scored(0.25, f"{name} is poor", edit=1.0), version="7") for name in task.also}
-    found = content_of(task, scored(1.0, "equal"), also)
+    task = TaskConfig(
+        extra_scorers=HALVES.extra_scorers | GATED.extra_scorers | {"seen": PartConfig(scorer=ANY)}
+    )
+    extra = {
+        name: replace(scored(0.25, f"{name} is poor", edit=1.0), version="7") for name in task.extra_scorers
+    }
+    found = combine_scores(task, scored(1.0, "equal"), extra)
     assert found.reason == (
         "equal; style 0.25: style is poor; tone 0.25: tone is poor; "
         "safe 0.25 is below its gate of 0.5: safe is poor"
     )
     assert found.version == "1; style 7; tone 7; safe 7; seen 7"
     assert found.components == (
-        {"math": 1.0} | dict.fromkeys(also, 0.25) | {f"{name}.edit": 1.0 for name in also}
+        {"math": 1.0} | dict.fromkeys(extra, 0.25) | {f"{name}.edit": 1.0 for name in extra}
     )
-    fine = content_of(GATED, scored(1.0, "equal"), {"safe": scored(1.0)})
+    fine = combine_scores(GATED, scored(1.0, "equal"), {"safe": scored(1.0)})
     assert fine.reason == "equal"
 
 
@@ -103,12 +107,12 @@ def test_the_reason_names_the_parts_that_count_and_the_version_all_of_them() -> 
 def test_where_a_part_that_counts_is_unscorable_the_whole_is(
     task: TaskConfig, name: str, counts: bool
 ) -> None:
-    also = {other: scored(1.0) for other in task.also} | {name: scored(None, "the judge is away")}
-    found = content_of(task, scored(1.0), also)
+    extra = {other: scored(1.0) for other in task.extra_scorers} | {name: scored(None, "the judge is away")}
+    found = combine_scores(task, scored(1.0), extra)
     assert (found.value is None) == counts
     assert (found.reason == f"{name}: the judge is away") == counts
     assert reward(task, found, None, [])[1] == (None if counts else 1.0)
-    assert content_of(task, scored(None, "broken"), also).reason == "broken"
+    assert combine_scores(task, scored(None, "broken"), extra).reason == "broken"
 
 
 @pytest.mark.parametrize(
@@ -116,19 +120,19 @@ def test_where_a_part_that_counts_is_unscorable_the_whole_is(
     [
         (
             {
-                "also": {
+                "extra_scorers": {
                     "a": {"scorer": {"type": "math"}, "weight": 0.6},
                     "b": {"scorer": {"type": "swe"}, "weight": 0.4},
                 }
             },
             "leave nothing for the scorer itself",
         ),
-        ({"also": {"math": {"scorer": {"type": "math"}}}}, "math is taken"),
-        ({"also": {"rule": {"scorer": {"type": "math"}}}}, "rule is taken"),
-        ({"also": {"failed_tries": {"scorer": {"type": "math"}}}}, "failed_tries is taken"),
-        ({"also": {"overlong": {"scorer": {"type": "math"}}}}, "overlong is taken"),
-        ({"also": {"a": {"scorer": {"type": "math"}, "weight": -0.1}}}, "weight"),
-        ({"also": {"a": {"scorer": {"type": "math"}, "gate": 0}}}, "gate"),
+        ({"extra_scorers": {"math": {"scorer": {"type": "math"}}}}, "math is taken"),
+        ({"extra_scorers": {"rule": {"scorer": {"type": "math"}}}}, "rule is taken"),
+        ({"extra_scorers": {"failed_tries": {"scorer": {"type": "math"}}}}, "failed_tries is taken"),
+        ({"extra_scorers": {"overlong": {"scorer": {"type": "math"}}}}, "overlong is taken"),
+        ({"extra_scorers": {"a": {"scorer": {"type": "math"}, "weight": -0.1}}}, "weight"),
+        ({"extra_scorers": {"a": {"scorer": {"type": "math"}, "gate": 0}}}, "gate"),
         ({"penalties": {"overlong": {"buffer_tokens": 9, "max_tokens": 8}}}, "longer than max_tokens"),
         ({"penalties": {"overlong": {}}}, "buffer_tokens"),
         ({"penalties": {"length": {"weight": math.inf}}}, "finite"),
@@ -219,7 +223,7 @@ def test_a_reward_may_be_negative_and_its_score_is_not() -> None:
     task = TaskConfig(format=FormatConfig(mode="penalty", weight=0.5))
     score, paid = reward(
         task,
-        content_of(task, scored(0.0, "wrong"), {}),
+        combine_scores(task, scored(0.0, "wrong"), {}),
         scored(0.0, "no box"),
         [Penalty("overlong", 0.25, "90 tokens of 100"), Penalty("repetition", 0.0, "")],
     )
@@ -247,14 +251,14 @@ def test_pay_sees_the_tokens_and_the_end_of_a_completion() -> None:
     task = TaskConfig(
         format=FormatConfig(), penalties=PenaltiesConfig(overlong=OverlongConfig(buffer_tokens=20))
     )
-    content = content_of(task, scored(1.0), {})
+    content = combine_scores(task, scored(1.0), {})
     for completion, paid in (
         (sized("\\boxed{5}", 10), 1.0),
         (sized("\\boxed{5}", 90), 0.5),
         (sized("5", 10), 0.0),
         (sized("\\boxed{5}", 100, FinishReason.LENGTH), -1.0),
     ):
-        assert pay(task, content, completion, ROW, 100)[1] == paid
+        assert reward_of(task, content, completion, ROW, 100)[1] == paid
 
 
 class Style(SimpleScorer):
@@ -281,7 +285,7 @@ def config(monkeypatch: pytest.MonkeyPatch) -> ScorersConfig:
         tasks={
             "math": TaskConfig(
                 scorer=MathConfig(deadline_s=5.0),
-                also={"style": PartConfig(scorer=ANY, weight=0.25)},
+                extra_scorers={"style": PartConfig(scorer=ANY, weight=0.25)},
                 penalties=PenaltiesConfig(overlong=OverlongConfig(buffer_tokens=8)),
             )
         },

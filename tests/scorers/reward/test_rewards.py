@@ -12,7 +12,7 @@ from config.rewards import FormatConfig
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.format.checks import AnswerFormat
 from scorers.registry import task_config
-from scorers.reward.combine import content_of, reward
+from scorers.reward.combine import combine_scores, reward
 
 MATH_ROW = {"type": "math", "answer": {"value": "15"}}
 REQUIRED = FormatConfig(think="required")
@@ -72,7 +72,10 @@ def test_the_reward_follows_the_mode_and_the_score_stays_the_contents(
     task: TaskConfig, content: float, shape: float | None, paid: float
 ) -> None:
     score, got = reward(
-        task, content_of(task, scored(content), {}), None if shape is None else scored(shape, "no box"), []
+        task,
+        combine_scores(task, scored(content), {}),
+        None if shape is None else scored(shape, "no box"),
+        [],
     )
     assert got == paid
     assert score.value == content
@@ -83,7 +86,7 @@ def test_the_reward_follows_the_mode_and_the_score_stays_the_contents(
 @pytest.mark.parametrize("task", [TaskConfig(), GATE, MIX])
 def test_an_unscorable_content_has_no_reward_whatever_its_shape(task: TaskConfig) -> None:
     broken = Score(status=ScoreStatus.UNSCORABLE, value=None, reason="broken", scorer="math", version="1")
-    assert content_of(task, broken, {}) == broken
+    assert combine_scores(task, broken, {}) == broken
     assert reward(task, broken, None if task.format is None else scored(0.0), []) == (broken, None)
 
 

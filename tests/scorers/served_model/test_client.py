@@ -530,7 +530,7 @@ def tasks_at(*endpoints: dict[str, Any]) -> dict[str, Any]:
         "tasks": {
             "free": {
                 "scorer": first,
-                "also": {f"part{number}": {"scorer": other} for number, other in enumerate(others)},
+                "extra_scorers": {f"part{number}": {"scorer": other} for number, other in enumerate(others)},
             }
         }
     }

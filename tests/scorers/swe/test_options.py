@@ -6,7 +6,7 @@ import pytest
 
 from config.scorer_kinds import SweConfig
 from config.scorers import ScorersConfig, TaskConfig
-from scorers.reward.combine import content_of, reward
+from scorers.reward.combine import combine_scores, reward
 from scorers.swe.scorer import SwePatch
 from tests.scorers.swe.texts import (
     ADD,
@@ -97,7 +97,7 @@ class TestOptions:
     ) -> None:
         task = TaskConfig(scorer=SweConfig(format_penalty=True))
         score = strict_swe_scorer.score(text, whole(ADD, ADD_FIXED))
-        total, got = reward(task, content_of(task, score, {}), None, [])
+        total, got = reward(task, combine_scores(task, score, {}), None, [])
         assert got == paid
         assert total.value == max(paid, 0.0)
         assert total.components == {"edit": 0.0 if paid < 0 else 1.0, "swe": total.value}

@@ -397,7 +397,7 @@ class FakeProcess(RowWorkerClient):
             "version": "1",
         }
         match text:
-            case "part":  # one of `also` that counts
+            case "part":  # one of `extra_scorers` that counts
                 return scored | {
                     "status": "unscorable",
                     "value": None,
