@@ -546,6 +546,6 @@ def test_who_asks_the_same_servers_has_the_same_limits() -> None:
         with pytest.raises(
             ValidationError,
             match=r"scorers\.tasks\.free\.scorer\.endpoint and "
-            r"scorers\.tasks\.free\.also\.part0\.scorer\.endpoint are the same",
+            r"scorers\.tasks\.free\.extra_scorers\.part0\.scorer\.endpoint are the same",
         ):
             ScorersConfig.model_validate(tasks_at({"urls": [here]}, {"urls": [f"{here}/v1"], **other}))
