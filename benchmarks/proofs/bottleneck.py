@@ -30,7 +30,7 @@ from benchmarks.rigs.groups import RECIPE, demo_run
 from broker import processes
 from broker.monitoring.snapshot import Snapshot, snapshot
 from broker.private_redis import addresses, server
-from tools.top.finding import BottleneckFinding, verdict
+from tools.run_view.finding import BottleneckFinding, verdict
 
 START_S = 240.0  # for the first steps of a run
 JOIN_S = 60.0  # for one more process to be at work

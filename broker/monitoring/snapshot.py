@@ -1,7 +1,7 @@
 """A snapshot says where a run stands: one look at its keys, for people.
 
 In: the run's keys. Out: a `Snapshot`. `millrace up`, `top` and `metrics` call it about every second; two snapshots make
-a `tools.top.flow`, which says how much each role works. The module only reads, and never a payload. What it reads
+a `tools.run_view.flow`, which says how much each role works. The module only reads, and never a payload. What it reads
 belongs to slightly different moments, and sums need not add up.
 """
 

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.proofs.bottleneck import SITUATIONS, Row, Situation, as_table
 from config.loading import load_run
 from tests.conftest import ROOT
-from tools.top.finding import BottleneckFinding
+from tools.run_view.finding import BottleneckFinding
 
 BY_NAME = {situation.bottleneck: situation for situation in SITUATIONS}
 

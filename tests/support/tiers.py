@@ -61,7 +61,7 @@ PLACES = {
     "tests/tools/test_commands.py": "process",
     "tests/tools/test_completion.py": "process",
     "tests/tasks/test_kinds.py::test_a_scorer_is_added_by_its_folder_its_section_and_one_declaration": "process",
-    "tests/tools/top/test_bottleneck_of_runs.py": "process",
+    "tests/tools/run_view/test_bottleneck_of_runs.py": "process",
     "tests/tools/up/": "process",
     # No process is started here, but these work for seconds.
     "tests/generators/test_worker.py": "process",
@@ -114,7 +114,7 @@ PROOFS = {
     "tests/generators/engines/vllm/test_death.py::test_a_generator_that_is_killed_takes_all_of_vllm_with_it": "prove-suite",
     "tests/generators/engines/vllm/test_engine.py::"
     "test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_other": "prove-suite",
-    "tests/tools/top/test_bottleneck_of_runs.py::"
+    "tests/tools/run_view/test_bottleneck_of_runs.py::"
     "test_top_names_the_right_bottleneck_in_each_of_four_made_situations": "prove-suite",
 }
 

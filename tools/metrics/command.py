@@ -23,7 +23,7 @@ from broker.processes import stop_on_signals
 from config.logs import mask, set_up_logging
 from tools.arguments import add_run, add_runs_dir
 from tools.metrics.table import METRICS, UP
-from tools.top.watch import client_of
+from tools.run_view.follower import client_of
 
 log = logging.getLogger(__name__)
 

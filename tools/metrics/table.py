@@ -14,7 +14,7 @@ from typing import Literal
 from broker.monitoring.counters import ScorerStats
 from broker.monitoring.snapshot import Snapshot
 from broker.monitoring.work_meter import WAITS
-from tools.top.flow import AGES
+from tools.run_view.flow import AGES
 
 Sample = tuple[tuple[str, ...], float]  # values of the labels, in their order, and the number
 Read = Callable[[Snapshot], Iterator[Sample]]

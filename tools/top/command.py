@@ -23,9 +23,9 @@ from broker.joining import NoRun, find_redis
 from broker.private_redis.server import folder_of
 from config.logs import mask
 from tools.arguments import add_json, add_run, add_runs_dir
+from tools.run_view.follower import WINDOW_S, Watch
 from tools.top.report import report
 from tools.top.screen import screen
-from tools.top.watch import WINDOW_S, Watch
 
 LIVE_EVERY_S = 2.0
 ONCE_S = 5.0

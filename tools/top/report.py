@@ -12,9 +12,9 @@ from typing import Any
 
 from broker.monitoring.counters import ScorerStats
 from broker.monitoring.snapshot import Process, Snapshot
-from tools.top.finding import BottleneckFinding
-from tools.top.flow import Flow, Works
-from tools.top.watch import Watch
+from tools.run_view.finding import BottleneckFinding
+from tools.run_view.flow import Flow, Works
+from tools.run_view.follower import Watch
 
 DIGITS = 4
 

@@ -17,9 +17,9 @@ from broker.keys import DEAD
 from broker.monitoring.snapshot import Process, Snapshot
 from broker.protocol.run_state import DRAIN, PAUSE
 from config.logs import mask
-from tools.top.flow import LEARNER, Flow, Works
+from tools.run_view.flow import LEARNER, Flow, Works
+from tools.run_view.follower import Watch
 from tools.top.report import since_s, staleness
-from tools.top.watch import Watch
 from tools.up.console import COLOURS
 
 BAR_WIDTH = 16

@@ -38,9 +38,9 @@ from learner.journal.ledger import read_ledger
 from learner.launch.preflight import check_places
 from learner.status import Status
 from tools.arguments import add_config, given_config
+from tools.run_view.log_tail import last_lines
 from tools.runs.folder import free_name, held, read_run
 from tools.up.console import LiveConsole, PlainConsole, RunConsole, restore_terminal
-from tools.up.log_tail import last_lines
 from tools.up.progress import Progress
 from tools.up.redis_keeper import RedisKeeper, redis_of
 from tools.up.role_commands import Command, commands

@@ -22,8 +22,8 @@ from redis.retry import Retry
 
 from broker.monitoring.snapshot import Snapshot, snapshot
 from learner.reporting.metrics_file import is_step
-from tools.top.finding import over as verdict_over
-from tools.up.log_tail import LogTail
+from tools.run_view.finding import over as verdict_over
+from tools.run_view.log_tail import LogTail
 
 LOOK_EVERY_S = 1.0
 RATE_LOOKS = 10  # that a rate is a mean of

@@ -23,7 +23,7 @@ from pathlib import Path
 from broker import processes
 from broker.monitoring.crash_reports import how_it_ended
 from broker.restarts import RestartPolicy, Restarts
-from tools.up.log_tail import LogTail
+from tools.run_view.log_tail import LogTail
 from tools.up.orphan_reaper import Guard
 from tools.up.role_commands import Command
 

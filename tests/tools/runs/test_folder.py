@@ -10,9 +10,9 @@ import pytest
 from broker.errors import RunFailed
 from config.run import Run
 from tests.support.waiting import wait_until
+from tools.run_view.log_tail import LogTail, last_lines
 from tools.runs.command import list_runs
 from tools.runs.folder import RunTaken, free_name, held, holder, read_run
-from tools.up.log_tail import LogTail, last_lines
 from tools.up.progress import Progress
 
 

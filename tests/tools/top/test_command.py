@@ -21,9 +21,9 @@ from tests.conftest import ROOT
 from tests.support.laid_heartbeats import Laid
 from tests.support.verbs import call
 from tools.main import parse
+from tools.run_view.follower import Watch
 from tools.top import screen
 from tools.top.report import report
-from tools.top.watch import Watch
 
 PAGE = ROOT / "docs" / "top.md"
 
@@ -119,7 +119,7 @@ def test_before_the_first_answer_it_says_why_there_is_none(tmp_path: Path) -> No
 def test_a_window_is_no_longer_than_its_limit(
     laid: Laid, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.top.watch.WINDOW_S", 0.05)
+    monkeypatch.setattr("tools.run_view.follower.WINDOW_S", 0.05)
     for seconds in (20, 30, 40):
         time.sleep(0.06)
         laid.beat(seconds)

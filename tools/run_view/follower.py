@@ -18,8 +18,8 @@ from broker.errors import WrongBroker
 from broker.joining import ENDED
 from broker.monitoring.snapshot import Snapshot, snapshot
 from learner.status import read_status
-from tools.top.finding import BottleneckFinding, over
-from tools.top.flow import Flow
+from tools.run_view.finding import BottleneckFinding, over
+from tools.run_view.flow import Flow
 
 TIMEOUT_S = 2.0
 WINDOW_S = 20.0  # between the first and the last look that a verdict is of

@@ -1,7 +1,7 @@
 """Which part of a run holds the others up, and what one more of it would give: arithmetic alone.
 
 In: for each stage how much of its time it works, and how many groups it then has in hand; the budget. Out: a
-`Bottleneck`. Nothing here knows Redis; `tools.top.flow` measures, and `tools.top.finding` finds the words.
+`Bottleneck`. Nothing here knows Redis; `tools.run_view.flow` measures, and `tools.run_view.finding` finds the words.
 
 The rules, with X groups a second going through all stages:
 

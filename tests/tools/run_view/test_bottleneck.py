@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.top.bottleneck import BUDGET, Budget, Stage, find_bottleneck, utilisation_of
+from tools.run_view.bottleneck import BUDGET, Budget, Stage, find_bottleneck, utilisation_of
 
 WIDE = Budget(bound=80, raised=96)  # steps of 16 groups and a lag of 4
 NARROW = Budget(bound=4, raised=8)  # steps of 4 groups and no lag

@@ -10,8 +10,8 @@ import pytest
 
 from broker.monitoring.snapshot import Process, Snapshot
 from config.run import Run
-from tools.top.finding import _short, over, verdict
-from tools.top.flow import budget_of, flow, next_budget
+from tools.run_view.finding import _short, over, verdict
+from tools.run_view.flow import budget_of, flow, next_budget
 
 Sums = Mapping[str, float]
 

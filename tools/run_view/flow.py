@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from broker.monitoring.snapshot import Process, Snapshot
 from broker.monitoring.work_meter import WAITS
 from config.run import Run
-from tools.top.bottleneck import Budget, Stage
+from tools.run_view.bottleneck import Budget, Stage
 
 GENERATORS, SCORERS, LEARNER = "generators", "scorers", "learner"
 STAGES = {"generator": GENERATORS, "scorer": SCORERS, "learner": LEARNER}  # role -> stage, in a group's order
@@ -40,7 +40,7 @@ class Works:
 
     @property
     def name(self) -> str:
-        """For people and for `tools.top.bottleneck`."""
+        """For people and for `tools.run_view.bottleneck`."""
         return f"{self.stage} of {','.join(self.queues)}" if self.queues else self.stage
 
 

@@ -2,7 +2,7 @@
 
 In: two looks at a run (`broker.monitoring.snapshot`). Out: a `BottleneckFinding`. First comes what no arithmetic is
 needed for: a run that has ended, an operator who paused it, work that nobody is there to do. Then
-`tools.top.bottleneck` has the word. Used by `millrace up` and `millrace top`.
+`tools.run_view.bottleneck` has the word. Used by `millrace up` and `millrace top`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,18 @@ from dataclasses import dataclass, field
 
 from broker.monitoring.snapshot import Snapshot
 from broker.protocol.run_state import DRAIN, PAUSE
-from tools.top.bottleneck import BUDGET, Bottleneck, find_bottleneck
-from tools.top.flow import GENERATORS, LEARNER, SCORERS, Flow, Works, budget_of, flow, next_budget, stages_of
+from tools.run_view.bottleneck import BUDGET, Bottleneck, find_bottleneck
+from tools.run_view.flow import (
+    GENERATORS,
+    LEARNER,
+    SCORERS,
+    Flow,
+    Works,
+    budget_of,
+    flow,
+    next_budget,
+    stages_of,
+)
 
 NOTHING = ""
 WAITS_FOR = {"late": "older groups", "round": "an evaluation round", "operator": "the operator"}

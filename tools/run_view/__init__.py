@@ -1,0 +1,1 @@
+"""A run as `millrace up`, `top` and `metrics` see it: one follower, its findings, and what their screens share."""
