@@ -18,7 +18,8 @@ from broker.errors import PipelineError
 from broker.keys import Keys
 from broker.monitoring.snapshot import keys_of
 from broker.private_redis import server
-from config.loading import ConfigError, from_yaml, redis_url
+from config.explanations import ConfigError
+from config.loading import from_yaml, redis_url
 from config.run import Run
 
 log = logging.getLogger(__name__)

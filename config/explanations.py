@@ -26,6 +26,10 @@ _FOREIGN: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+class ConfigError(Exception):
+    """The configuration can't be used; the message names the key, where it was written and what was expected."""
+
+
 def explain(item: Mapping[str, Any], merged: Mapping[str, Any], origin: Mapping[Path, str]) -> str:
     """One line on one of pydantic's errors.
 

@@ -19,9 +19,9 @@ import yaml
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from config.aliases import endpoint_settings, sandbox_servers, settings_of
 from config.endpoint import EndpointConfig
-from config.explanations import explain
-from config.judge_names import VARIANT_OF_TASK, endpoint_settings
+from config.explanations import ConfigError, explain
 from config.layers import Leaf, Tree, leaves_of, put
 from config.renamed_keys import current_path
 from config.run import Run
@@ -32,26 +32,16 @@ ENV_PREFIX = "MILLRACE_"
 # Secrets are read from here and from nowhere else: variable -> key.
 SECRETS = {"REDIS_URL": ("broker", "url"), "HF_TOKEN": ("model", "hf_token")}
 REWARD_VARIABLE = "MILLRACE_REWARD_TOKEN"  # what clients of the reward server show; no key of a configuration
-_FORMATTED = frozenset(
-    {"math", "code", "swe", "judge"}
-)  # scorers beside which II-Thought looks at the format
 
 
 class Environment(BaseSettings):
-    """What belongs to this process and to no file: secrets, its user's state folder, other systems' names of a key."""
+    """These variables belong to this process and to no file: its secrets, and its user's folder for state."""
 
     model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True, case_sensitive=True)
 
     redis_url: SecretStr | None = Field(None, validation_alias="REDIS_URL")
     hf_token: SecretStr | None = Field(None, validation_alias="HF_TOKEN")
     state_home: Path | None = Field(None, validation_alias="XDG_STATE_HOME")
-    sandbox_servers: str | None = Field(None, validation_alias="SANDBOX_FUSION_SERVERS")
-    sandbox_url: str | None = Field(None, validation_alias="FUSION_SANDBOX_URL")
-    format_verifier: str = Field("", validation_alias="USE_FORMAT_VERIFIER")
-
-
-class ConfigError(Exception):
-    """The configuration can't be used; the message names the key, where it was written and what was expected."""
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -100,7 +90,7 @@ def load_run(argv: Sequence[str], *, below: Tree | None = None, above: Tree | No
         raise ConfigError("no configuration: give --config FILE")
     files.insert(0, list(leaves_of("the defaults of this program", below or {})))
     settings = _from_environment()
-    settings = _from_aliases([*chain(*files), *settings, *words]) + settings
+    settings = settings_of(os.environ, [*chain(*files), *settings, *words]) + settings
     for leaf in chain(*files, settings, words):
         _refuse_secret(leaf)
     own = list(leaves_of("this program", above or {}))
@@ -143,27 +133,8 @@ def redis_url() -> SecretStr | None:
 
 
 def sandbox_urls() -> tuple[str, ...]:
-    """The servers that the environment names as II-Thought and Reasoning360 do; what MILLRACE_… says is stronger.
-
-    FUSION_SANDBOX_URL holds one, SANDBOX_FUSION_SERVERS any number, between commas or spaces.
-
-    Raises:
-        ConfigError: one of them has a password in it, which would travel with the run's configuration.
-    """
-    environment = Environment()
-    servers = tuple((environment.sandbox_servers or "").replace(",", " ").split())
-    single = tuple((environment.sandbox_url or "").split())
-    for url in servers + single:
-        if "@" in url:
-            raise ConfigError(
-                "FUSION_SANDBOX_URL, SANDBOX_FUSION_SERVERS: a sandbox's address has no password in it"
-            )
-    if servers and not set(single) <= set(servers):
-        log.warning(
-            "sandbox_urls_disagree used=SANDBOX_FUSION_SERVERS ignored=FUSION_SANDBOX_URL servers=%s",
-            ",".join(servers),
-        )
-    return servers or single
+    """The sandbox's servers by other systems' variables, see `config.aliases.sandbox_servers`. Raises ConfigError."""
+    return sandbox_servers(os.environ)
 
 
 def api_key(variable: str) -> SecretStr | None:
@@ -236,41 +207,6 @@ def _from_word(word: str) -> Iterator[Leaf]:
     except yaml.YAMLError:
         value = text
     return leaves_of("the command line", value, tuple(key.split(".")))
-
-
-def _from_aliases(said: Sequence[Leaf]) -> list[Leaf]:
-    """What other systems' variables say of our keys; `said` is what ours, files and command line say."""
-    leaves = []
-    if urls := sandbox_urls():
-        where = "the environment (SANDBOX_FUSION_SERVERS or FUSION_SANDBOX_URL)"
-        leaves.append(Leaf(("scorers", "sandbox_urls"), list(urls), where))
-    tasks = {leaf.path: leaf.value for leaf in said if leaf.path[:2] == ("scorers", "tasks")}
-    for path, kind in tasks.items():
-        if path[-2:] == ("scorer", "type") and kind == "judge":
-            variant = VARIANT_OF_TASK.get(path[2]) or tasks.get((*path[:-1], "variant"), "")
-            leaves += [
-                Leaf((*path[:-1], "endpoint", key), value, f"the environment ({variable})")
-                for key, (value, variable) in endpoint_settings(os.environ, variant).items()
-            ]
-    if _is_on(Environment().format_verifier, "USE_FORMAT_VERIFIER"):
-        names = dict.fromkeys(path[2] for path in tasks) or {"math": None}
-        leaves += [
-            Leaf(("scorers", "tasks", name, "format", "mode"), "mix", "the environment (USE_FORMAT_VERIFIER)")
-            for name in names
-            if tasks.get(("scorers", "tasks", name, "scorer", "type"), "math") in _FORMATTED
-        ]
-    return leaves
-
-
-def _is_on(text: str, variable: str) -> bool:
-    known = {
-        "": False,
-        **dict.fromkeys(("1", "true", "yes", "on"), True),
-        **dict.fromkeys(("0", "false", "no", "off"), False),
-    }
-    if text.strip().lower() not in known:
-        raise ConfigError(f"{variable} says whether, true or false; got {text!r}")
-    return known[text.strip().lower()]
 
 
 def _from_environment() -> list[Leaf]:

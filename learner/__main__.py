@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from config.loading import ConfigError, load_run, to_yaml
+from config.explanations import ConfigError
+from config.loading import load_run, to_yaml
 from config.logs import set_up_logging
 from config.run import Run
 from config.versions import versions

@@ -166,7 +166,7 @@ def _run(verb: str, words: list[str]) -> int:
     parser, options = parse(verb, words)
 
     from broker.errors import PipelineError
-    from config.loading import ConfigError
+    from config.explanations import ConfigError
     from config.logs import mask
     from tools.arguments import UsageError
 

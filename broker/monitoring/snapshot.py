@@ -20,7 +20,8 @@ from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS, Ke
 from broker.monitoring.counters import ScorerStats, scorer_stats
 from broker.monitoring.work_meter import COUNTERS
 from broker.protocol.streams import NOBODY
-from config.loading import ConfigError, from_yaml
+from config.explanations import ConfigError
+from config.loading import from_yaml
 from config.run import Run
 from config.scorer_kinds import QUEUES
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from config.data import DatasetSource
-from config.loading import ConfigError
+from config.explanations import ConfigError
 from config.places import is_path, lacks_model
 from config.run import Run
 from learner.status import read_status

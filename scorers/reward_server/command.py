@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from config.loading import ConfigError, redis_url, reward_token
+from config.explanations import ConfigError
+from config.loading import redis_url, reward_token
 from config.logs import set_up_logging
 
 log = logging.getLogger(__name__)

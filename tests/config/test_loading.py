@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from config.explanations import ConfigError
 from config.generators import HfEngineConfig, VllmEngineConfig
-from config.loading import ConfigError, build_run, from_yaml, load_run, to_yaml
+from config.loading import build_run, from_yaml, load_run, to_yaml
 from config.run import Run
 from tests.support.paths import ROOT
 

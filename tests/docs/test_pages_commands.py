@@ -35,7 +35,8 @@ from benchmarks.pages.pages import (
     wanted,
 )
 from broker.connection import check_url
-from config.loading import ConfigError, load_run
+from config.explanations import ConfigError
+from config.loading import load_run
 from tests.conftest import ROOT
 from tests.support.small_run import make_small_run
 from tools.main import VERBS, main

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from config.loading import ConfigError, load_run
+from config.explanations import ConfigError
+from config.loading import load_run
 from config.run import Run
 from learner.journal.writer import Journal
 from learner.launch.preflight import check_places

@@ -14,7 +14,8 @@ from typing import Any
 from broker import group_ids
 from broker.keys import DEAD as DEAD_STREAM
 from broker.protocol.ledger_view import Cursor, View
-from config.loading import ConfigError, from_yaml
+from config.explanations import ConfigError
+from config.loading import from_yaml
 from learner.groups.evaluation import asked_for, version_of
 from learner.journal.ledger import ADVICE, DEAD, DROPPED, TRAINED, Ledger, Outcome
 from tools.audit.payloads import Payloads

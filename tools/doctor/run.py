@@ -13,7 +13,8 @@ from pathlib import Path
 from broker.errors import PipelineError
 from config.data import DatasetSource
 from config.endpoint import EndpointConfig, base_url
-from config.loading import ConfigError, api_key
+from config.explanations import ConfigError
+from config.loading import api_key
 from config.places import is_path
 from config.run import Run
 from learner.launch.preflight import FILES, check_places

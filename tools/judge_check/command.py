@@ -21,7 +21,8 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import track
 
-from config.loading import ConfigError, load_run
+from config.explanations import ConfigError
+from config.loading import load_run
 from config.scorers import ScorersConfig
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import Result

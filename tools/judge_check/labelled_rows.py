@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from broker.errors import BadMessage
-from config.loading import ConfigError
+from config.explanations import ConfigError
 from config.scorers import TaskConfig
 from scorers.child.row_worker import TEXT_KEY, parse_object, response_of
 from tasks.kinds import TASK_OF_TYPE

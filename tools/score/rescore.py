@@ -27,7 +27,8 @@ from rich.progress import track
 
 from broker.messages import Completion, Prompt, Score, ScoredGroup, ScoreStatus
 from broker.private_redis.server import folder_of
-from config.loading import ConfigError, from_yaml, load_run
+from config.explanations import ConfigError
+from config.loading import from_yaml, load_run
 from config.scorers import ScorersConfig, TaskConfig
 from learner.journal.ledger import Ledger, read_ledger
 from learner.resume.replay import LifeSettings

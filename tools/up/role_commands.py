@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from config.explanations import ConfigError
 from config.generators import VllmEngineConfig
-from config.loading import ConfigError
 from config.run import Run
 
 

@@ -24,7 +24,8 @@ from broker.joining import Joined, state_of
 from broker.keys import DEAD, ROLLOUTS, SCORED, Keys
 from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
 from broker.protocol.streams import bury, entries_of, hand_over
-from config.loading import ConfigError, load_run
+from config.explanations import ConfigError
+from config.loading import load_run
 from config.logs import mask
 from config.scorers import TaskConfig
 from scorers.http_service import is_loopback

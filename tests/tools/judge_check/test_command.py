@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from config.loading import ConfigError
+from config.explanations import ConfigError
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import failure
 from tests.conftest import ROOT

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from config.loading import ConfigError, judge_endpoint, load_run, to_yaml
+from config.explanations import ConfigError
+from config.loading import judge_endpoint, load_run, to_yaml
 from config.run import Run
 from config.scorer_kinds import JudgeConfig
 

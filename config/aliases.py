@@ -1,0 +1,141 @@
+"""Other systems' variables of the environment, as keys of a configuration here.
+
+In: the environment's variables, and what our own layers say. Out: keys with their values, each with the variable that
+said it. Pure; called by `config.loading`, for runs and for rows that are scored without one. II-Thought and
+Reasoning360 name a judge and the servers of a sandbox; II-Thought has a switch for the format.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from config.explanations import ConfigError
+from config.layers import Leaf
+
+log = logging.getLogger(__name__)
+
+FORMAT_VERIFIER: Final = "USE_FORMAT_VERIFIER"
+_FORMATTED: Final = frozenset(
+    {"math", "code", "swe", "judge"}
+)  # scorers beside which II-Thought looks at the format
+
+SANDBOX_SERVERS: Final = "SANDBOX_FUSION_SERVERS"  # any number
+SANDBOX_URL: Final = "FUSION_SANDBOX_URL"  # one
+
+URL: Final = "LLM_JUDGE_BASE_URL"
+STEM_URL: Final = "STEM_LLM_JUDGE_URL"
+MATH_URL: Final = "MATH_LLM_JUDGE_URL"
+# What only II-Thought lets one say of its judge. The key is no setting: see `EndpointConfig.key_variable`.
+_BESIDE: Final = {
+    "LLM_JUDGE_MODEL": "model",
+    "LLM_JUDGE_MAX_TOKENS": "max_tokens",
+    "LLM_JUDGE_TEMPERATURE": "temperature",
+}
+VARIABLES: Final = (URL, STEM_URL, MATH_URL, *_BESIDE)
+
+# Whose address a judge has: the first that is set. That of one kind of rows comes last for a judge of all kinds.
+_URLS: Final[Mapping[str, tuple[str, ...]]] = {
+    "stem": (STEM_URL, URL),
+    "math": (MATH_URL, URL),
+    "rubric": (URL,),
+    "tinyv": (URL,),
+}
+_ANY: Final = (URL, STEM_URL, MATH_URL)
+# Types of rows whose name, as that of a task, says the judge.
+VARIANT_OF_TASK: Final[Mapping[str, str]] = {"stem_llm_judge": "stem", "math_llm_judge": "math"}
+
+
+class Said(NamedTuple):
+    """A setting and where it comes from."""
+
+    value: str | list[str]
+    variable: str
+
+
+def endpoint_settings(environment: Mapping[str, str], variant: str) -> dict[str, Said]:
+    """What the variables say of one judge.
+
+    Args:
+        environment: those of VARIABLES that are set, and anything else.
+        variant: of `config.scorers.JudgeConfig`.
+    """
+    known = {name: value for name in VARIABLES if (value := environment.get(name, "").strip())}
+    wanted = [name for name in _URLS.get(variant, _ANY) if name in known]
+    if not wanted:
+        return {key: Said(known[name], name) for name, key in _BESIDE.items() if name in known}
+    url = wanted[0]
+    if url == STEM_URL and variant not in _URLS and known.get(MATH_URL, known[url]) != known[url]:
+        log.warning(
+            "judges_disagree used=%s ignored=%s: rows of type math_llm_judge need a task of that name",
+            url,
+            MATH_URL,
+        )
+    settings = {"urls": Said([known[url]], url)}
+    if url == URL:
+        settings |= {key: Said(known[name], name) for name, key in _BESIDE.items() if name in known}
+    return settings
+
+
+def sandbox_servers(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The sandbox's servers: FUSION_SANDBOX_URL holds one, SANDBOX_FUSION_SERVERS any number, between commas or spaces.
+
+    Raises:
+        ConfigError: an address has a password in it, which would travel with the run's configuration.
+    """
+    servers = tuple(environment.get(SANDBOX_SERVERS, "").replace(",", " ").split())
+    single = tuple(environment.get(SANDBOX_URL, "").split())
+    for url in servers + single:
+        if "@" in url:
+            raise ConfigError(f"{SANDBOX_URL}, {SANDBOX_SERVERS}: a sandbox's address has no password in it")
+    if servers and not set(single) <= set(servers):
+        log.warning(
+            "sandbox_urls_disagree used=%s ignored=%s servers=%s",
+            SANDBOX_SERVERS,
+            SANDBOX_URL,
+            ",".join(servers),
+        )
+    return servers or single
+
+
+def settings_of(environment: Mapping[str, str], said: Sequence[Leaf]) -> list[Leaf]:
+    """Our keys, as other systems' variables set them.
+
+    Args:
+        environment: all variables.
+        said: the leaves of files, of our own variables and of the command line, which name the tasks.
+    Raises:
+        ConfigError: a variable has a value that it can't have.
+    """
+    leaves = []
+    if urls := sandbox_servers(environment):
+        where = f"the environment ({SANDBOX_SERVERS} or {SANDBOX_URL})"
+        leaves.append(Leaf(("scorers", "sandbox_urls"), list(urls), where))
+    tasks = {leaf.path: leaf.value for leaf in said if leaf.path[:2] == ("scorers", "tasks")}
+    for path, kind in tasks.items():
+        if path[-2:] == ("scorer", "type") and kind == "judge":
+            variant = VARIANT_OF_TASK.get(path[2]) or tasks.get((*path[:-1], "variant"), "")
+            leaves += [
+                Leaf((*path[:-1], "endpoint", key), value, f"the environment ({variable})")
+                for key, (value, variable) in endpoint_settings(environment, variant).items()
+            ]
+    if _is_on(environment.get(FORMAT_VERIFIER, ""), FORMAT_VERIFIER):
+        names = dict.fromkeys(path[2] for path in tasks) or {"math": None}
+        leaves += [
+            Leaf(("scorers", "tasks", name, "format", "mode"), "mix", f"the environment ({FORMAT_VERIFIER})")
+            for name in names
+            if tasks.get(("scorers", "tasks", name, "scorer", "type"), "math") in _FORMATTED
+        ]
+    return leaves
+
+
+def _is_on(text: str, variable: str) -> bool:
+    known = {
+        "": False,
+        **dict.fromkeys(("1", "true", "yes", "on"), True),
+        **dict.fromkeys(("0", "false", "no", "off"), False),
+    }
+    if text.strip().lower() not in known:
+        raise ConfigError(f"{variable} says whether, true or false; got {text!r}")
+    return known[text.strip().lower()]
