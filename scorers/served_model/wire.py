@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import ssl
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from http import HTTPStatus
-from itertools import chain
 from typing import Any, Final
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-import httpx
+import aiohttp
+import certifi
 from pydantic import SecretStr
 
 from broker.errors import Permanent, Retryable
@@ -87,24 +87,19 @@ class Reply:
 
 
 class Wire:
-    """What every exchange has in common: the connections, the key and the patience. For one loop.
-
-    Each connection is a client of its own: what one client does for a request takes time by the square of its
-    connections, and at 64 of them ten times as long as the request itself.
-    """
+    """What every exchange has in common: the connections, the key and the time limit. For one loop."""
 
     def __init__(self, key: SecretStr | None, *, timeout_s: float) -> None:
         """Nothing is contacted here."""
         self._key = "" if key is None else key.get_secret_value()
         self._timeout_s = timeout_s
-        self._idle: defaultdict[str, list[httpx.AsyncClient]] = defaultdict(
-            list
-        )  # by server, the last used last
+        self._opened: aiohttp.ClientSession | None = None
+        self._proxies: dict[str, str | None] = {}  # by URL: the environment is read once for each
 
     async def close(self) -> None:
-        """Close the connections, once nothing runs any more."""
-        for client in chain.from_iterable(self._idle.values()):
-            await client.aclose()
+        """Close the connections, once no exchange runs any more."""
+        if self._opened is not None:
+            await self._opened.close()
 
     async def complete(self, url: str, body: bytes) -> Reply:
         """Have the model answer. Raises as the module says."""
@@ -139,42 +134,49 @@ class Wire:
         headers = {"content-type": "application/json"} | (
             {"authorization": f"Bearer {self._key}"} if self._key else {}
         )
-        timeout = httpx.Timeout(None, connect=min(CONNECT_S, timeout_s))
+        timeout = aiohttp.ClientTimeout(total=None, connect=min(CONNECT_S, timeout_s))
+        proxy = self._proxy(url)
         try:
-            with self._client(url) as http:
-                async with (
-                    asyncio.timeout(timeout_s),
-                    http.stream(method, url, content=body, headers=headers, timeout=timeout) as response,
-                ):
-                    data = await _read(response)
+            async with (
+                asyncio.timeout(timeout_s),
+                self._session().request(
+                    method,
+                    url,
+                    data=body,
+                    headers=headers,
+                    timeout=timeout,
+                    proxy=proxy,
+                    allow_redirects=False,
+                ) as response,
+            ):
+                data = await _read(response)
+        except (aiohttp.InvalidURL, UnicodeError) as error:
+            raise EndpointMisused(f"{url}: no address ({error})") from None
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise HostAway(f"{url}: no connection ({_trouble(error)})") from None
         except TimeoutError:
             raise HostTrouble(f"{url}: no reply within {timeout_s:g} s") from None
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise HostAway(f"{url}: no connection ({error or type(error).__name__})") from None
-        except httpx.InvalidURL as error:
-            raise EndpointMisused(f"{url}: no address ({error})") from None
-        except httpx.HTTPError as error:
-            raise HostTrouble(f"{url}: the connection broke ({error or type(error).__name__})") from None
-        if response.status_code != HTTPStatus.OK:
-            raise self._error(url, response.status_code, response.headers, data)
+        except aiohttp.ClientError as error:
+            raise HostTrouble(f"{url}: the connection broke ({_trouble(error)})") from None
+        if response.status != HTTPStatus.OK:
+            raise self._error(url, response.status, response.headers, data)
         try:
             return json.loads(data)
         except (ValueError, RecursionError):
             raise HostTrouble(f"{url}: a reply that is not JSON") from None
 
-    @contextmanager
-    def _client(self, url: str) -> Iterator[httpx.AsyncClient]:
-        """Lend a client that no other call uses, with an open connection to that server if there is one."""
-        idle = self._idle[urlsplit(url).netloc]
-        client = (
-            idle.pop()
-            if idle
-            else httpx.AsyncClient(verify=_trusted(), limits=httpx.Limits(keepalive_expiry=KEEP_S))
-        )
-        try:
-            yield client
-        finally:
-            idle.append(client)
+    def _session(self) -> aiohttp.ClientSession:
+        """Return the one session of this loop, with as many connections as there are calls."""
+        if self._opened is None:
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_S, ssl=_trusted())
+            # A load balancer's cookie would bring every call to the same server behind one address.
+            self._opened = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        return self._opened
+
+    def _proxy(self, url: str) -> str | None:
+        if url not in self._proxies:
+            self._proxies[url] = _proxy_of(url)
+        return self._proxies[url]
 
     def _error(self, url: str, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
         """The exception that an answer other than 200 stands for."""
@@ -202,13 +204,38 @@ def _has_thought(message: Mapping[str, Any]) -> bool:
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """The certificates that are trusted. To read them takes longer than a call."""
-    return httpx.create_ssl_context()
+    """Return the certificates that are trusted. To read them takes longer than a call."""
+    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    if file or not folder:
+        return ssl.create_default_context(cafile=file or certifi.where())
+    return ssl.create_default_context(capath=folder)
 
 
-async def _read(response: httpx.Response) -> bytes:
+def _proxy_of(url: str) -> str | None:
+    """Return the proxy that HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY name for `url`; None: there is none.
+
+    aiohttp's own reading of them knows no ALL_PROXY, and starts a thread for every call.
+    """
+    parts, named = urlsplit(url), getproxies()
+    proxy = named.get(parts.scheme) or named.get("all")
+    if not proxy or proxy_bypass(parts.netloc):
+        return None
+    scheme, _, _ = proxy.rpartition("://")
+    if scheme not in {"", "http", "https"}:
+        raise EndpointMisused(f"{url}: a proxy of the environment speaks {scheme}; expected an HTTP proxy")
+    return proxy if scheme else f"http://{proxy}"
+
+
+def _trouble(error: aiohttp.ClientError) -> str:
+    """Return what an error says of itself, without an address that may hold a proxy's password."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"{type(error).__name__} {error.status} {error.message}"
+    return str(error) or type(error).__name__
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
     data = bytearray()
-    async for piece in response.aiter_bytes():
+    async for piece in response.content.iter_any():
         data += piece
         if len(data) > REPLY_BYTES:
             raise HostTrouble(f"{response.url}: a reply of more than {REPLY_BYTES >> 20} MiB")

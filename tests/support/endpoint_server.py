@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 CHAT, MODELS = "/v1/chat/completions", "/v1/models"
 TRUNCATED = b'{"id": "1", "choices": [{"message": {"content": "Tr'
@@ -78,6 +79,7 @@ class ScriptedEndpoint:
         calls: chat completions that were asked for, in order.
         most_at_once: the highest number of them that were under way at the same time.
         listings: how often the models were asked for.
+        connections: how many were opened.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class ScriptedEndpoint:
         self.api_key = api_key
         self._port = port
         self.calls: list[Call] = []
-        self.at_once = self.most_at_once = self.listings = 0
+        self.at_once = self.most_at_once = self.listings = self.connections = 0
         self._loop = asyncio.new_event_loop()
         is_ready = threading.Event()
         self._thread = threading.Thread(
@@ -120,6 +122,7 @@ class ScriptedEndpoint:
         server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             goes_on = True
             while goes_on:
@@ -131,7 +134,7 @@ class ScriptedEndpoint:
         first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
-        path = first.split()[1]
+        path = urlsplit(first.split()[1]).path  # a proxy is asked for a whole URL
         if self.api_key is not None and headers.get("authorization") != f"Bearer {self.api_key}":
             return await self._say(Saying(status=401), writer)
         if path == MODELS:

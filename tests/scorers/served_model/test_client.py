@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
+import threading
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from email.utils import formatdate
 from typing import Any
 
@@ -219,7 +223,16 @@ def test_where_nobody_answers_is_said_after_the_time_of_a_call(build: Build) -> 
     )  # connection; or reply, where the machine is that busy
     assert time.monotonic() - began > 0.2
     with pytest.raises(HostAway, match=f"{url}/v1/chat/completions: no connection"):
-        asyncio.run(Wire(None, timeout_s=PATIENCE_S).complete(f"{url}/v1", b"{}"))
+        asyncio.run(complete_alone(f"{url}/v1"))
+
+
+async def complete_alone(url: str) -> Reply:
+    """One exchange, which nothing tries again."""
+    wire = Wire(None, timeout_s=PATIENCE_S)
+    try:
+        return await wire.complete(url, b"{}")
+    finally:
+        await wire.close()
 
 
 def test_a_server_that_is_about_to_start_is_waited_for(build: Build) -> None:
@@ -434,9 +447,88 @@ def test_half_a_character_is_a_reply_like_any_other(server: ScriptedEndpoint, bu
     assert [said(endpoint), said(endpoint)] == ["half of a pair: \ud83d"] * 2
 
 
-def test_an_address_that_can_be_none_is_the_configurations_error(build: Build) -> None:
-    assert isinstance(error := error_of(build("http://\u2603.example:1")), EndpointMisused)
+@pytest.mark.parametrize(
+    "url", ["http://xn--\u2603.example:1", "http://\u200b:1", f"http://{'a' * 64}.example:1"]
+)
+def test_an_address_that_can_be_none_is_the_configurations_error(build: Build, url: str) -> None:
+    assert isinstance(error := error_of(build(url)), EndpointMisused)
     assert "no address" in str(error)
+
+
+PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY")
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "HTTP_PROXY", "ALL_PROXY"])
+@pytest.mark.parametrize("form", ["http://{}", "{}", "http://user:planted@{}"])
+def test_the_environments_proxy_is_asked_unless_the_server_is_excepted(
+    server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch, name: str, form: str
+) -> None:
+    for variable in PROXY_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("LLM_JUDGE_API_KEY", "the key")
+    monkeypatch.setenv(name, form.format(server.url.removeprefix("http://").removesuffix("/v1")))
+    server.script = in_turn("by the proxy")
+    assert said(build("http://model.example:8000")) == "by the proxy"
+    (call,) = server.calls
+    assert (call.headers["host"], call.headers["authorization"]) == ("model.example:8000", "Bearer the key")
+    bears = "Basic " + b64encode(b"user:planted").decode() if "@" in form else None
+    assert call.headers.get("proxy-authorization") == bears
+    with scripted_endpoint("itself") as near:
+        monkeypatch.setenv("NO_PROXY", "elsewhere.example,127.0.0.1")
+        assert said(build(near)) == "itself"
+
+
+def test_a_proxy_that_cannot_be_used_is_said_without_its_password(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in PROXY_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    place = f"user:planted@127.0.0.1:{free_port()}"
+    monkeypatch.setenv("HTTP_PROXY", f"http://{place}")
+    error = error_of(build("http://model.example:8000", timeout_s=0.2))
+    assert isinstance(error, EndpointUnavailable)
+    assert "planted" not in str(error)
+    monkeypatch.setenv("HTTP_PROXY", f"socks5://{place}")
+    error = error_of(build("http://model.example:8000"))
+    assert isinstance(error, EndpointMisused)
+    assert "a proxy of the environment speaks socks5; expected an HTTP proxy" in str(error)
+    assert "planted" not in str(error)
+
+
+def test_a_proxy_that_refuses_is_said_without_its_password(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with refusing_proxy() as address:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://user:planted@{address}")
+        monkeypatch.delenv("https_proxy", raising=False)
+        error = error_of(build("https://model.example:8000"))
+    assert isinstance(error, EndpointUnavailable)
+    assert "the connection broke (ClientHttpProxyError 407 Not you)" in str(error)
+    assert "planted" not in str(error)
+
+
+@contextmanager
+def refusing_proxy() -> Iterator[str]:
+    """A proxy that answers each CONNECT with 407."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 407 Not you\r\ncontent-length: 0\r\n\r\n")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        thread.join(PATIENCE_S)
+
+
+def test_a_second_call_uses_the_first_ones_connection(build: Build) -> None:
+    with scripted_endpoint() as server:
+        endpoint = build(server)
+        assert [said(endpoint, str(number)) for number in range(5)] == ["True"] * 5
+        assert server.connections == 1
 
 
 def test_one_process_keeps_64_calls_under_way_and_no_more(server: ScriptedEndpoint, build: Build) -> None:
