@@ -27,7 +27,7 @@ from pydantic import SecretStr
 
 from broker.errors import Permanent, Retryable
 from config.logs import MASK
-from scorers.server_choice import retry_after_s
+from scorers.servers.retry_after import retry_after_s
 from scorers.text.extract import THINK_OPEN
 
 CONNECT_S: Final = 10.0

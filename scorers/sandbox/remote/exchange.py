@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from scorers.sandbox.remote.servers import ServerTrouble
 from scorers.sandbox.wire import CommandResult, RunReply, RunRequest
-from scorers.server_choice import retry_after_s
+from scorers.servers.retry_after import retry_after_s
 
 REFUSALS: Final = frozenset({400, 413, 422})
 TEXT_BYTES: Final = 300  # of what a server says about its trouble

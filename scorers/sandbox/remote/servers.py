@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from broker.errors import Retryable
 from scorers.sandbox.program import SandboxMissing, SandboxUnavailable
 from scorers.sandbox.wire import DEFAULT_PORT
-from scorers.server_choice import Rotation, Server, doubled, rested
+from scorers.servers.rotation import Rotation, Server, doubled, rested
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The choice among several servers of one kind: the least busy one, in turn among equals, and none that rests.
+"""A rotation chooses among several servers of one kind: the least busy one, in turn among equals, and none that rests.
 
 In: what calls found at each server. Out: the server of the next call. Used for the servers of a model
 (`scorers.served_model.servers`) and of a sandbox (`scorers.sandbox.remote.servers`), which each decide what they trust.
@@ -7,11 +7,9 @@ Nothing here locks: the owner of a `Rotation` calls it from one loop, or under a
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 
@@ -23,7 +21,7 @@ class Server:
     outstanding: int = 0  # calls under way there
     turn: int = 0  # when it was last chosen: of equally busy servers, the one chosen longest ago is next
     wait_s: float = 0.0  # the pause of its latest doubt, doubled until a call succeeds
-    rests_until: float = 0.0  # it asked to be left alone until then
+    rests_until: float = 0.0  # this server asked to be left alone until then
 
     def rest(self, seconds: float) -> None:
         """Leave this server alone for so many seconds from now, or longer where it asked for longer before."""
@@ -54,7 +52,7 @@ class Rotation:
 
     @staticmethod
     def give_back(server: Server) -> None:
-        """The call has ended."""
+        """Count a call at this server as ended."""
         server.outstanding -= 1
 
 
@@ -66,17 +64,3 @@ def rested(servers: Iterable[S], now: float) -> list[S]:
 def doubled(seconds: float, *, first: float, longest: float) -> float:
     """The pause after one of `seconds`: twice as long, at least `first` and at most `longest`."""
     return min(max(2 * seconds, first), longest)
-
-
-def retry_after_s(header: str | None) -> float | None:
-    """The seconds that a `Retry-After` asks for, by a number or a date; not always positive. None: it says neither."""
-    if header is None:
-        return None
-    try:
-        seconds = float(header)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(header).timestamp() - time.time()
-        except (ValueError, OverflowError):
-            return None
-    return seconds if math.isfinite(seconds) else None

@@ -3,7 +3,8 @@ from email.utils import formatdate
 
 import pytest
 
-from scorers.server_choice import Rotation, Server, doubled, rested, retry_after_s
+from scorers.servers.retry_after import retry_after_s
+from scorers.servers.rotation import Rotation, Server, doubled, rested
 
 
 def test_the_least_busy_server_is_next_and_equal_ones_take_turns() -> None:

@@ -1,0 +1,25 @@
+"""A busy server says by its header `Retry-After` how long it wants to be left alone.
+
+In: the header of a reply with status 429 or 503. Out: seconds. Used by `scorers.served_model.wire` for models and by
+`scorers.sandbox.remote.exchange` for sandboxes; `scorers.servers.rotation` then lets the server rest.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from email.utils import parsedate_to_datetime
+
+
+def retry_after_s(header: str | None) -> float | None:
+    """The seconds that a `Retry-After` asks for, by a number or a date; not always positive. None: it says neither."""
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(header).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return None
+    return seconds if math.isfinite(seconds) else None
