@@ -1,5 +1,7 @@
 """Every key of a run in Redis, under `rl:{NAME}:`. The braces are literal: they keep a run on one cluster slot.
 
+Packages beside `broker` spell no key: they take it from a property or a method of `Keys` (tests/test_map.py).
+
 The keys of the protocol are described in lua/keys.lua. Beside them there are `alive:ROLE:ID`
 (`broker.monitoring.heartbeat`), `died:HOST-PID` (`broker.monitoring.crash_reports`) and the hash `scorers`, the pool's
 counters (`broker.monitoring.counters`): people read them, dead letters quote them, and the dispatcher reads what a
@@ -30,8 +32,57 @@ class Keys:
     name: str
 
     def __call__(self, suffix: str) -> str:
-        """Return the key `suffix` of this run."""
-        return f"rl:{{{self.name}}}:{suffix}"
+        """Return the key `suffix` of this run: for `broker` and for tests."""
+        return f"{self.prefix}{suffix}"
+
+    @property
+    def prefix(self) -> str:
+        """Return what every key of this run begins with."""
+        return f"rl:{{{self.name}}}:"
+
+    @property
+    def slots(self) -> str:
+        """Return the key of the groups under way with their floors, a sorted set."""
+        return self("slots")
+
+    @property
+    def where(self) -> str:
+        """Return the key of each group's stream and entry, a hash."""
+        return self("where")
+
+    @property
+    def cursor(self) -> str:
+        """Return the key of the learner's position, a hash."""
+        return self("cursor")
+
+    @property
+    def run(self) -> str:
+        """Return the key of the run's status and configuration, a hash."""
+        return self("run")
+
+    @property
+    def weights(self) -> str:
+        """Return the key of the announcements of new weights, a stream."""
+        return self("weights")
+
+    @property
+    def jobs(self) -> str:
+        """Return the key of the RQ job of each entry of `rollouts`, a hash."""
+        return self("jobs")
+
+    @property
+    def tries(self) -> str:
+        """Return the key of the workers that began each group, and of each group's last error, a hash."""
+        return self("tries")
+
+    @property
+    def scorers(self) -> str:
+        """Return the key of the pool's counters, a hash."""
+        return self("scorers")
+
+    def stream(self, name: str) -> str:
+        """Return the key of a work stream, by its name in WORK_STREAMS."""
+        return self(name)
 
     def scripts(self) -> list[str]:
         """Return KEYS of every script, in the order in which lua/keys.lua names them."""
@@ -54,6 +105,19 @@ class Keys:
         """Return the key of one process's heartbeat."""
         return self(f"alive:{role}:{process}")
 
+    def served_calls(self, endpoint: str) -> list[str]:
+        """Return KEYS of lua/exchange_calls.lua for one endpoint of a served model, known by a hash of its servers."""
+        return [self(f"{what}:{endpoint}") for what in ("calls", "pace", "claims", "longest")]
+
+    def replies(self, period: int, digit: str) -> str:
+        """Return the key of a served model's replies of one period whose names begin with `digit`, a hash."""
+        return self(f"replies:{period}:{digit}")
+
     def queue(self, queue: str) -> str:
         """Return the name of an RQ queue: RQ's keys are global, so it carries the run's name."""
         return f"{self.name}.{queue}"
+
+
+def error_field(group_id: str) -> str:
+    """Return the field of `tries` that holds the last thing that went wrong with a group."""
+    return f"error:{group_id}"

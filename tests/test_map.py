@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -80,6 +81,31 @@ def test_package_imports_only_what_the_map_allows(package: str) -> None:
         foreign = imported_packages(path) & (ours - ALLOWED[package] - {package})
         assert not foreign, (
             f"{path.relative_to(ROOT)} imports {sorted(foreign)}; allowed are {ALLOWED[package]}"
+        )
+
+
+def spelt_keys(path: Path) -> Iterator[int]:
+    """Lines that put a run's key together: from its prefix, or by a call of a `Keys`, which is broker's own.
+
+    A command that a page or `--help` shows, such as `redis-cli demo HGET 'rl:{demo}:where' 17`, is text for people.
+    """
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if re.search(r"\brl:\{(?!demo\})", node.value):
+                yield node.lineno
+        elif isinstance(node, ast.Call) and (node.args or node.keywords):
+            called = node.func.func if isinstance(node.func, ast.Call) else node.func
+            name = getattr(called, "attr", getattr(called, "id", ""))
+            if name.lstrip("_") == ("Keys" if called is not node.func else "keys"):
+                yield node.lineno
+
+
+@pytest.mark.parametrize("package", sorted(set(ALLOWED) - {"broker"}))
+def test_only_broker_spells_the_keys_of_a_run(package: str) -> None:
+    for path in source_files(package):
+        lines = sorted(set(spelt_keys(path)))
+        assert not lines, (
+            f"{path.relative_to(ROOT)} spells a key in lines {lines}: give it a name in broker/keys.py"
         )
 
 

@@ -17,6 +17,7 @@ import httpx
 import redis
 
 from benchmarks.compose.stack import Stack, moment
+from broker.keys import Keys
 
 BAR = 0.95  # of held-out problems, with the final weights
 WINDOW_S = 40.0
@@ -106,7 +107,7 @@ def working_scorers(stack: Stack) -> list[str]:
     run = stack.variables["RUN"]
     return [
         key
-        for key in stack.redis("--scan", "--pattern", f"rl:{{{run}}}:alive:scorer:*").split()
+        for key in stack.redis("--scan", "--pattern", Keys(run).alive("scorer", "*")).split()
         if float(stack.redis("HGET", key, "groups") or 0) > 0
     ]
 
@@ -122,7 +123,7 @@ def starts(stack: Stack, services: Sequence[str]) -> dict[str, str]:
 
 def scored(stack: Stack) -> float:
     """Groups that the run's scorers have scored so far, all queues together."""
-    lines = stack.redis("HGETALL", f"rl:{{{stack.variables['RUN']}}}:scorers").splitlines()
+    lines = stack.redis("HGETALL", Keys(stack.variables["RUN"]).scorers).splitlines()
     return sum(
         float(value) for name, value in zip(lines[::2], lines[1::2], strict=True) if " groups " in name
     )
@@ -174,7 +175,7 @@ def version(stack: Stack) -> int:
     """The run's newest weights; -1 where there are none."""
     if not stack.containers("redis"):
         return -1
-    text = stack.redis("HGET", f"rl:{{{stack.variables['RUN']}}}:run", "version")
+    text = stack.redis("HGET", Keys(stack.variables["RUN"]).run, "version")
     return int(text) if text.isdecimal() else -1
 
 
@@ -186,9 +187,7 @@ def has_moved(stack: Stack, before: int) -> bool:
 def status(stack: Stack) -> str:
     """Of the run: running, finished, stopped, failed, or nothing where nobody knows."""
     return (
-        stack.redis("HGET", f"rl:{{{stack.variables['RUN']}}}:run", "status")
-        if stack.containers("redis")
-        else ""
+        stack.redis("HGET", Keys(stack.variables["RUN"]).run, "status") if stack.containers("redis") else ""
     )
 
 

@@ -120,9 +120,9 @@ def _move(connection: ConnectionInterface, keys: Keys, entry: Entry, fields: Fie
     connection.send_packed_command(
         connection.pack_commands(
             [
-                ("XADD", keys(ROLLOUTS), "*", *flat),
-                ("XDEL", keys(PROMPTS), entry.entry_id),
-                ("XACK", keys(PROMPTS), GROUP, entry.entry_id),
+                ("XADD", keys.stream(ROLLOUTS), "*", *flat),
+                ("XDEL", keys.stream(PROMPTS), entry.entry_id),
+                ("XACK", keys.stream(PROMPTS), GROUP, entry.entry_id),
             ]
         )
     )

@@ -288,7 +288,7 @@ def _read_long(folder: Path) -> int:
 
 
 def _audit_long(link: RedisLink, keys: Keys, folder: Path, groups: int) -> int:
-    link(lambda client: client.hset(keys("cursor"), mapping={"position": groups, "issued": groups}))
+    link(lambda client: client.hset(keys.cursor, mapping={"position": groups, "issued": groups}))
     result = audit(link, keys, folder)
     return result.trained if result.is_clean else -1
 

@@ -169,7 +169,7 @@ def _program(body: str, place: int) -> str:
 def _feed(link: RedisLink, run: Run, rollouts: Sequence[SampledGroup]) -> None:
     """Put the groups where generators put them, and the run's config where scorers find it."""
     keys = Keys(run.name)
-    link.client.hset(keys("run"), mapping={"config": to_yaml(run), "status": "running"})
+    link.client.hset(keys.run, mapping={"config": to_yaml(run), "status": "running"})
     run_owner = RunOwner(link, keys)
     run_owner.claim(0)
     run_owner.issue(
@@ -193,7 +193,7 @@ def _kill_until_scored(
     kills: Counter[str] = Counter()
     deadline, next_kill = time.monotonic() + PATIENCE_S, time.monotonic() + KILL_EVERY_S
     while time.monotonic() < deadline and not all(map(has_ended, pools)):
-        if link(lambda client: client.xlen(keys(SCORED)) + client.xlen(keys(DEAD))) >= groups:
+        if link(lambda client: client.xlen(keys.stream(SCORED)) + client.xlen(keys.stream(DEAD))) >= groups:
             break
         if time.monotonic() >= next_kill:
             next_kill += KILL_EVERY_S
@@ -222,10 +222,10 @@ def _victims(pools: Sequence[Popen[bytes]]) -> dict[str, list[Process]]:
 def _compare(fight: Fight, expected: dict[str, Expected], link: RedisLink, keys: Keys) -> None:
     """Note every score that is not what the completion deserves."""
     groups = dict(expected)
-    for entry in entries_of(SCORED, link(lambda client: client.xrange(keys(SCORED)))):
+    for entry in entries_of(SCORED, link(lambda client: client.xrange(keys.stream(SCORED)))):
         group = codec.decode_scored(entry.raw)
         _compare_group(fight, group, groups.pop(group.group_id))
-    for entry in entries_of(DEAD, link(lambda client: client.xrange(keys(DEAD)))):
+    for entry in entries_of(DEAD, link(lambda client: client.xrange(keys.stream(DEAD)))):
         groups.pop(entry.group_id, None)
         fight.wrong.append(f"group {entry.group_id} is dead: {codec.text(entry.raw, 'reason', '?')}")
     fight.wrong += [f"group {group_id} was not scored in {fight.seconds:.0f} s" for group_id in groups]

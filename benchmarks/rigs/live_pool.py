@@ -62,7 +62,7 @@ class LivePool:
         began_at = time.time()
         os.kill(dispatcher.pid, signal.SIGCONT)
         self._wait("the scores", WORK_S, lambda: self._depth(SCORED) == len(rollouts))
-        entries = entries_of(SCORED, self._link(lambda client: client.xrange(self._keys(SCORED))))
+        entries = entries_of(SCORED, self._link(lambda client: client.xrange(self._keys.stream(SCORED))))
         ended_at = int(entries[-1].entry_id.split("-")[0]) / 1000  # Redis' clock, which is this machine's
         groups = [codec.decode_scored(entry.raw) for entry in entries]
         self._run_owner.retire([group.group_id for group in groups])
@@ -98,7 +98,7 @@ class LivePool:
         ]
 
     def _depth(self, stream: str) -> int:
-        return int(self._link(lambda client: client.xlen(self._keys(stream))))
+        return int(self._link(lambda client: client.xlen(self._keys.stream(stream))))
 
     def _wait(self, what: str, seconds: float, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + seconds
@@ -115,7 +115,7 @@ def live_pool(workers: int, **section: Any) -> Iterator[LivePool]:
         run = demo_run(Path(folder), scorers=section)
         server = embedded.start(run)
         link, keys = RedisLink(server.url, outage_s=run.broker.outage_s), Keys(run.name)
-        link.client.hset(keys("run"), mapping={"config": to_yaml(run), "status": "running"})
+        link.client.hset(keys.run, mapping={"config": to_yaml(run), "status": "running"})
         log = Path(folder, "scorers.log")
         with log.open("wb") as stream:
             process = processes.spawn(

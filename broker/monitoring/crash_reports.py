@@ -18,7 +18,7 @@ from typing import Any
 import redis
 
 from broker.connection import RedisLink
-from broker.keys import Keys
+from broker.keys import Keys, error_field
 from broker.protocol.consumer import Consumer
 from broker.protocol.streams import TRACEBACK_BYTES, Entry
 from config.logs import mask
@@ -97,7 +97,7 @@ def bury_exhausted(consumer: Consumer, entry: Entry, *, attempts: int, most: int
     """
     link, keys = consumer.link, consumer.keys
     values: list[Any] = link(
-        lambda client: client.hmget(keys("tries"), [entry.group_id, f"error:{entry.group_id}"])
+        lambda client: client.hmget(keys("tries"), [entry.group_id, error_field(entry.group_id)])
     )
     began, error = (value.decode(errors="replace") if value else "" for value in values)
     names = began.split()[:-1][-attempts:]

@@ -16,7 +16,7 @@ from redis.exceptions import ResponseError
 
 from broker import group_ids
 from broker.connection import RedisLink
-from broker.keys import GROUP, PROMPTS, ROLLOUTS, SCORED, Keys
+from broker.keys import GROUP, PROMPTS, ROLLOUTS, SCORED, Keys, error_field
 from broker.monitoring.crash_reports import deaths_of
 from broker.monitoring.snapshot import RQ_QUEUE, keys_of
 from broker.protocol.streams import Entry, read_entry
@@ -108,7 +108,7 @@ def _look_once(link: RedisLink, keys: Keys, group_id: str) -> Sight:
             pipe.hget(keys("retries"), group_id)
             pipe.zscore(keys("slots"), group_id)
             pipe.hget(keys("where"), group_id)
-            pipe.hmget(keys("tries"), [group_id, f"error:{group_id}"])
+            pipe.hmget(keys("tries"), [group_id, error_field(group_id)])
             return list(pipe.execute())
 
     now, (status, fence, version), (position, retries), asked, floor, where, (began, error) = link(attempt)

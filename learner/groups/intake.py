@@ -172,7 +172,7 @@ class Intake:
         if lost := sorted(nowhere & self._nowhere):
             raise WentBack(
                 f"group {lost[0]} (at least {len(lost)} in all) has a slot, and no entry in any stream: "
-                f"somebody deleted an entry or a key of {self.run_owner.keys('*')}"
+                f"somebody deleted an entry or a key of {self.run_owner.keys.prefix}*"
             )
         self._nowhere = nowhere
         self.survey = Survey(places, oldest)

@@ -197,8 +197,8 @@ class Relay:
         """Why Redis has no room for `more_bytes` beside a full budget of groups; "" where it has."""
         with self._client.pipeline(transaction=False) as pipe:
             pipe.info("memory")
-            pipe.xlen(self._keys(PROMPTS))
-            pipe.zcard(self._keys("slots"))
+            pipe.xlen(self._keys.stream(PROMPTS))
+            pipe.zcard(self._keys.slots)
             memory, prompts, slots = pipe.execute()
         limit = int(memory.get("maxmemory", 0))
         to_come = (prompts + max(0, self._run.budget - slots)) * self._mean_bytes()
@@ -225,7 +225,7 @@ class Relay:
         return [said[0] for said, at in self._heard.values() if now - at < SILENT_S]
 
     def _is_fenced(self) -> bool:
-        found = self._client.hget(self._keys("run"), "fence")
+        found = self._client.hget(self._keys.run, "fence")
         return int(found or 0) > self._fence()
 
     def _clear(self, manifest: Manifest | None) -> None:

@@ -113,7 +113,7 @@ class RqQueues:
         """
         group = re.sub(r"[^A-Za-z0-9_-]", "-", first_group)[:GROUP_CHARS]
         job_id = f"{self._keys.name}_{group}_{time.time_ns() // 1000}"
-        self._client.hset(self._keys("jobs"), mapping=dict.fromkeys(entry_ids, job_id))
+        self._client.hset(self._keys.jobs, mapping=dict.fromkeys(entry_ids, job_id))
         self.queues[queue].enqueue(
             FUNCTION,
             list(entry_ids),
@@ -127,14 +127,14 @@ class RqQueues:
 
     def carriers(self) -> dict[str, str]:
         """Entry -> id of the job that was last enqueued for it."""
-        found: dict[Any, Any] = self._client.hgetall(self._keys("jobs"))
+        found: dict[Any, Any] = self._client.hgetall(self._keys.jobs)
         return {entry.decode(): job.decode() for entry, job in found.items()}
 
     def forget_gone(self, entry_ids: Sequence[str]) -> None:
         """Drop what `jobs` says of those of `entry_ids` that are gone: retired between lease and enqueue."""
-        key = self._keys(ROLLOUTS)
+        key = self._keys.stream(ROLLOUTS)
         if gone := [entry_id for entry_id in entry_ids if not self._client.xrange(key, entry_id, entry_id)]:
-            self._client.hdel(self._keys("jobs"), *gone)
+            self._client.hdel(self._keys.jobs, *gone)
 
     def waiting(self) -> set[str]:
         """Ids of the jobs in the queues' lists."""

@@ -78,7 +78,7 @@ def register(joined: Joined, server: str) -> None:
     """
     link, keys = joined.link, joined.keys
     wanted = to_yaml(joined.run)
-    link.client.hsetnx(keys("run"), "config", wanted)  # of two that start at once, one
+    link.client.hsetnx(keys.run, "config", wanted)  # of two that start at once, one
     if _written(link, keys) != wanted:
         if others := [name for name in _living(link, keys) if name != server]:
             raise OtherServer(
@@ -91,7 +91,7 @@ def register(joined: Joined, server: str) -> None:
                 len(workers),
                 keys.name,
             )
-    link.client.hset(keys("run"), mapping={"config": wanted, "status": "running"})
+    link.client.hset(keys.run, mapping={"config": wanted, "status": "running"})
 
 
 def tend(joined: Joined, server: str) -> None:
@@ -121,7 +121,7 @@ def _can_work(scorer: ScorerConfig) -> bool:
 
 def _written(link: RedisLink, keys: Keys) -> str | None:
     """The configuration in the run's hash."""
-    found: Any = link.client.hget(keys("run"), "config")
+    found: Any = link.client.hget(keys.run, "config")
     return None if found is None else found.decode()
 
 

@@ -25,6 +25,7 @@ from redis.exceptions import RedisError
 
 from broker.errors import PipelineError
 from broker.joining import Joined
+from broker.keys import error_field
 from config.logs import mask
 from scorers.pool.rq_queues import RqQueues
 from scorers.registry import queue_of
@@ -230,7 +231,7 @@ class PendingRequests:
 
         def look() -> tuple[int, bytes | None]:
             return RqQueues(client, keys).serving()[queue], client.hget(
-                keys("tries"), f"error:{case.request_id}"
+                keys.tries, error_field(case.request_id)
             )
 
         try:

@@ -89,7 +89,7 @@ def discard(link: RedisLink, keys: Keys, request_ids: Sequence[str]) -> None:
 def missing(link: RedisLink, keys: Keys, request_ids: Sequence[str]) -> list[str]:
     """The requests that were admitted and of which Redis knows nothing any more. Raises RedisError."""
     client: Any = link.client
-    places = client.hmget(keys("where"), request_ids) if request_ids else []
+    places = client.hmget(keys.where, request_ids) if request_ids else []
     return [request_id for request_id, place in zip(request_ids, places, strict=True) if place is None]
 
 
@@ -99,15 +99,15 @@ def discard_old(link: RedisLink, keys: Keys) -> int:
     seconds, _ = client.time()
     oldest_ms = int((seconds - LONGEST_S) * 1000)
     slots = {
-        name.decode() for name in client.zrange(keys("slots"), 0, -1)
+        name.decode() for name in client.zrange(keys.slots, 0, -1)
     }  # first: one more is let in with both
-    places = {name.decode(): place.decode() for name, place in client.hgetall(keys("where")).items()}
+    places = {name.decode(): place.decode() for name, place in client.hgetall(keys.where).items()}
     lost = slots - places.keys()
     old = [
         name for name, place in places.items() if int(place.rpartition(" ")[2].partition("-")[0]) < oldest_ms
     ]
     discard(link, keys, [*old, *lost])
-    client.xtrim(keys(DEAD), minid=oldest_ms, approximate=False)  # entries that were nobody's request
+    client.xtrim(keys.stream(DEAD), minid=oldest_ms, approximate=False)  # entries that were nobody's request
     return len(old) + len(lost)
 
 
@@ -121,8 +121,8 @@ class Arrivals:
     def __init__(self, link: RedisLink, keys: Keys, prefix: str) -> None:
         self._client: Any = link.client
         self._prefix = prefix
-        self._positions = {keys(stream).encode(): b"0-0" for stream in (SCORED, DEAD)}
-        self._names = {keys(stream).encode(): stream for stream in (SCORED, DEAD)}
+        self._positions = {keys.stream(stream).encode(): b"0-0" for stream in (SCORED, DEAD)}
+        self._names = {keys.stream(stream).encode(): stream for stream in (SCORED, DEAD)}
 
     def read(self, *, block_s: float) -> list[Arrival]:
         """What has come since the last call, after at most `block_s`. Raises RedisError.

@@ -70,7 +70,7 @@ class RunReplies:
 
     def _place(self, name: str, age: int) -> str:
         """The hash of a reply that was kept in this period, or `age` periods ago. Sixteen each: none is large."""
-        return self._keys(f"replies:{int(time.time() // PERIOD_S) - age}:{name[0]}")
+        return self._keys.replies(int(time.time() // PERIOD_S) - age, name[0])
 
 
 class ProcessReplies:

@@ -136,9 +136,9 @@ class Chaos:
             return
         self._asked_at = now
         with contextlib.suppress(redis.RedisError):
-            status: Any = self._client.hget(self._keys("run"), "status")
+            status: Any = self._client.hget(self._keys.run, "status")
             if status == b"running":  # once it has ended the wish would be the next learner's
-                self._client.hset(self._keys("run"), "wanted", DRAIN)
+                self._client.hset(self._keys.run, "wanted", DRAIN)
 
     def _wait_for_redis(self, keeper: RedisKeeper) -> None:
         """It may have been killed just before the end."""

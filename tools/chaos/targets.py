@@ -85,7 +85,7 @@ class Targets:
         own = [_root(name, pid, trees[name]) for name, pid in pids.items()]
         try:
             found = snapshot(self._client, self._run)
-            newest: Any = self._client.xrevrange(Keys(self._run)("weights"), count=1)
+            newest: Any = self._client.xrevrange(Keys(self._run).weights, count=1)
         except redis.RedisError:
             return Sight(tuple(own))
         living = {*pids.values(), *(process.pid for tree in trees.values() for process in tree)}

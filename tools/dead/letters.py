@@ -140,7 +140,7 @@ def read_letters(
             yield letter
     if missing:
         raise NoLetter(
-            f"no letter {', '.join(sorted(missing))} in {keys(STREAM)}: `millrace dead list {keys.name}` "
+            f"no letter {', '.join(sorted(missing))} in {keys.stream(STREAM)}: `millrace dead list {keys.name}` "
             "names those that are there"
         )
 

@@ -65,7 +65,7 @@ def remove(name: str, runs_dir: Path, *, is_sure: bool, is_forced: bool) -> int:
     known = addresses.find(name, runs_dir) if redis_url() is None else None
     folder = Path(known.folder) if known else runs_dir / name
     client = _client(folder)
-    keys = _keys(client, name) if client else []
+    keys = _keys_of_run(client, name) if client else []
     if not keys and not is_run(folder):
         raise NotRemoved(f"no run {name} in {runs_dir}; `millrace runs` lists what is there")
     living = _living(client, name, folder)
@@ -78,7 +78,7 @@ def remove(name: str, runs_dir: Path, *, is_sure: bool, is_forced: bool) -> int:
     if redis_url() is None:
         server.end(folder)
     elif client is not None:
-        _delete(client, _keys(client, name))
+        _delete(client, _keys_of_run(client, name))
     if folder.is_dir():
         shutil.rmtree(folder)
     addresses.forget(folder)
@@ -109,10 +109,10 @@ def _client(folder: Path) -> redis.Redis | None:
     return client
 
 
-def _keys(client: redis.Redis, name: str) -> list[bytes]:
+def _keys_of_run(client: redis.Redis, name: str) -> list[bytes]:
     """The run's own keys, and RQ's of its queues (`NAME.QUEUE`) and jobs (`NAME_GROUP_K`; a group's id has no `_`)."""
     job = re.compile(rb"rq:job:" + re.escape(name.encode()) + rb"_[^_]+_\d+(:.*)?")
-    found = keys_of(client, Keys(name)(""))
+    found = keys_of(client, Keys(name).prefix)
     for kind in RQ_KINDS:
         found += keys_of(client, f"rq:{kind}:{name}.")
     return found + [key for key in keys_of(client, f"rq:job:{name}_") if job.fullmatch(key)]
