@@ -19,8 +19,6 @@ from dataclasses import asdict
 from typing import Any
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from broker.connection import RedisLink
 from broker.keys import Keys
@@ -35,6 +33,7 @@ from tools.audit.command import NoJournal
 from tools.audit.sums import Audit
 from tools.chaos.monkey import Monkey, Orders
 from tools.chaos.targets import ROLES, Targets
+from tools.run_view.follower import client_of
 from tools.runs.folder import free_name, held, read_run
 from tools.up.command import perform, report
 from tools.up.console import PlainConsole
@@ -81,9 +80,7 @@ class Chaos:
     ) -> Iterator[Callable[[], None]]:
         """Disturb the run of `supervisor` while this lasts; audit it after its last process has ended."""
         self._url = keeper.url
-        self._client = redis.Redis.from_url(
-            keeper.url, socket_timeout=2.0, socket_connect_timeout=2.0, retry=Retry(NoBackoff(), 0)
-        )
+        self._client = client_of(keeper.url)
         targets = Targets(supervisor.pids, self._client, self._run.name)
         self.monkey = Monkey(
             self._orders,

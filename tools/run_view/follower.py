@@ -1,14 +1,20 @@
-"""A run watched from outside: the last looks at it, kept while Redis is away.
+"""The follower of a run looks at it again and again, and keeps what it saw while Redis is away.
 
-In: a run's name and where its Redis is. Out: snapshots with their verdict. Used by `millrace top` and `millrace
-metrics`. It only reads, gives up on no outage, and waits for no answer for longer than TIMEOUT_S.
+In: a run's name, its Redis and its folder. Out: a `RunView`. `millrace top` looks in its own loop, `millrace up` lets a
+thread look. The follower only reads, gives up on no outage, and waits for no answer for longer than TIMEOUT_S.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import threading
 import time
 from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
@@ -17,81 +23,129 @@ from redis.retry import Retry
 from broker.errors import WrongBroker
 from broker.joining import ENDED
 from broker.monitoring.snapshot import Snapshot, snapshot
+from learner.reporting.metrics_file import is_step
 from learner.status import read_status
 from tools.run_view.finding import BottleneckFinding, over
 from tools.run_view.flow import Flow
+from tools.run_view.log_tail import LogTail
+from tools.runs.folder import pass_rates_of
 
 TIMEOUT_S = 2.0
-WINDOW_S = 20.0  # between the first and the last look that a verdict is of
+WINDOW_S = 20.0  # between the first and the last look that a finding is of
+NOT_ASKED = "it has not been asked yet"
 
 
-class Watch:
-    """One run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """A run as it was seen last."""
+
+    name: str
+    snapshot: Snapshot | None = None  # None before the first answer of Redis
+    finding: BottleneckFinding = field(default_factory=lambda: BottleneckFinding(text=""))
+    flow: Flow = field(default_factory=lambda: Flow(seconds=0.0, works=(), ages={}, shares={}))
+    trouble: str = NOT_ASKED  # why Redis did not answer the last time; "" where it did
+    heard_at: float = field(default_factory=time.monotonic)  # monotonic seconds of Redis' last answer
+    completions_per_s: Mapping[tuple[str, str], float] = field(default_factory=dict)  # by queue and scorer
+    last_step: Mapping[str, Any] = field(default_factory=dict)  # the newest step's object of metrics.jsonl
+    rewards: tuple[float, ...] = ()  # mean of each step
+    pass_rates: tuple[tuple[int, float], ...] = ()  # (policy version, held-out pass rate)
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since Redis answered, or since the following began."""
+        return time.monotonic() - self.heard_at
+
+
+class RunFollower:
+    """The follower of the run `name`.
 
     Args:
-        url: of its Redis.
+        url: of the run's Redis.
         folder: of the run, which may be on another machine: where Redis has gone with the run, it says how that ended.
-    Attributes:
-        trouble: why Redis did not answer the last time; "" where it did.
+        window_s: between the first and the last look that a finding is of.
+        reads_metrics: whether the steps that `metrics.jsonl` gains from now on are in the view.
     Raises:
-        WrongBroker: `url` is none.
+        WrongBroker: `url` is not the URL of a Redis.
     """
 
-    def __init__(self, url: str, name: str, folder: Path) -> None:
-        self.name = name
-        self.trouble = "it has not been asked yet"
+    def __init__(
+        self, url: str, name: str, folder: Path, *, window_s: float = WINDOW_S, reads_metrics: bool = False
+    ) -> None:
+        self.view = RunView(name=name)  # each look puts a new one in its place
         self._folder = folder
+        self._window_s = window_s
+        self._metrics = LogTail(folder / "metrics.jsonl") if reads_metrics else None
         self._looks: deque[Snapshot] = deque()
-        self._heard = time.monotonic()
         self._client = client_of(url)
 
     def look(self) -> bool:
         """Look once. False: Redis did not answer, and what was seen last stays."""
+        view = self._with_metrics(self.view)
         try:
-            found = snapshot(self._client, self.name)
+            found = snapshot(self._client, view.name)
         except redis.RedisError as error:
-            self.trouble = f"{type(error).__name__}: {error}"
+            self.view = replace(view, trouble=f"{type(error).__name__}: {error}")
             return False
-        self.trouble = ""
-        self._heard = time.monotonic()
-        if (
-            self._looks and found.at < self._looks[-1].at
-        ):  # its clock was set back: nothing before can be compared
-            self._looks.clear()
-        self._looks.append(found)
-        while len(self._looks) > 2 and found.at - self._looks[1].at >= WINDOW_S:
-            self._looks.popleft()
+        self._keep(found)
+        finding, flow = over(list(self._looks))
+        self.view = replace(
+            view,
+            snapshot=found,
+            finding=finding,
+            flow=flow,
+            trouble="",
+            heard_at=time.monotonic(),
+            completions_per_s=completion_rates(self._looks[0], found),
+        )
         return True
 
-    @property
-    def newest(self) -> Snapshot | None:
-        """What was seen last; None before the first answer."""
-        return self._looks[-1] if self._looks else None
+    @contextlib.contextmanager
+    def keep_looking(self, every_s: float) -> Iterator[None]:
+        """Let a thread look every `every_s` seconds, for as long as this context lasts."""
+        stop = threading.Event()
 
-    @property
-    def silent_s(self) -> float:
-        """Seconds since Redis answered, or since this began."""
-        return time.monotonic() - self._heard
+        def work() -> None:
+            while not stop.wait(every_s):
+                self.look()
 
-    def verdict(self) -> tuple[BottleneckFinding, Flow]:
-        """What holds the run up, by the looks of the last WINDOW_S. After the first look."""
-        return over(list(self._looks))
+        thread = threading.Thread(target=work, name="follower", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join(timeout=5.0)
 
     def how_it_ended(self) -> str:
         """`finished`, or another status with its reason; "" where the run has not ended, as far as is known here."""
-        found = self.newest
-        if found is not None and not self.trouble:
-            return _how(found.status, found.reason)
+        found = self.view.snapshot
+        if found is not None and not self.view.trouble:
+            return _ending(found.status, found.reason)
         status = read_status(self._folder)
-        return _how(str(status.get("status", "")), str(status.get("reason", "")))
+        return _ending(str(status.get("status", "")), str(status.get("reason", "")))
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
+    def _keep(self, found: Snapshot) -> None:
+        """Add a look, and let those go that are older than the window."""
+        if self._looks and found.at < self._looks[-1].at:  # the clock was set back: looks can't be compared
+            self._looks.clear()
+        self._looks.append(found)
+        while len(self._looks) > 2 and found.at - self._looks[1].at >= self._window_s:
+            self._looks.popleft()
+
+    def _with_metrics(self, view: RunView) -> RunView:
+        """The view with what `metrics.jsonl` has gained since the last look."""
+        for text in self._metrics.new_lines() if self._metrics is not None else ():
+            with contextlib.suppress(ValueError):
+                view = _with_line(view, json.loads(text))
+        return view
+
 
 def client_of(url: str) -> redis.Redis:
-    """A client that answers or fails soon. Raises WrongBroker: `url` is none."""
+    """Returns a client that answers or fails soon. Raises WrongBroker: `url` is not the URL of a Redis."""
     try:
         return redis.Redis.from_url(
             url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=Retry(NoBackoff(), 0)
@@ -100,5 +154,24 @@ def client_of(url: str) -> redis.Redis:
         raise WrongBroker(f"REDIS_URL is no URL of a redis: {error}") from None
 
 
-def _how(status: str, reason: str) -> str:
+def completion_rates(before: Snapshot, now: Snapshot) -> dict[tuple[str, str], float]:
+    """Completions a second of each queue and scorer between two looks; none where no time has passed."""
+    if now.at <= before.at:
+        return {}
+    known = {(stats.queue, stats.scorer): stats.completions for stats in before.scorers}
+    return {
+        place: (stats.completions - known.get(place, 0)) / (now.at - before.at)
+        for stats in now.scorers
+        for place in [(stats.queue, stats.scorer)]
+    }
+
+
+def _with_line(view: RunView, line: Mapping[str, Any]) -> RunView:
+    """The view with one more line of `metrics.jsonl`."""
+    if is_step(line):
+        view = replace(view, last_step=line, rewards=(*view.rewards, float(line["reward_mean"])))
+    return replace(view, pass_rates=(*view.pass_rates, *pass_rates_of([line])))
+
+
+def _ending(status: str, reason: str) -> str:
     return (f"{status}: {reason}" if reason else status) if status in ENDED else ""

@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,12 +46,7 @@ class RunFolder:
     @property
     def pass_rates(self) -> list[tuple[int, float]]:
         """(policy version, held-out pass rate) of every evaluation, in order."""
-        return sorted(
-            (int(result["version"]), float(result["pass_rate"]))
-            for line in self.metrics
-            for result in line.get("evaluations", ())
-            if result["pass_rate"] is not None
-        )
+        return sorted(pass_rates_of(self.metrics))
 
 
 def read_run(path: Path) -> RunFolder:
@@ -70,6 +65,14 @@ def read_run(path: Path) -> RunFolder:
         has_begun=status.get("begun") != "no",
         metrics=tuple(read_metrics(path)),
     )
+
+
+def pass_rates_of(lines: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, float]]:
+    """(policy version, held-out pass rate) of each evaluation that these lines of `metrics.jsonl` bring."""
+    for line in lines:
+        for result in line.get("evaluations", ()):
+            if result["pass_rate"] is not None:
+                yield int(result["version"]), float(result["pass_rate"])
 
 
 def free_name(run: Run) -> str:

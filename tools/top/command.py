@@ -16,14 +16,14 @@ import time
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.live import Live
 
 from broker.errors import BrokerUnavailable
 from broker.joining import NoRun, find_redis
 from broker.private_redis.server import folder_of
 from config.logs import mask
 from tools.arguments import add_json, add_run, add_runs_dir
-from tools.run_view.follower import WINDOW_S, Watch
+from tools.run_view.follower import WINDOW_S, RunFollower
+from tools.run_view.screen import RunScreen
 from tools.top.report import report
 from tools.top.screen import screen
 
@@ -55,74 +55,72 @@ def run(options: argparse.Namespace) -> int:
     """Shows a run. Raises NoRun, WrongBroker, BrokerUnavailable."""
     every_s = options.every or (ONCE_S if options.once else LIVE_EVERY_S)
     url, folder = find_redis(options.run, options.runs_dir), folder_of(options.run, options.runs_dir)
-    with contextlib.closing(Watch(url, options.run, folder)) as watch:
+    with contextlib.closing(RunFollower(url, options.run, folder)) as follower:
         try:
             if options.once:
-                return _once(watch, every_s, as_json=options.json)
-            return _follow(watch, every_s, as_json=options.json)
+                return _once(follower, every_s, as_json=options.json)
+            return _follow(follower, every_s, as_json=options.json)
         except KeyboardInterrupt:
             return 0
 
 
-def _once(watch: Watch, every_s: float, *, as_json: bool) -> int:
-    if not watch.look():
+def _once(follower: RunFollower, every_s: float, *, as_json: bool) -> int:
+    if not follower.look():
         raise BrokerUnavailable(
-            f"no answer from the redis of run {watch.name}: {mask(watch.trouble)}{_ending(watch)}"
+            f"no answer from the redis of run {follower.view.name}: {mask(follower.view.trouble)}{_ending(follower)}"
         )
-    now = watch.newest
+    now = follower.view.snapshot
     if now is not None and not now.status and not now.processes:
-        raise NoRun(f"there is no run {watch.name} at this redis: no learner has begun it")
-    if not watch.how_it_ended():  # of a run that has ended, one look says all
+        raise NoRun(f"there is no run {follower.view.name} at this redis: no learner has begun it")
+    if not follower.how_it_ended():  # of a run that has ended, one look says all
         time.sleep(every_s)
-        watch.look()
+        follower.look()
     if as_json:
-        sys.stdout.write(json.dumps(report(watch)) + "\n")
+        sys.stdout.write(json.dumps(report(follower.view)) + "\n")
     else:
         console = Console(highlight=False)
-        console.print(screen(watch, console, is_cut=False))
+        console.print(screen(follower.view, console, is_cut=False))
     return 0
 
 
-def _follow(watch: Watch, every_s: float, *, as_json: bool) -> int:
+def _follow(follower: RunFollower, every_s: float, *, as_json: bool) -> int:
     """Until the run has ended."""
-    with _as_lines(watch) if as_json else _on_screen(watch) as draw:
+    with _as_lines(follower) if as_json else _on_screen(follower) as draw:
         while True:
-            watch.look()
+            follower.look()
             draw()
-            if watch.how_it_ended():
+            if follower.how_it_ended():
                 break
             time.sleep(every_s)
     if not as_json:
-        sys.stdout.write(f"run {watch.name} has ended: {mask(watch.how_it_ended())}\n")
+        sys.stdout.write(f"run {follower.view.name} has ended: {mask(follower.how_it_ended())}\n")
     return 0
 
 
 @contextlib.contextmanager
-def _on_screen(watch: Watch) -> Iterator[Callable[[], None]]:
+def _on_screen(follower: RunFollower) -> Iterator[Callable[[], None]]:
     """A screen of its own, as a pager has; what it saw last is printed when it ends."""
     console = Console(highlight=False)
     try:
-        with Live(
-            console=console, auto_refresh=False, screen=console.is_terminal, vertical_overflow="crop"
-        ) as live:
-            yield lambda: live.update(screen(watch, console, is_cut=True), refresh=True)
+        with RunScreen(console, is_whole=True) as shown:
+            yield lambda: shown.draw(screen(follower.view, console, is_cut=True))
     finally:
         if console.is_terminal:
-            console.print(screen(watch, console, is_cut=False))
+            console.print(screen(follower.view, console, is_cut=False))
 
 
 @contextlib.contextmanager
-def _as_lines(watch: Watch) -> Iterator[Callable[[], None]]:
+def _as_lines(follower: RunFollower) -> Iterator[Callable[[], None]]:
     def write() -> None:
-        if watch.newest is not None:
-            sys.stdout.write(json.dumps(report(watch)) + "\n")
+        if follower.view.snapshot is not None:
+            sys.stdout.write(json.dumps(report(follower.view)) + "\n")
             sys.stdout.flush()
 
     yield write
 
 
-def _ending(watch: Watch) -> str:
-    how = watch.how_it_ended()
+def _ending(follower: RunFollower) -> str:
+    how = follower.how_it_ended()
     return f". The run has ended: {how}" if how else ""
 
 

@@ -1,6 +1,6 @@
 """A look at a run as one object: what `millrace top --json` prints.
 
-In: a `Watch`. Out: a tree of mappings, lists, text and numbers, whose keys docs/top.md lists. Seconds and shares are
+In: a `RunView`. Out: a tree of mappings, lists, text and numbers, whose keys docs/top.md lists. Seconds and shares are
 numbers, a share from 0 to 1; what is not known is null.
 """
 
@@ -14,29 +14,28 @@ from broker.monitoring.counters import ScorerStats
 from broker.monitoring.snapshot import Process, Snapshot
 from tools.run_view.finding import BottleneckFinding
 from tools.run_view.flow import Flow, Works
-from tools.run_view.follower import Watch
+from tools.run_view.follower import RunView
 
 DIGITS = 4
 
 
-def report(watch: Watch) -> dict[str, Any]:
-    """The object. After the first look."""
-    now = watch.newest
+def report(view: RunView) -> dict[str, Any]:
+    """Returns the object. After the first look that Redis answered."""
+    now, flow = view.snapshot, view.flow
     if now is None:
         raise ValueError("nothing has been seen of the run")
-    verdict, flow = watch.verdict()
     return {
-        "run": watch.name,
+        "run": view.name,
         "status": now.status,
         "reason": now.reason,
         "wanted": now.wanted,
         "advice": now.advice,
         "at": _round(now.at),
         "seconds": _round(flow.seconds),
-        "silent_s": _round(watch.silent_s) if watch.trouble else 0.0,
+        "silent_s": _round(view.silent_s) if view.trouble else 0.0,
         "step": max(0, now.version),
         "steps": now.steps,
-        "verdict": _verdict(verdict),
+        "verdict": _finding(view.finding),
         "roles": [_role(works) for works in flow.works],
         "processes": [_process(process, now, flow) for process in now.processes],
         "streams": {
@@ -84,16 +83,16 @@ def since_s(process: Process, now: Snapshot) -> float:
     return process.sums.get("idle_s") or (max(0.0, now.at - process.since) if process.since else 0.0)
 
 
-def _verdict(verdict: BottleneckFinding) -> dict[str, Any]:
+def _finding(finding: BottleneckFinding) -> dict[str, Any]:
     return {
-        "text": verdict.text,
-        "bottleneck": verdict.bottleneck or None,
-        "queues": list(verdict.queues),
-        "utilisation": _round(verdict.utilisation),
-        "groups_a_second": _round(verdict.groups_a_second),
-        "gain": _round(verdict.gain),
-        "then": verdict.then or None,
-        "knob": dict(verdict.knob),
+        "text": finding.text,
+        "bottleneck": finding.bottleneck or None,
+        "queues": list(finding.queues),
+        "utilisation": _round(finding.utilisation),
+        "groups_a_second": _round(finding.groups_a_second),
+        "gain": _round(finding.gain),
+        "then": finding.then or None,
+        "knob": dict(finding.knob),
     }
 
 

@@ -1,7 +1,7 @@
 """The screen of `millrace top`, for 80 columns and more.
 
-In: a `Watch`. Out: something that rich prints: the bottleneck, the roles, the streams with the budget, where a trained
-group's time went, and as many processes as there are lines for.
+In: a `RunView`. Out: something that rich prints: the bottleneck, the roles, the streams with the budget, where a
+trained group's time went, and as many processes as there are lines for.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
@@ -18,41 +17,35 @@ from broker.monitoring.snapshot import Process, Snapshot
 from broker.protocol.run_state import DRAIN, PAUSE
 from config.logs import mask
 from tools.run_view.flow import LEARNER, Flow, Works
-from tools.run_view.follower import Watch
+from tools.run_view.follower import RunView
+from tools.run_view.screen import depth_bar, frame, policy_of, role_of, table
 from tools.top.report import since_s, staleness
-from tools.up.console import COLOURS
 
 BAR_WIDTH = 16
 FRAME = 2  # lines of the panel's border, and columns of its padding on each side
 FEWEST = 3  # processes that are shown, however low the terminal
-STREAMS = {"prompts": "magenta", "rollouts": "green", "scored": "cyan", "dead": "red"}
 STAGES = {"generators": "magenta", "scorers": "green", "learner": "cyan"}
 ORDER = ("learner", "generator", "dispatcher", "scorer")
 NEARLY_ALL = 0.85  # utilisation from which a role is shown as busy
 
 
-def screen(watch: Watch, console: Console, *, is_cut: bool) -> RenderableType:
+def screen(view: RunView, console: Console, *, is_cut: bool) -> RenderableType:
     """The whole of it, or, `is_cut`, as much as the console has lines for."""
-    now = watch.newest
-    title = Text.assemble(("millrace top ", "dim"), (watch.name, "bold"))
+    now, flow = view.snapshot, view.flow
     if now is None:
-        return Panel(
-            Text(f"redis has not answered for {watch.silent_s:.0f} s: {mask(watch.trouble)}", "bold red"),
-            title=title,
-            border_style="dim",
-        )
-    verdict, flow = watch.verdict()
+        text = f"redis has not answered for {view.silent_s:.0f} s: {mask(view.trouble)}"
+        return frame(Text(text, "bold red"), "millrace top", view.name)
     parts: list[RenderableType] = []
-    if watch.trouble:
+    if view.trouble:
         parts.append(
             Text(
-                f"redis has not answered for {watch.silent_s:.0f} s ({mask(watch.trouble)}); this is what "
+                f"redis has not answered for {view.silent_s:.0f} s ({mask(view.trouble)}); this is what "
                 "was seen last",
                 "bold red",
             )
         )
     parts += [
-        Text(verdict.text, "bold yellow"),
+        Text(view.finding.text, "bold yellow"),
         Text(),
         _roles(flow),
         Text(),
@@ -67,9 +60,7 @@ def screen(watch: Watch, console: Console, *, is_cut: bool) -> RenderableType:
         parts.append(_processes(now, flow, max(FEWEST, _room(parts, console))))
     else:
         parts.append(_processes(now, flow, len(now.processes)))
-    return Panel(
-        Group(*parts), title=title, subtitle=_subtitle(now, flow), border_style="dim", padding=(0, 1)
-    )
+    return frame(Group(*parts), "millrace top", view.name, _subtitle(now, flow))
 
 
 def _room(parts: Sequence[RenderableType], console: Console) -> int:
@@ -88,26 +79,12 @@ def _subtitle(now: Snapshot, flow: Flow) -> str:
     return f"{now.status or 'not begun'}{asked} · step {max(0, now.version)}/{now.steps}{pace}"
 
 
-def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """The last column has what the others leave, and is cut where that is too little."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False, expand=True)
-    for column in columns:
-        table.add_column(
-            column,
-            justify="right" if column in right else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            ratio=1 if column == columns[-1] else None,
-        )
-    return table
-
-
 def _roles(flow: Flow) -> RenderableType:
     """`s each` is of a group; the learner's is of a step."""
     numbers = ("n", "busy", "groups/s", "s each", "tokens/s")
-    table = _table("role", *numbers, "waits", right=numbers)
+    made = table("role", *numbers, "waits", right=numbers, is_wide=True)
     for works in flow.works:
-        table.add_row(
+        made.add_row(
             Text(works.name, STAGES[works.stage]),
             str(works.workers),
             _busy(works.utilisation),
@@ -117,8 +94,8 @@ def _roles(flow: Flow) -> RenderableType:
             _waits(works),
         )
     if not flow.works:
-        table.add_row(Text("no role has begun to work", "dim"))
-    return table
+        made.add_row(Text("no role has begun to work", "dim"))
+    return made
 
 
 def _waits(works: Works) -> str:
@@ -135,20 +112,19 @@ def _waits(works: Works) -> str:
 
 def _streams(now: Snapshot) -> RenderableType:
     numbers = ("depth", "waiting", "leased", "oldest")
-    table = _table("stream", *numbers, "", right=numbers)
+    made = table("stream", *numbers, "", right=numbers, is_wide=True)
     largest = max(1, *(state.depth for state in now.streams.values()))
     for name, state in now.streams.items():
         has_leases = name in {"prompts", "rollouts"}
-        width = -(-BAR_WIDTH * state.depth // largest)
-        table.add_row(
+        made.add_row(
             name,
             Text(str(state.depth), "bold red" if name == DEAD and state.depth else "bold"),
             str(state.waiting) if has_leases else "-",
             str(state.leased) if has_leases else "-",
             _age(state.oldest_s) if state.depth else "-",
-            Text("■" * width, STREAMS[name]),
+            depth_bar(name, state.depth, largest, BAR_WIDTH),
         )
-    return table
+    return made
 
 
 def _facts(now: Snapshot, flow: Flow) -> list[RenderableType]:
@@ -187,24 +163,22 @@ def _fact(name: str, text: str) -> RenderableType:
 def _processes(now: Snapshot, flow: Flow, room: int) -> RenderableType:
     found = sorted(now.processes, key=lambda process: (_place(process.role), process.id))
     shown = found if len(found) <= room else _some(found, room)
-    table = _table(
-        "process", "host", "pid", "policy", "busy", "for", "does", right=("pid", "policy", "busy", "for")
-    )
+    numbers = ("pid", "policy", "busy", "for")
+    made = table("process", "host", *numbers, "does", right=numbers, is_wide=True)
     for process in shown:
         share = flow.shares.get(f"{process.role}:{process.id}")
-        version = str(max(0, now.version)) if process.role == "learner" else process.version or "-"
-        table.add_row(
-            Text(process.role, COLOURS.get(process.role, "white")),
+        made.add_row(
+            role_of(process),
             Text(process.host),
             str(process.pid),
-            version,
+            policy_of(process, now),
             "-" if share is None else _busy(share),
             _age(since_s(process, now)),
             Text(process.state),
         )
     if len(shown) < len(found):
-        table.add_row(Text(f"... and {len(found) - len(shown)} more", "dim"))
-    return table
+        made.add_row(Text(f"... and {len(found) - len(shown)} more", "dim"))
+    return made
 
 
 def _some(found: list[Process], room: int) -> list[Process]:

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tools.dead.show import printable
+from tools.run_view.screen import STREAM_COLOURS
 from tools.trace.narrative import Story
 from tools.trace.stages import Stage
 
@@ -25,15 +26,12 @@ WIDTH = 100
 REASON_CHARS = 300
 SHORT_S = 0.1  # what takes less is shown in milliseconds
 COLOURS = {
-    "prompts": "magenta",
+    **STREAM_COLOURS,
     "sampling": "magenta",
-    "rollouts": "green",
     "scoring": "green",
-    "scored": "cyan",
     "training": "cyan",
     "dropped": "yellow",
-    "dead": "red",
-}  # as in tools.up.console
+}
 
 
 def as_json(story: Story) -> str:

@@ -19,10 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-
 from broker import processes
 from broker.connection import RedisLink
 from broker.errors import PipelineError
@@ -38,16 +34,18 @@ from learner.journal.ledger import read_ledger
 from learner.launch.preflight import check_places
 from learner.status import Status
 from tools.arguments import add_config, given_config
+from tools.run_view.follower import RunFollower, client_of
 from tools.run_view.log_tail import last_lines
 from tools.runs.folder import free_name, held, read_run
 from tools.up.console import LiveConsole, PlainConsole, RunConsole, restore_terminal
-from tools.up.progress import Progress
 from tools.up.redis_keeper import RedisKeeper, redis_of
 from tools.up.role_commands import Command, commands
 from tools.up.supervisor import Outcome, Supervisor
 
 log = logging.getLogger(__name__)
 
+LOOK_EVERY_S = 1.0
+WINDOW_S = 10.0  # between the first and the last look that a rate and the finding are of
 LOG_LINES = 15
 REASON_LINES = 3  # of a role that keeps failing, as part of the run's reason
 REASON_CHARS = 200  # of each
@@ -102,9 +100,7 @@ def up(run: Run, words: Sequence[str], *, dry_run: bool, plain: bool) -> int:
         return 0
     with held(run.folder):
         started = time.monotonic()
-        outcome = perform(
-            run, plan, LiveConsole(run.name) if sys.stdout.isatty() and not plain else PlainConsole()
-        )
+        outcome = perform(run, plan, LiveConsole() if sys.stdout.isatty() and not plain else PlainConsole())
     report(run, outcome, time.monotonic() - started)
     return outcome.code
 
@@ -119,7 +115,7 @@ def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: 
     supervisors: list[Supervisor] = []
     stop = processes.stop_on_signals(lambda: _cut(supervisors))
     with _logging_to(console), redis_of(run) as keeper:
-        progress = Progress(keeper.url, run.name, run.folder)
+        follower = RunFollower(keeper.url, run.name, run.folder, window_s=WINDOW_S, reads_metrics=True)
         watching: list[Callable[[], None]] = [keeper.tend]
 
         def tick() -> None:
@@ -139,14 +135,11 @@ def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: 
         supervisors.append(supervisor)
         _forget(run, keeper.url, stop)
         with company(supervisor, keeper, stop) as act:
-            watching += [act, lambda: console.tick(progress.view, supervisor.running)]
-            try:
-                with console:
-                    outcome = supervisor.run(stop)
-                    reason.make_sure()
-                    return outcome
-            finally:
-                progress.stop()
+            watching += [act, lambda: console.tick(follower.view, supervisor.running)]
+            with contextlib.closing(follower), follower.keep_looking(LOOK_EVERY_S), console:
+                outcome = supervisor.run(stop)
+                reason.make_sure()
+                return outcome
 
 
 def _forget(run: Run, url: str, stop: threading.Event) -> None:
@@ -163,9 +156,7 @@ class _Undertaker:
     def __init__(self, run: Run, url: str) -> None:
         self._keys = Keys(run.name)
         self._logs = run.folder / "logs"
-        self._client = redis.Redis.from_url(
-            url, socket_timeout=2.0, socket_connect_timeout=2.0, retry=Retry(NoBackoff(), 0)
-        )
+        self._client = client_of(url)
 
     def __call__(self, role: str, pid: int, how: str) -> None:
         record_death(

@@ -1,6 +1,6 @@
 """What the person before `millrace up` sees: the roles' lines, and how the run stands.
 
-In: lines by role, and a `View` at every tick. Out: on a terminal, the lines above a table that stays at the bottom;
+In: lines by role, and a `RunView` at every tick. Out: on a terminal, the lines above a table that stays at the bottom;
 else the lines and one plain progress line every few seconds. The learner's lines are all shown, of the other roles only
 warnings and errors: the rest is in `logs/ROLE.log`.
 """
@@ -12,18 +12,18 @@ import re
 import sys
 import termios
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from broker.monitoring.counters import ScorerStats
 from broker.monitoring.snapshot import Snapshot
-from tools.up.progress import View
+from tools.run_view.follower import RunView
+from tools.run_view.screen import ROLE_COLOURS, RunScreen, depth_bar, frame, policy_of, role_of, table
 
 PLAIN_EVERY_S = 5.0
 LIVE_EVERY_S = 0.25
@@ -35,14 +35,6 @@ SHOW_CURSOR = b"\x1b[?25h\n"
 # The format of config.logs.
 LOG_LINE = re.compile(r"(?P<time>\d\d:\d\d:\d\d) \S+ (?P<level>[A-Z]+) (?P<module>[\w.]+): (?P<text>.*)")
 LEVELS = {"WARNING": "yellow", "ERROR": "bold red", "CRITICAL": "bold red"}
-COLOURS = {
-    "learner": "cyan",
-    "generator": "magenta",
-    "scorers": "green",
-    "scorer": "green",
-    "dispatcher": "green",
-    "up": "yellow",
-}
 
 
 class RunConsole(Protocol):
@@ -52,7 +44,7 @@ class RunConsole(Protocol):
         """One line of a role's output."""
         ...
 
-    def tick(self, view: View, running: int) -> None:
+    def tick(self, view: RunView, running: int) -> None:
         """How the run stands; called often."""
         ...
 
@@ -87,7 +79,7 @@ class PlainConsole:
             self._stream.write(f"{role:<{ROLE_WIDTH}} | {text}\n")
             self._stream.flush()
 
-    def tick(self, view: View, running: int) -> None:
+    def tick(self, view: RunView, running: int) -> None:
         """Print the progress line if it is due and says something new."""
         if time.monotonic() - self._shown_at < PLAIN_EVERY_S:
             return
@@ -100,20 +92,19 @@ class PlainConsole:
 class LiveConsole:
     """For a terminal."""
 
-    def __init__(self, name: str, console: Console | None = None) -> None:
-        self._name = name
+    def __init__(self, console: Console | None = None) -> None:
         self._started = time.monotonic()
         self._drawn_at = 0.0
         self._console = console or Console(highlight=False)
-        self._live = Live(console=self._console, auto_refresh=False, transient=False)
+        self._screen = RunScreen(self._console)
 
     def __enter__(self) -> Self:
         _show_control_characters(False)
-        self._live.start()
+        self._screen.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        self._screen.stop()
         _show_control_characters(True)
 
     def line(self, role: str, text: str) -> None:
@@ -121,11 +112,11 @@ class LiveConsole:
         if is_shown(role, text):
             self._console.print(_pretty(role, text), soft_wrap=True)
 
-    def tick(self, view: View, running: int) -> None:
+    def tick(self, view: RunView, running: int) -> None:
         """Draw the table anew, if it is due."""
         if time.monotonic() - self._drawn_at >= LIVE_EVERY_S:
             self._drawn_at = time.monotonic()
-            self._live.update(panel(self._name, view, running, self._drawn_at - self._started), refresh=True)
+            self._screen.draw(panel(view, running, self._drawn_at - self._started))
 
 
 def _show_control_characters(shown: bool) -> None:
@@ -151,7 +142,7 @@ def is_shown(role: str, text: str) -> bool:
 
 def _pretty(role: str, text: str) -> Text:
     """A line for a terminal: what the prefix says already is left out, and alarms are coloured."""
-    prefix = ((f"{role:<{ROLE_WIDTH}} ", COLOURS.get(role.partition("-")[0], "white")), ("│ ", "dim"))
+    prefix = ((f"{role:<{ROLE_WIDTH}} ", ROLE_COLOURS.get(role.partition("-")[0], "white")), ("│ ", "dim"))
     if (found := LOG_LINE.match(text)) is None:
         return Text.assemble(*prefix, text)
     event, _, rest = found["text"].partition(" ")
@@ -165,7 +156,7 @@ def _pretty(role: str, text: str) -> Text:
     )
 
 
-def progress_line(view: View, running: int) -> str:
+def progress_line(view: RunView, running: int) -> str:
     """How the run stands, as key=value."""
     found = view.snapshot
     if found is None or not found.steps:
@@ -185,7 +176,7 @@ def progress_line(view: View, running: int) -> str:
         f"dead={found.dead}",
         f"generators={found.alive('generator')}",
         f"scorers={found.alive('scorer')}",
-        f"verdict={view.verdict!r}",
+        f"verdict={view.finding.text!r}",
     ]
     for counter in ("unscorable", "over_limit", "retries"):
         if number := sum(getattr(stats, counter) for stats in found.scorers):
@@ -195,28 +186,23 @@ def progress_line(view: View, running: int) -> str:
         for stats in found.scorers
         if stats.cache_hit_rate is not None
     ]
-    if view.age_s > STALE_S:
-        parts.append(f"redis_silent_s={view.age_s:.0f}")
+    if view.silent_s > STALE_S:
+        parts.append(f"redis_silent_s={view.silent_s:.0f}")
     return " ".join(parts)
 
 
-def panel(name: str, view: View, running: int, seconds: float) -> RenderableType:
+def panel(view: RunView, running: int, seconds: float) -> RenderableType:
     """The table at the bottom of the terminal."""
     found = view.snapshot
     clock = f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-    title = Text.assemble(("millrace ", "dim"), (name, "bold"))
     if found is None or not found.steps:
-        return Panel(
-            Text(f"starting: {running} processes are up, the learner has not begun", "dim"),
-            title=title,
-            subtitle=clock,
-            border_style="dim",
-        )
+        text = Text(f"starting: {running} processes are up, the learner has not begun", "dim")
+        return frame(text, "millrace", view.name, clock)
     parts: list[RenderableType] = [
         _headline(view, found),
         Text(),
         _streams(found),
-        Text(view.verdict, "yellow"),
+        Text(view.finding.text, "yellow"),
         Text(),
         _processes(found),
     ]
@@ -224,14 +210,14 @@ def panel(name: str, view: View, running: int, seconds: float) -> RenderableType
         _troubles(stats) or stats.cache_hit_rate is not None for stats in found.scorers
     ):
         parts += [Text(), _scorers(view, found)]
-    if view.age_s > STALE_S:
+    if view.silent_s > STALE_S:
         parts.append(
-            Text(f"Redis has not answered for {view.age_s:.0f} s; this is what was seen last", "bold red")
+            Text(f"Redis has not answered for {view.silent_s:.0f} s; this is what was seen last", "bold red")
         )
-    return Panel(Group(*parts), title=title, subtitle=clock, border_style="dim", padding=(0, 1))
+    return frame(Group(*parts), "millrace", view.name, clock)
 
 
-def _headline(view: View, found: Snapshot) -> RenderableType:
+def _headline(view: RunView, found: Snapshot) -> RenderableType:
     done = max(found.version, 0)
     filled = min(BAR_WIDTH, BAR_WIDTH * done // found.steps)
     grid = Table.grid(padding=(0, 3))
@@ -264,47 +250,35 @@ def _headline(view: View, found: Snapshot) -> RenderableType:
 
 def _streams(found: Snapshot) -> RenderableType:
     grid = Table.grid(padding=(0, 1))
-    stages = [
-        ("prompts", found.prompts, "magenta"),
-        ("rollouts", found.rollouts, "green"),
-        ("scored", found.scored, "cyan"),
-        ("dead", found.dead, "red"),
-    ]
-    largest = max(1, *(depth for _, depth, _ in stages))
-    for stream, depth, colour in stages:
-        width = -(-BAR_WIDTH * depth // largest)
-        grid.add_row(Text(stream), Text(str(depth), "bold", justify="right"), Text("■" * width, colour))
+    depths = {
+        "prompts": found.prompts,
+        "rollouts": found.rollouts,
+        "scored": found.scored,
+        "dead": found.dead,
+    }
+    largest = max(1, *depths.values())
+    for stream, depth in depths.items():
+        number = Text(str(depth), "bold", justify="right")
+        grid.add_row(Text(stream), number, depth_bar(stream, depth, largest, BAR_WIDTH))
     return grid
 
 
 def _processes(found: Snapshot) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    for column in ("process", "pid", "policy", "does"):
-        table.add_column(column, no_wrap=True, overflow="ellipsis")
+    made = table("process", "pid", "policy", "does")
     for process in found.processes:
-        version = str(found.version) if process.role == "learner" else process.version or "-"
-        table.add_row(
-            Text(process.role, COLOURS.get(process.role, "white")),
-            str(process.pid),
-            version,
-            Text(process.state),
-        )
-    return table
+        made.add_row(role_of(process), str(process.pid), policy_of(process, found), Text(process.state))
+    return made
 
 
-def _scorers(view: View, found: Snapshot) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    table.add_column("scorer", no_wrap=True, overflow="ellipsis")
-    table.add_column("queue")
+def _scorers(view: RunView, found: Snapshot) -> RenderableType:
     is_asking = any(stats.cache_hit_rate is not None for stats in found.scorers)
-    for column in ("jobs", "scored", "/s", "ms each", *(["cached"] if is_asking else [])):
-        table.add_column(column, justify="right")
-    table.add_column("trouble", no_wrap=True, overflow="ellipsis")
+    numbers = ("jobs", "scored", "/s", "ms each", *(["cached"] if is_asking else []))
+    made = table("scorer", "queue", *numbers, "trouble", right=numbers)
     for stats in found.scorers:
-        rate = view.rates.get((stats.queue, stats.scorer), 0.0)
+        rate = view.completions_per_s.get((stats.queue, stats.scorer), 0.0)
         cached = ["-" if stats.cache_hit_rate is None else f"{stats.cache_hit_rate:.0%}"] if is_asking else []
-        table.add_row(
-            Text(stats.scorer, COLOURS["scorer"]),
+        made.add_row(
+            Text(stats.scorer, ROLE_COLOURS["scorer"]),
             stats.queue,
             str(found.queued_jobs.get(stats.queue, 0)),
             str(stats.scored),
@@ -313,7 +287,7 @@ def _scorers(view: View, found: Snapshot) -> RenderableType:
             *cached,
             Text(_troubles(stats) or "-", "yellow" if _troubles(stats) else ""),
         )
-    return table
+    return made
 
 
 def _troubles(stats: ScorerStats) -> str:
@@ -322,7 +296,7 @@ def _troubles(stats: ScorerStats) -> str:
     return ", ".join(f"{number} {what}" for what, number in {**counts, **stats.failures}.items() if number)
 
 
-def sparkline(values: list[float], width: int = 20) -> str:
+def sparkline(values: Sequence[float], width: int = 20) -> str:
     """The last values as bars between the lowest and the highest of them."""
     shown = values[-width:]
     low, high = min(shown), max(shown)

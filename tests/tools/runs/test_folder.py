@@ -10,10 +10,10 @@ import pytest
 from broker.errors import RunFailed
 from config.run import Run
 from tests.support.waiting import wait_until
+from tools.run_view.follower import RunFollower
 from tools.run_view.log_tail import LogTail, last_lines
 from tools.runs.command import list_runs
 from tools.runs.folder import RunTaken, free_name, held, holder, read_run
-from tools.up.progress import Progress
 
 
 def test_a_run_says_how_far_it_came(leave_run: Callable[..., Path]) -> None:
@@ -30,12 +30,15 @@ def test_a_round_that_ended_after_its_steps_line_belongs_to_that_step(leave_run:
     assert (len(found.metrics), found.last_step["reward_mean"]) == (2, 0.75)
     assert found.pass_rates == [(0, 0.125), (2, 0.875), (3, 1.0)]
     (folder / "live").mkdir()
-    live = Progress("redis://127.0.0.1:1", "demo", folder / "live")  # nobody answers there
+    follower = RunFollower(
+        "redis://127.0.0.1:1", "demo", folder / "live", reads_metrics=True
+    )  # nobody answers
     (folder / "live" / "metrics.jsonl").write_text((folder / "metrics.jsonl").read_text())
-    wait_until(lambda: len(live.view.pass_rates) >= 3)
-    live.stop()
-    assert live.view.pass_rates == found.pass_rates
-    assert (live.view.rewards, live.view.last_step["step"]) == ([0.25, 0.75], 2)
+    with follower.keep_looking(0.05):
+        wait_until(lambda: len(follower.view.pass_rates) >= 3)
+    follower.close()
+    assert list(follower.view.pass_rates) == found.pass_rates
+    assert (follower.view.rewards, follower.view.last_step["step"]) == ((0.25, 0.75), 2)
 
 
 def test_a_half_written_folder_is_read_as_far_as_it_goes(leave_run: Callable[..., Path]) -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.conftest import ROOT
 from tests.support.laid_heartbeats import Laid
 from tests.support.verbs import call
 from tools.main import parse
-from tools.run_view.follower import Watch
+from tools.run_view.follower import RunFollower
 from tools.top import screen
 from tools.top.report import report
 
@@ -34,9 +35,9 @@ def laid(link: RedisLink, keys: Keys) -> Laid:
 
 
 @pytest.fixture
-def watch(laid: Laid, redis_url: str, tmp_path: Path) -> Iterator[Watch]:
+def follower(laid: Laid, redis_url: str, tmp_path: Path) -> Iterator[RunFollower]:
     """Two looks, between which ten seconds of work were done."""
-    made = Watch(redis_url, "test", tmp_path / "runs" / "test")
+    made = RunFollower(redis_url, "test", tmp_path / "runs" / "test")
     assert made.look()
     laid.beat(10)
     assert made.look()
@@ -44,18 +45,18 @@ def watch(laid: Laid, redis_url: str, tmp_path: Path) -> Iterator[Watch]:
     made.close()
 
 
-def drawn(watch: Watch, width: int = 100, height: int = 40, *, is_cut: bool = True) -> str:
+def drawn(follower: RunFollower, width: int = 100, height: int = 40, *, is_cut: bool = True) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width, height=height)
-    console.print(screen.screen(watch, console, is_cut=is_cut))
+    console.print(screen.screen(follower.view, console, is_cut=is_cut))
     return out.getvalue()
 
 
 @pytest.mark.parametrize("width", [80, 100, 140])
 def test_the_screen_names_the_bottleneck_the_roles_the_streams_and_the_processes(
-    watch: Watch, width: int
+    follower: RunFollower, width: int
 ) -> None:
-    shown = drawn(watch, width)
+    shown = drawn(follower, width)
     assert max(map(len, shown.splitlines())) <= width
     for pattern in (
         r"bottleneck: scorers \(1\), 90% busy; one more: about \+82%, 2 → 3.6",
@@ -74,57 +75,58 @@ def test_the_screen_names_the_bottleneck_the_roles_the_streams_and_the_processes
         assert re.search(pattern, shown), f"{pattern}\n{shown}"
 
 
-def test_a_low_terminal_shows_some_of_every_role_and_says_how_many_more(laid: Laid, watch: Watch) -> None:
+def test_a_low_terminal_shows_some_of_every_role_and_says_how_many_more(
+    laid: Laid, follower: RunFollower
+) -> None:
     for number in range(20):
         laid.client.hset(
             laid.keys.alive("scorer", f"more-{number:02}"), mapping={"pid": "7", "state": "scoring"}
         )
-    assert watch.look()
-    shown = drawn(watch, height=30)
+    assert follower.look()
+    shown = drawn(follower, height=30)
     assert len(shown.splitlines()) <= 30
     for role in ("learner", "generator", "dispatcher", "scorer"):
         assert re.search(rf"^│ {role} +\S* +\d", shown, re.MULTILINE), shown
     assert re.search(r"\.\.\. and \d+ more", shown)
-    assert "... and" not in drawn(watch, height=30, is_cut=False)
+    assert "... and" not in drawn(follower, height=30, is_cut=False)
 
 
-def test_while_redis_is_away_it_keeps_what_it_saw_and_says_how_old_that_is(watch: Watch) -> None:
-    options = watch._client.connection_pool.connection_kwargs
+def test_while_redis_is_away_it_keeps_what_it_saw_and_says_how_old_that_is(follower: RunFollower) -> None:
+    options = follower._client.connection_pool.connection_kwargs
     port, options["port"] = options["port"], 1  # nobody listens there
-    watch._client.connection_pool.reset()
-    watch._heard -= 30
-    assert not watch.look()
-    shown = drawn(watch)
+    follower._client.connection_pool.reset()
+    follower.view = replace(follower.view, heard_at=follower.view.heard_at - 30)
+    assert not follower.look()
+    shown = drawn(follower)
     assert "redis has not answered for 30 s" in shown
     assert "bottleneck: scorers" in shown
-    assert report(watch)["silent_s"] == pytest.approx(30, abs=2)
-    assert watch.how_it_ended() == ""
+    assert report(follower.view)["silent_s"] == pytest.approx(30, abs=2)
+    assert follower.how_it_ended() == ""
     options["port"] = port
-    watch._client.connection_pool.reset()
-    assert watch.look()
-    assert "has not answered" not in drawn(watch)
-    assert report(watch)["silent_s"] == 0
+    follower._client.connection_pool.reset()
+    assert follower.look()
+    assert "has not answered" not in drawn(follower)
+    assert report(follower.view)["silent_s"] == 0
 
 
 def test_before_the_first_answer_it_says_why_there_is_none(tmp_path: Path) -> None:
-    watch = Watch("redis://127.0.0.1:1/0", "test", tmp_path)
-    assert not watch.look()
-    assert "redis has not answered for 0 s" in drawn(watch)
-    assert "Connection refused" in drawn(watch, width=140)
+    follower = RunFollower("redis://127.0.0.1:1/0", "test", tmp_path)
+    assert not follower.look()
+    assert "redis has not answered for 0 s" in drawn(follower)
+    assert "Connection refused" in drawn(follower, width=140)
     folder = tmp_path / "status.json"
     folder.write_text(json.dumps({"status": "failed", "reason": "the disk is full"}))
-    assert watch.how_it_ended() == "failed: the disk is full", "the run took its Redis along"
+    assert follower.how_it_ended() == "failed: the disk is full", "the run took its Redis along"
 
 
-def test_a_window_is_no_longer_than_its_limit(
-    laid: Laid, watch: Watch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tools.run_view.follower.WINDOW_S", 0.05)
+def test_a_window_is_no_longer_than_its_limit(laid: Laid, redis_url: str, tmp_path: Path) -> None:
+    follower = RunFollower(redis_url, "test", tmp_path, window_s=0.05)
     for seconds in (20, 30, 40):
         time.sleep(0.06)
         laid.beat(seconds)
-        assert watch.look()
-    assert len(watch._looks) == 2
+        assert follower.look()
+    assert len(follower._looks) == 2
+    follower.close()
 
 
 def paths(tree: Any, prefix: str = "") -> set[str]:

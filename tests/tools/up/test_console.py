@@ -12,8 +12,9 @@ from rich.console import Console
 
 from broker.monitoring.counters import ScorerStats
 from broker.monitoring.snapshot import Process, Snapshot
+from tools.run_view.finding import BottleneckFinding
+from tools.run_view.follower import RunView, completion_rates
 from tools.up.console import LiveConsole, PlainConsole, is_shown, panel, progress_line, sparkline
-from tools.up.progress import View, rates
 
 BEATS = (
     Process(role="generator", id="g", pid=7, host="here", state="sampling", version="2", since=0.0),
@@ -36,20 +37,22 @@ MIDWAY = Snapshot(
 )
 
 
-def midway(silent_s: float = 0.0) -> View:
-    return View(
+def midway(silent_s: float = 0.0) -> RunView:
+    return RunView(
+        name="demo",
         snapshot=MIDWAY,
-        seen_at=time.monotonic() - silent_s,
-        rewards=[0.25, 0.5],
-        pass_rates=[(0, 0.1), (2, 0.6)],
+        trouble="",
+        heard_at=time.monotonic() - silent_s,
+        rewards=(0.25, 0.5),
+        pass_rates=((0, 0.1), (2, 0.6)),
         last_step={"step": 2, "reward_mean": 0.5, "lag_mean": 0.75, "lag_max": 2},
-        verdict="bottleneck: generators (1), 97% busy",
+        finding=BottleneckFinding(text="bottleneck: generators (1), 97% busy"),
     )
 
 
-def drawn(view: View) -> str:
+def drawn(view: RunView) -> str:
     out = io.StringIO()
-    Console(file=out, width=120).print(panel("demo", view, running=3, seconds=72))
+    Console(file=out, width=120).print(panel(view, running=3, seconds=72))
     return out.getvalue()
 
 
@@ -73,7 +76,7 @@ def test_the_progress_line_says_who_waits_for_whom() -> None:
         "generators=1 scorers=1 verdict='bottleneck: generators (1), 97% busy'"
     )
     assert progress_line(midway(silent_s=20), 3).endswith("redis_silent_s=20")
-    assert progress_line(View(), 3) == "starting processes=3"
+    assert progress_line(RunView(name="demo"), 3) == "starting processes=3"
 
 
 def test_the_table_shows_the_run() -> None:
@@ -92,7 +95,7 @@ def test_the_table_shows_the_run() -> None:
         assert part in table, part
     assert "Redis has not answered" not in table
     assert "Redis has not answered for 20 s" in drawn(midway(silent_s=20))
-    assert "the learner has not begun" in drawn(View())
+    assert "the learner has not begun" in drawn(RunView(name="demo"))
 
 
 FINE = ScorerStats(queue="math", scorer="math", groups=3, completions=24, seconds=1.2, failures={})
@@ -130,7 +133,7 @@ def test_scorers_have_a_table_where_there_are_several_or_one_had_trouble(
 def test_the_troubles_of_a_scorer_are_named_with_their_numbers() -> None:
     view = replace(
         midway(),
-        rates={("code", "code"): 1.25},
+        completions_per_s={("code", "code"): 1.25},
         snapshot=replace(MIDWAY, scorers=(BROKEN,), queued_jobs={"code": 5}),
     )
     assert re.search(
@@ -151,9 +154,12 @@ def test_how_often_a_served_model_need_not_be_asked_again_is_shown() -> None:
 
 def test_a_rate_is_of_the_completions_between_two_looks() -> None:
     later = replace(MIDWAY, scorers=(BROKEN, replace(FINE, completions=64)))
-    looks = [(100.0, replace(MIDWAY, scorers=(FINE,))), (101.0, MIDWAY), (110.0, later)]
-    assert rates(looks) == {("math", "math"): 4.0, ("code", "code"): 1.6}
-    assert rates(looks[:1]) == {}
+    before = replace(MIDWAY, scorers=(FINE,), at=100.0)
+    assert completion_rates(before, replace(later, at=110.0)) == {
+        ("math", "math"): 4.0,
+        ("code", "code"): 1.6,
+    }
+    assert completion_rates(before, before) == {}
 
 
 @pytest.mark.parametrize(
@@ -174,7 +180,7 @@ def test_lines_of_a_role_are_prefixed_and_never_read_as_markup(capsys: pytest.Ca
         plain.tick(midway(), 3)  # not due so soon
     assert capsys.readouterr().out == "learner     | answer='[bold]7[/]'\n"
     out = io.StringIO()
-    with LiveConsole("demo", Console(file=out, width=120, force_terminal=True, color_system=None)) as live:
+    with LiveConsole(Console(file=out, width=120, force_terminal=True, color_system=None)) as live:
         live.line("learner", "12:00:01 learner INFO learner.reporting.metrics: step 1/2 answer='[bold]7[/]'")
         live.tick(midway(), 3)
     assert "learner     │ 12:00:01 step 1/2 answer='[bold]7[/]'" in out.getvalue()

@@ -1,0 +1,105 @@
+"""What the screens of `millrace up` and `millrace top` share: how they are drawn, their frame, tables and colours.
+
+In: what a verb shows, as something that rich prints. Out: a terminal that shows the newest of it. Which facts a screen
+has is the verb's: `tools.up.console` and `tools.top.screen`.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from broker.monitoring.snapshot import Process, Snapshot
+
+ROLE_COLOURS = {
+    "learner": "cyan",
+    "generator": "magenta",
+    "scorer": "green",
+    "scorers": "green",
+    "dispatcher": "green",
+    "up": "yellow",
+}
+STREAM_COLOURS = {"prompts": "magenta", "rollouts": "green", "scored": "cyan", "dead": "red"}
+
+
+class RunScreen:
+    """A place on a terminal where the newest drawing takes the place of the one before.
+
+    Args:
+        console: the terminal.
+        is_whole: it takes the whole terminal, as a pager does, and is cut where the terminal is low; else it stays
+            below the lines that are printed meanwhile.
+    """
+
+    def __init__(self, console: Console, *, is_whole: bool = False) -> None:
+        self._live = Live(
+            console=console,
+            auto_refresh=False,
+            screen=is_whole and console.is_terminal,
+            vertical_overflow="crop" if is_whole else "ellipsis",
+        )
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begins to show drawings."""
+        self._live.start()
+
+    def stop(self) -> None:
+        """Leaves the newest drawing, or the terminal as it was before where the whole of it was taken."""
+        self._live.stop()
+
+    def draw(self, drawing: RenderableType) -> None:
+        """Shows `drawing` in place of what is there."""
+        self._live.update(drawing, refresh=True)
+
+
+def frame(body: RenderableType, title: str, name: str, subtitle: str | None = None) -> Panel:
+    """Puts a frame round a drawing; its title is the verb's and the run's name."""
+    heading = Text.assemble((f"{title} ", "dim"), (name, "bold"))
+    return Panel(body, title=heading, subtitle=subtitle, border_style="dim", padding=(0, 1))
+
+
+def table(*columns: str, right: tuple[str, ...] = (), is_wide: bool = False) -> Table:
+    """A table without lines, whose cells are cut where there is no room.
+
+    Args:
+        columns: their headings.
+        right: those of the columns that are numbers.
+        is_wide: the last column has what the others leave of the width.
+    """
+    made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False, expand=is_wide)
+    for column in columns:
+        made.add_column(
+            column,
+            justify="right" if column in right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            ratio=1 if is_wide and column == columns[-1] else None,
+        )
+    return made
+
+
+def role_of(process: Process) -> Text:
+    """A process's role in its colour."""
+    return Text(process.role, ROLE_COLOURS.get(process.role, "white"))
+
+
+def policy_of(process: Process, now: Snapshot) -> str:
+    """The policy version that a process holds; "-" where it holds none."""
+    return str(max(0, now.version)) if process.role == "learner" else process.version or "-"
+
+
+def depth_bar(stream: str, depth: int, largest: int, width: int) -> Text:
+    """A bar for the depth of a stream, `width` characters long for the deepest one."""
+    return Text("■" * -(-width * depth // largest), STREAM_COLOURS[stream])
