@@ -7,6 +7,8 @@ In: a verb's parser. Out: the same parser with the argument. A verb is a module 
 from __future__ import annotations
 
 import argparse
+import os
+import re
 from pathlib import Path
 
 from config.run_names import run_name
@@ -33,6 +35,24 @@ def add_json(parser: argparse.ArgumentParser, text: str = "one JSON object") -> 
     parser.add_argument("--json", action="store_true", help=text)
 
 
+def add_steps(
+    parser: argparse.ArgumentParser, text: str = "first and last step (all that there are)"
+) -> None:
+    """Adds a range of steps; `None` where none is given."""
+    parser.add_argument("--steps", type=parse_steps, metavar="A-B", help=text)
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Adds the number of processes that score."""
+    parser.add_argument(
+        "--workers",
+        type=_workers,
+        default=len(os.sched_getaffinity(0)),
+        metavar="N",
+        help="processes that score (as many as CPUs)",
+    )
+
+
 def add_config(parser: argparse.ArgumentParser) -> None:
     """Adds a run's YAML file, with settings over it."""
     parser.add_argument("config", metavar="CONFIG", help="YAML file of the run")
@@ -44,3 +64,17 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 def given_config(options: argparse.Namespace) -> list[str]:
     """Returns the words of `add_config` as every role takes them: `--config FILE key=value ...`."""
     return ["--config", options.config, *options.values]
+
+
+def parse_steps(text: str) -> range:
+    """Reads `3-17`, or `3` alone. Raises ArgumentTypeError for anything else."""
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    if not found or int(found[2] or found[1]) < int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no range of steps; write 3-17 or 3")
+    return range(int(found[1]), int(found[2] or found[1]) + 1)
+
+
+def _workers(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes; it must be at least 1")
+    return int(text)

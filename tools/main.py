@@ -92,12 +92,12 @@ VERBS: Mapping[str, Verb] = {
         "millrace journal export demo --out answers.jsonl",
     ),
     "replay": Verb(
-        "tools.journal.replay",
+        "tools.replay.command",
         "train a run's journal again, offline, and compare the weights bit for bit",
         "millrace replay demo --steps 10-20",
     ),
     "rescore": Verb(
-        "tools.score.rescore",
+        "tools.rescore.command",
         "put what a run trained on through another scorer, and compare",
         "millrace rescore demo --scorer math scorers.tasks.math.scorer.require_box=false",
     ),

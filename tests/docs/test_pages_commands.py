@@ -51,8 +51,8 @@ VERBS_TESTS = {
     "rm": "tests/tools/runs/test_remove.py",
     "score": "tests/tools/score/test_command.py",
     "judge-check": "tests/tools/judge_check/test_command.py",
-    "replay": "tests/tools/journal/test_replay.py",
-    "rescore": "tests/tools/score/test_rescore.py",
+    "replay": "tests/tools/replay/test_command.py",
+    "rescore": "tests/tools/rescore/test_command.py",
     "dead": "tests/tools/dead/test_command.py",
 }
 # Files that a command names and a user has: their own.

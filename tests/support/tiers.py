@@ -57,6 +57,8 @@ PLACES = {
     "tests/tools/chaos/": "process",
     "tests/tools/judge_check/": "process",
     "tests/tools/metrics/": "process",
+    "tests/tools/replay/": "process",
+    "tests/tools/rescore/": "process",
     "tests/tools/score/": "process",
     "tests/tools/test_commands.py": "process",
     "tests/tools/test_completion.py": "process",

@@ -1,1 +1,1 @@
-"""`millrace journal` and `millrace replay`: what the journal holds, as text and trained again."""
+"""`millrace journal`: what a run trained on, as lines, as text and as rows."""

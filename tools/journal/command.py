@@ -10,8 +10,7 @@ import argparse
 from pathlib import Path
 
 from broker.private_redis.server import folder_of
-from tools.arguments import add_run, add_runs_dir
-from tools.journal.replay import parse_steps
+from tools.arguments import add_run, add_runs_dir, add_steps
 
 SUBVERBS = {
     "ls": "a line a step",
@@ -39,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             parser.add_argument(
                 "--out", type=Path, required=True, metavar="FILE", help="FILE.jsonl or FILE.parquet"
             )
-            parser.add_argument("--steps", type=parse_steps, metavar="A-B", help="these steps only (all)")
+            add_steps(parser, "these steps only (all)")
 
 
 def run(options: argparse.Namespace) -> int:

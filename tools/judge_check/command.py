@@ -30,8 +30,8 @@ from scorers.retries import LONGEST_WAIT_S, was_given_up
 from tools.arguments import UsageError, add_json
 from tools.judge_check.agreement import Agreement, was_judged
 from tools.judge_check.labelled_rows import LABEL_KEYS, PARTS, Labelled, read_labelled
+from tools.rescore.command import task_of
 from tools.score.command import INTERRUPTED, open_input
-from tools.score.rescore import task_of
 
 THRESHOLD: Final = 0.5
 SAMPLES: Final = 10

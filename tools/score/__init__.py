@@ -1,1 +1,1 @@
-"""`millrace score` and `millrace rescore`: responses scored without a run, or once more after one."""
+"""`millrace score`: responses scored without a run."""

@@ -2,7 +2,7 @@
 
 In: a file or standard input. Out: results on standard output or in a file, written as they come; progress and a summary
 on standard error. A thread reads, as many threads as there are workers each wait for a process that scores
-(`scorers.api`), one waits for that of all lines that a served model judges (`tools.judge_check.lines`), this one
+(`scorers.api`), one waits for that of all lines that a served model judges (`tools.score.judged_lines`), this one
 writes. Little is held: a few lines a worker, and the results that wait for an earlier line. Whatever is wrong with a
 line is its result; what is wrong with the file ends the command.
 """
@@ -33,8 +33,8 @@ from config.loading import load_run
 from config.scorers import ScorersConfig
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import Result, failure
-from tools.arguments import UsageError
-from tools.judge_check.lines import JudgedLines, asks
+from tools.arguments import UsageError, add_workers
+from tools.score.judged_lines import JudgedLines, asks
 
 MAX_LINE_BYTES: Final = 64 << 20  # a longer line is an error, and is not held
 WAITING_RESULTS: Final = 4096  # that an earlier line holds up, before reading waits too
@@ -212,13 +212,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "values", nargs="*", metavar="key=value", help="settings over CONFIG's: scorers.credit=all"
     )
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=len(os.sched_getaffinity(0)),
-        metavar="N",
-        help="processes that score (as many as CPUs)",
-    )
+    add_workers(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="where the results go (standard output)")
     parser.add_argument(
         "--config", metavar="CONFIG", help="a run's YAML file: score as its `scorers` section says"
@@ -227,8 +221,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Scores a file. Raises ConfigError, ScoringFailed."""
-    if options.workers < 1:
-        raise UsageError("--workers must be at least 1")
     if options.values and options.config is None:
         raise UsageError(f"{options.values[0]!r} sets a key of a configuration: give --config too")
     config = None

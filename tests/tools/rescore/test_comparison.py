@@ -9,7 +9,7 @@ import pytest
 
 from broker.messages import Score, ScoreStatus
 from tests.support.chain import make_prompt, make_scored
-from tools.score.comparison import Comparison, Rescored, score_json
+from tools.rescore.comparison import Comparison, Rescored, score_json
 
 Value = float | None
 

@@ -2,14 +2,13 @@
 
 In: a run's folder: its journal and checkpoints; no Redis. Out: a line a step, and exit code 0 if every one gave the
 weights that the run recorded, bit for bit; 1 if one differs, or its payload is gone or damaged. Nothing in the run's
-folder is touched, so a run may be asked that goes on. `python -m tools.journal.replay` is one of the ranks, where the
+folder is touched, so a run may be asked that goes on. `python -m tools.main replay` is one of the ranks, where the
 run had several.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from learner.journal.ledger import JournalError, Ledger, read_ledger
 from learner.resume.replay import LifeSettings, read_batch, weights_checksum
 from learner.training.checkpoint import Checkpoints, load, version_of
 from learner.weight_sync.version_folder import published
-from tools.arguments import UsageError, add_run, add_runs_dir
+from tools.arguments import UsageError, add_run, add_runs_dir, add_steps
 from tools.journal.rows import ranges
 
 if TYPE_CHECKING:
@@ -160,9 +159,7 @@ class Replay:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `millrace replay`."""
     add_run(parser)
-    parser.add_argument(
-        "--steps", type=parse_steps, metavar="A-B", help="first and last step (all that there are)"
-    )
+    add_steps(parser)
     add_runs_dir(parser)
     parser.add_argument(
         "--ranks",
@@ -183,14 +180,6 @@ def run(options: argparse.Namespace) -> int:
     steps = _steps(options.steps, ledger, folder)
     replayed = _run_of(folder, ledger, steps.start, options.ranks)
     return _replay(replayed, ["replay", *options.words], ledger, steps)
-
-
-def parse_steps(text: str) -> range:
-    """`3-17`, or `3` alone. Raises ArgumentTypeError for anything else."""
-    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
-    if not found or int(found[2] or found[1]) < int(found[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no range of steps; write 3-17 or 3")
-    return range(int(found[1]), int(found[2] or found[1]) + 1)
 
 
 def counted(ranks: int) -> str:

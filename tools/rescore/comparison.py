@@ -1,7 +1,7 @@
 """What two scorings of the same completions agree on, and what the difference would have done to training.
 
 In: groups as the journal has them, each with what another scorer says of its completions. Out: one JSON object, or the
-same for people. Pure arithmetic, used by `tools.score.rescore`; holds counts and the few most different samples, so
+same for people. Pure arithmetic, used by `tools.rescore.command`; holds counts and the few most different samples, so
 that a run of any length fits.
 """
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import queue
 import sys
 from collections import deque
@@ -35,11 +34,10 @@ from learner.resume.replay import LifeSettings
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import TEXT_KEY, Result
 from scorers.reward.combine import reward_of
-from tools.arguments import UsageError, add_json, add_run, add_runs_dir
-from tools.journal.replay import parse_steps
+from tools.arguments import UsageError, add_json, add_run, add_runs_dir, add_steps, add_workers
 from tools.journal.rows import NoSuchJournal, Steps, ranges
-from tools.judge_check.lines import asks
-from tools.score.comparison import Comparison, Rescored, score_json
+from tools.rescore.comparison import Comparison, Rescored, score_json
+from tools.score.judged_lines import asks
 
 SAMPLES: Final = 10
 GROUPS_AHEAD: Final = 4  # for each worker: read, and not scored yet
@@ -69,16 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config", metavar="CONFIG", help="the YAML file whose `scorers` section has X (the run's)"
     )
-    parser.add_argument(
-        "--steps", type=parse_steps, metavar="A-B", help="first and last step (all that there are)"
-    )
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=len(os.sched_getaffinity(0)),
-        metavar="N",
-        help="processes that score (as many as CPUs)",
-    )
+    add_steps(parser)
+    add_workers(parser)
     parser.add_argument(
         "--samples",
         type=int,
@@ -95,8 +85,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Rescores a run. 0: done; 1: nothing could be rescored. Raises NoSuchJournal where there is no such run."""
-    if options.workers < 1:
-        raise UsageError("--workers must be at least 1")
     if options.samples < 0:
         raise UsageError("--samples can't be negative")
     if options.out is not None and not options.out.absolute().parent.is_dir():

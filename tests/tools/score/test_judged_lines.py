@@ -32,9 +32,9 @@ from tests.support.endpoint_server import (
 )
 from tests.support.groups import a_prompt, a_rollout
 from tests.support.waiting import wait_until
-from tools.judge_check.lines import AHEAD, JudgedLines
 from tools.main import main
-from tools.score.rescore import Pool
+from tools.rescore.command import Pool
+from tools.score.judged_lines import AHEAD, JudgedLines
 
 MARK = re.compile(r"\[begin ([0-9a-f]{12})\]")
 PATIENCE_S = 120.0  # of a busy machine

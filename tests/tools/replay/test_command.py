@@ -14,8 +14,9 @@ from learner.training.checkpoint import MANIFEST
 from tests.support.chain import make_run
 from tests.support.hash_policy import HashPolicy
 from tests.support.journaled import JournaledRun
-from tools.journal.replay import Replay, parse_steps
+from tools.arguments import parse_steps
 from tools.main import main
+from tools.replay.command import Replay
 
 # One step fills a payload file of its own: retention removes whole files.
 SETTINGS: dict[str, Any] = {"tokens_per_micro_batch": 48, "checkpoint": {"keep": 9}}

@@ -1,0 +1,1 @@
+"""`millrace replay`: steps of the journal trained again, offline, their weights compared bit for bit."""
