@@ -246,7 +246,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(waiter: Sequence[str]) -> Non
         (["."], ".: Is a directory"),
         (["{rows}", "--out", "{rows}"], "is the input itself"),
         (["{rows}", "--out", "no/such/folder"], "no folder"),
-        (["{rows}", "--workers", "0"], "--workers must be at least 1"),
+        (["{rows}", "--workers", "0"], "it must be at least 1"),
         (
             ["{rows}", "scorers.credit=all"],
             "'scorers.credit=all' sets a key of a configuration: give --config too",
