@@ -25,8 +25,8 @@ from config.scorers import ScorersConfig
 from scorers.instructions.arguments import Check
 from scorers.instructions.catalogue import checks_of
 from scorers.instructions.texts import squeezed
-from scorers.judge.contentless import is_contentless
 from scorers.scorer import SelfTestFailed, make_score
+from scorers.text.contentless import is_contentless
 from scorers.text.extract import Unanswered, answering_part
 from tasks.values import shown
 

@@ -15,9 +15,9 @@ from typing import Any, Final, Literal
 
 from broker.errors import BadMessage
 from config.scorer_kinds import reads
-from scorers.judge.contentless import says_nothing
 from scorers.judge.prompt import Variant
 from scorers.math.text import tidy
+from scorers.text.contentless import says_nothing
 from scorers.text.extract import Unanswered, closed_part, last_answer, last_box, within
 from tasks.kinds import TASK_OF_TYPE
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from broker.errors import BadMessage
 from config.scorer_kinds import reads
-from scorers.judge.contentless import says_nothing
 from scorers.judge.rows import NothingToJudge
+from scorers.text.contentless import says_nothing
 from scorers.text.extract import Unanswered, closed_part, within
 from tasks.kinds import TASK_OF_TYPE
 

@@ -1,1 +1,1 @@
-"""Readers of answers, pure functions on text that all scorers share: extraction, LaTeX, literals, totals."""
+"""Readers of answers, pure functions on text that all scorers share: extraction, contentless answers, LaTeX, totals."""

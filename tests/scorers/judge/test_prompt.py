@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from scorers.judge.contentless import is_contentless
 from scorers.judge.prompt import PROMPTS, Case, Variant, enclosed, messages_of
 from scorers.judge.reply import verdict_of
+from scorers.text.contentless import is_contentless
 from scorers.text.extract import END_MARKS
 from tests.scorers.judge.injections import CONTENTLESS, INJECTIONS, WITH_CONTENT
 from tests.support.growth import is_linear
