@@ -293,7 +293,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
     ),
     TaskKind(
         section=sections.TinyvConfig,
-        scorer="scorers.rubric.scorer:RubricAnswer",
+        scorer="scorers.tinyv.scorer:TinyvAnswer",
         given="endpoint",
         check=with_reference,
         wants_question=True,

@@ -1,35 +1,20 @@
 """What a judge is asked: question, reference and answer between marks that no answer can forge.
 
-In: a `Case`. Out: the chat messages of one call, with the nonce that is in its marks. Nothing is substituted into a
-template, so whatever an answer holds (`{{CRITERIA}}`, a closing mark, a grading) stays text at its place.
-
-The nonce is a hash of the case, so the same case is the same prompt in every process and for ever, and still no answer
-can hold it: a text would have to hold its own hash, and one that did would get another nonce here. A case's `key`,
-under which its verdict is kept, is made before there is a nonce.
+In: a `Case`. Out: the chat messages of one call, with the nonce that is in its marks (`scorers.served_model.marks`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-PROMPTS: Final = 2  # of the wording below: raised with every change, since verdicts are kept under it
-_NONCE_CHARS: Final = 12
-Variant = Literal["default", "stem", "math", "tinyv"]
+from scorers.served_model.marks import enclosed, nonce_for
+from scorers.served_model.protocol import Question
 
-# Names of special tokens. A server that tokenizes a message reads them as such, and an answer could end its own turn.
-_TOKEN: Final = re.compile(
-    r"<(?=[|\uff5c][^<>|\uff5c\n]{1,60}[|\uff5c]>)"
-    r"|<(?=/?s>|/?think>|/?tool_(?:call|response)>|(?:start|end)_of_turn>|/?(?:bos|eos|pad|unk)>"
-    r"|\|?turn\|?>|/?SYS>>|/?seed:[^<>\n]{1,60}>|reserved_[0-9]{1,5}>|[se]op>)"
-    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|THINK|gMASK)\]"
-    r"|\|[^\[\]|\n]{1,60}\|\])",
-    re.IGNORECASE,
-)
+PROMPTS: Final = 2  # of the wording below: raised with every change, since verdicts are kept under it
+Variant = Literal["default", "stem", "math", "tinyv"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +37,14 @@ class Case:
         return nonce_for(self.key, self.question or "", self.reference, self.answer)
 
 
-def nonce_for(key: str, *texts: str) -> str:
-    """Twelve hexadecimal digits that stand in none of the texts, in any case; the same ones for the same `key`."""
-    held = "\0".join(texts).lower()
-    turn = 0
-    while (nonce := hashlib.blake2b(f"{turn}{key}".encode()).hexdigest()[:_NONCE_CHARS]) in held:
-        turn += 1
-    return nonce
+def question_on(case: Case, components: Mapping[str, float] | None = None) -> Question[Case]:
+    """The question about a case; `components` of its score are known already."""
+    return Question(case, messages_of(case), case.key, components or {})
 
 
 def messages_of(case: Case) -> list[dict[str, str]]:
     """The chat of one call: a single turn, since verifiers are trained on nothing else."""
     return [{"role": "user", "content": _PROMPTS[case.variant](case, case.nonce)}]
-
-
-def enclosed(text: str, nonce: str) -> str:
-    """A text between two lines with the nonce, its special tokens broken up so that no server takes them for its own.
-
-    Args:
-        text: whatever a model or a row wrote.
-        nonce: of the call, see `Case.nonce`.
-    """
-    return f"[begin {nonce}]\n{_TOKEN.sub(lambda found: found[0] + ' ', text)}\n[end {nonce}]"
 
 
 def _material(nonce: str) -> str:

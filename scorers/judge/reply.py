@@ -15,17 +15,15 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from scorers.judge.prompt import Case
-from scorers.text.extract import response_part
+from scorers.served_model.protocol import CUT_OFF, ENDED_BY, Ruling
+from scorers.text.extract import response_part, visible
 
 MAX_REPLY_CHARS: Final = 100_000
-CUT_OFF: Final = "length"  # the finish reason of a reply that ran out of tokens
-ENDED_BY: Final = "by max_tokens or the end of its context"  # which of the two, a server does not say
 _MAX_LINE_CHARS: Final = 200  # of a line that is a verdict
 _SHOWN_CHARS: Final = 120
 
@@ -50,14 +48,6 @@ _FENCE: Final = re.compile(
 )  # and its tag
 _ENDS: Final = " \t\r\n*`~"  # around a reply
 _FLAT: Final = re.compile(r"\{[^{}]*\}")
-
-
-@dataclass(frozen=True, slots=True)
-class Ruling:
-    """What became of a reply."""
-
-    value: float | None  # 1.0 right, 0.0 wrong, None: unscorable
-    reason: str  # for people
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +87,6 @@ def verdict_of(text: str | None, finish_reason: str | None, case: Case) -> Rulin
         return _judged(said, label, case)
     except _Contradiction:
         return Ruling(None, f"the judge's reply holds both verdicts: {_shown(said)}")
-
-
-def visible(text: str) -> str:
-    """The text as a reader sees it: letters of full width as plain ones, and nothing that has no width."""
-    return "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
 
 
 def _judged(said: str, label: str, case: Case) -> Ruling:

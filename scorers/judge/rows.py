@@ -17,6 +17,7 @@ from broker.errors import BadMessage
 from config.scorer_kinds import reads
 from scorers.judge.prompt import Variant
 from scorers.math.text import tidy
+from scorers.served_model.protocol import NothingToJudge
 from scorers.text.contentless import says_nothing
 from scorers.text.extract import Unanswered, closed_part, last_answer, last_box, within
 from tasks.kinds import TASK_OF_TYPE
@@ -46,14 +47,6 @@ class JudgeRow:
     type: str
     reference: str
     question: str | None
-
-
-class NothingToJudge(Exception):
-    """The response needs no judge: its value is in `value`, and the message is the reason."""
-
-    def __init__(self, value: float, reason: str) -> None:
-        super().__init__(reason)
-        self.value = value
 
 
 def row_of(verification_info: Mapping[str, Any]) -> JudgeRow:

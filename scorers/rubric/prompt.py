@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from scorers.judge.prompt import enclosed, nonce_for
+from scorers.served_model.marks import enclosed, nonce_for
 
 PROMPTS: Final = 2  # of the wording below: raised with every change, since gradings are kept under it
 

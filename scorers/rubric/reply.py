@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from scorers.judge.reply import CUT_OFF, ENDED_BY, Ruling, visible
 from scorers.rubric.prompt import RubricCase
-from scorers.text.extract import response_part
+from scorers.served_model.protocol import CUT_OFF, ENDED_BY, Ruling
+from scorers.text.extract import response_part, visible
 from scorers.text.totals import OUT_OF, Total, total_of
 
 _FENCES: Final = ("```", "~~~")

@@ -1,26 +1,24 @@
-"""Rows that a rubric model or TinyV's judge scores, and what of a response a rubric model gets to see.
+"""Rows that a rubric model or TinyV scores, and what of a response a rubric model gets to see.
 
 In: a row's `verification_info`, and the text of a completion. Out: reference, question and criteria of the row; the
 solution to grade, or why there is none. Type `rubric` brings criteria of its own and may do without a reference, where
-no rule is asked; type `tinyv` brings a reference and no criteria, and so do the rows of `math` and `judge` that a task
-gives to TinyV's judge. `tasks.route` puts the prompt in the place of a
-question that a row lacks.
+no rule is asked. Type `tinyv` brings a reference and no criteria, and so do the rows of `math` and `judge` that a task
+gives to TinyV. `tasks.route` puts the prompt in the place of a question that a row lacks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.errors import BadMessage
 from config.scorer_kinds import reads
-from scorers.judge.rows import NothingToJudge
+from scorers.served_model.protocol import NothingToJudge
 from scorers.text.contentless import says_nothing
 from scorers.text.extract import Unanswered, closed_part, within
 from tasks.kinds import TASK_OF_TYPE
 
-_NEEDS: Final[Mapping[str, tuple[str, ...]]] = {"rubric": ("question", "criteria"), "tinyv": ("value",)}
 _KNOWN: Final = ("value", "question", "criteria")
 
 
@@ -33,13 +31,13 @@ class VerifiedRow:
     criteria: str
 
 
-def row_of(verification_info: Mapping[str, Any], scorer: str, *, has_rule: bool) -> VerifiedRow:
-    """The row's texts.
+def row_of(verification_info: Mapping[str, Any], scorer: str, needs: Sequence[str]) -> VerifiedRow:
+    """Read a row's texts.
 
     Args:
         verification_info: the row.
         scorer: `rubric` or `tinyv`: who reads it.
-        has_rule: whether a rule looks at its reference, so that it needs one.
+        needs: the keys that the row's answer must have.
     Raises:
         BadMessage: naming what it lacks.
     """
@@ -52,7 +50,6 @@ def row_of(verification_info: Mapping[str, Any], scorer: str, *, has_rule: bool)
     answer = verification_info.get("answer")
     found = answer if isinstance(answer, Mapping) else {}
     texts = {name: _text(found.get(name), name, scorer) for name in _KNOWN}
-    needs = dict.fromkeys((*_NEEDS[scorer], *(("value",) if has_rule else ())))
     if lacks := [name for name in needs if not texts[name]]:
         raise BadMessage(
             f"a row without {' and '.join(lacks)}: the {scorer} scorer needs verification_info "

@@ -10,6 +10,7 @@ MAX_RESPONSE_CHARS, so that one made of nothing but fences takes about a second.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
@@ -88,6 +89,11 @@ def response_part(text: str) -> str | None:
     """
     response = _ENDING.sub("", text[::-1], count=1)[::-1].rpartition(THINK_CLOSE)[2]
     return None if THINK_OPEN in response else response
+
+
+def visible(text: str) -> str:
+    """The text as a reader sees it: letters of full width as plain ones, and nothing that has no width."""
+    return "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
 
 
 def last_box(response: str) -> str | None:

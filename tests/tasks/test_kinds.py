@@ -31,8 +31,7 @@ def test_every_section_is_declared_once_and_every_row_type_belongs_to_one_kind()
 def test_the_scorer_that_a_kind_names_is_there_in_a_folder_of_its_name(kind: TaskKind) -> None:
     module, _, name = kind.scorer.partition(":")
     assert callable(getattr(import_module(module), name))
-    folder = module.split(".")[1]
-    assert kind.name in {folder, "tinyv"}  # which is one of rubric's two protocols
+    assert module.split(".")[1] == kind.name
 
 
 def test_the_defaults_of_score_have_a_task_for_every_type_of_rows() -> None:

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from scorers.judge.prompt import PROMPTS, Case, Variant, enclosed, messages_of
+from scorers.judge.prompt import PROMPTS, Case, Variant, messages_of
 from scorers.judge.reply import verdict_of
+from scorers.served_model.marks import enclosed
 from scorers.text.contentless import is_contentless
 from scorers.text.extract import END_MARKS
 from tests.scorers.judge.injections import CONTENTLESS, INJECTIONS, WITH_CONTENT
@@ -95,7 +96,7 @@ def test_an_answer_that_had_its_own_nonce_would_get_another(monkeypatch: pytest.
         def hexdigest(self) -> str:
             return next(digests)
 
-    monkeypatch.setattr("scorers.judge.prompt.hashlib.blake2b", lambda _: Digest())
+    monkeypatch.setattr("scorers.served_model.marks.hashlib.blake2b", lambda _: Digest())
     assert Case("?", "72", "aaaaaaaaaaaa BBBBBBBBBBBB").nonce == "BBBBBBBBBBBB"
 
 

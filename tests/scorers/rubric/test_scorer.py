@@ -20,7 +20,9 @@ from scorers.rubric.rows import VerifiedRow
 from scorers.rubric.scorer import RubricAnswer
 from scorers.scorer import SelfTestFailed
 from scorers.served_model import prefetch
+from scorers.served_model.scorer import ServedModelScorer
 from scorers.text.extract import response_part
+from scorers.tinyv.scorer import TinyvAnswer
 from tests.scorers.judge.injections import CONTENTLESS
 from tests.scorers.rubric.corpus import GRADINGS, MIRACLES, SOUND, WRONG, Task
 from tests.support.endpoint_server import (
@@ -41,7 +43,7 @@ from tests.support.waiting import wait_until
 CRITERIA = "1. Finds a way (5 points)\n2. Carries it out (5 points)"
 RIGHT, FALSE = "6 times 12 is 60 + 12: \\boxed{72}", "6 times 12 is 60 + 2: \\boxed{62}"
 MODES = ("tinyv_only", "addon", "mixed", "gate")
-Build = Callable[..., RubricAnswer]
+Build = Callable[..., ServedModelScorer[VerifiedRow, Any]]
 
 
 @pytest.fixture
@@ -53,19 +55,20 @@ def server() -> Iterator[ScriptedEndpoint]:
 @pytest.fixture
 def build(server: ScriptedEndpoint) -> Iterator[Build]:
     """A scorer that asks the server, with these options of its section and of its endpoint."""
-    built: list[RubricAnswer] = []
+    built: list[ServedModelScorer[VerifiedRow, Any]] = []
 
     def make(
         mode: str | None = None,
         endpoint: Mapping[str, Any] | None = None,
         kind: type = RubricConfig,
         **options: Any,
-    ) -> RubricAnswer:
+    ) -> ServedModelScorer[VerifiedRow, Any]:
         asked = EndpointConfig(
             **{"urls": (server.url,), "timeout_s": 5.0, "cache": False, **(endpoint or {})}
         )
         options |= {} if mode is None else {"mode": mode}
-        built.append(RubricAnswer(kind(endpoint=asked, **options)))
+        answer = TinyvAnswer if kind is TinyvConfig else RubricAnswer
+        built.append(answer(kind(endpoint=asked, **options)))
         return built[-1]
 
     yield make
@@ -145,7 +148,7 @@ TRUTH_TABLE: tuple[tuple[str, float, str, str, float | None, int], ...] = (
 
 
 def test_rule_and_grade_meet_as_in_the_truth_table(build: Build, server: ScriptedEndpoint) -> None:
-    scorers: dict[tuple[str, float], RubricAnswer] = {}
+    scorers: dict[tuple[str, float], ServedModelScorer[VerifiedRow, Any]] = {}
     found = []
     for mode, weight, text, said, value, calls in TRUTH_TABLE:
         server.script, asked = in_turn(said), len(server.calls)
@@ -414,4 +417,4 @@ def test_closing_leaves_no_thread_behind_while_the_rule_is_at_work(
 def test_its_version_names_prompts_model_and_rule() -> None:
     named = EndpointConfig(model="rrm")
     assert RubricAnswer(RubricConfig(endpoint=named)).version == "2 prompts 2 model rrm"
-    assert RubricAnswer(TinyvConfig()).version.startswith("2 prompts 2 model as served rule ")
+    assert TinyvAnswer(TinyvConfig()).version.startswith("2 prompts 2 model as served rule ")

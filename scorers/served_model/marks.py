@@ -1,0 +1,46 @@
+"""Marks around a text that no text can forge, for the prompts of served models.
+
+In: what a model or a row wrote. Out: the text between two lines that hold a nonce. Nothing is substituted into a
+template, so whatever an answer holds (`{{CRITERIA}}`, a closing mark, a grading) stays text at its place.
+
+The nonce is a hash of the case, so the same case is the same prompt in every process and for ever. No answer can hold
+its nonce: a text would have to hold its own hash, and a text that did would get another nonce here. The key of a case,
+under which its verdict is kept, is made before there is a nonce.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+
+_NONCE_CHARS: Final = 12
+
+# Names of special tokens. A server that tokenizes a message reads them as such, and an answer could end its own turn.
+_TOKEN: Final = re.compile(
+    r"<(?=[|\uff5c][^<>|\uff5c\n]{1,60}[|\uff5c]>)"
+    r"|<(?=/?s>|/?think>|/?tool_(?:call|response)>|(?:start|end)_of_turn>|/?(?:bos|eos|pad|unk)>"
+    r"|\|?turn\|?>|/?SYS>>|/?seed:[^<>\n]{1,60}>|reserved_[0-9]{1,5}>|[se]op>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|THINK|gMASK)\]"
+    r"|\|[^\[\]|\n]{1,60}\|\])",
+    re.IGNORECASE,
+)
+
+
+def nonce_for(key: str, *texts: str) -> str:
+    """Twelve hexadecimal digits that stand in none of the texts, in any case; the same ones for the same `key`."""
+    held = "\0".join(texts).lower()
+    turn = 0
+    while (nonce := hashlib.blake2b(f"{turn}{key}".encode()).hexdigest()[:_NONCE_CHARS]) in held:
+        turn += 1
+    return nonce
+
+
+def enclosed(text: str, nonce: str) -> str:
+    """A text between two lines with the nonce, its special tokens broken up so that no server takes them for its own.
+
+    Args:
+        text: whatever a model or a row wrote.
+        nonce: of the call, see `Case.nonce`.
+    """
+    return f"[begin {nonce}]\n{_TOKEN.sub(lambda found: found[0] + ' ', text)}\n[end {nonce}]"

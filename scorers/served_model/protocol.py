@@ -1,0 +1,101 @@
+"""A protocol is one way to ask a served model about answers: how a row is read, what is asked, what a reply means.
+
+In: rows, the texts of completions, and replies. Out: a `Question` for the model, and the `Ruling` on its reply. The
+scorer that asks (`scorers.served_model.scorer`) is one for all protocols: it owns the calls, the cache, the prefetch,
+the rule's child, and what a failure becomes. `scorers.judge`, `scorers.rubric` and `scorers.tinyv` have a protocol
+each; CONTRIBUTING says how to add one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from scorers.served_model.client import Reply
+    from scorers.served_model.rule import MathRule
+
+CUT_OFF: Final = "length"  # the finish reason of a reply that ran out of tokens
+ENDED_BY: Final = "by max_tokens or the end of its context"  # which of the two, a server does not say
+
+Row = TypeVar("Row")  # what a protocol reads out of a row
+Case = TypeVar("Case")  # what a protocol asks about, and needs again to read the reply
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """A ruling says what an answer is worth. One without a value leaves the answer unscorable."""
+
+    value: float | None  # from 0 to 1; None: unscorable
+    reason: str  # for people
+    components: Mapping[str, float] = field(default_factory=dict)  # of the score
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[Case]):
+    """A question is one call of the model, and what the score holds whatever the model says."""
+
+    case: Case
+    messages: Sequence[Mapping[str, str]]  # of the chat, `role` and `content` each
+    key: str  # by which the cache knows the question: all that the reply depends on, beside the model
+    components: Mapping[str, float] = field(default_factory=dict)  # of the score, before those of the ruling
+    remark: str = ""  # ends the score's reason
+
+
+class NothingToJudge(Exception):
+    """The response needs no model: its value is in `value`, and the message is the reason."""
+
+    def __init__(self, value: float, reason: str) -> None:
+        super().__init__(reason)
+        self.value = value
+
+
+class ServedModelProtocol(Protocol[Row, Case]):
+    """A protocol reads rows, words questions and reads replies. It holds no state and contacts nothing."""
+
+    @property
+    def name(self) -> str:
+        """The scorer's name in a `Score`."""
+        ...
+
+    @property
+    def asked(self) -> str:
+        """The served model's part, for messages: "the judge", say."""
+        ...
+
+    def version(self, model: str) -> str:
+        """The version of rules, prompts and `model`: the same text and version give the same value."""
+        ...
+
+    def read_row(self, verification_info: Mapping[str, Any]) -> Row:
+        """Read a row. Raises `BadMessage` that names what the row lacks."""
+        ...
+
+    def asks_rule(self, row: Row) -> bool:
+        """Whether `question_of` asks the rule for this row. It then runs in a thread beside, so that nobody waits."""
+        ...
+
+    def question_of(self, text: str, row: Row, rule: MathRule) -> Question[Case] | Ruling:
+        """Word the question about one completion, or rule where no model is needed: there is no answer, say.
+
+        Args:
+            text: the completion.
+            row: what the completion answers.
+            rule: mathematical equality with a reference, for protocols that ask it first.
+        Raises:
+            Retryable: the rule's process was killed.
+        """
+        ...
+
+    def ruling_of(self, reply: Reply, question: Question[Case]) -> Ruling:
+        """Read the model's reply to a question. A reply without a clear verdict gets no value, and never a 0."""
+        ...
+
+    def self_test_questions(self) -> Sequence[Question[Case]]:
+        """Word questions whose right rulings are known."""
+        ...
+
+    def self_test_problem(self, rulings: Sequence[Ruling]) -> str | None:
+        """Say what is wrong with the rulings on `self_test_questions`; None: nothing is."""
+        ...

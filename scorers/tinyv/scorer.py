@@ -1,0 +1,48 @@
+"""Answers that a rule may have taken for wrong, judged again by a served TinyV.
+
+In: the text of a completion and a row, `{"type": "tinyv", "answer": {"value", "question"}}`. Out: a value in [0, 1]
+with a reason, as the mode makes it of the verdict and the rule (`scorers.rubric.verifier`). TinyV is the judge's
+variant `tinyv`: `scorers.judge` has its prompt and reads its replies, here and where a judge is asked so.
+"""
+
+from __future__ import annotations
+
+from config.scorer_kinds import TinyvConfig
+from scorers.judge.prompt import PROMPTS, Case, question_on
+from scorers.judge.reply import verdict_of
+from scorers.judge.rows import PART_OF_VARIANT, JudgeRow, answer_to_judge
+from scorers.rubric.rows import VerifiedRow
+from scorers.rubric.verifier import VerifierProtocol
+from scorers.served_model.client import Reply, Shared
+from scorers.served_model.protocol import Question, Ruling
+from scorers.served_model.scorer import ServedModelScorer
+
+
+class TinyvProtocol(VerifierProtocol[Case]):
+    """TinyV is shown question, reference and boxed answer, and says True or False."""
+
+    def __init__(self, config: TinyvConfig) -> None:
+        super().__init__(config, needs=("value",), prompts=PROMPTS)
+
+    def ask(self, text: str, row: VerifiedRow) -> Question[Case]:
+        """Ask whether the boxed answer is right. Raises NothingToJudge."""
+        judged = JudgeRow("judge", row.reference, row.question or None)
+        answer = answer_to_judge(text, judged, PART_OF_VARIANT["tinyv"], self._config.max_answer_chars)
+        return question_on(Case(judged.question, judged.reference, answer, "tinyv"))
+
+    def verdict_on(self, reply: Reply, case: Case) -> Ruling:
+        """Read the verdict: 1.0, 0.0 or none."""
+        return verdict_of(reply.text, reply.finish_reason, case)
+
+
+class TinyvAnswer(ServedModelScorer[VerifiedRow, Case]):
+    """Scorer of answers that TinyV judges."""
+
+    def __init__(self, config: TinyvConfig, shared: Shared | None = None) -> None:
+        """Nothing is contacted here.
+
+        Args:
+            config: the section.
+            shared: limits and cache of the run; None: this process's own.
+        """
+        super().__init__(TinyvProtocol(config), config.endpoint, shared)
