@@ -32,7 +32,7 @@ demo: $(INSTALLED)     ## a whole run on this machine: watch a small model learn
 	@.venv/bin/millrace up config/recipes/demo_cpu.yaml $(OVERRIDES)
 
 test: $(INSTALLED)     ## the tests, JOBS at once; prove-suite has the longest (ARGS="tests/broker -k lease": a part of it)
-	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder $(ARGS)
+	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-fast: $(INSTALLED)    ## the tests that need no other process than Redis, within a minute: a hook runs them before each push
 	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist worksteal -m "unit or redis" $(ARGS)

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 import redis
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from broker.connection import RedisLink
 from broker.keys import Keys
 from tests.support.paths import ROOT
 from tests.support.redis_servers import SERVERS, RedisServer, free_port
-from tests.support.tiers import FAST, TIERS, proof_of, tier_of, tier_of_place
+from tests.support.tiers import FAST, TIERS, proof_of, scope_of, tier_of, tier_of_place
 
 __all__ = ["ROOT", "SHARED", "RedisServer", "free_port"]
 
@@ -60,10 +62,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         tier = tier_of(item.nodeid, markers, getattr(item, "fixturenames", ()))
         if tier not in markers:
             item.add_marker(tier)
-        # Whole runs disturb each other: one worker has all of them, in turn. Any other file stays with one worker.
-        item.add_marker(
-            pytest.mark.xdist_group("whole runs" if tier == "e2e" else item.nodeid.partition("::")[0])
-        )
         target = proof_of(item.nodeid)
         if target is not None and not config.getoption("--prove"):
             item.add_marker(pytest.mark.skip(reason=f"runs long: make {target}"))
@@ -72,6 +70,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if proof_of(item.nodeid) is not None]
     else:  # what takes longest begins first, so that no worker is left with it at the end
         items.sort(key=lambda item: FIRST.get(tier_of_item(item), len(FIRST)))
+
+
+class FilesTogether(LoadFileScheduling):  # type: ignore[misc]
+    """Gives every file to one worker, and all whole runs to one worker in turn, since they disturb each other."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTogether | None:
+    """Schedule by `FilesTogether` where --dist loadfile is asked for."""
+    return FilesTogether(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(autouse=True)

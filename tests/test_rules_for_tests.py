@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import FilesTogether
 from tests.support.paths import ROOT
 from tests.support.tiers import PLACES, PROOFS, TIERS, tier_of
 
@@ -81,6 +82,18 @@ def test_the_mark_comes_before_the_place_and_the_place_before_the_fixtures(
     nodeid: str, markers: list[str], fixtures: list[str], tier: str
 ) -> None:
     assert tier_of(nodeid, markers, fixtures) == tier
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "scope"),
+    [
+        ("tests/broker/test_x.py::test_x[a::b]", "tests/broker/test_x.py"),
+        ("tests/e2e/test_x.py::test_x", "whole runs"),
+        ("tests/compatibility/test_x.py::test_y", "whole runs"),
+    ],
+)
+def test_one_worker_has_a_file_and_one_has_all_whole_runs(nodeid: str, scope: str) -> None:
+    assert FilesTogether._split_scope(object.__new__(FilesTogether), nodeid) == scope
 
 
 def test_two_tiers_are_refused() -> None:

@@ -17,8 +17,11 @@ NAME = "old"  # the run's
 
 def unpack(folder: Path) -> Path:
     """Unpack what commit 92978da left into `folder`, and return the run's own folder in it."""
+    known: Any = (
+        {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+    )  # Debian's Python 3.11.2 has none
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder, **known)
     return folder / "runs" / NAME
 
 

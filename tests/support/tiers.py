@@ -135,6 +135,11 @@ def proof_of(nodeid: str) -> str | None:
     return PROOFS.get(nodeid.partition("[")[0])
 
 
+def scope_of(nodeid: str) -> str:
+    """Name what one worker of pytest runs in turn: a file, or all whole runs, since they disturb each other."""
+    return "whole runs" if tier_of_place(nodeid) == "e2e" else nodeid.partition("::")[0]
+
+
 def tier_of(nodeid: str, markers: Iterable[str], fixtures: Iterable[str]) -> str:
     """The one tier of a test.
 
