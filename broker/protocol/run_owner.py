@@ -38,11 +38,15 @@ class Issued:
 
 
 class RunOwner(RunReader):
-    """Calls the guarded scripts; `claim` first."""
+    """Calls the guarded scripts, as the learner that holds the run.
 
-    def __init__(self, link: RedisLink, keys: Keys) -> None:
+    Args:
+        fence: of a learner that held the run before; without one, `claim` comes first.
+    """
+
+    def __init__(self, link: RedisLink, keys: Keys, *, fence: int = 0) -> None:
         super().__init__(link, keys)
-        self.fence = 0
+        self.fence = fence
         self.seq = 0
         self._redis = ""  # the server's run_id at the last check: each start of a server has its own
         self._lock = threading.Lock()

@@ -18,6 +18,7 @@ from broker.monitoring.snapshot import keys_of
 from broker.protocol.streams import Entry, bury, entries_by_stream, entries_of
 
 READ_COUNT = 64  # entries of one read
+MEMORY_SHARE = 0.8  # of maxmemory: the learner issues nothing beyond it, so that what is there can leave
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from broker.errors import NoRoom, WentBack
 from broker.group_ids import ordinal_of, retry_of
 from broker.messages import Prompt
 from broker.protocol.run_owner import NewGroup, RunOwner
+from broker.protocol.run_reader import MEMORY_SHARE
 from config.run import Run
 from learner.data.prompts import PromptSource
 from learner.groups.evaluation import Evaluation
@@ -31,7 +32,6 @@ CHUNK = 32  # groups of one `issue`
 POLL_S = 0.1
 SAY_EVERY_S = 10.0
 MEMORY_EVERY_S = 1.0  # between two looks at Redis's memory, unless an issue was tried after the first
-MEMORY_SHARE = 0.8  # of maxmemory: beyond it nothing new is let in, so that what is there can leave
 
 
 class Feeder:

@@ -51,8 +51,8 @@ def _tell(run: Run, link: RedisLink, ended: Ended) -> None:
     if not is_echo and (ended.has_verdict or state.status not in {"", "running", "stopped"}):
         return
     ledger = read_ledger(run.folder / "journal", strict=False)
-    gone = RunOwner(link, keys)
-    gone.fence = ledger.fence  # a newer learner's run, in another folder, has not failed
+    # With this fence: a newer learner's run, in another folder, has not failed.
+    gone = RunOwner(link, keys, fence=ledger.fence)
     status = Status(run, link, keys, gone)
     if ledger.lives:
         status.go_on()

@@ -25,9 +25,9 @@ from broker import weight_chunks
 from broker.connection import RedisLink
 from broker.keys import PROMPTS, Keys
 from broker.messages import Announcement
+from broker.protocol.run_reader import MEMORY_SHARE
 from broker.weight_chunks import CHUNK_BYTES, EXPIRY_S, Manifest, chunk_key
 from config.run import Run
-from learner.groups.feeder import MEMORY_SHARE
 from learner.weight_sync.transport import Placed, WeightHandle
 from learner.weight_sync.version_folder import FILE, folder_of, published, remove_old, write_version
 

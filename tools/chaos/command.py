@@ -141,7 +141,7 @@ class Chaos:
         """It may have been killed just before the end."""
         deadline = time.monotonic() + REDIS_S
         while time.monotonic() < deadline:
-            keeper.tend()
+            keeper.restart_if_dead()
             try:
                 self._client.ping()
             except redis.RedisError:

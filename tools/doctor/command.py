@@ -20,9 +20,9 @@ from tools.arguments import UsageError, add_json
 from tools.doctor import libraries as doctor_libraries
 from tools.doctor import run as doctor_run
 from tools.doctor import sandbox
-from tools.doctor.children import Answer, ask
 from tools.doctor.findings import Finding, Level, lines_of
 from tools.doctor.machine import check_machine
+from tools.doctor.questions import Answer, ask
 from tools.doctor.redis import check_private, check_redis
 
 EPILOG = (

@@ -1,8 +1,8 @@
 """What the doctor says: one finding for each thing that it looked at.
 
 In: a check, and what it saw. Out: a finding for people and programs: all is well, a note, or a problem, with what to do
-about it. The checks are in `tools.doctor.redis`, `doctor_libraries`, `doctor_sandbox`, `doctor_machine` and
-`doctor_run`; none of them raises for what it finds.
+about it. The checks of an area are in the module of its name, `tools.doctor.redis` for one; no check raises for what
+it finds.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ WIDTH = 100  # columns that are enough
 
 
 class Level(StrEnum):
-    """How it stands."""
+    """How bad a finding is."""
 
     OK = "ok"
-    NOTE = "note"  # nothing is in the way; somebody may want to know, or to change it
+    NOTE = "note"  # nothing is in the way; an operator may want to know, or to change it
     PROBLEM = "problem"  # something will not work, or will lose work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One."""
+    """What one check saw, and what to do about it."""
 
     area: str  # redis | libraries | sandbox | machine | run
     name: str  # of what was looked at
@@ -37,26 +37,26 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What is looked at; its methods say what was seen."""
+    """The thing that is looked at; its methods make findings of it."""
 
     area: str
     name: str
 
     def ok(self, seen: str) -> Finding:
-        """All is well."""
+        """Makes the finding that all is well."""
         return Finding(area=self.area, name=self.name, level=Level.OK, seen=seen)
 
     def note(self, seen: str, *, do: str = "") -> Finding:
-        """Worth knowing."""
+        """Makes a finding that is worth knowing."""
         return Finding(area=self.area, name=self.name, level=Level.NOTE, seen=seen, do=do)
 
     def problem(self, seen: str, *, do: str) -> Finding:
-        """Something will not work."""
+        """Makes the finding that something will not work."""
         return Finding(area=self.area, name=self.name, level=Level.PROBLEM, seen=seen, do=do)
 
 
 def lines_of(findings: Iterable[Finding], width: int = WIDTH) -> Iterator[str]:
-    """The findings as people read them, area by area."""
+    """Yields the findings as people read them, area by area."""
     for area, some in groupby(findings, key=lambda finding: finding.area):
         yield area
         for finding in some:
@@ -85,7 +85,7 @@ def _lines(finding: Finding, width: int) -> Iterator[str]:
 
 
 def readable(count: float) -> str:
-    """Bytes in the largest unit that leaves at least 1."""
+    """Writes a number of bytes in the largest unit that leaves at least 1."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if abs(count) < 1024:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from config.generators import VllmEngineConfig
 from config.run import Run
-from tools.doctor.children import NO_ANSWER, Answer, Question
 from tools.doctor.findings import Check, Finding, readable
 from tools.doctor.probe import installed
+from tools.doctor.questions import NO_ANSWER, Answer, Question
 
 AREA = "libraries"
 NAMES = {

@@ -1,7 +1,7 @@
 """`python -m tools.doctor.probe QUESTION [WORDS]`: the child of the doctor that imports what is heavy.
 
 In: a question. Out: one JSON object on standard output, with `trouble` where there is no answer; everything that
-libraries print goes to standard error. Started by `tools.doctor.children`, which ends it at a deadline.
+libraries print goes to standard error. Started by `tools.doctor.questions`, which ends it at a deadline.
 """
 
 from __future__ import annotations

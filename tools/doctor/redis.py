@@ -24,8 +24,8 @@ from redis.retry import Retry
 from broker.connection import RedisLink
 from broker.errors import WrongBroker
 from broker.private_redis import server as embedded
+from broker.protocol.run_reader import MEMORY_SHARE
 from config.run import Run
-from learner.groups.feeder import MEMORY_SHARE
 from learner.status import OLDEST_REDIS
 from tools.doctor.findings import Check, Finding, readable
 from tools.doctor.needs import bytes_in_flight

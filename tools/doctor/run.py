@@ -19,8 +19,8 @@ from config.places import is_path
 from config.run import Run
 from learner.launch.preflight import FILES, check_places
 from scorers.served_model.wire import Busy, Wire
-from tools.doctor.children import Answer, Question
 from tools.doctor.findings import Check, Finding
+from tools.doctor.questions import Answer, Question
 
 AREA = "run"
 PATHS, DATA, TOKENIZER = (Check(AREA, name) for name in ("paths", "data", "tokenizer"))

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from config.run import Run
 from scorers.sandbox.choice import REMEDY
 from scorers.sandbox.local import toolchain
-from tools.doctor.children import Answer, Question
 from tools.doctor.findings import Check, Finding
+from tools.doctor.questions import Answer, Question
 
 AREA = "sandbox"
 WALLS = ("bubblewrap", "landlock")  # in the order of preference

@@ -116,7 +116,7 @@ def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: 
     stop = processes.stop_on_signals(lambda: _cut(supervisors))
     with _logging_to(console), redis_of(run) as keeper:
         follower = RunFollower(keeper.url, run.name, run.folder, window_s=WINDOW_S, reads_metrics=True)
-        watching: list[Callable[[], None]] = [keeper.tend]
+        watching: list[Callable[[], None]] = [keeper.restart_if_dead]
 
         def tick() -> None:
             for watch in watching:
@@ -144,8 +144,7 @@ def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: 
 
 def _forget(run: Run, url: str, stop: threading.Event) -> None:
     """What the run's last learner has said, so that no role takes its configuration for that of this one."""
-    with contextlib.closing(RedisLink(url, outage_s=run.broker.outage_s)) as link:
-        link.stop = stop
+    with contextlib.closing(RedisLink(url, outage_s=run.broker.outage_s, stop=stop)) as link:
         forget(link, Keys(run.name))
         explain(link, Keys(run.name), "")
 
@@ -201,8 +200,8 @@ class _Reason:
                 if state_of(link, self._keys).has_ended:
                     return
                 ledger = read_ledger(self._run.folder / "journal", strict=False)
-                gone = RunOwner(link, self._keys)
-                gone.fence = ledger.fence  # a newer learner's run, in another folder, has not failed
+                # With this fence: a newer learner's run, in another folder, has not failed.
+                gone = RunOwner(link, self._keys, fence=ledger.fence)
                 status = Status(self._run, link, self._keys, gone)
                 if ledger.lives:
                     status.refuse(self._text)

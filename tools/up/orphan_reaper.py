@@ -1,9 +1,9 @@
-"""The last one out: ends the processes of a run whose `millrace up` was killed with -9.
+"""The orphan reaper ends the processes of a run whose `millrace up` was killed with -9.
 
 Each role is a process group, and the kernel ends the role itself with its parent. What a role has started in turn, a
 library's helpers above all, knows nothing of that. So `up` tells one small process the groups that it starts, through a
-pipe; the pipe ends when `up` does, however that ends, and then the guard kills every group that is still on its list.
-Imports the standard library alone, and runs as a file, so that it is there at once and small.
+pipe. The pipe ends when `up` does, however that ends, and then the reaper kills every group that is still on its list.
+The module imports the standard library alone, and runs as a file, so that the reaper is there at once and small.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import sys
 from typing import IO
 
 
-class Guard:
-    """The guard as `up` sees it."""
+class OrphanReaper:
+    """The reaper's process, and the pipe on which `up` tells it the process groups."""
 
     def __init__(self) -> None:
         reader, self._writer = os.pipe()  # not inherited by any other child: it must end with this process
@@ -33,25 +33,25 @@ class Guard:
             os.close(reader)
 
     def watch(self, group: int) -> None:
-        """Kill this process group if this process dies."""
+        """Has a process group killed when this process dies."""
         self._tell(f"+{group}\n")
 
-    def forget(self, group: int) -> None:
-        """The group has ended; its number may come to belong to somebody else."""
+    def release(self, group: int) -> None:
+        """Takes a group that has ended off the list: its number may come to belong to other processes."""
         self._tell(f"-{group}\n")
 
     def close(self) -> None:
-        """End the guard; it kills what it still watches."""
+        """Ends the reaper, which kills the groups that are still on its list."""
         os.close(self._writer)
         self._process.wait(timeout=10)
 
     def _tell(self, line: str) -> None:
-        with contextlib.suppress(BrokenPipeError):  # somebody killed the guard: the kernel's part remains
+        with contextlib.suppress(BrokenPipeError):  # the reaper was killed: what the kernel does remains
             os.write(self._writer, line.encode())
 
 
-def stand_guard(orders: IO[str]) -> None:
-    """Follow `orders` to their end, then kill what is still watched."""
+def reap(orders: IO[str]) -> None:
+    """Follows `orders` to their end, then kills the groups that are still on the list."""
     groups: set[int] = set()
     for order in orders:
         (groups.add if order[0] == "+" else groups.discard)(int(order[1:]))
@@ -61,4 +61,4 @@ def stand_guard(orders: IO[str]) -> None:
 
 
 if __name__ == "__main__":
-    stand_guard(sys.stdin)
+    reap(sys.stdin)

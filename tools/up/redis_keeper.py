@@ -1,7 +1,7 @@
-"""Keeps the Redis of a run alive, for as long as somebody runs it on this machine.
+"""The keeper of a run's Redis keeps it alive for as long as the run goes on, on this machine.
 
-In: a run. Out: the URL under which every role finds Redis. An external one, which REDIS_URL names, is left alone. A
-private one that died is started again on its data, where it was; one that keeps dying ends the run. Run by
+In: a run. Out: the URL under which every role finds Redis. An external server, which REDIS_URL names, is left alone. A
+private server that died is started again on its data, at its address; a server that keeps dying ends the run. Run by
 `millrace up` and `millrace chaos`, in their main thread.
 """
 
@@ -25,10 +25,10 @@ LOOK_EVERY_S = 1.0
 
 
 class RedisKeeper:
-    """The Redis of a run.
+    """Keeps the Redis of a run alive.
 
     Attributes:
-        url: where it is.
+        url: of that Redis.
     """
 
     def __init__(self, run: Run) -> None:
@@ -47,19 +47,19 @@ class RedisKeeper:
 
     @property
     def is_private(self) -> bool:
-        """Whether it is this run's alone, on this machine."""
+        """Whether the server is this run's alone, on this machine."""
         return self._server is not None
 
     def forgive(self, away_s: float = 0.0) -> None:
-        """Its next death is its killer's doing and counts against no limit; it is not started for `away_s` seconds."""
+        """Expects the server's next death, which no limit counts; it is not started again for `away_s` seconds."""
         self._is_forgiven = True
         self._not_before = time.monotonic() + away_s
 
-    def tend(self) -> None:
-        """Look after it.
+    def restart_if_dead(self) -> None:
+        """Starts a private Redis that died again; called often, it looks once a second.
 
         Raises:
-            RunFailed: it keeps dying, or can't come back to the address that the roles know.
+            RunFailed: the server keeps dying, or can't come back to the address that the roles know.
         """
         now = time.monotonic()
         if self._server is None or now - self._looked < LOOK_EVERY_S or now < self._not_before:
@@ -79,7 +79,7 @@ class RedisKeeper:
             )
 
     def stop(self) -> None:
-        """Flush and end a private one."""
+        """Flushes and ends a private server."""
         if self._server is not None:
             self._server.stop()
 
@@ -93,7 +93,7 @@ class RedisKeeper:
 
 @contextlib.contextmanager
 def redis_of(run: Run) -> Iterator[RedisKeeper]:
-    """The Redis of `run`, for as long as this lasts."""
+    """Keeps the Redis of `run` for as long as this context lasts."""
     keeper = RedisKeeper(run)
     try:
         yield keeper

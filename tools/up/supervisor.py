@@ -1,10 +1,10 @@
 """Keeps the processes of a run alive, and ends them all.
 
-In: a list of commands and a stop event. Out: every line that they write, in `logs/ROLE.log` and to whoever listens, and
-an `Outcome`. Run by `millrace up`, in its main thread alone, since a child dies with the thread that forked it. A
-process that fails is started again after a pause; one that keeps failing ends the run, and so does one that ends with
-code 2, by which a role says that it would fail each time. The learner's end is the run's, whatever its code: it has
-said why. A learner that a signal killed could say nothing, and is started again like the others.
+In: a list of commands and a stop event. Out: every line that the processes write, in `logs/ROLE.log` and to `on_line`,
+and an `Outcome`. Run by `millrace up`, in its main thread alone: the kernel ends a process with the thread that forked
+it. A process that fails is started again after a pause. A process that keeps failing ends the run, and so does exit
+code 2, by which a role says that it would fail each time. The learner's end is the run's, whatever the code: the
+learner has said why. A learner that a signal killed could say nothing, and is started again like the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from broker import processes
 from broker.monitoring.crash_reports import how_it_ended
 from broker.restarts import RestartPolicy, Restarts
 from tools.run_view.log_tail import LogTail
-from tools.up.orphan_reaper import Guard
+from tools.up.orphan_reaper import OrphanReaper
 from tools.up.role_commands import Command
 
 log = logging.getLogger(__name__)
@@ -44,8 +44,8 @@ class Outcome:
     failed_role: str = ""  # whose log explains it
 
 
-class Child:
-    """One command and the process that runs it now."""
+class RoleProcess:
+    """A role's command, the process that runs it now, and how often it was started again."""
 
     def __init__(self, command: Command, log_file: Path, restarts: Restarts) -> None:
         self.command = command
@@ -63,12 +63,12 @@ class Child:
 
 
 class Supervisor:
-    """Starts `commands` and keeps them.
+    """Starts `commands`, starts again those that fail, and ends them all.
 
     Args:
-        environment: of every child, under the command's own.
+        environment: of every process, under the command's own.
         logs: folder of ROLE.log; appended to.
-        on_line: told (role, line) for every line that a child writes.
+        on_line: told (role, line) for every line that a process writes.
         on_tick: called about ten times a second; raises what ends the run.
         on_death: told (role, pid, how) of every process that a signal or an error ended.
         on_giving_up: told (role, reason) when a role's failures end the run, before the learner is asked to end.
@@ -89,8 +89,8 @@ class Supervisor:
         grace_s: float = GRACE_S,
     ) -> None:
         logs.mkdir(parents=True, exist_ok=True)
-        self.children = [
-            Child(command, logs / f"{command.role}.log", Restarts(restarts or RestartPolicy()))
+        self.role_processes = [
+            RoleProcess(command, logs / f"{command.role}.log", Restarts(restarts or RestartPolicy()))
             for command in commands
         ]
         self.is_ending = False  # nothing is started again any more
@@ -104,93 +104,99 @@ class Supervisor:
     @property
     def running(self) -> int:
         """Processes that run now."""
-        return sum(child.is_running for child in self.children)
+        return sum(role_process.is_running for role_process in self.role_processes)
 
     def pids(self) -> dict[str, int]:
         """The processes that run now, by role."""
         return {
-            child.command.role: child.process.pid
-            for child in self.children
-            if child.process is not None and child.is_running
+            role_process.command.role: role_process.process.pid
+            for role_process in self.role_processes
+            if role_process.process is not None and role_process.is_running
         }
 
     def forgive(self, role: str) -> None:
-        """The next death of this role's process is its killer's doing and counts against no limit."""
-        for child in self.children:
-            child.is_forgiven |= child.command.role == role
+        """Expects the next death of this role's process: its killer did it, and no limit counts it."""
+        for role_process in self.role_processes:
+            role_process.is_forgiven |= role_process.command.role == role
 
     def run(self, stop: threading.Event) -> Outcome:
-        """Until the learner ends, something keeps failing, or `stop` is set. Leaves no process."""
-        self._guard = Guard()
+        """Runs until the learner ends, a process keeps failing, or `stop` is set. Leaves no process."""
+        self._orphan_reaper = OrphanReaper()
         try:
-            for child in self.children:
-                self._start(child)
+            for role_process in self.role_processes:
+                self._start(role_process)
             outcome = None
             while outcome is None and not stop.is_set():
                 outcome = self._tick()
                 stop.wait(TICK_S)
             return self._finish(outcome)
         finally:
-            for child in self.children:
-                if child.process is not None:
-                    self._end(child.process)
-            self._guard.close()
+            for role_process in self.role_processes:
+                if role_process.process is not None:
+                    self._end(role_process.process)
+            self._orphan_reaper.close()
             self._read_logs()
 
     def kill(self) -> None:
-        """End every process group now, from another thread than the one in `run`."""
-        for child in self.children:
-            if child.process is not None and child.process.returncode is None:
+        """Ends every process group at once; for another thread than the one in `run`."""
+        for role_process in self.role_processes:
+            if role_process.process is not None and role_process.process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child.process.pid, signal.SIGKILL)
+                    os.killpg(role_process.process.pid, signal.SIGKILL)
 
     def _tick(self) -> Outcome | None:
         self._on_tick()
         self._read_logs()
-        for child in self.children:
-            if child.process is None:
-                if not child.is_done and time.monotonic() >= child.restarts.not_before:
-                    self._start(child)
-            elif processes.has_ended(child.process) and (outcome := self._ended(child)) is not None:
+        for role_process in self.role_processes:
+            if role_process.process is None:
+                if not role_process.is_done and time.monotonic() >= role_process.restarts.not_before:
+                    self._start(role_process)
+            elif (
+                processes.has_ended(role_process.process)
+                and (outcome := self._ended(role_process)) is not None
+            ):
                 return outcome
         return None
 
-    def _start(self, child: Child) -> None:
-        environment = {**os.environ, **self._environment, **child.command.environment}
-        with child.log.path.open("ab") as output:
-            words = (*child.command.args, *(child.command.again if child.was_started else ()))
-            child.was_started = True
-            child.process = processes.spawn(words, env=environment, stdout=output, stderr=output)
-        self._guard.watch(child.process.pid)
-        log.info("started role=%s pid=%d", child.command.role, child.process.pid)
+    def _start(self, role_process: RoleProcess) -> None:
+        environment = {**os.environ, **self._environment, **role_process.command.environment}
+        with role_process.log.path.open("ab") as output:
+            words = (
+                *role_process.command.args,
+                *(role_process.command.again if role_process.was_started else ()),
+            )
+            role_process.was_started = True
+            role_process.process = processes.spawn(words, env=environment, stdout=output, stderr=output)
+        self._orphan_reaper.watch(role_process.process.pid)
+        log.info("started role=%s pid=%d", role_process.command.role, role_process.process.pid)
 
     def _end(self, process: subprocess.Popen[bytes]) -> int:
-        """Kill what is left of its group; returns its exit code."""
+        """Kills what is left of a process's group; returns the process's exit code."""
         code = processes.stop(process, grace_s=0)
-        self._guard.forget(process.pid)
+        self._orphan_reaper.release(process.pid)
         return code
 
-    def _ended(self, child: Child) -> Outcome | None:
-        """Decide what the end of a process means; sweeps what it left in its group."""
-        assert child.process is not None  # noqa: S101 - for mypy
-        role, pid, code = child.command.role, child.process.pid, self._end(child.process)
-        child.process = None
-        if child.command.ends_the_run and not _was_killed(code):
+    def _ended(self, role_process: RoleProcess) -> Outcome | None:
+        """Decides what the end of a process means; kills what the process left in its group."""
+        assert role_process.process is not None  # noqa: S101 - for mypy
+        role, pid, code = role_process.command.role, role_process.process.pid, self._end(role_process.process)
+        role_process.process = None
+        if role_process.command.ends_the_run and not _was_killed(code):
             return _outcome_of(role, code)
         if code == 0:
-            child.is_done = True
+            role_process.is_done = True
             log.info("ended role=%s code=0", role)
             return None
         self._on_death(role, pid, _words(code))
         if code == BAD_CONFIG:
             return self._give_up(role, f"{role} {_words(code)}: another start would change nothing")
-        return self._start_again(child, code)
+        return self._start_again(role_process, code)
 
-    def _start_again(self, child: Child, code: int) -> Outcome | None:
-        """Plan its next start, or end the run over it where there were too many."""
-        role, now, restarts = child.command.role, time.monotonic(), child.restarts
-        if child.is_forgiven:
-            child.is_forgiven = False
+    def _start_again(self, role_process: RoleProcess, code: int) -> Outcome | None:
+        """Plans the next start of a process, or ends the run where the process has failed too often."""
+        role, now, restarts = role_process.command.role, time.monotonic(), role_process.restarts
+        if role_process.is_forgiven:
+            role_process.is_forgiven = False
             restarts.excuse(now)
             log.warning("died role=%s by_order=yes restart_in_s=%.1f", role, restarts.not_before - now)
             return None
@@ -214,21 +220,23 @@ class Supervisor:
         return Outcome(code=1, failed_role=role, reason=reason)
 
     def _finish(self, outcome: Outcome | None) -> Outcome:
-        """End the learner first, so that it commits what it has begun, then the others together."""
+        """Ends the learner first, so that it commits what it has begun, then the other processes together."""
         self.is_ending = True
-        for child in self.children:
-            if child.command.ends_the_run:
+        for role_process in self.role_processes:
+            if role_process.command.ends_the_run:
                 code = (
-                    self._finish_learner(child, child.process)
-                    if child.process is not None
+                    self._finish_learner(role_process, role_process.process)
+                    if role_process.process is not None
                     else -signal.SIGTERM
                 )
                 if (
                     outcome is None and code == -signal.SIGTERM
                 ):  # it was not there, or had nothing left to commit
                     outcome = Outcome(code=128 + signal.SIGTERM, reason="stopped")
-                outcome = outcome or _outcome_of(child.command.role, code)
-        others = [child.process for child in self.children if child.process is not None]
+                outcome = outcome or _outcome_of(role_process.command.role, code)
+        others = [
+            role_process.process for role_process in self.role_processes if role_process.process is not None
+        ]
         for process in others:
             if not processes.has_ended(process):
                 process.terminate()
@@ -240,10 +248,10 @@ class Supervisor:
             self._end(process)
         return outcome or Outcome(code=0, reason="")
 
-    def _finish_learner(self, child: Child, process: subprocess.Popen[bytes]) -> int:
-        """SIGTERM, then wait for as long as its step takes: a second Ctrl-C is what cuts it short."""
+    def _finish_learner(self, role_process: RoleProcess, process: subprocess.Popen[bytes]) -> int:
+        """Sends SIGTERM to the learner and waits for as long as its step takes; a second Ctrl-C cuts the wait short."""
         since = said = time.monotonic()
-        log.info("stopping: %s finishes its step and commits (again Ctrl-C: now)", child.command.role)
+        log.info("stopping: %s finishes its step and commits (again Ctrl-C: now)", role_process.command.role)
         if not processes.has_ended(process):
             process.terminate()
         while not processes.has_ended(process):
@@ -251,14 +259,18 @@ class Supervisor:
             self._read_logs()
             if time.monotonic() - said > SAY_EVERY_S:
                 said = time.monotonic()
-                log.info("waiting waited_s=%.0f for=%s (again Ctrl-C: now)", said - since, child.command.role)
+                log.info(
+                    "waiting waited_s=%.0f for=%s (again Ctrl-C: now)",
+                    said - since,
+                    role_process.command.role,
+                )
             time.sleep(TICK_S)
         return self._end(process)
 
     def _read_logs(self) -> None:
-        for child in self.children:
-            for line in child.log.new_lines():
-                self._on_line(child.command.role, line)
+        for role_process in self.role_processes:
+            for line in role_process.log.new_lines():
+                self._on_line(role_process.command.role, line)
 
 
 def _outcome_of(role: str, code: int) -> Outcome:
@@ -268,7 +280,7 @@ def _outcome_of(role: str, code: int) -> Outcome:
 
 
 def _was_killed(code: int) -> bool:
-    """Whether a signal ended it unasked. A learner of several ranks says 128 + N where signal N ended one of them."""
+    """Whether a signal ended a process unasked. A learner of ranks ends with 128 + N where signal N ended one."""
     number = -code if code < 0 else code - 128
     return number in set(signal.Signals) - set(processes.STOP_SIGNALS)
 

@@ -268,7 +268,7 @@ def test_redis_is_disturbed_and_comes_back(
     stage.tick(may_disturb=False)
 
     def is_back() -> bool:
-        keeper.tend()
+        keeper.restart_if_dead()
         with suppress(redis.ConnectionError):
             return bool(stage.client.ping())
         return False

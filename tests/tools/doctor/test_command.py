@@ -14,8 +14,8 @@ import redis
 from tests.conftest import RedisServer
 from tests.support.findings import OK, PROBLEM
 from tools.doctor import command, machine
-from tools.doctor.children import Answer, Question, ask
 from tools.doctor.findings import Finding, lines_of, readable
+from tools.doctor.questions import Answer, Question, ask
 from tools.main import main
 
 

@@ -13,8 +13,8 @@ from scorers.sandbox.local import toolchain
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
 from tests.tools.conftest import MakeRun
 from tools.doctor import libraries, sandbox
-from tools.doctor.children import Answer, Question, ask
 from tools.doctor.findings import Level
+from tools.doctor.questions import Answer, Question, ask
 
 GIB = 1 << 30
 CODE = {"tasks": {"code": {"scorer": {"type": "code"}}}}

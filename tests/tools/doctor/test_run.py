@@ -14,8 +14,8 @@ from tests.conftest import free_port
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
 from tests.tools.conftest import MakeRun
 from tools.doctor import run as doctor_run
-from tools.doctor.children import Answer
 from tools.doctor.findings import Level
+from tools.doctor.questions import Answer
 
 
 @pytest.fixture

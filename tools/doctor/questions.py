@@ -23,14 +23,14 @@ from broker import processes
 AT_ONCE = 2
 DEADLINE_S = 180.0  # vLLM's import alone takes half a minute on a slow disk
 NO_ANSWER = "no answer"
-LAST_WORDS = 300  # characters of what a child said that died
+LAST_WORDS = 300  # characters of what a process said that died
 # Nobody is asked for what is not here: a hub that does not answer would cost minutes.
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One child."""
+    """A question, and what asks it."""
 
     name: str  # of the function in `tools.doctor.probe`
     words: Sequence[str] = ()  # for it
@@ -39,7 +39,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a child found."""
+    """What a process found, or why it found nothing."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)
     trouble: str = ""  # why there are none
@@ -48,22 +48,22 @@ class Answer:
 def ask(
     questions: Sequence[Question], *, deadline_s: float = DEADLINE_S
 ) -> Iterator[tuple[Question, Answer]]:
-    """Ask all of them; the answers come in their order. Call it from the main thread."""
+    """Asks all questions; the answers come in the order of the questions. To be called from the main thread."""
     with tempfile.TemporaryDirectory(prefix="millrace-doctor-") as folder:
         waiting = list(questions)
-        running: list[_Child] = []
+        running: list[_AnsweringProcess] = []
         try:
             while waiting or running:
                 while waiting and len(running) < AT_ONCE:
-                    running.append(_Child(waiting.pop(0), Path(folder), deadline_s))
+                    running.append(_AnsweringProcess(waiting.pop(0), Path(folder), deadline_s))
                 yield running[0].question, running[0].answer()
                 running.pop(0)
         finally:
-            for child in running:
-                child.end()
+            for process in running:
+                process.end()
 
 
-class _Child:
+class _AnsweringProcess:
     """A process that answers one question."""
 
     def __init__(self, question: Question, folder: Path, deadline_s: float) -> None:
@@ -84,7 +84,7 @@ class _Child:
             )
 
     def answer(self) -> Answer:
-        """Wait for it."""
+        """Waits for the answer, until the deadline."""
         has_ended = processes.wait(self._process, max(0.0, self._until - time.monotonic()))
         code = self.end()
         if not has_ended:
@@ -98,5 +98,5 @@ class _Child:
         return Answer(facts, trouble)
 
     def end(self) -> int:
-        """Nothing of it is left. Returns its exit code."""
+        """Ends the process and all that it started. Returns its exit code."""
         return processes.stop(self._process, grace_s=0)
