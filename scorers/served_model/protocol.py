@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 CUT_OFF: Final = "length"  # the finish reason of a reply that ran out of tokens
 ENDED_BY: Final = "by max_tokens or the end of its context"  # which of the two, a server does not say
 
-Row = TypeVar("Row")  # what a protocol reads out of a row: a frozen dataclass, since equal rows must have one `repr`
+# What a protocol reads out of a row: a frozen dataclass, since equal rows must have one `repr`.
+Row = TypeVar("Row")
 Case = TypeVar("Case")  # what a protocol asks about, and needs again to read the reply
 
 
