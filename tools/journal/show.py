@@ -18,6 +18,7 @@ from broker.messages import ScoredGroup
 from learner.journal.ledger import TRAINED, Ledger
 from learner.journal.payloads import MIB
 from tools.journal.rows import NoSuchJournal, Row, Steps, open_journal, rows_of
+from tools.printable import printable
 
 HEADINGS = ("step", "groups", "tokens", "MiB", "life", "trained at", "payload")
 
@@ -69,7 +70,7 @@ def show_group(folder: Path, group_id: str) -> int:
     )
     sys.stdout.write(
         f"group {group_id}: {outcome.kind}, {outcome.tokens} tokens thrown away{again}\n"
-        f"    {_printable(outcome.detail)}\n"
+        f"    {printable(outcome.detail)}\n"
     )
     return 0
 
@@ -147,20 +148,15 @@ def _completion_lines(row: Row) -> Iterator[str]:
     )
     yield (
         f"    {row['status']} {_number(row['score'])} by {row['scorer']} {row['scorer_version']} in "
-        f"{row['score_seconds']:.3f} s{f'; {parts}' if parts else ''}: {_printable(row['reason'])}"
+        f"{row['score_seconds']:.3f} s{f'; {parts}' if parts else ''}: {printable(row['reason'])}"
     )
     yield _block("answer", row["answer"])
 
 
 def _block(name: str, text: str) -> str:
     """A text under its name, every line of it indented alike."""
-    lines = _printable(text).split("\n")
+    lines = printable(text).split("\n")
     return f"    {name}: " + "\n      ".join(lines)
-
-
-def _printable(text: str) -> str:
-    """The text without what a terminal would obey: a policy may write anything."""
-    return "".join(sign if sign.isprintable() or sign in "\n\t" else f"\\x{ord(sign):02x}" for sign in text)
 
 
 def _number(value: float | None) -> str:

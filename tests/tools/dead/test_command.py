@@ -16,9 +16,8 @@ from learner.journal.ledger import DEAD, DROPPED, Outcome
 from tests.support.chain import Chain, make_prompt
 from tests.support.laid_out import look
 from tools.audit.notes import read_notes
-from tools.dead import show
-from tools.dead.actions import ask_again
-from tools.dead.letters import Choice, open_records, read_letters
+from tools.dead.command import age
+from tools.dead.letters import Choice, ask_again, open_records, read_letters
 from tools.main import main as millrace
 
 Run = Callable[..., tuple[int, str, str]]
@@ -357,4 +356,4 @@ def test_a_wrong_word_is_answered_before_redis_is_asked(
     ("seconds", "text"), [(-3, "0 s"), (59, "59 s"), (600, "10 min"), (5400, "1.5 h"), (172800, "2.0 d")]
 )
 def test_an_age_has_one_unit(seconds: float, text: str) -> None:
-    assert show.age(seconds) == text
+    assert age(seconds) == text
