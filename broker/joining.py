@@ -138,10 +138,10 @@ def let_the_learner_go_first(link: RedisLink, keys: Keys, stop: threading.Event)
 
 def forget(link: RedisLink, keys: Keys) -> None:
     """Take back what a learner that is gone has said of its run: whoever joins from here on waits for the next one."""
-    link(lambda client: client.hdel(keys("run"), "status", "reason", "begun", "config", "advice"))
+    link(lambda client: client.hdel(keys.run, "status", "reason", "begun", "config", "advice"))
 
 
 def _read(link: RedisLink, keys: Keys, *fields: str) -> list[str]:
     """Read fields of the hash `run`; "" for a field that is not there."""
-    values: list[Any] = link(lambda client: client.hmget(keys("run"), fields))
+    values: list[Any] = link(lambda client: client.hmget(keys.run, fields))
     return [value.decode() if value else "" for value in values]

@@ -1,6 +1,6 @@
 """Every key of a run in Redis, under `rl:{NAME}:`. The braces are literal: they keep a run on one cluster slot.
 
-Packages beside `broker` spell no key: they take it from a property or a method of `Keys` (tests/test_map.py).
+No other file spells a key: all take it from a property or a method of `Keys` (tests/test_map.py).
 
 The keys of the protocol are described in lua/keys.lua. Beside them there are `alive:ROLE:ID`
 (`broker.monitoring.heartbeat`), `died:HOST-PID` (`broker.monitoring.crash_reports`) and the hash `scorers`, the pool's
@@ -32,7 +32,7 @@ class Keys:
     name: str
 
     def __call__(self, suffix: str) -> str:
-        """Return the key `suffix` of this run: for `broker` and for tests."""
+        """Return the key `suffix` of this run: for this module, and for tests."""
         return f"{self.prefix}{suffix}"
 
     @property
@@ -76,6 +76,11 @@ class Keys:
         return self("tries")
 
     @property
+    def retries(self) -> str:
+        """Return the key of the dead groups that an operator wants again, with their letters, a hash."""
+        return self("retries")
+
+    @property
     def scorers(self) -> str:
         """Return the key of the pool's counters, a hash."""
         return self("scorers")
@@ -103,7 +108,30 @@ class Keys:
 
     def alive(self, role: str, process: str) -> str:
         """Return the key of one process's heartbeat."""
-        return self(f"alive:{role}:{process}")
+        return f"{self.alive_prefix}{role}:{process}"
+
+    @property
+    def alive_prefix(self) -> str:
+        """Return what the keys of all heartbeats begin with."""
+        return self("alive:")
+
+    def died(self, process: str) -> str:
+        """Return the key of the end of a process, HOST-PID, a hash."""
+        return self(f"died:{process}")
+
+    @property
+    def weights_chunks(self) -> str:
+        """Return the key of the manifest of the chunks that lie in Redis, a hash."""
+        return self("weights_chunks")
+
+    @property
+    def weights_wanted(self) -> str:
+        """Return the key of the generators that ask for chunks, a hash."""
+        return self("weights_wanted")
+
+    def weights_chunk(self, version: int, chunk: int) -> str:
+        """Return the key of one chunk of a version's weights."""
+        return self(f"weights:{version}:{chunk}")
 
     def served_calls(self, endpoint: str) -> list[str]:
         """Return KEYS of lua/exchange_calls.lua for one endpoint of a served model, known by a hash of its servers."""

@@ -34,11 +34,6 @@ class Manifest:
     trouble: str = ""  # why there are none, for people; "" where they are there
 
 
-def chunk_key(keys: Keys, version: int, chunk: int) -> str:
-    """Return the key of one chunk of a version."""
-    return keys(f"weights:{version}:{chunk}")
-
-
 def refusal(size_bytes: int, most_bytes: int) -> str:
     """Say why weights of this size do not go through Redis; "" where they may."""
     if size_bytes <= most_bytes:
@@ -51,7 +46,7 @@ def refusal(size_bytes: int, most_bytes: int) -> str:
 
 def read_manifest(client: redis.Redis, keys: Keys) -> Manifest | None:
     """Read the manifest; None where there is none that can be read."""
-    found: Any = client.hgetall(keys("weights_chunks"))
+    found: Any = client.hgetall(keys.weights_chunks)
     try:
         text = {field.decode(): value.decode() for field, value in found.items()}
         return Manifest(
@@ -69,8 +64,8 @@ def write_manifest(client: redis.Redis, keys: Keys, manifest: Manifest) -> None:
     """Write the manifest behind its chunks; chunks and manifest expire together."""
     fields: dict[Any, Any] = {name: str(getattr(manifest, name)) for name in Manifest.__slots__}
     with client.pipeline(transaction=True) as pipe:
-        pipe.delete(keys("weights_chunks"))
-        pipe.hset(keys("weights_chunks"), mapping=fields)
+        pipe.delete(keys.weights_chunks)
+        pipe.hset(keys.weights_chunks, mapping=fields)
         _extend(pipe, keys, manifest)
         pipe.execute()
 
@@ -86,31 +81,31 @@ def remove(client: redis.Redis, keys: Keys, manifest: Manifest) -> None:
     """Remove a version, the manifest first: a generator that reads the chunks notices, and begins anew."""
     discard_manifest(client, keys)
     if manifest.chunks:
-        client.unlink(*(chunk_key(keys, manifest.version, chunk) for chunk in range(manifest.chunks)))
+        client.unlink(*(keys.weights_chunk(manifest.version, chunk) for chunk in range(manifest.chunks)))
 
 
 def read_chunk(client: redis.Redis, keys: Keys, version: int, chunk: int) -> bytes | None:
     """Read a part of a version; None where it is gone."""
-    data = client.get(chunk_key(keys, version, chunk))
+    data = client.get(keys.weights_chunk(version, chunk))
     return data if isinstance(data, bytes) else None
 
 
 def discard_manifest(client: redis.Redis, keys: Keys) -> None:
     """Remove the manifest: the chunks are not what was announced, and the learner has to write them again."""
-    client.delete(keys("weights_chunks"))
+    client.delete(keys.weights_chunks)
 
 
 def ask(client: redis.Redis, keys: Keys, generator: str, *, held: int, count: int) -> None:
     """Ask for weights newer than version `held`, which this generator holds, for the `count`th time."""
     with client.pipeline(transaction=True) as pipe:
-        pipe.hset(keys("weights_wanted"), generator, f"{held} {count}")
-        pipe.expire(keys("weights_wanted"), EXPIRY_S)
+        pipe.hset(keys.weights_wanted, generator, f"{held} {count}")
+        pipe.expire(keys.weights_wanted, EXPIRY_S)
         pipe.execute()
 
 
 def wishes(client: redis.Redis, keys: Keys) -> dict[str, tuple[int, int]]:
     """Read the wishes: generator -> the version that it holds, and how often it has asked."""
-    found: Any = client.hgetall(keys("weights_wanted"))
+    found: Any = client.hgetall(keys.weights_wanted)
     asked: dict[str, tuple[int, int]] = {}
     for generator, value in found.items():
         with suppress(ValueError):  # somebody else's field
@@ -120,6 +115,6 @@ def wishes(client: redis.Redis, keys: Keys) -> dict[str, tuple[int, int]]:
 
 
 def _extend(pipe: Any, keys: Keys, manifest: Manifest) -> None:
-    pipe.expire(keys("weights_chunks"), EXPIRY_S)
+    pipe.expire(keys.weights_chunks, EXPIRY_S)
     for chunk in range(manifest.chunks):
-        pipe.expire(chunk_key(keys, manifest.version, chunk), EXPIRY_S)
+        pipe.expire(keys.weights_chunk(manifest.version, chunk), EXPIRY_S)

@@ -94,9 +94,9 @@ class Tally:
         try:
             with client.pipeline(transaction=False) as pipe:
                 for field, number in self._counts.items():
-                    pipe.hincrby(keys("scorers"), field, number)
+                    pipe.hincrby(keys.scorers, field, number)
                 for field, seconds in self._seconds.items():
-                    pipe.hincrbyfloat(keys("scorers"), field, seconds)
+                    pipe.hincrbyfloat(keys.scorers, field, seconds)
                 pipe.execute()
         except redis.RedisError as error:
             log.warning("tally_kept error=%s; it is written with the next one", error)
@@ -129,7 +129,7 @@ def scorer_stats(found: Mapping[bytes, bytes]) -> tuple[ScorerStats, ...]:
 
 def read_stats(client: redis.Redis, keys: Keys) -> tuple[ScorerStats, ...]:
     """The counters of a run now."""
-    found: dict[Any, Any] = client.hgetall(keys("scorers"))
+    found: dict[Any, Any] = client.hgetall(keys.scorers)
     return scorer_stats(found)
 
 

@@ -56,7 +56,7 @@ def record_death(
         how: see `how_it_ended`.
         last_lines: of its log; the last `LAST_LINES` are kept, without the secrets of this process.
     """
-    key = keys(f"died:{host}-{pid}")
+    key = keys.died(f"{host}-{pid}")
     fields: dict[Any, Any] = {
         "how": how,
         "last_lines": mask("\n".join(list(last_lines)[-LAST_LINES:]))[-TRACEBACK_BYTES:],
@@ -76,7 +76,7 @@ def deaths_of(link: RedisLink, keys: Keys, names: Sequence[str]) -> dict[str, De
     def attempt(client: redis.Redis) -> list[dict[bytes, bytes]]:
         with client.pipeline(transaction=False) as pipe:
             for name in names:
-                pipe.hgetall(keys(f"died:{name.rpartition('-')[0]}"))
+                pipe.hgetall(keys.died(name.rpartition("-")[0]))
             return list(pipe.execute())
 
     return {
@@ -97,7 +97,7 @@ def bury_exhausted(consumer: Consumer, entry: Entry, *, attempts: int, most: int
     """
     link, keys = consumer.link, consumer.keys
     values: list[Any] = link(
-        lambda client: client.hmget(keys("tries"), [entry.group_id, error_field(entry.group_id)])
+        lambda client: client.hmget(keys.tries, [entry.group_id, error_field(entry.group_id)])
     )
     began, error = (value.decode(errors="replace") if value else "" for value in values)
     names = began.split()[:-1][-attempts:]

@@ -103,12 +103,12 @@ def _look_once(link: RedisLink, keys: Keys, group_id: str) -> Sight:
     def attempt(client: redis.Redis) -> list[Any]:
         with client.pipeline(transaction=True) as pipe:  # of one moment
             pipe.time()
-            pipe.hmget(keys("run"), ["status", "fence", "version"])
-            pipe.hmget(keys("cursor"), ["position", retry])
-            pipe.hget(keys("retries"), group_id)
-            pipe.zscore(keys("slots"), group_id)
-            pipe.hget(keys("where"), group_id)
-            pipe.hmget(keys("tries"), [group_id, error_field(group_id)])
+            pipe.hmget(keys.run, ["status", "fence", "version"])
+            pipe.hmget(keys.cursor, ["position", retry])
+            pipe.hget(keys.retries, group_id)
+            pipe.zscore(keys.slots, group_id)
+            pipe.hget(keys.where, group_id)
+            pipe.hmget(keys.tries, [group_id, error_field(group_id)])
             return list(pipe.execute())
 
     now, (status, fence, version), (position, retries), asked, floor, where, (began, error) = link(attempt)
@@ -140,7 +140,7 @@ def _look_once(link: RedisLink, keys: Keys, group_id: str) -> Sight:
 def _lease(link: RedisLink, keys: Keys, entry: Entry) -> Lease | None:
     if entry.stream not in {PROMPTS, ROLLOUTS}:
         return None
-    key = keys(entry.stream)
+    key = keys.stream(entry.stream)
     try:
         found: Any = link(lambda client: client.xpending_range(key, GROUP, entry.entry_id, entry.entry_id, 1))
     except ResponseError:  # no consumer group: nobody has come so far, or Redis lost it
@@ -157,7 +157,7 @@ def _lease(link: RedisLink, keys: Keys, entry: Entry) -> Lease | None:
 
 
 def _job(link: RedisLink, keys: Keys, entry: Entry) -> Job | None:
-    found: Any = link(lambda client: client.hget(keys("jobs"), entry.entry_id))
+    found: Any = link(lambda client: client.hget(keys.jobs, entry.entry_id))
     if found is None:
         return None
     job_id = _text(found)

@@ -134,11 +134,11 @@ def snapshot(client: redis.Redis, name: str) -> Snapshot:
     """
     keys = Keys(name)
     with client.pipeline(transaction=False) as pipe:
-        pipe.hmget(keys("run"), ["status", "reason", "version", "steps", "wanted", "advice", "config"])
-        pipe.hget(keys("cursor"), "issued")
-        pipe.zcard(keys("slots"))
-        pipe.zrange(keys("slots"), 0, 0, withscores=True)
-        pipe.hgetall(keys("scorers"))
+        pipe.hmget(keys.run, ["status", "reason", "version", "steps", "wanted", "advice", "config"])
+        pipe.hget(keys.cursor, "issued")
+        pipe.zcard(keys.slots)
+        pipe.zrange(keys.slots, 0, 0, withscores=True)
+        pipe.hgetall(keys.scorers)
         for queue in QUEUES:
             pipe.llen(RQ_QUEUE + keys.queue(queue))
         questions = ask_streams(pipe, keys)
@@ -177,10 +177,10 @@ def ask_streams(pipe: Any, keys: Keys) -> int:
     """Queue the questions of `states_of` on a pipeline that raises no errors. Returns their number."""
     pipe.time()
     for stream in WORK_STREAMS:
-        pipe.xlen(keys(stream))
+        pipe.xlen(keys.stream(stream))
         pipe.eval(_headers(), len(keys.scripts()), *keys.scripts(), stream, "-", 1)
     for stream in SHARED:
-        pipe.xpending(keys(stream), GROUP)
+        pipe.xpending(keys.stream(stream), GROUP)
     return 1 + 2 * len(WORK_STREAMS) + len(SHARED)
 
 
@@ -231,13 +231,13 @@ def keys_of(client: redis.Redis, prefix: str) -> list[bytes]:
 
 def processes_of(client: redis.Redis, keys: Keys) -> tuple[Process, ...]:
     """Read every heartbeat of a run. Raises redis.RedisError."""
-    found = keys_of(client, keys("alive:"))
+    found = keys_of(client, keys.alive_prefix)
     with client.pipeline(transaction=False) as pipe:
         for key in found:
             pipe.hgetall(key)
         beats = pipe.execute()
     return tuple(
-        _process(key.decode()[len(keys("alive:")) :], beat)
+        _process(key.decode()[len(keys.alive_prefix) :], beat)
         for key, beat in zip(found, beats, strict=True)
         if beat
     )  # gone between the two

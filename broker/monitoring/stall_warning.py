@@ -84,12 +84,12 @@ def _holder(client: redis.Redis, keys: Keys, stream: str, state: StreamState) ->
     if stream not in SHARED:
         return ""
     entry = state.oldest_entry
-    found: Any = client.xpending_range(keys(stream), GROUP, entry, entry, 1) if state.leased else []
+    found: Any = client.xpending_range(keys.stream(stream), GROUP, entry, entry, 1) if state.leased else []
     if not found or found[0]["consumer"] == NOBODY.encode():
         return ", taken by nobody"
     if stream == PROMPTS:
         return f", with generator {found[0]['consumer'].decode(errors='replace')}"
-    names = client.hget(keys("tries"), state.oldest_group)
+    names = client.hget(keys.tries, state.oldest_group)
     if not isinstance(names, bytes) or not names:
         return ", begun by no scorer"
     return f", with scorer {names.decode(errors='replace').split()[-1]}"

@@ -27,7 +27,7 @@ class Announcements:
 
     def __init__(self, link: RedisLink, keys: Keys) -> None:
         self._link = link
-        self._key = keys("weights")
+        self._key = keys.weights
         self._last_id = BEFORE_ALL  # of the entry at the end of the stream, when the stream was read last
         self._newest: list[Announcement] = []
         self._reported = b""  # id of the undecodable entry that the log names

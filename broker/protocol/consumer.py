@@ -57,7 +57,7 @@ class Consumer:
         self.name = name
         self.lease_s = lease_s
         self.worker = worker or name
-        self._key = keys(stream)
+        self._key = keys.stream(stream)
         self._cursor = b"0-0"
         self._held: dict[str, int] = {}  # entry -> 1 once work on it has begun, else 0
         self._lock = threading.Lock()
@@ -151,7 +151,7 @@ class Consumer:
 
     def tries(self, entry: Entry) -> int:
         """Return how often work on the entry's group has begun in this stage, as far as is known; counts nothing."""
-        names: Any = self.link(lambda client: client.hget(self.keys("tries"), entry.group_id))
+        names: Any = self.link(lambda client: client.hget(self.keys.tries, entry.group_id))
         return len(names.split()) if names else 0
 
     def note_failure(self, entry: Entry, text: str) -> None:

@@ -30,9 +30,9 @@ def read_retries(link: RedisLink, keys: Keys) -> Retries:
     """The requests that are open, and the retries that were issued."""
     found: Any = link(
         lambda client: (
-            client.exists(keys("cursor"), keys("run"), keys(DEAD)),
-            client.hgetall(keys("retries")),
-            client.hgetall(keys("cursor")),
+            client.exists(keys.cursor, keys.run, keys.stream(DEAD)),
+            client.hgetall(keys.retries),
+            client.hgetall(keys.cursor),
         )
     )
     is_known, requests, cursor = found
@@ -51,7 +51,7 @@ def read_page(
     link: RedisLink, keys: Keys, first: str, last: str, *, count: int
 ) -> list[tuple[str, codec.Raw]]:
     """Up to `count` letters between two entries, as XRANGE names them: id and fields, the oldest first."""
-    found: Any = link(lambda client: client.xrange(keys(DEAD), first, last, count=count))
+    found: Any = link(lambda client: client.xrange(keys.stream(DEAD), first, last, count=count))
     return [(entry.decode(), raw) for entry, raw in found]
 
 
@@ -70,9 +70,9 @@ def remove(link: RedisLink, keys: Keys, entries: Sequence[str], *, requests: Seq
 
     def attempt(client: redis.Redis) -> Any:
         with client.pipeline(transaction=True) as pipe:
-            pipe.xdel(keys(DEAD), *entries)
+            pipe.xdel(keys.stream(DEAD), *entries)
             if requests:
-                pipe.hdel(keys("retries"), *requests)
+                pipe.hdel(keys.retries, *requests)
             return pipe.execute()[0]
 
     return int(link(attempt))
@@ -84,8 +84,8 @@ def read_issued(link: RedisLink, keys: Keys, ids: Sequence[str]) -> tuple[set[st
 
     def attempt(client: redis.Redis) -> Any:
         with client.pipeline(transaction=True) as pipe:
-            pipe.hmget(keys("cursor"), fields)
-            pipe.hmget(keys("where"), list(ids))
+            pipe.hmget(keys.cursor, fields)
+            pipe.hmget(keys.where, list(ids))
             return pipe.execute()
 
     counts, places = link(attempt)

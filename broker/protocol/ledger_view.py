@@ -77,13 +77,13 @@ def look(link: RedisLink, keys: Keys) -> View:
 
 def read_cursor(link: RedisLink, keys: Keys) -> Cursor:
     """The cursor now."""
-    found: Any = link(lambda client: client.hgetall(keys("cursor")))
+    found: Any = link(lambda client: client.hgetall(keys.cursor))
     return _cursor({field.decode(): value.decode() for field, value in found.items()})
 
 
 def is_known(link: RedisLink, keys: Keys) -> bool:
     """Whether this Redis knows the run: a learner has claimed it, or has issued groups."""
-    return bool(link(lambda client: client.exists(keys("cursor")) or client.hexists(keys("run"), "fence")))
+    return bool(link(lambda client: client.exists(keys.cursor) or client.hexists(keys.run, "fence")))
 
 
 def server_of(link: RedisLink) -> str:

@@ -145,8 +145,8 @@ class RunOwner(RunReader):
 
         def attempt(client: Any) -> list[Any]:
             with client.pipeline(transaction=False) as pipe:
-                pipe.hget(self.keys("run"), "fence")
-                pipe.hget(self.keys("cursor"), "seq")
+                pipe.hget(self.keys.run, "fence")
+                pipe.hget(self.keys.cursor, "seq")
                 pipe.info("server")
                 return list(pipe.execute())
 

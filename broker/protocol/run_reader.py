@@ -63,13 +63,13 @@ class RunReader:
 
     def slots(self) -> dict[str, int]:
         """The groups without an outcome, and the floor of each, lowest floor first."""
-        key = self.keys("slots")
+        key = self.keys.slots
         found: Any = self.link(lambda client: client.zrange(key, 0, -1, withscores=True))
         return {group_id.decode(): int(floor) for group_id, floor in found}
 
     def slot_count(self) -> int:
         """The number of groups without an outcome."""
-        return int(self.link(lambda client: client.zcard(self.keys("slots"))))
+        return int(self.link(lambda client: client.zcard(self.keys.slots)))
 
     def position(self) -> int:
         """The next ordinal that will be issued; 0 where Redis does not know the run."""
@@ -90,14 +90,14 @@ class RunReader:
 
     def where(self) -> list[str]:
         """Ids of all groups, evaluation groups included, of which Redis names an entry."""
-        found: Any = self.link(lambda client: client.hkeys(self.keys("where")))
+        found: Any = self.link(lambda client: client.hkeys(self.keys.where))
         return [group_id.decode() for group_id in found]
 
     def places(self, group_ids: Sequence[str]) -> list[Place | None]:
         """The entry of each group, in the given order; None where `where` names no entry."""
         if not group_ids:
             return []
-        found: Any = self.link(lambda client: client.hmget(self.keys("where"), group_ids))
+        found: Any = self.link(lambda client: client.hmget(self.keys.where, group_ids))
         return [Place(*place.decode().split(" ", 1)) if place else None for place in found]
 
     def survey(self, group_ids: Sequence[str]) -> list[Sighting]:
@@ -113,7 +113,7 @@ class RunReader:
             last: the entry id after which each stream is read.
             block_s: seconds to wait where nothing was added.
         """
-        wanted: dict[Any, Any] = {self.keys(stream): entry_id for stream, entry_id in last.items()}
+        wanted: dict[Any, Any] = {self.keys.stream(stream): entry_id for stream, entry_id in last.items()}
         reply = self.link(
             lambda client: client.xread(wanted, count=READ_COUNT, block=max(1, int(block_s * 1000)))
         )
@@ -125,7 +125,7 @@ class RunReader:
 
     def fetch(self, place: Place) -> list[Entry]:
         """The entry at a place; an empty list where it is gone."""
-        key = self.keys(place.stream)
+        key = self.keys.stream(place.stream)
         reply = self.link(lambda client: client.xrange(key, place.entry_id, place.entry_id))
         return entries_of(place.stream, reply)
 
@@ -139,7 +139,7 @@ class RunReader:
         def attempt(client: redis.Redis) -> list[int]:
             with client.pipeline(transaction=False) as pipe:
                 for stream in WORK_STREAMS:
-                    pipe.xlen(self.keys(stream))
+                    pipe.xlen(self.keys.stream(stream))
                 return list(pipe.execute())
 
         return dict(zip(WORK_STREAMS, self.link(attempt), strict=True))
@@ -150,8 +150,8 @@ class RunReader:
         def attempt(client: redis.Redis) -> list[Any]:
             with client.pipeline(transaction=False) as pipe:
                 pipe.info("memory")
-                pipe.xlen(self.keys(PROMPTS))
-                pipe.zcard(self.keys("slots"))
+                pipe.xlen(self.keys.stream(PROMPTS))
+                pipe.zcard(self.keys.slots)
                 return list(pipe.execute())
 
         memory, prompts, slots = self.link(attempt)
@@ -165,18 +165,18 @@ class RunReader:
 
     def retry_requests(self) -> list[str]:
         """Ids of the dead groups that an operator asked to issue anew."""
-        found: Any = self.link(lambda client: client.hkeys(self.keys("retries")))
+        found: Any = self.link(lambda client: client.hkeys(self.keys.retries))
         return [group_id.decode() for group_id in found]
 
     def discard_retry_requests(self, group_ids: Iterable[str]) -> None:
         """Delete requests that were answered."""
         if wanted := list(group_ids):
-            self.link(lambda client: client.hdel(self.keys("retries"), *wanted))
+            self.link(lambda client: client.hdel(self.keys.retries, *wanted))
 
     def _cursor(self, field: str) -> int:
-        found: Any = self.link(lambda client: client.hget(self.keys("cursor"), field))
+        found: Any = self.link(lambda client: client.hget(self.keys.cursor, field))
         return int(found or 0)
 
     def _run_field(self, field: str) -> str:
-        found: Any = self.link(lambda client: client.hget(self.keys("run"), field))
+        found: Any = self.link(lambda client: client.hget(self.keys.run, field))
         return found.decode() if found else ""

@@ -39,5 +39,5 @@ def explanation(link: RedisLink, keys: Keys) -> str:
 
 
 def _read(link: RedisLink, keys: Keys, field: str) -> str:
-    found = link(lambda client: client.hget(keys("run"), field))
+    found = link(lambda client: client.hget(keys.run, field))
     return found.decode() if isinstance(found, bytes) else ""

@@ -63,7 +63,7 @@ def entries_of(stream: str, reply: Any) -> list[Entry]:
 
 def read_entry(link: RedisLink, keys: Keys, stream: str, entry_id: str) -> Entry | None:
     """The entry with that id; None if it is gone."""
-    found = entries_of(stream, link(lambda client: client.xrange(keys(stream), entry_id, entry_id)))
+    found = entries_of(stream, link(lambda client: client.xrange(keys.stream(stream), entry_id, entry_id)))
     return found[0] if found else None
 
 

@@ -26,7 +26,7 @@ from broker.connection import RedisLink
 from broker.keys import PROMPTS, Keys
 from broker.messages import Announcement
 from broker.protocol.run_reader import MEMORY_SHARE
-from broker.weight_chunks import CHUNK_BYTES, EXPIRY_S, Manifest, chunk_key
+from broker.weight_chunks import CHUNK_BYTES, EXPIRY_S, Manifest
 from config.run import Run
 from learner.weight_sync.transport import Placed, WeightHandle
 from learner.weight_sync.version_folder import FILE, folder_of, published, remove_old, write_version
@@ -142,7 +142,7 @@ class Relay:
                 for chunk in range(chunks):
                     before = time.monotonic()
                     self._client.set(
-                        chunk_key(self._keys, newest.version, chunk),
+                        self._keys.weights_chunk(newest.version, chunk),
                         file.read(self._chunk_bytes),
                         ex=EXPIRY_S,
                     )

@@ -108,7 +108,7 @@ def test_a_generator_that_asks_is_given_the_weights_through_redis_for_as_long_as
         return weight_chunks.read_manifest(link.client, keys) is not None
 
     wait_until(is_given)
-    assert link.client.get(weight_chunks.chunk_key(keys, 0, 0)) == b"weights 0"
+    assert link.client.get(keys.weights_chunk(0, 0)) == b"weights 0"
     stop.set()
     learner.join(20)
     assert codes == [0]
