@@ -27,7 +27,7 @@ from broker.messages import Score, ScoreStatus
 from config.loading import judge_endpoint, sandbox_urls
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.child.row_worker import (
-    BEGIN,
+    PREFETCH,
     ROWS_FAULTS,
     SCORE,
     TEXT_KEY,
@@ -104,12 +104,12 @@ class RowWorkerClient:
             fault="machine",
         )
 
-    def begin(self, line: bytes) -> None:
+    def prefetch(self, line: bytes) -> None:
         """Have the worker start what `result` of this line will wait for, the calls to a judge say. Returns at once.
 
         A worker that dies forgets it: `result` then takes as long as it would have taken without. Raises ScoringFailed.
         """
-        self._exchange(BEGIN, line)
+        self._exchange(PREFETCH, line)
 
     def close(self, grace_s: float = GRACE_S) -> int:
         """End the worker with all its children; the exit code, negative for a signal."""

@@ -51,7 +51,7 @@ class GroupScorer:
         self._queues = queues
         self._scorers = Scorers(config, shared)
 
-    def begin(self, rollout: SampledGroup) -> None:
+    def prefetch(self, rollout: SampledGroup) -> None:
         """Start what `score` will wait for, where the scorers of its task wait for others; else nothing is done."""
         if (task := self._config.tasks.get(rollout.prompt.task)) is None:
             return
@@ -79,7 +79,7 @@ class GroupScorer:
         scorer = judges[0]
         for judge in judges:
             judge.check_row(prompt.verification_info)
-        self.begin(rollout)
+        self.prefetch(rollout)
         judged: dict[str, Score] = {}
         for completion in rollout.completions:
             if completion.text not in judged:

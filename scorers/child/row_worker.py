@@ -1,10 +1,10 @@
 """This process scores single rows for the process at the other end of its socket.
 
-In: frames, the first one the `scorers` section as JSON, each later one SCORE or BEGIN and a line: `{"llm_output": ...}`
-beside a row of any shape that `tasks.route` knows. Out: a frame for each SCORE, a JSON object that is always
-there: a line that is broken, a row that nobody scores, a scorer with a bug are results with a reason. BEGIN says that
-the line will be asked for: a caller that sends many lines has their calls under way at once. `scorers.api`
-starts it and asks; it ends when the other end of the socket is closed, in the middle of a row too.
+In: frames, the first one the `scorers` section as JSON. Each later frame is SCORE or PREFETCH and a line:
+`{"llm_output": ...}` beside a row of any shape that `tasks.route` knows. Out: for each SCORE a frame with JSON.
+A line that is broken, a row that nobody scores, and a scorer with a bug are results with a reason. PREFETCH says that
+the line will be asked for: a caller that sends many lines has their calls under way at once. `scorers.api` starts this
+process and asks it. The process ends when the other end of its socket is closed, in the middle of a row too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tasks.values import UnknownType
 
 TEXT_KEY: Final = "llm_output"
 READY: Final = b"{}"  # its first frame
-SCORE, BEGIN = b"=", b"+"  # before a line: give its result; begin what the result will wait for
+SCORE, PREFETCH = b"=", b"+"  # before a line: give its result; begin what the result will wait for
 ROWS_FAULTS: Final = frozenset({"row", "type"})  # `fault` of an error that the row itself is to blame for
 ALONE_S: Final = 2.0  # from the end of its caller to its own, in the middle of a row
 
@@ -67,7 +67,7 @@ class RowScorer:
         except Exception as error:  # noqa: BLE001 - a scorer's bug is this line's result; the next line goes on
             return failure(_bug(error), task, fault="scorer")
 
-    def begin(self, line: bytes) -> None:
+    def prefetch(self, line: bytes) -> None:
         """Start the calls that `result` of the same line will wait for. What is wrong with it, `result` says."""
         with suppress(Exception):
             text, record = parse_line(line)
@@ -201,8 +201,8 @@ def main() -> None:
         try:
             send_frame(link, READY)
             while (frame := receive_frame(link)) is not None:
-                if frame.startswith(BEGIN):
-                    scorer.begin(frame[1:])
+                if frame.startswith(PREFETCH):
+                    scorer.prefetch(frame[1:])
                 else:
                     send_frame(link, json.dumps(scorer.result(frame[1:])).encode("ascii"))
         except ConnectionError:  # nobody waits for the result any more

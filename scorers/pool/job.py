@@ -69,7 +69,7 @@ class Worker:
         """The entry of `rollouts` with that id; None if it is gone."""
         return read_entry(self.joined.link, self.joined.keys, ROLLOUTS, entry_id)
 
-    def begin(self, entry_ids: Sequence[str]) -> None:
+    def prefetch(self, entry_ids: Sequence[str]) -> None:
         """Start what the groups of a job will wait for, all at once; they are scored one after the other.
 
         It claims nothing and ends nothing: what can't be read or begun here is dealt with in its turn.
@@ -77,7 +77,7 @@ class Worker:
         for entry_id in entry_ids:
             try:
                 if not self.stop.is_set() and (entry := self.find(entry_id)) is not None:
-                    self.scorer.begin(codec.decode_rollout(entry.raw))
+                    self.scorer.prefetch(codec.decode_rollout(entry.raw))
             except Exception as error:  # noqa: BLE001 - it comes up again where it belongs to its group
                 log.warning("not_begun entry=%s error=%r", entry_id, error)
                 if isinstance(error, Retryable):  # Redis is away: one wait for it is enough
@@ -154,7 +154,7 @@ def score_entries(entry_ids: Sequence[str]) -> None:
         )
     job = get_current_job()
     if len(entry_ids) > 1 and job is not None and job.origin == _worker.joined.keys.queue(WAITING):
-        _worker.begin(entry_ids)
+        _worker.prefetch(entry_ids)
     for place, entry_id in enumerate(entry_ids):
         _worker.rest = entry_ids[place:]
         if _worker.stop.is_set():

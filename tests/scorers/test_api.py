@@ -187,12 +187,12 @@ def test_a_killed_worker_is_started_again_and_a_row_that_kills_each_is_unscorabl
     assert bug["reason"] == "the scorer failed: ZeroDivisionError: division by zero (deadly.py:8 in score)"
     assert process.result(line("live", info))["value"] == 1.0
     for begun in (b"nope", line("live", info)):  # what is wrong with a line is for its result to say
-        process.begin(begun)
+        process.prefetch(begun)
     assert [process.result(begun)["value"] for begun in (b"nope", line("live", info))] == [None, 1.0]
     killed = process.pid
     assert killed is not None
     os.kill(killed, signal.SIGKILL)
-    process.begin(line("live", info))
+    process.prefetch(line("live", info))
     assert process.result(line("live", info))["value"] == 1.0
     assert process.pid not in {killed, None}
     assert process.close() == 0

@@ -194,8 +194,8 @@ def test_what_a_scorer_will_wait_for_begins_for_all_texts_of_a_group_and_is_coun
     monkeypatch.setattr("scorers.registry.build_scorer", lambda *_: foreseeing)
     scorer = GroupScorer(CONFIG)
     rollout = group("a", "b", "a")
-    scorer.begin(rollout)
-    scorer.begin(group("a", task="unheard-of"))
+    scorer.prefetch(rollout)
+    scorer.prefetch(group("a", task="unheard-of"))
     assert foreseeing.begun == ["a", "b"]
     scorer.score(rollout, worker="w")
     assert foreseeing.begun == ["a", "b"] * 2, "to begin again is the scorer's to take for nothing"

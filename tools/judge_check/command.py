@@ -165,7 +165,7 @@ def _pass(
     begun: deque[int] = deque()
     for _ in track(indices, "judging", console=console, transient=True, disable=not console.is_terminal):
         while len(begun) < AHEAD and (index := next(ahead, None)) is not None:
-            process.begin(rows[index].line)
+            process.prefetch(rows[index].line)
             begun.append(index)
         first = begun.popleft()
         yield first, process.result(rows[first].line)

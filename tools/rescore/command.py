@@ -189,7 +189,7 @@ class Pool:
                 for completion in group.rollout.completions
             }
             for line in lines.values() if asks(self._task) else ():
-                process.begin(line)
+                process.prefetch(line)
             judged = {text: process.result(line) for text, line in lines.items()}
             prompt = group.rollout.prompt
             return [

@@ -128,7 +128,7 @@ class JudgedLines:
 
     def _begin(self, line: _Line) -> None:
         self._begun.append(line)
-        self._process.begin(line.data)
+        self._process.prefetch(line.data)
 
 
 def _has_failed(result: Result) -> bool:

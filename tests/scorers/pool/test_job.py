@@ -238,7 +238,7 @@ class Prefetching(ScriptedScorer):
         self.fails_at = fails_at
         self.error = error
 
-    def begin(self, rollout: SampledGroup) -> None:
+    def prefetch(self, rollout: SampledGroup) -> None:
         self.did.append(f"begin {rollout.prompt.group_id}")
         if self.error is not None and rollout.prompt.group_id == self.fails_at:
             raise self.error
