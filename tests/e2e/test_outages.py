@@ -15,6 +15,15 @@ from tests.conftest import RedisServer
 from tests.e2e.conftest import Roles
 
 OUTAGE_S = 20.0
+QUICK = (  # groups cost no sampling: what breaks is the same
+    "generators.engine={type: fake, seconds_per_group: 0.2}",
+    "sampling.group_size=2",
+    "learner.filters.zero_variance=keep",
+    "learner.checkpoint.every=0",
+    "evaluation.every=0",
+    "data.held_out=",
+    "scorers.workers=1",
+)
 
 
 def test_redis_gone_for_twenty_seconds_costs_time_and_nothing_else(tmp_path: Path) -> None:
@@ -23,9 +32,7 @@ def test_redis_gone_for_twenty_seconds_costs_time_and_nothing_else(tmp_path: Pat
     server = RedisServer(folder)
     roles = Roles(tmp_path, server.url, "outage")
     try:
-        learner = roles.learner(
-            "learner.steps=14", "evaluation.every=0", "data.held_out=", "learner.checkpoint.every=0"
-        )
+        learner = roles.learner("learner.steps=14", "learner.groups_per_step=8", *QUICK)
         generator, scorers = roles.generator(), roles.scorers()
         roles.until(lambda: roles.version() >= 4, "the fourth step")
         server.stop()
@@ -63,10 +70,11 @@ def test_a_full_disk_stops_the_learner_with_a_reason_and_nothing_is_acknowledged
         f"name={roles.name}",
         f"runs_dir={roles.runs_dir}",
         "learner.steps=500",
-        "evaluation.every=0",
-        "data.held_out=",
-        "learner.checkpoint.every=0",
         "learner.groups_per_step=32",
+        "generators.groups_in_flight=32",
+        *QUICK,
+        "generators.engine={type: fake, answers: ['" + "x" * 300 + "']}",
+        "sampling.max_tokens=301",
         command=(sys.executable, "-c", FULL_DISK),
     )
     roles.generator()

@@ -100,6 +100,8 @@ PLACES = {
 PROOFS = {
     "tests/benchmarks/test_benchmarks.py::test_every_benchmark_runs_and_its_numbers_are_positive": "prove-suite",
     "tests/benchmarks/test_exact_resume.py::"
+    "test_a_learner_that_was_killed_once_has_the_weights_of_one_that_was_not": "prove-suite",
+    "tests/benchmarks/test_exact_resume.py::"
     "test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_not": "prove-suite",
     "tests/benchmarks/test_kills.py::test_two_kills_of_each_role_lose_nothing_and_double_nothing": "prove-suite",
     "tests/e2e/test_chaos_command.py::"
