@@ -18,7 +18,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from broker.connection import RedisLink
-from broker.errors import Permanent
 from broker.joining import FINISHED
 from broker.keys import Keys
 from broker.private_redis import server
@@ -30,15 +29,12 @@ from tools.arguments import UsageError, add_json, add_run, add_runs_dir
 from tools.audit.notes import read_notes
 from tools.audit.payloads import Payloads, check_payloads, covered_by_checkpoints
 from tools.audit.sums import Audit, Look, compare, named
+from tools.runs.folder import NoJournal
 
 LOOKS = 3  # at what seems lost, before it is said
 PAUSE_S = 0.5  # between two looks, for what was on its way to arrive
 OUTAGE_S = 10.0
 SHOWN = 10  # lines of one kind
-
-
-class NoJournal(Permanent):
-    """There is no ledger to compare with."""
 
 
 EPILOG = (
@@ -80,9 +76,7 @@ def audit(link: RedisLink, keys: Keys, folder: Path, *, is_quick: bool = False) 
         NoJournal: there is no such folder; without this, every group would seem lost.
     """
     if not folder.is_dir():
-        raise NoJournal(
-            f"no journal in {folder}: give --runs-dir, the folder that the run's own folder is in"
-        )
+        raise NoJournal(folder)
     looks: list[Look] = []
     while True:
         result, ledger = _look_once(link, keys, folder)

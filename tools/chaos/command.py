@@ -29,12 +29,11 @@ from learner.journal.ledger import read_ledger
 from learner.launch.preflight import check_places
 from tools.arguments import UsageError, add_config, add_json, given_config
 from tools.audit import command as auditing
-from tools.audit.command import NoJournal
 from tools.audit.sums import Audit
 from tools.chaos.monkey import Monkey, Orders
 from tools.chaos.targets import ROLES, Targets
 from tools.run_view.follower import client_of
-from tools.runs.folder import free_name, held, read_run
+from tools.runs.folder import NoJournal, free_name, held, read_run
 from tools.up.command import perform, report
 from tools.up.console import PlainConsole
 from tools.up.redis_keeper import RedisKeeper

@@ -19,16 +19,16 @@ from typing import Any
 
 from broker import codec
 from broker.connection import RedisLink
-from broker.errors import BadMessage, Permanent
+from broker.errors import BadMessage
 from broker.keys import PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Prompt, SampledGroup, ScoredGroup
 from broker.private_redis import server
 from tools.arguments import UsageError, add_json, add_run, add_runs_dir
 from tools.audit.notes import NAME
+from tools.confirmation import agrees
 from tools.dead.letters import (
     Choice,
     Letter,
-    NoRun,
     Records,
     ask_again,
     for_purge,
@@ -40,16 +40,13 @@ from tools.dead.letters import (
     who_issues,
 )
 from tools.printable import printable
+from tools.runs.folder import NoJournal
 
 OUTAGE_S = 10.0
 HEADINGS = ("entry", "group", "age", "stage", "attempts", "state", "reason")
 REASON_WIDTH = 100
 TEXT_CHARS = 2000  # of a completion or a turn
 OWN_FIELDS = {"v", "group", "stage", "reason", "attempts", "floor", "traceback", "payload"}
-
-
-class NoChoice(Permanent):
-    """It was not said which letters are meant, or nobody is here to confirm it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +127,9 @@ def _retry(context: Context) -> int:
 def _purge(context: Context) -> int:
     found = for_purge(list(context.letters()), _with_journal(context))
     if found.good:
-        if not context.options.yes and not _agrees(len(found.good), context.keys.name):
+        many = _letters(len(found.good), "dead letter")
+        question = f"throw {many} of run {context.keys.name} away?"
+        if not context.options.yes and not agrees(question, what=_letters(len(found.good))):
             sys.stdout.write("nothing was purged\n")
             return 1
         count = purge(context.link, context.keys, found.good, context.folder)
@@ -185,18 +184,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _with_journal(context: Context) -> Records:
     if context.records.ledger is None:
-        raise NoRun(
-            f"no journal in {context.folder}: give --runs-dir, the folder that the run's own folder is in"
-        )
+        raise NoJournal(context.folder)
     return context.records
-
-
-def _agrees(count: int, name: str) -> bool:
-    if not sys.stdin.isatty():
-        raise NoChoice(f"nobody is here to ask whether {_letters(count)} should go; use --yes")
-    sys.stdout.write(f"throw {_letters(count, 'dead letter')} of run {name} away? [y/N] ")
-    sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _letters(count: int, what: str = "letter") -> str:

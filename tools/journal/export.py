@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.errors import Permanent
-from tools.journal.rows import NoSuchJournal, Row, Steps, open_journal, ranges, rows_of
+from tools.journal.rows import NotInJournal, Row, Steps, open_journal, ranges, rows_of
 
 ROWS_AT_ONCE = 1024  # of a parquet row group
 
@@ -31,14 +31,14 @@ def export(folder: Path, out: Path, steps: range | None) -> int:
     Returns:
         0: done, but for payloads that retention has removed; 1: one was damaged, or none was there.
     Raises:
-        NoSuchJournal: there is no journal, or it has none of these steps.
+        NotInJournal: there is no journal, or it has none of these steps.
         CannotExport: a name that ends otherwise, a disk that is full, no pyarrow for parquet.
     """
     ledger = open_journal(folder)
     records = [record for record in ledger.steps if steps is None or record["step"] in steps]
     if not records:
         known = ranges([record["step"] for record in ledger.steps])
-        raise NoSuchJournal(f"{folder / 'journal'} has no such step; it has {known or 'none'}")
+        raise NotInJournal(f"{folder / 'journal'} has no such step; it has {known or 'none'}")
     reading = Steps(folder, records)
     written = 0
     try:

@@ -17,12 +17,13 @@ from config.loading import from_yaml
 from config.run import Run
 from generators.decoding import Decoder, open_decoder
 from learner.journal.ledger import JournalError, Ledger, PayloadGone, read_ledger, read_step
+from tools.runs.folder import NoJournal
 
 Row = dict[str, Any]
 
 
-class NoSuchJournal(Permanent):
-    """There is no journal there, or not what was asked of it; the message says which."""
+class NotInJournal(Permanent):
+    """The journal has not what was asked of it; the message says what is missing."""
 
 
 @dataclass(slots=True)
@@ -62,12 +63,10 @@ def open_journal(folder: Path) -> Ledger:
     """The ledger of the run in `folder`, its problems listed.
 
     Raises:
-        NoSuchJournal: there is none.
+        NoJournal: there is none.
     """
     if not (folder / "journal").is_dir():
-        raise NoSuchJournal(
-            f"no journal in {folder}: give --runs-dir, the folder that the run's own folder is in"
-        )
+        raise NoJournal(folder)
     return read_ledger(folder / "journal", strict=False)
 
 
@@ -75,12 +74,12 @@ def run_of(folder: Path) -> Run:
     """The run whose folder this is, as it was configured last.
 
     Raises:
-        NoSuchJournal: its config.yaml is not there.
+        NotInJournal: its config.yaml is not there.
     """
     try:
         return from_yaml((folder / "config.yaml").read_bytes(), str(folder / "config.yaml"))
     except OSError as error:
-        raise NoSuchJournal(
+        raise NotInJournal(
             f"{folder / 'config.yaml'}: {error.strerror}; the text of a completion is decoded with the "
             "tokenizer that is named there"
         ) from error

@@ -17,7 +17,7 @@ from typing import Any
 from broker.messages import ScoredGroup
 from learner.journal.ledger import TRAINED, Ledger
 from learner.journal.payloads import MIB
-from tools.journal.rows import NoSuchJournal, Row, Steps, open_journal, rows_of
+from tools.journal.rows import NotInJournal, Row, Steps, open_journal, rows_of
 from tools.printable import printable
 
 HEADINGS = ("step", "groups", "tokens", "MiB", "life", "trained at", "payload")
@@ -41,7 +41,7 @@ def show_step(folder: Path, step: int) -> int:
     """Print everything of one step.
 
     Raises:
-        NoSuchJournal: there is no such step, or its payload can't be read.
+        NotInJournal: there is no such step, or its payload can't be read.
     """
     ledger = open_journal(folder)
     return _show(folder, _record(ledger, step), None)
@@ -51,12 +51,12 @@ def show_group(folder: Path, group_id: str) -> int:
     """Print everything of one group, or how it ended without being trained.
 
     Raises:
-        NoSuchJournal: the journal knows of no such group, or its payload can't be read.
+        NotInJournal: the journal knows of no such group, or its payload can't be read.
     """
     ledger = open_journal(folder)
     outcome = ledger.outcomes.get(group_id)
     if outcome is None:
-        raise NoSuchJournal(
+        raise NotInJournal(
             f"group {group_id} has no outcome in {folder / 'journal'}: it was never issued, or is on "
             "its way. Evaluation groups are recorded by their rounds alone"
         )
@@ -100,7 +100,7 @@ def _record(ledger: Ledger, step: int) -> Mapping[str, Any]:
         if record["step"] == step:
             return record
     known = f"steps {ledger.steps[0]['step']} to {ledger.steps[-1]['step']}" if ledger.steps else "no step"
-    raise NoSuchJournal(f"there is no step {step}: the journal has {known}")
+    raise NotInJournal(f"there is no step {step}: the journal has {known}")
 
 
 def _show(folder: Path, record: Mapping[str, Any], group_id: str | None) -> int:
@@ -116,12 +116,12 @@ def _show(folder: Path, record: Mapping[str, Any], group_id: str | None) -> int:
             for line in _group_lines(step, group, advantages):
                 sys.stdout.write(line + "\n")
     if reading.gone:
-        raise NoSuchJournal(
+        raise NotInJournal(
             f"the payload of step {record['step']} is gone with {record['file']}: learner.journal says "
             "how long payloads stay"
         )
     if reading.damaged:
-        raise NoSuchJournal(reading.damaged[record["step"]])
+        raise NotInJournal(reading.damaged[record["step"]])
     return 0
 
 

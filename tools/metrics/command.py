@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 from collections.abc import Iterator
 
 import redis
@@ -17,6 +16,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from broker.errors import Permanent
 from broker.joining import find_redis
 from broker.monitoring.snapshot import Snapshot, snapshot
 from broker.processes import stop_on_signals
@@ -28,6 +28,10 @@ from tools.run_view.follower import client_of
 log = logging.getLogger(__name__)
 
 PORT = 9090
+
+
+class CannotServe(Permanent):
+    """The address can't be listened on; the message says why."""
 
 
 class RunCollector(Collector):
@@ -76,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serves until a signal. Raises NoRun, WrongBroker."""
+    """Serves until a signal. Raises NoRun, WrongBroker, CannotServe."""
     set_up_logging("metrics")
     client = client_of(find_redis(options.run, options.runs_dir))
     registry = CollectorRegistry(auto_describe=False)
@@ -85,11 +89,10 @@ def run(options: argparse.Namespace) -> int:
     try:
         server, thread = start_http_server(options.port, options.host, registry=registry)
     except OSError as error:
-        sys.stderr.write(
-            f"millrace metrics: {options.host}:{options.port} can't be served: {error.strerror or error}; "
-            "--port and --host choose another\n"
-        )
-        return 1
+        raise CannotServe(
+            f"{options.host}:{options.port} can't be served: {error.strerror or error}; "
+            "--port and --host choose another"
+        ) from error
     log.info("serving run=%s url=http://%s:%d/metrics", options.run, options.host, server.server_port)
     try:
         stop.wait()

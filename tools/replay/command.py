@@ -26,6 +26,7 @@ from learner.training.checkpoint import Checkpoints, load, version_of
 from learner.weight_sync.version_folder import published
 from tools.arguments import UsageError, add_run, add_runs_dir, add_steps
 from tools.journal.rows import ranges
+from tools.runs.folder import NoJournal
 
 if TYPE_CHECKING:
     from learner.launch.ranks import Ended
@@ -35,7 +36,7 @@ MODULE = "tools.main"  # of each rank; its first word is `replay`
 
 
 class NothingToReplay(Permanent):
-    """No such run, or none of its steps; the message says which."""
+    """None of the steps can be replayed; the message says why."""
 
 
 class Replay:
@@ -175,7 +176,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--ranks must be at least 1")
     folder = server.folder_of(options.run, options.runs_dir)
     if not (folder / "journal").is_dir():
-        raise NothingToReplay(f"no journal in {folder}: give --runs-dir, the folder that the run's is in")
+        raise NoJournal(folder)
     ledger = read_ledger(folder / "journal")
     steps = _steps(options.steps, ledger, folder)
     replayed = _run_of(folder, ledger, steps.start, options.ranks)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import queue
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, Final, Self
@@ -35,9 +35,10 @@ from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import TEXT_KEY, Result
 from scorers.reward.combine import reward_of
 from tools.arguments import UsageError, add_json, add_run, add_runs_dir, add_steps, add_workers
-from tools.journal.rows import NoSuchJournal, Steps, ranges
+from tools.journal.rows import NotInJournal, Steps, ranges
 from tools.rescore.comparison import Comparison, Rescored, score_json
 from tools.score.judged_lines import asks
+from tools.score.row_workers import RowWorkers
 
 SAMPLES: Final = 10
 GROUPS_AHEAD: Final = 4  # for each worker: read, and not scored yet
@@ -84,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Rescores a run. 0: done; 1: nothing could be rescored. Raises NoSuchJournal where there is no such run."""
+    """Rescores a run. 0: done; 1: nothing could be rescored. Raises NotInJournal where there is no such run."""
     if options.samples < 0:
         raise UsageError("--samples can't be negative")
     if options.out is not None and not options.out.absolute().parent.is_dir():
@@ -92,12 +93,12 @@ def run(options: argparse.Namespace) -> int:
     folder = folder_of(options.run, options.runs_dir)
     given = folder / "config.yaml"
     if not given.is_file():
-        raise NoSuchJournal(
-            f"no run {options.run!r}: there is no {given}; give --runs-dir, the folder that the run's is in"
+        raise NotInJournal(
+            f"no run {options.run!r}: there is no {given}; give --runs-dir, the folder that the run's own folder is in"
         )
     begun = from_yaml(given.read_bytes(), str(given))
     config = load_run(["--config", options.config or str(given), *options.values]).scorers
-    pool = Pool(config, options.scorer, task_of(config, options.scorer), options.workers)
+    rescorer = Rescorer(config, options.scorer, task_of(config, options.scorer), options.workers)
     ledger = read_ledger(folder / "journal", strict=False)
     wanted = [record for record in ledger.steps if options.steps is None or record["step"] in options.steps]
     settings = LifeSettings(begun, ledger)
@@ -107,8 +108,8 @@ def run(options: argparse.Namespace) -> int:
         out = (
             stack.enter_context(options.out.open("w", encoding="utf-8")) if options.out is not None else None
         )
-        stack.enter_context(pool)
-        found = pool.rescored((step, group) for step, group, _ in reading.groups())
+        stack.enter_context(rescorer)
+        found = rescorer.rescored((step, group) for step, group, _ in reading.groups())
         for step, group, rescored in track(
             found,
             "rescoring",
@@ -135,8 +136,8 @@ def task_of(config: ScorersConfig, name: str, option: str = "--scorer") -> TaskC
     return known[name]
 
 
-class Pool:
-    """Processes that score groups, in the order in which they come.
+class Rescorer:
+    """Groups through another scorer, in the order in which they come.
 
     Args:
         config: what the task shares with others: sandbox, credit, retries.
@@ -147,13 +148,8 @@ class Pool:
     def __init__(self, config: ScorersConfig, name: str, task: TaskConfig, workers: int) -> None:
         self._name = name
         self._task = task
-        self._processes = [
-            RowWorkerClient(config.model_copy(update={"tasks": {name: task}})) for _ in range(workers)
-        ]
-        self._idle: queue.LifoQueue[RowWorkerClient] = queue.LifoQueue()  # the warm one first
-        for process in self._processes:
-            self._idle.put(process)
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="rescore")
+        self._workers = RowWorkers(config.model_copy(update={"tasks": {name: task}}), workers)
+        self._ahead = GROUPS_AHEAD * workers
 
     def rescored(
         self, groups: Iterator[tuple[int, ScoredGroup]]
@@ -161,8 +157,8 @@ class Pool:
         """Each group with its step and what the task's scorer says of it. Raises ScoringFailed."""
         waiting: deque[tuple[int, ScoredGroup, Future[list[Rescored]]]] = deque()
         while True:
-            for step, group in islice(groups, GROUPS_AHEAD * len(self._processes) - len(waiting)):
-                waiting.append((step, group, self._threads.submit(self._score, group)))
+            for step, group in islice(groups, self._ahead - len(waiting)):
+                waiting.append((step, group, self._workers.submit(partial(self._score, group))))
             if not waiting:
                 return
             first, scored, future = waiting.popleft()
@@ -173,31 +169,21 @@ class Pool:
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         """End the processes; at once where the rest is not wanted."""
-        if error is not None:
-            for process in self._processes:
-                process.stop()
-        self._threads.shutdown(cancel_futures=True)
-        for process in self._processes:
-            process.close()
+        self._workers.close(is_interrupted=error is not None)
 
-    def _score(self, group: ScoredGroup) -> list[Rescored]:
+    def _score(self, group: ScoredGroup, process: RowWorkerClient) -> list[Rescored]:
         """Equal texts are judged once, as when the group was scored."""
-        process = self._idle.get()
-        try:
-            lines = {
-                completion.text: self._line(completion.text, group)
-                for completion in group.rollout.completions
-            }
-            for line in lines.values() if asks(self._task) else ():
-                process.prefetch(line)
-            judged = {text: process.result(line) for text, line in lines.items()}
-            prompt = group.rollout.prompt
-            return [
-                self._rescored(judged[completion.text], completion, prompt)
-                for completion in group.rollout.completions
-            ]
-        finally:
-            self._idle.put(process)
+        lines = {
+            completion.text: self._line(completion.text, group) for completion in group.rollout.completions
+        }
+        for line in lines.values() if asks(self._task) else ():
+            process.prefetch(line)
+        judged = {text: process.result(line) for text, line in lines.items()}
+        prompt = group.rollout.prompt
+        return [
+            self._rescored(judged[completion.text], completion, prompt)
+            for completion in group.rollout.completions
+        ]
 
     def _line(self, text: str, group: ScoredGroup) -> bytes:
         info = group.rollout.prompt.verification_info

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+from broker.errors import Permanent
 from config.run import RESERVED_NAMES
 from tools.arguments import add_runs_dir
 from tools.runs.folder import RunFolder, holder, read_run
@@ -18,23 +19,24 @@ HEADINGS = ("run", "status", "step", "reward", "held-out", "when")
 MARKS = ("status.json", "config.yaml", "up.lock", "redis")  # one of them makes a folder a run's
 
 
+class NoRunsFolder(Permanent):
+    """The folder of the runs is not there; the message names it."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `millrace runs`."""
     add_runs_dir(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Lists the runs."""
+    """Lists the runs. Raises NoRunsFolder."""
     return list_runs(options.runs_dir)
 
 
 def list_runs(runs_dir: Path) -> int:
-    """Print the table. 0: done; 1: there is no such folder."""
+    """Prints the table. Returns 0. Raises NoRunsFolder."""
     if not runs_dir.is_dir():
-        sys.stderr.write(
-            f"millrace runs: there is no folder {runs_dir.absolute()}; --runs-dir says where runs are\n"
-        )
-        return 1
+        raise NoRunsFolder(f"there is no folder {runs_dir.absolute()}; --runs-dir says where runs are")
     folders = [path for path in runs_dir.glob("*") if is_run(path) and path.name not in RESERVED_NAMES]
     if not folders:
         sys.stdout.write(f"no runs in {runs_dir}\n")

@@ -16,13 +16,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from broker.errors import PipelineError, RunFailed
+from broker.errors import Permanent, PipelineError, RunFailed
 from config.run import Run
 from learner.reporting.metrics_file import read_metrics
 
 
 class RunTaken(PipelineError):
     """The name belongs to a run that is not finished; the message says how to go on."""
+
+
+class NoJournal(Permanent):
+    """There is no journal in the folder where one was looked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            f"no journal in {folder}: give --runs-dir, the folder that the run's own folder is in"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ from broker.private_redis import addresses, server
 from config.loading import redis_url
 from config.run_names import is_run_name
 from tools.arguments import add_run, add_runs_dir
+from tools.confirmation import agrees
 from tools.runs.command import is_run
 from tools.runs.folder import holder, holder_text
 
@@ -58,7 +59,8 @@ def remove(name: str, runs_dir: Path, *, is_sure: bool, is_forced: bool) -> int:
     """Remove the run `name`. Returns 0, or 1 where the answer was no.
 
     Raises:
-        NotRemoved: there is no such run, it is alive, its Redis does not answer, or nobody can be asked.
+        NotRemoved: there is no such run, it is alive, or its Redis does not answer.
+        NobodyToAsk: there is no terminal.
     """
     if not is_run_name(name):
         raise NotRemoved(f"{name!r} is no run's name")
@@ -71,7 +73,8 @@ def remove(name: str, runs_dir: Path, *, is_sure: bool, is_forced: bool) -> int:
     living = _living(client, name, folder)
     if living and not is_forced:
         raise NotRemoved(f"run {name} is alive: {living}. Stop it first, or use --force, which kills it")
-    if not is_sure and not _agrees(name, folder, len(keys)):
+    question = f"remove run {name}: the folder {folder} and {len(keys)} keys in Redis?"
+    if not is_sure and not agrees(question, what=name):
         sys.stdout.write("nothing was removed\n")
         return 1
     _kill(folder)
@@ -132,14 +135,6 @@ def _living(client: redis.Redis | None, name: str, folder: Path) -> str:
     if client is not None and (beats := keys_of(client, Keys(name).alive("learner", ""))):
         return f"its learner's heart beats ({beats[0].decode().rpartition(':')[2]})"
     return ""
-
-
-def _agrees(name: str, folder: Path, keys: int) -> bool:
-    if not sys.stdin.isatty():
-        raise NotRemoved(f"nobody is here to ask whether {name} should go; use --yes")
-    sys.stdout.write(f"remove run {name}: the folder {folder} and {keys} keys in Redis? [y/N] ")
-    sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _kill(folder: Path) -> None:

@@ -20,8 +20,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
@@ -35,6 +36,7 @@ from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import Result, failure
 from tools.arguments import UsageError, add_workers
 from tools.score.judged_lines import JudgedLines, asks
+from tools.score.row_workers import RowWorkers
 
 MAX_LINE_BYTES: Final = 64 << 20  # a longer line is an error, and is not held
 WAITING_RESULTS: Final = 4096  # that an earlier line holds up, before reading waits too
@@ -94,11 +96,7 @@ class Scoring:
         self._hint = CUSTOM_HINT if config is None else ""
         config = config or all_tasks()
         self._judged = JudgedLines(config) if any(map(asks, config.tasks.values())) else None
-        self._processes = [RowWorkerClient(config) for _ in range(workers)]
-        self._idle: queue.LifoQueue[RowWorkerClient] = queue.LifoQueue()  # the warm one first
-        for process in self._processes:
-            self._idle.put(process)
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="score")
+        self._workers = RowWorkers(config, workers)
         self._room = threading.Semaphore(LINES_A_WORKER * workers)  # for lines in memory
         self._results: queue.Queue[Numbered | Exception | None] = queue.Queue(WAITING_RESULTS)
 
@@ -124,12 +122,7 @@ class Scoring:
         """End the processes, at once where the rest is not wanted."""
         if self._judged is not None:
             self._judged.close(is_interrupted=is_interrupted)
-        if is_interrupted:
-            for process in self._processes:
-                process.stop()
-        self._threads.shutdown(cancel_futures=is_interrupted)
-        for process in self._processes:
-            process.close()
+        self._workers.close(is_interrupted=is_interrupted)
 
     def _read(self, stream: IO[bytes]) -> None:
         try:
@@ -144,10 +137,9 @@ class Scoring:
         if data is not None and self._judged is not None and self._judged.takes(data):
             return self._judged.submit(data)
         self._room.acquire()
-        return self._threads.submit(self._score, data)
+        return self._workers.submit(partial(self._score, data))
 
-    def _score(self, data: bytes | None) -> Result:
-        process = self._idle.get()
+    def _score(self, data: bytes | None, process: RowWorkerClient) -> Result:
         try:
             if data is None:
                 return failure(f"longer than {MAX_LINE_BYTES >> 20} MiB", fault="row")
@@ -156,7 +148,6 @@ class Scoring:
                 result["reason"] += self._hint
             return result
         finally:
-            self._idle.put(process)
             self._room.release()
 
 

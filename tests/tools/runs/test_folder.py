@@ -12,7 +12,7 @@ from config.run import Run
 from tests.support.waiting import wait_until
 from tools.run_view.follower import RunFollower
 from tools.run_view.log_tail import LogTail, last_lines
-from tools.runs.command import list_runs
+from tools.runs.command import NoRunsFolder, list_runs
 from tools.runs.folder import RunTaken, free_name, held, holder, read_run
 
 
@@ -119,8 +119,8 @@ def test_runs_are_listed_with_the_newest_last(
 def test_no_runs_are_said_to_be_none(runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert list_runs(runs_dir) == 0
     assert capsys.readouterr().out.startswith("no runs in")
-    assert list_runs(runs_dir / "nowhere") == 1
-    assert f"no folder {runs_dir}/nowhere" in capsys.readouterr().err
+    with pytest.raises(NoRunsFolder, match=f"no folder {runs_dir}/nowhere"):
+        list_runs(runs_dir / "nowhere")
 
 
 def test_a_log_is_followed_by_whole_lines_and_the_last_state_of_a_progress_bar(tmp_path: Path) -> None:

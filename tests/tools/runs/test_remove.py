@@ -15,6 +15,7 @@ from broker.private_redis import addresses
 from broker.private_redis import server as embedded
 from config.run import Run
 from tests.support.paths import ROOT
+from tools.confirmation import NobodyToAsk
 from tools.main import main
 from tools.runs.folder import holder
 from tools.runs.remove import NotRemoved, remove
@@ -73,7 +74,7 @@ def test_a_run_with_a_living_learner_is_left_alone(
 
 def test_nothing_goes_when_nobody_can_be_asked(leave_run: Callable[..., Path], runs_dir: Path) -> None:
     folder = leave_run("demo", "finished")
-    with pytest.raises(NotRemoved, match="--yes"):
+    with pytest.raises(NobodyToAsk, match="--yes"):
         remove("demo", runs_dir, is_sure=False, is_forced=False)
     assert folder.exists()
 

@@ -33,7 +33,7 @@ from tests.support.endpoint_server import (
 from tests.support.groups import a_prompt, a_rollout
 from tests.support.waiting import wait_until
 from tools.main import main
-from tools.rescore.command import Pool
+from tools.rescore.command import Rescorer
 from tools.score.judged_lines import AHEAD, JudgedLines
 
 MARK = re.compile(r"\[begin ([0-9a-f]{12})\]")
@@ -177,6 +177,6 @@ def test_a_group_that_is_rescored_has_its_calls_under_way_together(server: Scrip
     scored = ScoredGroup(rollout=rollout, scores=(old,) * 7, rewards=(0.0,) * 7, worker="w", seconds=0.0)
     config = config_of(server)
     server.script = once_there_are(6)
-    with Pool(config, "judge", config.tasks["judge"], 1) as pool:
+    with Rescorer(config, "judge", config.tasks["judge"], 1) as pool:
         ((_, _, found),) = pool.rescored(iter([(0, scored)]))
     assert [rescored.score.value for rescored in found if rescored.score is not None] == [1.0] * 7
