@@ -120,6 +120,23 @@ class KillableChild:
         reply: Reply = envelope["reply"]
         return reply
 
+    def ask_with_fresh_child_retry(self, request: Request, deadline_s: float) -> Reply:
+        """Have this child answer a request within half of the deadline, else a fresh child within the other half.
+
+        What a long-lived child keeps of earlier requests may slow it down. A request that exceeds a limit in the fresh
+        child too, alone there, has brought that about by itself.
+
+        Args:
+            request: what the target is called with; JSON types only.
+            deadline_s: seconds for both attempts.
+        Raises:
+            LimitExceeded: the second attempt's; both children are gone.
+            ChildDied, RuntimeError: as `ask`, at either attempt.
+        """
+        with contextlib.suppress(LimitExceeded):  # which kills the child: the next request forks another
+            return self.ask(request, timeout_s=deadline_s / 2)
+        return self.ask(request, timeout_s=deadline_s / 2)
+
     def close(self) -> None:
         """Kill the child, if there is one, and wait for its end: no zombie stays."""
         self._reap()

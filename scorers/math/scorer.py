@@ -147,20 +147,19 @@ class MathAnswer:
                 return False, ""  # what the child would say, without the way to it and back
             if not is_compatible and (because := difference(answer.text, reference)) is not None:
                 return False, f"answer {_shown(answer.text)}, expected {_shown(reference)}: {because}"
-        reply = self._ask(
-            {
-                "reference": reference,
-                "answer": answer.text,
-                "boxed": answer.boxed,
-                "rule": variant.rule,
-                "compatible": is_compatible,
-            }
-        )
-        if isinstance(reply, LimitExceeded):
+        request: Request = {
+            "reference": reference,
+            "answer": answer.text,
+            "boxed": answer.boxed,
+            "rule": variant.rule,
+            "compatible": is_compatible,
+        }
+        try:
+            return bool(self._ask(request)["equal"]), ""
+        except LimitExceeded as limit:
             raise _OverLimit(
-                f"answer {_shown(answer.text)} exceeded its {reply}, and again alone in a fresh child"
-            )
-        return bool(reply["equal"]), ""
+                f"answer {_shown(answer.text)} exceeded its {limit}, and again alone in a fresh child"
+            ) from limit
 
     def _reference_problem(self, reference: str, variant: Variant) -> str | None:
         """Why no answer could ever equal this reference; None where one could. Asked of the child once a group."""
@@ -173,23 +172,19 @@ class MathAnswer:
         return self._checked[1]
 
     def _examine(self, reference: str, variant: Variant) -> str | None:
-        reply = self._ask({"reference": reference, "answer": None})
-        if isinstance(reply, LimitExceeded):
-            return f"the reference {_shown(reference)} itself exceeded the {reply}"
+        try:
+            reply = self._ask({"reference": reference, "answer": None})
+        except LimitExceeded as limit:
+            return f"the reference {_shown(reference)} itself exceeded the {limit}"
         if variant.rule == "prime":
             return None  # equal spellings are enough there
         if not reply["parsed"]:
             return f"the reference {_shown(reference)} can't be parsed as mathematics"
         return None if reply["equal"] else f"the reference {_shown(reference)} does not equal itself"
 
-    def _ask(self, request: Request) -> Reply | LimitExceeded:
-        """The child's reply, or the limit that the request exceeded twice: the second time alone, in a fresh child."""
-        for _ in range(2):
-            try:
-                return self._child.ask(request, timeout_s=self._config.deadline_s / 2)
-            except LimitExceeded as error:
-                exceeded = error
-        return exceeded
+    def _ask(self, request: Request) -> Reply:
+        """The child's reply. Raises LimitExceeded where a fresh child, asked after the first, did no better."""
+        return self._child.ask_with_fresh_child_retry(request, self._config.deadline_s)
 
 
 def reference_of(verification_info: Mapping[str, Any]) -> str:

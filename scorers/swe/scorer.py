@@ -102,10 +102,12 @@ class SwePatch:
         if row.tests is not None:
             value, reason = self._trial.verdict(row, row.tests, written, end)
             return self._scored(value, reason, version=f"{self.version} {self._trial.version}")
-        reply = self._ask(self._request(written, row.reference))
-        if isinstance(reply, LimitExceeded):
+        request = self._request(written, row.reference)
+        try:
+            reply = self._child.ask_with_fresh_child_retry(request, self._config.deadline_s)
+        except LimitExceeded as limit:
             return self._scored(
-                0.0, f"the edit exceeded its {reply}, and again alone in a fresh child", over_limit=True
+                0.0, f"the edit exceeded its {limit}, and again alone in a fresh child", over_limit=True
             )
         return self._judged(reply)
 
@@ -152,15 +154,6 @@ class SwePatch:
             f"similarity {value:.4f} with the reference's change, of which {reply['floor']:.4f} "
             "goes to an edit that does nothing",
         )
-
-    def _ask(self, request: Request) -> Reply | LimitExceeded:
-        """The child's reply, or the limit that the request exceeded twice: the second time alone, in a fresh child."""
-        for _ in range(2):
-            try:
-                return self._child.ask(request, timeout_s=self._config.deadline_s / 2)
-            except LimitExceeded as error:
-                exceeded = error
-        return exceeded
 
     def _scored(
         self,

@@ -21,7 +21,7 @@ from tests.support.paths import ROOT
 from tests.support.waiting import wait_until_gone
 
 
-def act(request: Request) -> Reply:  # noqa: C901, PLR0911 - a case each
+def act(request: Request) -> Reply:  # noqa: C901, PLR0911, PLR0912 - a case each
     """Does what the request names."""
     match request["do"]:
         case "echo":
@@ -37,6 +37,12 @@ def act(request: Request) -> Reply:  # noqa: C901, PLR0911 - a case each
         case "hoard":
             _hoard.append(bytearray(int(request["bytes"])))
             return {"size": len(_hoard)}
+        case "spin once":  # in the first child that reads the flag, which is gone for the next one
+            flag = Path(str(request["flag"]))
+            if flag.exists():
+                flag.unlink()
+                sum(range(10**12))
+            return {"said": "in time"}
         case "segfault":
             ctypes.string_at(0)
         case "exit":
@@ -104,6 +110,28 @@ def test_a_hang_costs_its_deadline_and_leaves_no_process(child: KillableChild) -
     assert child.pid is None
     assert state_of(pid) is None  # not even a zombie
     assert child.ask({"do": "echo", "text": "again"}, timeout_s=10) == {"said": "again"}
+
+
+def test_a_request_that_hangs_once_is_answered_by_a_fresh_child(child: KillableChild, tmp_path: Path) -> None:
+    (flag := tmp_path / "flag").touch()
+    pid = pid_of(child)
+    assert child.ask_with_fresh_child_retry({"do": "spin once", "flag": str(flag)}, 6.0) == {
+        "said": "in time"
+    }
+    assert child.pid not in {None, pid}
+
+
+def test_a_request_that_hangs_twice_costs_the_deadline_once(child: KillableChild) -> None:
+    started = time.monotonic()
+    with pytest.raises(LimitExceeded, match=r"deadline of 0\.3 s"):
+        child.ask_with_fresh_child_retry({"do": "spin"}, 0.6)
+    assert 0.6 <= time.monotonic() - started < 3
+    assert child.pid is None
+
+
+def test_a_child_that_dies_by_itself_is_not_asked_again(child: KillableChild) -> None:
+    with pytest.raises(ChildDied):
+        child.ask_with_fresh_child_retry({"do": "exit"}, 10.0)
 
 
 def test_too_much_memory_is_the_requests_own_doing(child: KillableChild) -> None:
