@@ -27,6 +27,7 @@ from scorers.code.output import difference
 from scorers.code.rows import Harnessed, StdioCase, Suite, suite_of
 from scorers.code.source import program_of
 from scorers.code.tally import CaseTally
+from scorers.sandbox.choice import LazySandbox
 from scorers.sandbox.program import (
     CROWDED,
     Ending,
@@ -60,13 +61,13 @@ class CodeTests:
         """Nothing is started here: the sandbox, unless it is given, is built when it is first needed."""
         self._config = config
         self._scorers = scorers
-        self._built = sandbox
+        self._sandbox = LazySandbox(scorers, sandbox)
         self._suite: tuple[Mapping[str, Any], Suite] | None = None  # of the last row: a group shares it
 
     @property
     def version(self) -> str:
         """The rules, and the sandbox with its interpreters."""
-        return f"{RULES} {self._sandbox.version}"
+        return f"{RULES} {self._sandbox.get().version}"
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
         """Raises BadMessage naming what the row lacks."""
@@ -88,12 +89,15 @@ class CodeTests:
     def _scored(self, verification_info: Mapping[str, Any], answered: Callable[[Language], str]) -> Score:
         started = time.monotonic()
         suite = self._suite_of(verification_info)
-        if suite.language not in self._sandbox.languages:
-            reason = f"the sandbox here ({self._sandbox.name}) has no {suite.language.value}"
+        sandbox = self._sandbox.get()
+        if suite.language not in sandbox.languages:
+            reason = f"the sandbox here ({sandbox.name}) has no {suite.language.value}"
             return self._score(started, None, reason, {})
-        most = min(Limits().output_bytes, self._sandbox.max_output_bytes)
+        most = min(Limits().output_bytes, sandbox.max_output_bytes)
         if (longest := _longest_output(suite)) > most:
-            reason = f"a case expects {longest} bytes of output; the sandbox here ({self._sandbox.name}) carries {most}"
+            reason = (
+                f"a case expects {longest} bytes of output; the sandbox here ({sandbox.name}) carries {most}"
+            )
             return self._score(started, None, reason, {})
         try:
             tally = self._judge(answered(suite.language), suite)
@@ -110,11 +114,11 @@ class CodeTests:
 
         The hang alone has little time: a right answer may need more on a busy machine.
         """
-        self._sandbox.self_test()
+        self._sandbox.get().self_test()
         brief = CodeTests(
             self._config.model_copy(update={"deadline_s": 4.0, "case_timeout_s": 1.0}),
             self._scorers,
-            self._sandbox,
+            self._sandbox.get(),
         )
         row = {"type": "code", "answer": {"tests": ["assert double(2) == 4", "assert double([]) == []"]}}
         echo = {"type": "code", "answer": {"test_cases": [{"input": "4\n", "output": "8\n"}]}}
@@ -135,16 +139,7 @@ class CodeTests:
 
     def close(self) -> None:
         """Let go of the sandbox."""
-        if self._built is not None:
-            self._built.close()
-
-    @property
-    def _sandbox(self) -> Sandbox:
-        if self._built is None:
-            from scorers.sandbox.choice import build_sandbox
-
-            self._built = build_sandbox(self._scorers)
-        return self._built
+        self._sandbox.close()
 
     def _suite_of(self, verification_info: Mapping[str, Any]) -> Suite:
         if self._suite is None or self._suite[0] is not verification_info:
@@ -189,7 +184,7 @@ class CodeTests:
         again: bool = False,
     ) -> bool:
         """Compile and run the cases. True: the compiler exceeded a limit for the first time, and nothing was run."""
-        with self._sandbox.prepare(program) as prepared:
+        with self._sandbox.get().prepare(program) as prepared:
             budget.charge(prepared.compiler_s)
             failure = prepared.failure
             if failure is None:
@@ -235,7 +230,7 @@ class CodeTests:
 
     def _run_harness(self, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget) -> None:
         """Cases of Python tests, as many a run as there are; a run ends early at a case that does not end."""
-        with self._sandbox.prepare(harness(tests.packages)) as prepared:
+        with self._sandbox.get().prepare(harness(tests.packages)) as prepared:
             if tests.pytest is not None:
                 self._run_pytest(prepared, source, tests, tally, budget)
                 return
@@ -286,7 +281,7 @@ class CodeTests:
         stop: bool,
         budget: TimeBudget,
     ) -> HarnessReport:
-        left_s = min(budget.left_s, self._sandbox.max_wall_s - _OVERTIME_S)
+        left_s = min(budget.left_s, self._sandbox.get().max_wall_s - _OVERTIME_S)
         if left_s <= 0:
             return HarnessReport(cases=(), stopped=self._over_deadline(), is_limit=True)
         limits = self._limits(left_s + _OVERTIME_S, of_case=False)

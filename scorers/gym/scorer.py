@@ -24,6 +24,7 @@ from config.scorers import ScorersConfig
 from scorers.gym.rows import Row, row_of, version
 from scorers.gym.rules import counted, refusal
 from scorers.gym.runs import LibraryUnfit, Said, ask
+from scorers.sandbox.choice import LazySandbox
 from scorers.sandbox.program import Sandbox
 from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, answering_part, last_answer, last_box
@@ -57,13 +58,13 @@ class GymAnswer:
         """Nothing is started here: the sandbox, unless it is given, is built when it is first needed."""
         self._config = config
         self._scorers = scorers
-        self._built = sandbox
+        self._sandbox = LazySandbox(scorers, sandbox)
         self._group: tuple[Mapping[str, Any], _Group] | None = None  # of the last row
 
     @property
     def version(self) -> str:
         """The rules, the library, and the sandbox with its interpreter."""
-        return f"{RULES} reasoning-gym={version()} {self._sandbox.version}"
+        return f"{RULES} reasoning-gym={version()} {self._sandbox.get().version}"
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
         """Raises BadMessage naming what the row lacks."""
@@ -118,7 +119,7 @@ class GymAnswer:
         }
         try:
             version()
-            self._sandbox.self_test()
+            self._sandbox.get().self_test()
             scores = [
                 (self.score(text, info), expected)
                 for text, expected in (
@@ -139,16 +140,7 @@ class GymAnswer:
 
     def close(self) -> None:
         """Let go of the sandbox."""
-        if self._built is not None:
-            self._built.close()
-
-    @property
-    def _sandbox(self) -> Sandbox:
-        if self._built is None:
-            from scorers.sandbox.choice import build_sandbox
-
-            self._built = build_sandbox(self._scorers)
-        return self._built
+        self._sandbox.close()
 
     def _group_of(self, verification_info: Mapping[str, Any]) -> _Group:
         if self._group is None or self._group[0] is not verification_info:
@@ -201,7 +193,7 @@ class GymAnswer:
 
     def _ask(self, row: Row, answers: list[str]) -> list[Said]:
         return ask(
-            self._sandbox,
+            self._sandbox.get(),
             row,
             answers,
             answer_s=self._config.deadline_s / 2,

@@ -25,6 +25,26 @@ REMEDY = (
 )
 
 
+class LazySandbox:
+    """Holds the sandbox of one scorer: the one that it is given, else one that is built when it is first needed."""
+
+    def __init__(self, config: ScorersConfig, given: Sandbox | None = None) -> None:
+        """Start nothing: what the configuration asks for is tried out by the first `get`."""
+        self._config = config
+        self._sandbox = given
+
+    def get(self) -> Sandbox:
+        """The sandbox. Raises SandboxMissing and SandboxUnavailable as `build_sandbox`, at the first call."""
+        if self._sandbox is None:
+            self._sandbox = build_sandbox(self._config)
+        return self._sandbox
+
+    def close(self) -> None:
+        """Close the sandbox where there is one. It can be used again afterwards."""
+        if self._sandbox is not None:
+            self._sandbox.close()
+
+
 def build_sandbox(config: ScorersConfig) -> Sandbox:
     """Build the sandbox that the configuration asks for.
 

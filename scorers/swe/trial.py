@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from config.scorers import ScorersConfig
-from scorers.sandbox.program import ProgramTooLarge, Sandbox
+from scorers.sandbox.choice import LazySandbox
+from scorers.sandbox.program import ProgramTooLarge
 from scorers.sandbox.time_budget import TimeBudget
 from scorers.swe.package_tests import RepoTests, Result, run_tests
 from scorers.swe.rows import Edits, Row, WholeFile
@@ -27,13 +28,13 @@ class Trial:
     def __init__(self, scorers: ScorersConfig) -> None:
         """Nothing is started here: the sandbox is built when it is first needed."""
         self._scorers = scorers
-        self._built: Sandbox | None = None
+        self._sandbox = LazySandbox(scorers)
         self._tried: tuple[Row, str | None] | None = None  # the last row, and what is wrong with it
 
     @property
     def version(self) -> str:
         """Of the sandbox."""
-        return self._sandbox.version
+        return self._sandbox.get().version
 
     def verdict(
         self, row: Row, tests: RepoTests, written: Mapping[str, str], end: float
@@ -63,7 +64,7 @@ class Trial:
         if self._tried[1] is not None:
             return None, self._tried[1]
         for share in (0.5, 1.0):  # over a limit: once more, in fresh sandboxes
-            result = run_tests(self._sandbox, tests, files, TimeBudget(share * whole.left_s, of=whole))
+            result = run_tests(self._sandbox.get(), tests, files, TimeBudget(share * whole.left_s, of=whole))
             if not result.is_limit:
                 break
         value = result.passed / result.total if self._scorers.credit == "fraction" else float(result.is_all)
@@ -72,16 +73,7 @@ class Trial:
 
     def close(self) -> None:
         """Let go of the sandbox."""
-        if self._built is not None:
-            self._built.close()
-
-    @property
-    def _sandbox(self) -> Sandbox:
-        if self._built is None:
-            from scorers.sandbox.choice import build_sandbox
-
-            self._built = build_sandbox(self._scorers)
-        return self._built
+        self._sandbox.close()
 
     def _problem(self, row: Row, tests: RepoTests, whole: TimeBudget) -> str | None:
         """Why the row's tests can't judge an edit; None where they can."""
@@ -93,10 +85,10 @@ class Trial:
                 reference = dict(changed)
             case _:
                 raise AssertionError("a diff has no tests")
-        right: Result = run_tests(self._sandbox, tests, reference, TimeBudget(share_s, of=whole))
+        right: Result = run_tests(self._sandbox.get(), tests, reference, TimeBudget(share_s, of=whole))
         if not right.is_all:
             return f"the reference itself does not pass the row's tests here: {right.reason or 'no test ran'}"
-        if run_tests(self._sandbox, tests, {}, TimeBudget(share_s, of=whole)).is_all:
+        if run_tests(self._sandbox.get(), tests, {}, TimeBudget(share_s, of=whole)).is_all:
             return "the row's tests pass without any edit"
         return None
 

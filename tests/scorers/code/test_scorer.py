@@ -32,7 +32,7 @@ def scorer() -> Iterator[CodeTests]:
 def variant(scorer: CodeTests, *, credit: str | None = None, **options: Any) -> CodeTests:
     """The same sandbox under another config."""
     config = scorer._config.model_copy(update=options)
-    return CodeTests(config, scorer._scorers.model_copy(update={"credit": credit}), scorer._sandbox)
+    return CodeTests(config, scorer._scorers.model_copy(update={"credit": credit}), scorer._sandbox.get())
 
 
 def judged(
@@ -248,7 +248,7 @@ def test_honest_ways_to_read_and_write(scorer: CodeTests, what: str) -> None:
 def test_other_languages(scorer: CodeTests, tag: str, program: str) -> None:
     answer = {"inputs": ["3 5"], "outputs": ["8"], "language": tag}
     language = Language.CPP if tag.startswith("c") else Language.JAVASCRIPT
-    if language not in scorer._sandbox.languages:
+    if language not in scorer._sandbox.get().languages:
         pytest.skip(f"this machine has no {language.value}")
     assert judged(scorer, program, answer, tag=tag).value == 1.0
     wrong = judged(scorer, program.replace("+", "-"), answer, tag=tag)
@@ -311,7 +311,7 @@ def test_an_answer_is_judged_within_its_deadline(
 
 
 def test_a_program_that_hangs_its_compiler_is_wrong_within_its_deadline(scorer: CodeTests) -> None:
-    if Language.CPP not in scorer._sandbox.languages:
+    if Language.CPP not in scorer._sandbox.get().languages:
         pytest.skip("no C++ compiler here")
     bomb = (
         "template<int D, unsigned long long N> struct A { enum { v = A<D-1, 2*N>::v + A<D-1, 2*N+1>::v }; };\n"

@@ -21,7 +21,7 @@ from scorers.gym import rows
 from scorers.gym.rows import DataSet, LibraryMissing, Row, data_sets, row_of
 from scorers.gym.rules import counted, refusal
 from scorers.gym.scorer import GymAnswer
-from scorers.sandbox.choice import build_sandbox
+from scorers.sandbox.choice import LazySandbox, build_sandbox
 from scorers.sandbox.program import Sandbox
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 from tasks.route import route
@@ -92,8 +92,8 @@ def test_saying_nothing_scores_nothing_and_starts_nothing() -> None:
     class Unversioned(GymAnswer):
         version = "1"
 
-        @property
-        def _sandbox(self) -> Sandbox:
+    class Unneeded(LazySandbox):
+        def get(self) -> Sandbox:
             raise AssertionError("nothing was answered that a library could judge")
 
     failed = []
@@ -101,7 +101,9 @@ def test_saying_nothing_scores_nothing_and_starts_nothing() -> None:
         entry = row["answer"]["entry"]
         gold = entry["answer"] or entry["metadata"]["example_answer"]
         for text in NOTHING:
-            score = Unversioned(GymConfig(), ScorersConfig()).score(text.replace("{gold}", gold), row)
+            scorer = Unversioned(GymConfig(), ScorersConfig())
+            scorer._sandbox = Unneeded(ScorersConfig())
+            score = scorer.score(text.replace("{gold}", gold), row)
             failed += [] if score.value == 0.0 else [f"{name}: {text!r} gave {score.value}"]
     assert not failed, "\n".join(failed)
 
