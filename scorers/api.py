@@ -1,9 +1,9 @@
-"""Score single rows from any program: `from scorers import score`, and `millrace score`.
+"""Any program scores single rows by this module: `from scorers import score`, and `millrace score`.
 
-In: a response and a row of any known shape. Out: its score. The work is done by a process of its own
-(`scorers.child.row_worker`), so that the caller's is never forked, needs no sympy, and may have threads, signals and a
-GPU of its own. A worker that is killed is started again and gets its row again; one that dies of every try of a row
-leaves it unscorable. It ends with the caller, however that ends, also in the middle of a row.
+In: a response and a row of any known shape. Out: its score. A process of its own does the work
+(`scorers.child.row_worker`), so that the caller's process is never forked, needs no sympy, and may have threads,
+signals and a GPU. A worker that is killed is started again and gets its row again; a row that kills the worker at every
+try is unscorable. The worker ends with its caller, however the caller ends, also in the middle of a row.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tasks.route import route
 
 TRIES: Final = 3  # of a row whose worker died
 GRACE_S: Final = 5.0  # for a worker to end its children
-# It finds modules where its caller does, and after them in the working folder: one's own scorers may lie there.
+# The worker finds modules where its caller does, and then in the working folder: a user's own scorers may lie there.
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
     "from scorers.child.row_worker import main; main()"
@@ -49,14 +49,14 @@ _START: Final = (
 
 
 class ScoringFailed(Permanent):
-    """This machine can't score such a row, or the row's scorer has a bug; the message says what it is."""
+    """This is raised where this machine can't score such a row, or its scorer has a bug; the message says which."""
 
 
 def all_tasks(judge_url: str | None = None) -> ScorersConfig:
-    """What rows are scored with where no run says it: every scorer of this version, at the environment's services.
+    """Configure every scorer of this version, at the environment's services: rows without a run are scored so.
 
     Args:
-        judge_url: of the judge to ask instead of the environment's.
+        judge_url: the address of a judge to ask instead of the environment's.
     """
     tasks = {}
     for kind in KINDS:
@@ -73,7 +73,7 @@ def all_tasks(judge_url: str | None = None) -> ScorersConfig:
 
 
 class RowWorkerClient:
-    """A `scorers.child.row_worker`, started with its first row. One caller at a time."""
+    """This client starts a `scorers.child.row_worker` with the first row. It serves one caller at a time."""
 
     def __init__(self, config: ScorersConfig) -> None:
         self.config = config
@@ -83,11 +83,11 @@ class RowWorkerClient:
 
     @property
     def pid(self) -> int | None:
-        """Of the worker; None where none runs."""
+        """The worker's process id; None where no worker runs."""
         return None if self._process is None else self._process.pid
 
     def result(self, line: bytes) -> Result:
-        """What becomes of a line of JSON, see `scorers.child.row_worker`.
+        """Have the worker score a line of JSON, see `scorers.child.row_worker`.
 
         Raises:
             ScoringFailed: no worker can be started, or `stop` was called.
@@ -107,12 +107,12 @@ class RowWorkerClient:
     def prefetch(self, line: bytes) -> None:
         """Have the worker start what `result` of this line will wait for, the calls to a judge say. Returns at once.
 
-        A worker that dies forgets it: `result` then takes as long as it would have taken without. Raises ScoringFailed.
+        A worker that dies forgets the line: `result` then takes as long as without a prefetch. Raises ScoringFailed.
         """
         self._exchange(PREFETCH, line)
 
     def close(self, grace_s: float = GRACE_S) -> int:
-        """End the worker with all its children; the exit code, negative for a signal."""
+        """End the worker with all its children. Returns the exit code, negative for a signal."""
         process = self._process
         self.forget()
         if process is None:
@@ -121,7 +121,7 @@ class RowWorkerClient:
         return processes.stop(process, 0)
 
     def stop(self) -> None:
-        """Kill the worker, from any thread; a call of `result` that waits for it ends with ScoringFailed."""
+        """Kill the worker, from any thread. A call of `result` that waits for the worker ends with ScoringFailed."""
         self._is_stopped = True
         if (process := self._process) is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -134,7 +134,7 @@ class RowWorkerClient:
         self._process = self._link = None
 
     def _exchange(self, kind: bytes, line: bytes) -> bytes | None:
-        """The worker's frame; None where it has ended, or for what gets no answer."""
+        """Send a frame, and give the worker's answer; None where the worker has ended, or the frame gets no answer."""
         link = self._link or (None if self._is_stopped else self._start())
         if link is None or self._is_stopped:  # `stop` may have come while there was nothing to kill
             raise ScoringFailed("stopped")
@@ -143,12 +143,12 @@ class RowWorkerClient:
             return receive_frame(link) if kind == SCORE else None
         except OSError:
             return None
-        except BaseException:  # interrupted: its answer must never be taken for that of another row
+        except BaseException:  # interrupted: the answer must never be taken for that of another row
             self.close(grace_s=0.0)
             raise
 
     def _start(self) -> socket.socket:
-        """A fresh worker, once it is ready."""
+        """Start a fresh worker, and wait until it is ready."""
         try:
             ours = self._spawn()
         except OSError as error:  # no descriptor, process or memory left, or the working folder is gone
@@ -169,7 +169,7 @@ class RowWorkerClient:
         return ours
 
     def _spawn(self) -> socket.socket:
-        """Start a worker in a process group of its own: the terminal's Ctrl-C is its caller's alone. Raises OSError."""
+        """Start a worker in its own process group: the terminal's Ctrl-C is the caller's alone. Raises OSError."""
         with contextlib.ExitStack() as undo:
             ours, theirs = socket.socketpair()
             undo.callback(ours.close)
@@ -193,7 +193,7 @@ class RowWorkerClient:
 def score_row(
     llm_output: str, verification_info: str | Mapping[str, Any], judge_url: str | None = None
 ) -> Score:
-    """See `scorers.score`."""
+    """Score one response, see `scorers.score`."""
     if not isinstance(llm_output, str):
         raise TypeError(f"llm_output must be text, got {type(llm_output).__name__}")
     global _process  # noqa: PLW0603 - one for this process, started when it is first wanted
@@ -228,7 +228,7 @@ def score_row(
 
 
 def _record(verification_info: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row around a bare verification_info, the row itself where it is one. Raises BadMessage."""
+    """Put a row around a bare verification_info; a row stays as it is. Raises BadMessage."""
     info: Any = verification_info
     if isinstance(info, str):
         try:
@@ -253,7 +253,7 @@ def _close() -> None:
 
 
 def _after_fork() -> None:
-    """A forked child has the parent's end of the socket and, perhaps, its lock held: it gets its own of both."""
+    """Give a forked child its own lock and workers: it has the parent's socket, and the parent's lock may be held."""
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()
     for process in _all():

@@ -1,8 +1,8 @@
-"""One's own scorer: `scorers.tasks.NAME: {scorer: {type: custom, import_path: "my_scorer:MyScorer"}}`.
+"""A user's scorer is loaded here: `scorers.tasks.NAME: {scorer: {type: custom, import_path: "my_scorer:MyScorer"}}`.
 
-In: the section. Out: a `Scorer`, made of the class at `import_path` and the section's options, imported in the process
-that scores and nowhere else. What it lacks is named when it is loaded, before it takes a job, and what it returns is
-checked each time. docs/scorers.md is the page for authors; `SimpleScorer` is the shortest way to one.
+In: the section. Out: a `Scorer`, made of the class at `import_path` and the section's options. The class is imported in
+the process that scores and nowhere else. What the class lacks is named when it is loaded, before it takes a job; what
+it returns is checked each time. docs/scorers.md is the page for authors; `SimpleScorer` the shortest way to a scorer.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ COUNTS: Final = frozenset({"cache_hits", "cache_misses"})
 
 
 class CustomScorerError(Permanent):
-    """A custom scorer can't be loaded, or does not keep to the contract; the message names it and what is wrong."""
+    """This is raised where a custom scorer can't be loaded or breaks the contract; the message says how."""
 
 
 class SimpleScorer:
-    """What a scorer without a machinery of its own leaves out: a name, a version and `score` make it whole."""
+    """This base class of a user's scorer has all but a name, a version and `score`."""
 
     name: str
     version: str
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
-        """Raise `BadMessage` for a row that could never be scored; here, every row is fine."""
+        """Raise `BadMessage` for a row that could never be scored. This base class takes every row."""
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
-        """Yours: see `scorers.scorer.Scorer`."""
+        """Score one completion, see `scorers.scorer.Scorer`. The subclass has to define it."""
         raise NotImplementedError
 
     def self_test(self) -> None:
-        """Raise `SelfTestFailed` where it does not work on this machine; here, nothing can be missing."""
+        """Raise `SelfTestFailed` where the scorer does not work on this machine. This base class tests nothing."""
 
     def close(self) -> None:
-        """End what it has started; here, nothing."""
+        """End what the scorer has started. This base class has started nothing."""
 
     def scored(self, value: float, reason: str) -> Score:
-        """A score of `value`, in [0, 1]. 0 says that the answer is wrong, and nothing else.
+        """Make a score of `value`, in [0, 1]. A 0 says that the answer is wrong, and nothing else.
 
         Raises:
             CustomScorerError: `value` is no number from 0 to 1.
@@ -66,15 +66,15 @@ class SimpleScorer:
             ) from error
 
     def unscorable(self, reason: str) -> Score:
-        """No score: the row's reference is broken, say. The completion then counts for nothing in training."""
+        """Say that there is no score: the row's reference is broken, say. Training then leaves the completion out."""
         return make_score(self, None, reason)
 
 
 def load_scorer(config: CustomConfig) -> Scorer:
-    """The scorer that the section names, behind a check of what it returns.
+    """Load the scorer that the section names, behind a check of what it returns.
 
     Raises:
-        CustomScorerError: it can't be imported or built, or lacks a part of the contract.
+        CustomScorerError: the class can't be imported or built, or lacks a part of the contract.
     """
     scorer = _build(config)
     lacks = [f"{name}: text" for name in _TEXTS if not isinstance(getattr(scorer, name, None), str)]
@@ -124,12 +124,13 @@ def _build(config: CustomConfig) -> Any:
 
 
 class _CheckedScorer:
-    """A user's scorer, whose scores are looked at, and carry the class's own name and version."""
+    """This wraps a user's scorer, checks its scores, and gives them the class's own name and version."""
 
     def __init__(self, import_path: str, scorer: Scorer) -> None:
         self._import_path = import_path
         self._scorer = scorer
-        # A class of one's own may have these or not; the pool asks by `isinstance`, so they are there only if it has.
+        # A user's class may have these methods or not. The pool asks by `isinstance`, so the wrapper has them only
+        # where the class has them.
         if isinstance(scorer, Prefetching):
             self.prefetch = self._checked_prefetch
         if isinstance(scorer, Counting):

@@ -1,9 +1,9 @@
-"""Score one group: every completion alone, equal texts once.
+"""A group is scored here: every completion alone, equal texts once.
 
 In: a `SampledGroup`. Out: a `ScoredGroup`, and counts for the run's tally. Called by the RQ job in every scorer
-process. A completion that hangs costs its deadline, which begins with its own work, and no other completion anything;
-one whose machinery breaks is tried again with doubled waits and only then called unscorable. What is wrong with the row
-or the run's config (`BadMessage`, `UnknownTask`) goes to the caller, who writes the dead letter.
+process. A completion that hangs costs its own deadline, which begins with its own work, and no other completion's.
+Where the machinery breaks, a completion is tried again with doubled waits, and only then called unscorable. What is
+wrong with the row or the run's config (`BadMessage`, `UnknownTask`) goes to the caller, who writes the dead letter.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ log = logging.getLogger(__name__)
 
 
 class GroupScorer:
-    """Everything that one scorer process needs to score groups of the run's tasks.
+    """This scores groups of the run's tasks, with all that one scorer process needs for it.
 
     Args:
         config: the run's section.
-        queues: whose scorers the self-test builds and asks.
-        tally: what has been done is counted here.
+        queues: the self-test builds and asks the scorers of these.
+        tally: counts what has been done.
         shared: the run whose workers share the endpoints of served models.
     """
 
@@ -52,14 +52,14 @@ class GroupScorer:
         self._scorers = Scorers(config, shared)
 
     def prefetch(self, rollout: SampledGroup) -> None:
-        """Start what `score` will wait for, where the scorers of its task wait for others; else nothing is done."""
+        """Start what `score` will wait for, where scorers of the group's task wait for a service."""
         if (task := self._config.tasks.get(rollout.prompt.task)) is None:
             return
-        foreseeing = [scorer for scorer in self._judges(task) if isinstance(scorer, Prefetching)]
+        prefetching = [scorer for scorer in self._all_scorers(task) if isinstance(scorer, Prefetching)]
         for text in (
-            dict.fromkeys(completion.text for completion in rollout.completions) if foreseeing else ()
+            dict.fromkeys(completion.text for completion in rollout.completions) if prefetching else ()
         ):
-            for scorer in foreseeing:
+            for scorer in prefetching:
                 scorer.prefetch(text, rollout.prompt.verification_info)
 
     def score(self, rollout: SampledGroup, worker: str) -> ScoredGroup:
@@ -67,27 +67,27 @@ class GroupScorer:
 
         Args:
             rollout: the group.
-            worker: who scores it, for the record.
+            worker: the name of this process, for the record.
         Raises:
-            UnknownTask: the run has no scorer for its task.
-            BadMessage: its row has nothing to score against.
+            UnknownTask: the run has no scorer for the group's task.
+            BadMessage: the group's row has nothing to score against.
         """
         started = time.monotonic()
         prompt = rollout.prompt
         task = task_config(self._config, prompt.task)
-        judges = self._judges(task)
-        scorer = judges[0]
-        for judge in judges:
-            judge.check_row(prompt.verification_info)
+        scorers = self._all_scorers(task)
+        own = scorers[0]
+        for scorer in scorers:
+            scorer.check_row(prompt.verification_info)
         self.prefetch(rollout)
-        judged: dict[str, Score] = {}
+        contents: dict[str, Score] = {}  # by text
         for completion in rollout.completions:
-            if completion.text not in judged:
-                judged[completion.text] = self._content(task, completion.text, prompt.verification_info)
+            if completion.text not in contents:
+                contents[completion.text] = self._content(task, completion.text, prompt.verification_info)
         scores, rewards = zip(
             *(
                 reward_of(
-                    task, judged[completion.text], completion, prompt.verification_info, prompt.max_tokens
+                    task, contents[completion.text], completion, prompt.verification_info, prompt.max_tokens
                 )
                 for completion in rollout.completions
             ),
@@ -101,7 +101,7 @@ class GroupScorer:
             prompt.task,
             len(scores) - unscorable,
             unscorable,
-            len(judged),
+            len(contents),
             seconds,
         )
         counts = {
@@ -110,46 +110,46 @@ class GroupScorer:
             "unscorable": unscorable,
             "over_limit": sum(OVER_LIMIT in score.components for score in scores),
         }
-        self.tally.count(task.scorer.queue, scorer.name, counts, seconds=seconds)
-        for judge in judges:
-            if isinstance(judge, Counting):
-                self.tally.count(task.scorer.queue, judge.name, judge.take_counts())
+        self.tally.count(task.scorer.queue, own.name, counts, seconds=seconds)
+        for scorer in scorers:
+            if isinstance(scorer, Counting):
+                self.tally.count(task.scorer.queue, scorer.name, scorer.take_counts())
         return ScoredGroup(rollout=rollout, scores=scores, rewards=rewards, worker=worker, seconds=seconds)
 
     def self_test(self) -> None:
-        """Have every scorer of these queues judge a right, a wrong and a hanging answer. Raises SelfTestFailed."""
+        """Have every scorer of the queues score a right, a wrong and a hanging answer. Raises SelfTestFailed."""
         tasks = [task for task in self._config.tasks.values() if task.scorer.queue in self._queues]
-        for scorer in {scorer: None for task in tasks for scorer in self._judges(task)}:
+        for scorer in {scorer: None for task in tasks for scorer in self._all_scorers(task)}:
             scorer.self_test()
 
     def close(self) -> None:
         """End every child process."""
         self._scorers.close()
 
-    def _judges(self, task: TaskConfig) -> list[Scorer]:
-        """All scorers of a task, its own first."""
+    def _all_scorers(self, task: TaskConfig) -> list[Scorer]:
+        """Give all scorers of a task, the task's own first."""
         return [self._scorers.of(task), *self._scorers.extra_scorers(task).values()]
 
     def _content(self, task: TaskConfig, text: str, verification_info: Mapping[str, Any]) -> Score:
-        """What all scorers of the task make of one text."""
-        own = self._judge(self._scorers.of(task), task, text, verification_info)
+        """Combine what all scorers of the task say of one text."""
+        own = self._score_by(self._scorers.of(task), task, text, verification_info)
         return combine_scores(
             task,
             own,
             {
-                name: self._judge(scorer, task, text, verification_info)
+                name: self._score_by(scorer, task, text, verification_info)
                 for name, scorer in self._scorers.extra_scorers(task).items()
             },
         )
 
-    def _judge(
+    def _score_by(
         self, scorer: Scorer, task: TaskConfig, text: str, verification_info: Mapping[str, Any]
     ) -> Score:
-        """What one scorer makes of it; its failures are counted."""
+        """Have one scorer score a text, and count the scorer's failures."""
         failures: list[Retryable] = []
         try:
             return score_with_retries(scorer, text, verification_info, self._config, failures.append)
-        finally:  # they count even where the group then ends in an exception
+        finally:  # failures count even where the group then ends in an exception
             counts = Counter(FAILED + type(error).__name__ for error in failures)
             counts["retries"] = min(len(failures), self._config.retries)
             self.tally.count(task.scorer.queue, scorer.name, counts)

@@ -1,7 +1,8 @@
-"""From config to scorers: a task's name to its section and its queue, a section to the class behind it.
+"""The registry leads from config to scorers: a task's name to its section and queue, a section to its class.
 
-Called by `scorers.group` in every scorer process, by `scorers.child.row_worker`, and by the dispatcher, which builds
-none. A scorer's libraries are imported here, when a task first needs them.
+In: the run's section `scorers`. Out: scorers and queues. Called by `scorers.group` in every scorer process, by
+`scorers.child.row_worker`, and by the dispatcher, which builds no scorer. A scorer's libraries are imported here, when
+a task first needs them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from config.scorers import ScorersConfig, TaskConfig
 from scorers.scorer import Scorer
 from tasks.kinds import BY_NAME
 
-if TYPE_CHECKING:  # it brings the client of Redis, which whoever scores single rows does without
+if (
+    TYPE_CHECKING
+):  # the module brings the client of Redis, which a process that scores single rows does without
     from scorers.served_model.concurrency_limits import Shared
 
 
@@ -27,13 +30,16 @@ WAITING: Final[QueueName] = (
 
 
 class NothingToServe(Permanent):
-    """None of the run's tasks is scored in the queues that were asked for."""
+    """This is raised where none of the run's tasks is scored in the queues that were asked for."""
 
 
 def build_scorer(config: ScorerConfig, scorers: ScorersConfig, shared: Shared | None = None) -> Scorer:
-    """The scorer that the section describes, with what all of them share: sandbox and credit.
+    """Build the scorer that a section describes.
 
-    `shared` is the run whose workers share an endpoint; None: there is no run.
+    Args:
+        config: the section.
+        scorers: all scorers share its sandbox and its credit.
+        shared: the run whose workers share an endpoint; None: there is no run.
     """
     kind = BY_NAME[config.type]
     module, _, name = kind.scorer.partition(":")
@@ -51,7 +57,7 @@ def build_scorer(config: ScorerConfig, scorers: ScorersConfig, shared: Shared | 
 
 
 class Scorers:
-    """The scorers of one process, each built when it is first asked for, one for equal sections."""
+    """This keeps the scorers of one process: each is built when it is first asked for, one for equal sections."""
 
     def __init__(self, config: ScorersConfig, shared: Shared | None = None) -> None:
         """`shared` is the run whose workers share an endpoint; None: there is no run."""
@@ -60,11 +66,11 @@ class Scorers:
         self._built: dict[str, Scorer] = {}  # by their section's JSON
 
     def of(self, task: TaskConfig) -> Scorer:
-        """A task's own scorer."""
+        """Give a task's own scorer."""
         return self._get(task.scorer)
 
     def extra_scorers(self, task: TaskConfig) -> dict[str, Scorer]:
-        """The others that judge the task's answers, by their names in `extra_scorers`."""
+        """Give the task's further scorers, by their names in `extra_scorers`."""
         return {name: self._get(part.scorer) for name, part in task.extra_scorers.items()}
 
     def close(self) -> None:
@@ -80,7 +86,7 @@ class Scorers:
 
 
 def task_config(config: ScorersConfig, task: str) -> TaskConfig:
-    """How a task's rows are scored. Raises UnknownTask with the nearest known names."""
+    """Look up how a task's rows are scored. Raises UnknownTask with the nearest known names."""
     if task in config.tasks:
         return config.tasks[task]
     near = difflib.get_close_matches(task, config.tasks, n=3) or sorted(config.tasks)
@@ -88,21 +94,24 @@ def task_config(config: ScorersConfig, task: str) -> TaskConfig:
 
 
 def queues_of(config: ScorersConfig) -> tuple[QueueName, ...]:
-    """The queues that the run's tasks use, the cheapest first."""
+    """List the queues that the run's tasks use, the cheapest first."""
     used = {task.scorer.queue for task in config.tasks.values()}
     return tuple(queue for queue in QUEUES if queue in used)
 
 
 def queue_of(config: ScorersConfig, task: str) -> QueueName:
-    """Where groups of a task wait. Those of an unknown one go with the cheapest: any worker can say that it is."""
+    """Say in which queue a task's groups wait. An unknown task has the cheapest: any worker can refuse its groups."""
     return config.tasks[task].scorer.queue if task in config.tasks else queues_of(config)[0]
 
 
 def served(config: ScorersConfig, wanted: Sequence[QueueName] | None) -> tuple[QueueName, ...]:
-    """The queues that a worker asked to serve `wanted` has work in, in that order; None: all that the run uses.
+    """List the queues that a worker serves.
 
+    Args:
+        config: the run's section.
+        wanted: the queues that the worker is asked to serve, in this order; None: all that the run uses.
     Raises:
-        NothingToServe: none of them.
+        NothingToServe: the run uses none of `wanted`.
     """
     used = queues_of(config)
     if wanted is None:

@@ -1,7 +1,7 @@
-"""One text, one scorer, as many tries as the config allows.
+"""One scorer scores one text here, with as many tries as the config allows.
 
 In: a completion's text and its row. Out: its score; unscorable once the machinery has failed in every try. Called for
-each completion, of groups and of single rows. What is no `Retryable` goes through to the caller.
+each completion, of groups and of single rows. An error that is no `Retryable` goes through to the caller.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from scorers.scorer import Scorer
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S: Final = 30.0  # before a retry
-# A component of an unscorable score: tries after which the machinery was given up. Without it, the row or what was said
-# of it can't be scored, now or later.
+# A component of an unscorable score: tries after which the machinery was given up. An unscorable score without it is
+# due to the row, or to what was said of the answer: no later try would score it.
 FAILED_TRIES: Final = "failed_tries"
 
 
 def was_given_up(components: Mapping[str, float]) -> bool:
-    """Whether a score has these components because the machinery failed, of the scorer or of one of those beside it."""
+    """Say by a score's components whether the machinery failed, of the task's own scorer or of an extra one."""
     return any(name.rpartition(".")[2] == FAILED_TRIES for name in components)
 
 
@@ -36,16 +36,16 @@ def score_with_retries(
     config: ScorersConfig,
     on_failure: Callable[[Retryable], None] = lambda _: None,
 ) -> Score:
-    """The scorer's score, or unscorable after `retries` more tries, with doubled waits before them.
+    """Score a text; call it unscorable after `retries` more tries, with doubled waits before them.
 
     Args:
-        scorer: who judges.
+        scorer: tries to score the text.
         text: the response.
         verification_info: its row.
         config: `retries` and `retry_backoff_s`.
-        on_failure: told of every try that failed.
+        on_failure: is told of every try that failed.
     Raises:
-        BadMessage: the row is none that it scores.
+        BadMessage: the scorer does not score such rows.
     """
     started = time.monotonic()
     wait_s = config.retry_backoff_s

@@ -1,8 +1,8 @@
-"""The seam between a group and what judges it: one Protocol, one file per implementation.
+"""The seam between a group and its scorers is one Protocol, with one folder for each implementation.
 
-In: the text of a completion and its row's `verification_info`. Out: a `Score`. `scorers.group` calls it for one
-completion at a time, from one thread; `scorers.registry` builds it from the config. What fails is told apart here,
-once: what the answer itself brought about is a score of 0, what the machinery did raises `Retryable`, and a reference
+In: the text of a completion and its row's `verification_info`. Out: a `Score`. `scorers.group` calls a scorer for one
+completion at a time, from one thread; `scorers.registry` builds the scorer from the config. Failures are told apart
+here, once. What the answer itself brought about is a score of 0; what the machinery did raises `Retryable`; a reference
 that nobody could match is unscorable.
 """
 
@@ -20,20 +20,20 @@ OVER_LIMIT: Final = "over_limit"
 
 
 class SelfTestFailed(Permanent):
-    """A scorer does not tell right from wrong on this machine; it must not take a job."""
+    """This is raised where a scorer does not tell right from wrong on this machine: it must not take a job."""
 
 
 class Named(Protocol):
-    """What a score says of its scorer."""
+    """A scorer's name and version, which each of its scores carries."""
 
     @property
     def name(self) -> str:
-        """What it is called in a `Score`."""
+        """The scorer's name in a `Score`."""
         ...
 
     @property
     def version(self) -> str:
-        """Of its rules and libraries."""
+        """The version of the scorer's rules and libraries."""
         ...
 
 
@@ -47,16 +47,16 @@ def make_score(
     components: Mapping[str, float] | None = None,
     version: str | None = None,
 ) -> Score:
-    """Builds the score of one completion.
+    """Build the score of one completion.
 
     Args:
-        scorer: gives its name and version.
+        scorer: gives the score its name and version.
         value: in [0, 1]; None: unscorable.
         reason: for people.
-        started: when the work began, by `time.monotonic`; or
-        seconds: how long it took.
+        started: when the work began, by `time.monotonic`; without it, `seconds` counts.
+        seconds: how long the work took.
         components: parts of the value by name.
-        version: where it is not the scorer's own.
+        version: given where it is not the scorer's own.
     """
     return Score(
         status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
@@ -70,23 +70,23 @@ def make_score(
 
 
 class Scorer(Protocol):
-    """What judges the content of one completion."""
+    """A scorer judges the content of one completion."""
 
     @property
     def name(self) -> str:
-        """What it is called in a `Score`."""
+        """The scorer's name in a `Score`."""
         ...
 
     @property
     def version(self) -> str:
-        """Of its rules and libraries: the same text and version give the same value."""
+        """The version of the scorer's rules and libraries: the same text and version give the same value."""
         ...
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
-        """Refuse a row that it could never score. Raises `BadMessage` naming what the row lacks.
+        """Refuse a row that the scorer could never score. Raises `BadMessage` naming what the row lacks.
 
-        Called where the row is scored: once for a group, before its first completion, or for a line of a file. Not at
-        ingest, which knows no scorer: there only a row's type decides, its task.
+        Called where the row is scored: once for a group, before its first completion, or for a line of a file. It is
+        not called at ingest, which knows no scorer: there only a row's type decides on its task.
         """
         ...
 
@@ -94,36 +94,36 @@ class Scorer(Protocol):
         """Judge one completion by its text, the response alone without its prompt.
 
         Raises:
-            Retryable: the machinery failed, not the answer; the caller tries again. Never turned into a number here.
+            Retryable: the machinery failed, not the answer; the caller tries again. No failure becomes a number here.
             BadMessage: as `check_row`.
         """
         ...
 
     def self_test(self) -> None:
-        """Score a right, a wrong and a hanging answer. Raises `SelfTestFailed` naming what came out otherwise."""
+        """Score a right, a wrong and a hanging answer. Raises `SelfTestFailed` naming an unexpected score."""
         ...
 
     def close(self) -> None:
-        """End every child process. It can be used again afterwards."""
+        """End every child process. The scorer can be used again afterwards."""
         ...
 
 
 @runtime_checkable
 class Prefetching(Protocol):
-    """A scorer that waits for a service: it learns early what it will be asked, so that many calls overlap."""
+    """A scorer that waits for a service learns early what it will be asked, so that many calls overlap."""
 
     def prefetch(self, text: str, verification_info: Mapping[str, Any]) -> None:
-        """Starts what `score` of the same text and row will wait for, unless it has started. Returns at once.
+        """Start what `score` of the same text and row will wait for, unless it has started. Returns at once.
 
-        `score` may never be called for it. A failure here is raised by `score`.
+        `score` may never be called for the text. A failure here is raised by `score`.
         """
         ...
 
 
 @runtime_checkable
 class Counting(Protocol):
-    """A scorer that counts what only it can see."""
+    """A scorer may count what nobody else sees."""
 
     def take_counts(self) -> Mapping[str, int]:
-        """What has been counted since the last call, by names in `broker.monitoring.counters.ScorerStats`."""
+        """Give the counts since the last call, by their names in `broker.monitoring.counters.ScorerStats`."""
         ...

@@ -1,8 +1,8 @@
-"""What scorers of short answers share: a response, one place in it where the answer stands, a verdict on its text.
+"""Scorers of short answers share this: a response, one place in it where the answer stands, a verdict on its text.
 
 In: the text of a completion and a row. Out: 1.0 or 0.0 with a reason. `scorers.table.scorer`, `scorers.choice.scorer`
-and `scorers.search.scorer` say what a reference is and what equals it; what comes before that is here. Nothing that is
-done here can hang or break, so nothing raises `Retryable`; every step is linear in the length of the text.
+and `scorers.search.scorer` say what a reference is and what equals it; the rest is here. Nothing here can hang or
+break, so nothing raises `Retryable`; every step is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Reference = TypeVar("Reference")
 
 
 class Decision(NamedTuple):
-    """What is said of one answer."""
+    """A decision on one answer."""
 
-    value: float | None  # 1.0 or 0.0; None where the reference is one that nobody could match
+    value: float | None  # 1.0 or 0.0; None where nobody could match the reference
     reason: str
 
 
@@ -41,37 +41,37 @@ class SelfTest(NamedTuple):
 
 
 class ShortAnswer(SimpleScorer, Generic[Reference]):
-    """A scorer of answers that stand in one place and are compared as text or numbers. Holds nothing."""
+    """This base class scores answers that stand in one place and are compared as text or numbers. It holds no state."""
 
     types: Sequence[str]
-    """The row types that it takes."""
+    """The row types that the scorer takes."""
     self_tests: Sequence[SelfTest]
     """At least one right and one wrong answer of each type."""
 
     @abstractmethod
     def reference(self, answer: Mapping[str, Any], row_type: str) -> Reference:
-        """A row's answer, read. Raises BadMessage naming what it lacks."""
+        """Read a row's answer. Raises BadMessage naming what the answer lacks."""
 
     @abstractmethod
     def judge(self, response: str, reference: Reference) -> Decision:
-        """What is to be said of the part of a completion that answers, at most MAX_RESPONSE_CHARS long.
+        """Decide on the part of a completion that answers, at most MAX_RESPONSE_CHARS long.
 
         Raises:
-            Unanswered: it holds no answer; see `stated`.
+            Unanswered: the part holds no answer; see `stated`.
         """
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
-        """Raises BadMessage where the row is of no known type, or its answer is no reference of that type."""
+        """Refuse a row of no known type, or without a reference of its type. Raises BadMessage."""
         self._reference_of(verification_info)
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
-        """1.0 where the answer is the reference's, else 0.0. Raises BadMessage as `check_row`."""
+        """Give 1.0 where the answer is the reference's, else 0.0. Raises BadMessage as `check_row`."""
         started = time.monotonic()
         value, reason = self._verdict(text, self._reference_of(verification_info))
         return make_score(self, value, reason, started=started)
 
     def self_test(self) -> None:
-        """Raises SelfTestFailed unless every one of `self_tests` comes out as it says."""
+        """Score all `self_tests`. Raises SelfTestFailed where a value is not the expected one."""
         for row_type, reference, text, expected in self.self_tests:
             score = self.score(text, {"type": row_type, "answer": {"value": reference}})
             if score.value != expected:
@@ -101,7 +101,7 @@ class ShortAnswer(SimpleScorer, Generic[Reference]):
 
 
 def flag(answer: Mapping[str, Any], name: str) -> bool:
-    """A part of a row's answer that is true or false, and false where it is not there. Raises BadMessage."""
+    """Read a part of a row's answer that is true or false; a missing part is false. Raises BadMessage."""
     value = answer.get(name)
     if value is not None and not isinstance(value, bool):
         raise BadMessage(f"answer.{name} must be true or false, got {shown(value)}")
@@ -109,7 +109,7 @@ def flag(answer: Mapping[str, Any], name: str) -> bool:
 
 
 def stated(answer: str | None, place: str) -> str:
-    """The text of an answer, which is neither empty nor longer than any answer. Raises Unanswered."""
+    """Give an answer's text. Raises Unanswered where the text is missing, empty, or longer than any answer."""
     if answer is None:
         raise Unanswered(f"no answer: no closed {place} after the thinking")
     if not answer.strip():

@@ -23,14 +23,14 @@ NO_EDIT_REWARD: Final = -1.0  # where there is no edit to compare; SWE-RL, arXiv
 
 
 def combine_scores(task: TaskConfig, own: Score, extra: Mapping[str, Score]) -> Score:
-    """One score of all that judge a text.
+    """Make one score of what all scorers say of a text.
 
     Args:
-        task: whose weights and gates count.
-        own: by the task's own scorer.
-        extra: by the others, under their names in `task.extra_scorers`.
+        task: its weights and gates count.
+        own: the score by the task's own scorer.
+        extra: the scores by the others, under their names in `task.extra_scorers`.
     Returns:
-        The score with a component for each; unscorable where one that counts is.
+        The score with a component for each scorer; unscorable where a score that counts is.
     """
     if own.value is None:
         return own
@@ -70,14 +70,16 @@ def reward_of(
     verification_info: Mapping[str, Any],
     allowed_tokens: int,
 ) -> tuple[Score, float | None]:
-    """The score with the components of shape and penalties, and the reward; None where the content is unscorable.
+    """Compute a completion's reward, and add the components of shape and penalties to its score.
 
     Args:
-        task: what the completion is judged by.
-        content: what `combine_scores` made of its text.
-        completion: its text has a shape; its tokens and its end are paid for too.
+        task: says how completions are scored.
+        content: what `combine_scores` made of the completion's text.
+        completion: its text has a shape; its tokens and its end count too.
         verification_info: its row.
         allowed_tokens: the longest completion that its prompt allowed.
+    Returns:
+        The score, and the reward; None where the content is unscorable.
     """
     if content.value is None:
         return content, None
@@ -92,13 +94,13 @@ def reward_of(
 def reward(
     task: TaskConfig, content: Score, shape: Score | None, penalties: Sequence[Penalty]
 ) -> tuple[Score, float | None]:
-    """The arithmetic of `reward_of`.
+    """Do the arithmetic of `reward_of`.
 
     Args:
         task: `format.mode` says how content and shape meet. `scorer.format_penalty` goes before that.
         content: the score so far.
         shape: None exactly where `task.format` is None.
-        penalties: what is taken off in the end.
+        penalties: are taken off in the end.
     """
     if (task.format is None) != (shape is None):
         raise ValueError("a format score belongs to a task with a format, and to no other")
@@ -125,7 +127,7 @@ def reward(
 
 
 def _shaped(task: TaskConfig, value: float, shape: float) -> float:
-    """What the task's format leaves of the content, or adds to it."""
+    """Weigh the content's value with the shape's, as the task's format says."""
     if task.format is None:
         return value
     match task.format.mode:

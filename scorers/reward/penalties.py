@@ -1,7 +1,7 @@
-"""What is taken off a reward: for length, and for saying the same again.
+"""Penalties are taken off a reward: for length, and for saying the same again.
 
-In: a completion, and the longest that its prompt allowed. Out: the penalties that are due, each with its reason. Pure,
-linear in the length of the text. `scorers.reward.combine` subtracts them; a score knows nothing of them.
+In: a completion, and the longest completion that its prompt allowed. Out: the penalties that are due, each with its
+reason. Pure, linear in the length of the text. `scorers.reward.combine` subtracts penalties; a score has none.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from scorers.text.extract import MAX_RESPONSE_CHARS
 
 @dataclass(frozen=True, slots=True)
 class Penalty:
-    """One that is asked for; it may be nothing."""
+    """A penalty that the task asks for; its amount may be 0."""
 
-    name: str  # its component in the score
+    name: str  # of the component in the score
     amount: float  # >= 0, taken off the reward
     reason: str  # for people; "" where nothing is due
 
 
 def penalties_of(config: PenaltiesConfig, completion: Completion, allowed_tokens: int) -> list[Penalty]:
-    """Every penalty that the task asks for.
+    """Compute every penalty that the task asks for.
 
     Args:
-        config: which ones.
+        config: which penalties the task asks for.
         completion: its tokens count, the last of a turn too, and its text, thinking included.
         allowed_tokens: the longest completion that its prompt allowed.
     """
@@ -42,7 +42,7 @@ def penalties_of(config: PenaltiesConfig, completion: Completion, allowed_tokens
 
 
 def _overlong(config: OverlongConfig, tokens: int, allowed_tokens: int) -> Penalty:
-    """Nothing up to the buffer, `weight` at the limit, in between in proportion. Source: arXiv:2503.14476, eq. 13."""
+    """Take off 0 up to the buffer, `weight` at the limit, and linearly more between. arXiv:2503.14476, eq. 13."""
     most = config.max_tokens or allowed_tokens
     buffer = min(config.buffer_tokens, most)  # of a prompt that leaves less room, all of it
     share = min(max((tokens - (most - buffer)) / buffer, 0.0), 1.0)
@@ -68,7 +68,7 @@ def _repetition(config: RepetitionConfig, text: str) -> Penalty:
 
 
 def repeated_span(text: str, length: int) -> int | None:
-    """Where the first span of `length` characters begins that also ends somewhere before it; None: there is none."""
+    """Find where the first span of `length` characters begins that stands whole before it too; None: nowhere."""
     first: dict[int, int] = {}  # hash of a span to where it begins first
     for place in range(len(text) - length + 1):
         before = first.setdefault(hash(text[place : place + length]), place)
