@@ -15,7 +15,7 @@ from config.run_names import run_name
 
 
 class UsageError(Exception):
-    """The words are no use of the verb; `tools.main` shows the usage and ends with 2."""
+    """Says that the words are no use of the verb; `tools.main` shows the usage and ends with 2."""
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:

@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol, cast
 
 
 class Verb(NamedTuple):
-    """A line of the table."""
+    """Names a verb's module, what the verb does, and an example of it."""
 
     module: str
     about: str
@@ -115,7 +115,7 @@ VERBS: Mapping[str, Verb] = {
 
 
 class VerbModule(Protocol):
-    """What the module of a verb has. It may have `EPILOG`, `SUBVERBS`, their `EXAMPLES`, and `HANDS_ON`."""
+    """The module of a verb. It may have `EPILOG`, `SUBVERBS`, their `EXAMPLES`, and `HANDS_ON`, too."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Adds the verb's arguments. `parser.get_default("verb")` and `("subverb")` say which verb is meant."""

@@ -55,7 +55,7 @@ NO_LABEL = -100  # what cross_entropy leaves out
 
 
 def build_tokenizer() -> Qwen2Tokenizer:
-    """A Qwen2Tokenizer with all 256 bytes, the problems' own words and single digits. It encodes any text in NFC."""
+    """Makes a Qwen2Tokenizer with all 256 bytes, the problems' words and single digits. It encodes any text in NFC."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import Qwen2Tokenizer
 
@@ -83,7 +83,7 @@ def build_tokenizer() -> Qwen2Tokenizer:
 
 
 def build_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
-    """A Qwen2 of the demo's size with random weights. Its head is untied and its heads are of a size that vLLM has."""
+    """Makes a Qwen2 of the demo's size with random weights, an untied head, and heads of a size that vLLM has."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
@@ -107,13 +107,13 @@ def build_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
 
 
 def demonstration(problem: Problem, draw: random.Random) -> str:
-    """An answer to `problem`, right or copied, in one of the wordings."""
+    """Writes an answer to `problem`, right or copied, in one of the wordings."""
     number = problem.answer if draw.random() < RIGHT_SHARE else problem.digits
     return draw.choice(WORDINGS).format(number)
 
 
 def batches(tokenizer: Qwen2Tokenizer) -> Iterator[tuple[Tensor, Tensor]]:
-    """Token ids and labels, each [ROWS_PER_STEP, T]; NO_LABEL on prompts and padding. Endless, always the same."""
+    """Yields token ids and labels, each [ROWS_PER_STEP, T]; NO_LABEL on prompts and padding. Always the same, no end."""
     import torch
 
     draw = random.Random(SEED)  # noqa: S311 (demonstrations, not secrets)
@@ -136,7 +136,7 @@ def batches(tokenizer: Qwen2Tokenizer) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def warm_start(model: Qwen2ForCausalLM, tokenizer: Qwen2Tokenizer, *, steps: int = STEPS) -> list[float]:
-    """Train `model` in place for the first `steps` of STEPS; the losses, in nats a token. Sets torch to one thread."""
+    """Trains `model` in place for `steps` of STEPS. Returns the losses, in nats a token. Sets torch to one thread."""
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -161,7 +161,7 @@ def warm_start(model: Qwen2ForCausalLM, tokenizer: Qwen2Tokenizer, *, steps: int
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the demo's model to `--out`."""
+    """Writes the demo's model to `--out`."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.make_demo_model", description="Make the demo's model."
     )
@@ -181,7 +181,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _sentences() -> Iterator[str]:
-    """What the tokenizer's words are learnt from: each way to ask and to answer, without a number."""
+    """Yields what the tokenizer's words are learnt from: each way to ask and to answer, without a number."""
     for ways in PHRASINGS.values():
         yield from (way.format(digits="") + INSTRUCTION for way in ways)
     yield from (wording.format("") for wording in WORDINGS)
@@ -189,13 +189,13 @@ def _sentences() -> Iterator[str]:
 
 
 def _prompt_ids(tokenizer: Qwen2Tokenizer, problem: Problem) -> list[int]:
-    """The chat as the policy will be given it, up to where its answer begins."""
+    """Returns the chat as the policy will be given it, up to where its answer begins."""
     chat = [{"role": "user", "content": problem.question}]
     return list(tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False))
 
 
 def _learning_rate(step: int) -> float:
-    """Up for RISE_STEPS, then down until STEPS, both in a straight line."""
+    """Returns a rate that rises for RISE_STEPS and then falls until STEPS, both in a straight line."""
     if step < RISE_STEPS:
         return PEAK_LR * (step + 1) / RISE_STEPS
     return max(FINAL_LR, PEAK_LR * (STEPS - step) / (STEPS - RISE_STEPS))

@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def audit(link: RedisLink, keys: Keys, folder: Path, *, is_quick: bool = False) -> Audit:
-    """Compare what `keys` holds with the journal in `folder`.
+    """Compares what `keys` holds with the journal in `folder`.
 
     Args:
         is_quick: leave the steps' payloads unread; everything else is as without.
@@ -93,7 +93,7 @@ def audit(link: RedisLink, keys: Keys, folder: Path, *, is_quick: bool = False) 
 
 
 def as_text(name: str, result: Audit) -> str:
-    """The audit for people."""
+    """Writes the audit for people."""
     lines = [
         f"run {name}",
         f"  issued     {result.issued:8}{_by({'begun anew after their death': result.retried})}",
@@ -133,7 +133,7 @@ def _check(folder: Path, ledger: Ledger) -> Payloads:
 
 
 def _beside(result: Audit) -> Iterator[str]:
-    """What is no part of the sums."""
+    """Yields what is no part of the sums."""
     held_out = result.evaluation
     if held_out.issued:
         yield (

@@ -21,7 +21,7 @@ NAME = "notes.jsonl"
 
 
 def write_note(folder: Path, note: str, **facts: Any) -> None:
-    """Append a note with its time and author to the journal in `folder`; it is on the disk when this returns.
+    """Appends a note with its time and author to the journal in `folder`; it is on the disk when this returns.
 
     Raises:
         RunFailed: it could not be written; what it tells of must not be done.
@@ -38,7 +38,7 @@ def write_note(folder: Path, note: str, **facts: Any) -> None:
 
 
 def read_notes(folder: Path) -> list[Mapping[str, Any]]:
-    """Every whole note, the oldest first; none where nobody wrote one."""
+    """Reads every whole note, the oldest first; none where no note was written."""
     try:
         lines = (folder / NAME).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def _author() -> str:
 
 
 def _ends_whole(path: Path) -> bool:
-    """Whether the next line begins at a line's start: a write that failed half-way may have left a piece."""
+    """Tells whether the next line begins at a line's start: a write that failed half-way may have left a piece."""
     with path.open("rb") as stream:
         if stream.seek(0, os.SEEK_END) == 0:
             return True

@@ -35,7 +35,7 @@ class Payloads:
 def check_payloads(
     folder: Path, steps: Iterable[Mapping[str, Any]], *, covered: Callable[[], int]
 ) -> Payloads:
-    """Compare every payload with the length and checksum in its step's record.
+    """Compares every payload with the length and checksum in its step's record.
 
     Args:
         folder: the journal.
@@ -97,7 +97,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def _keep_of(config: str | None) -> int:
-    """`learner.checkpoint.keep` of a life, from its configuration in YAML."""
+    """Reads `learner.checkpoint.keep` of a life from its configuration in YAML."""
     section = yaml.safe_load(config or "") or {}
     return int(section.get("learner", {}).get("checkpoint", {}).get("keep", CheckpointConfig().keep))
 

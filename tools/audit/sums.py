@@ -25,7 +25,7 @@ NOBODY = "?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """Held-out groups, which hold no slot and are no part of the sums."""
+    """The counts of held-out groups, which hold no slot and are no part of the sums."""
 
     issued: int
     recorded: int  # with their round, in the ledger; among them are
@@ -37,7 +37,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What one look found, where it took more than one."""
+    """What one look found, where the audit took more than one."""
 
     lost: int
     twice: int
@@ -80,12 +80,12 @@ class Audit:
 
     @property
     def is_settled(self) -> bool:
-        """Whether a further look would add nothing."""
+        """Tells whether a further look would add nothing."""
         return not (self.lost or self.twice or self.went_back or self.evaluation.missing)
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing is lost, nothing doubled, the journal is as written; not without a Redis to ask."""
+        """Tells whether nothing is lost or doubled and the journal is as written; False without a Redis to ask."""
         return not (
             self.lost
             or self.twice
@@ -98,7 +98,7 @@ class Audit:
 def compare(
     view: View, ledger: Ledger, after: Cursor, *, went_back: bool, is_finished: bool = False
 ) -> Audit:
-    """Account for every group.
+    """Accounts for every group.
 
     Args:
         view: read before the ledger.
@@ -158,7 +158,7 @@ def compare(
 
 
 def _doubled(view: View, ledger: Ledger) -> set[str]:
-    """The ids with two outcomes, or with two entries in one stream."""
+    """Returns the ids with two outcomes, or with two entries in one stream."""
     return set(ledger.twice) | {
         group_id
         for groups in view.entries.values()
@@ -168,7 +168,7 @@ def _doubled(view: View, ledger: Ledger) -> set[str]:
 
 
 def _how(view: View, group_id: str) -> str:
-    """Why a group is lost, for people."""
+    """Says for people why a group is lost."""
     streams = view.streams_of(group_id)
     if group_id in view.slots:
         return f"it has a slot, and no entry in any stream (where: {view.where.get(group_id, 'nothing')})"
@@ -178,14 +178,14 @@ def _how(view: View, group_id: str) -> str:
 
 
 def _reasons(outcomes: Mapping[str, Outcome], kind: str) -> dict[str, int]:
-    """Outcomes of a kind, by the first words of their reason."""
+    """Counts the outcomes of a kind by the first words of their reason."""
     return dict(
         Counter(outcome.detail.split(":")[0] for outcome in outcomes.values() if outcome.kind == kind)
     )
 
 
 def _tokens(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
-    """Sampled tokens of the groups that never trained, by the first words of the reason."""
+    """Counts the sampled tokens of groups that never trained, by the first words of the reason."""
     tokens: Counter[str] = Counter()
     for outcome in outcomes.values():
         if outcome.kind != TRAINED and outcome.tokens:
@@ -194,7 +194,7 @@ def _tokens(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
 
 
 def _asked_again(view: View, ledger: Ledger) -> int:
-    """Dead groups that an operator wants again, noted by the learner or not, and that it has not issued yet."""
+    """Counts the dead groups that an operator wants again and that the learner has not issued yet, noted or not."""
     noted = {base for base, number in ledger.retries.items() if number > view.cursor.retries.get(base, 0)}
     return len(noted | {str(group_ids.ordinal_of(group_id)) for group_id in view.requests})
 
@@ -215,7 +215,7 @@ def _evaluation(view: View, ledger: Ledger) -> Evaluation:
 
 
 def _gone(view: View, ledger: Ledger, *, is_finished: bool) -> Iterator[str]:
-    """Records that must have been there: no later one of their life leaves a gap where they were."""
+    """Yields records that must have been there: no later record of their life leaves a gap where they were."""
     for base, number in view.cursor.retries.items():
         if number > (noted := ledger.retries.get(base, 0)):
             yield (
@@ -228,7 +228,7 @@ def _gone(view: View, ledger: Ledger, *, is_finished: bool) -> Iterator[str]:
 
 
 def _unrecorded(ledger: Ledger, *, is_finished: bool) -> list[int]:
-    """Versions whose evaluation was asked for, and which the ledger has no record of."""
+    """Returns the versions whose evaluation was asked for, and which the ledger has no record of."""
     configs = {life["fence"]: life.get("config", "") for life in ledger.lives}
     writers = {step["fence"] for step in ledger.steps}
     if not writers or not all(configs.values()) or not writers <= configs.keys():  # damaged
@@ -249,7 +249,7 @@ def _unrecorded(ledger: Ledger, *, is_finished: bool) -> list[int]:
 
 
 def _foreign(view: View, after: Cursor) -> int:
-    """Entries that belong to no group of this run."""
+    """Counts the entries that belong to no group of this run."""
     return sum(
         count
         for stream, groups in view.entries.items()
@@ -297,5 +297,5 @@ def _in_order(ids: Iterable[str]) -> list[str]:
 
 
 def named(ids: Sequence[str]) -> str:
-    """The first ids of many, for people."""
+    """Writes the first ids of many, for people."""
     return " ".join(ids[:10]) + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")

@@ -51,7 +51,7 @@ REDIS_S = 60.0  # for Redis to be back when all others have ended
 
 
 class Chaos:
-    """One run under chaos: what `tools.up.command.perform` enters as its company, and what came of it.
+    """One run under chaos: the company that `tools.up.command.perform` takes, and what came of it.
 
     Args:
         on_back: told (role, seconds) whenever one who was killed is back; may ask for `audit_now`.
@@ -77,7 +77,7 @@ class Chaos:
     def company(
         self, supervisor: Supervisor, keeper: RedisKeeper, stop: threading.Event
     ) -> Iterator[Callable[[], None]]:
-        """Disturb the run of `supervisor` while this lasts; audit it after its last process has ended."""
+        """Disturbs the run of `supervisor` while this lasts; audits it after its last process has ended."""
         self._url = keeper.url
         self._client = client_of(keeper.url)
         targets = Targets(supervisor.pids, self._client, self._run.name)
@@ -105,7 +105,7 @@ class Chaos:
             self.audit = self.audit_now()
 
     def audit_now(self) -> Audit:
-        """The audit of the run as it stands. Raises what `tools.audit.command.audit` raises."""
+        """Audits the run as it stands. Raises what `tools.audit.command.audit` raises."""
         with contextlib.closing(RedisLink(self._url, outage_s=REDIS_S)) as link:
             return auditing.audit(link, self._keys, self._run.folder / "journal")
 
@@ -117,7 +117,7 @@ class Chaos:
             self._drain(stop)
 
     def _drain(self, stop: threading.Event) -> None:
-        """Ask the learner to train what is there and end; again and again, since a Redis may have forgotten it."""
+        """Asks the learner to train what is there and end; again and again, since a Redis may have lost the request."""
         now = time.monotonic()
         if self._drain_until is None:
             self._drain_until = now + self._run.learner.group_deadline_s + DRAIN_S
@@ -137,7 +137,7 @@ class Chaos:
                 self._client.hset(self._keys.run, "wanted", DRAIN)
 
     def _wait_for_redis(self, keeper: RedisKeeper) -> None:
-        """It may have been killed just before the end."""
+        """Waits until Redis answers: it may have been killed just before the end."""
         deadline = time.monotonic() + REDIS_S
         while time.monotonic() < deadline:
             keeper.restart_if_dead()
@@ -179,7 +179,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def chaos(run: Run, words: Sequence[str], orders: Orders, *, as_json: bool) -> int:
-    """Run `run`, which was loaded from `words` (`--config FILE key=value ...`), disturb it, and say what came of it.
+    """Runs `run`, which was loaded from `words` (`--config FILE key=value ...`), disturbs it, and says what came of it.
 
     Raises:
         ConfigError: the configuration can't be used.
@@ -206,7 +206,7 @@ def chaos(run: Run, words: Sequence[str], orders: Orders, *, as_json: bool) -> i
 
 
 def as_object(run: Run, storm: Chaos, orders: Orders, outcome: Outcome) -> dict[str, Any]:
-    """What came of it: the audit's keys, and chaos' own; `kills` has every role, `back_s` those that came back."""
+    """Makes the object of --json: the audit's keys and chaos' own. `kills` has every role, `back_s` those seen again."""
     rates, record = pass_rates(run), storm.monkey.record
     return {
         **(asdict(storm.audit) if storm.audit else {}),
@@ -225,7 +225,7 @@ def as_object(run: Run, storm: Chaos, orders: Orders, outcome: Outcome) -> dict[
 
 
 def as_lines(run: Run, storm: Chaos) -> list[str]:
-    """The same for people."""
+    """Writes what came of it for people."""
     back = storm.monkey.returns.summary()
     lines = [
         f"chaos: {sum(storm.monkey.record.disturbances.values())} disturbances in {storm.seconds:.0f} s",
@@ -249,7 +249,7 @@ def as_lines(run: Run, storm: Chaos) -> list[str]:
 
 
 def pass_rates(run: Run) -> list[tuple[int, float]]:
-    """(policy version, held-out pass rate) of every round in the journal: a killed learner's metrics may lack some."""
+    """Reads (policy version, held-out pass rate) of every round in the journal: a killed learner's metrics lack some."""
     folder = run.folder / "journal"
     rounds = read_ledger(folder, strict=False).evaluations if folder.is_dir() else {}
     return sorted(

@@ -46,7 +46,7 @@ WEIGHTS: Mapping[tuple[str, str], float] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What is to be done."""
+    """What the monkey is to do."""
 
     seconds: float  # then nothing more is disturbed, and the run is drained
     every_s: float = 10.0  # between two disturbances
@@ -61,7 +61,7 @@ class Orders:
 
 @dataclass(slots=True)
 class Record:
-    """What hit somebody."""
+    """Which disturbances and kills hit a process, a Redis or a connection."""
 
     kills: Counter[str] = field(default_factory=Counter)  # by role, with -9
     disturbances: Counter[str] = field(default_factory=Counter)  # by what was done and to whom
@@ -106,7 +106,7 @@ class Monkey:
 
     @property
     def is_done(self) -> bool:
-        """Whether the quota is fulfilled and everybody is back."""
+        """Tells whether the quota is fulfilled and every role that was killed is back."""
         quota = self.orders.quota
         return (
             quota is not None
@@ -115,7 +115,7 @@ class Monkey:
         )
 
     def tick(self, *, may_disturb: bool) -> None:
-        """Look; continue who was stopped long enough; disturb somebody if it is time and allowed."""
+        """Looks; continues a process that was stopped long enough; disturbs the run if it is time and allowed."""
         now = time.monotonic()
         if now - self._looked < LOOK_EVERY_S:
             return
@@ -129,7 +129,7 @@ class Monkey:
             self._next = time.monotonic() + self._pause_s
 
     def let_go(self) -> None:
-        """Continue a process that was stopped."""
+        """Continues a process that was stopped."""
         if self._stopped is not None:
             victim, _ = self._stopped
             self._stopped = None
@@ -142,7 +142,7 @@ class Monkey:
         )
 
     def _may_begin(self, sight: Sight) -> bool:
-        """With a quota, one thing is done after the other, and the pause begins when the last victim is back."""
+        """Tells whether the next disturbance may begin: with a quota, a pause after the last victim is back."""
         quota = self.orders.quota
         if quota is not None and (sight.version < 1 or any(map(self.returns.is_missing, quota))):
             self._next = time.monotonic() + self._pause_s
@@ -156,7 +156,7 @@ class Monkey:
         )
 
     def _disturb(self, sight: Sight) -> bool:
-        """Do one thing at random, of those that are possible now, what was never done first. False: it hit nobody."""
+        """Does one possible thing at random, first what was never done. Returns False where it hit nothing."""
         possible = [what for what in WEIGHTS if self._is_possible(*what, sight)]
         if not possible:
             return False
@@ -220,7 +220,7 @@ class Monkey:
         return True
 
     def _shut_down(self) -> bool:
-        """End Redis in peace. False: it still answers."""
+        """Ends Redis in peace. Returns False where Redis still answers."""
         with contextlib.suppress(redis.RedisError):
             self._client.shutdown()
         try:

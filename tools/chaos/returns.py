@@ -27,7 +27,7 @@ class _Missing:
 
 
 class Returns:
-    """Who was killed and is not back, and how long the others took.
+    """Keeps which roles were killed and are not back, and how long the others took.
 
     Args:
         on_back: told (role, seconds) of every return.
@@ -41,20 +41,20 @@ class Returns:
         self._learner_since: int | None = None  # version that the learner's present life began with
 
     def is_missing(self, role: str) -> bool:
-        """Whether one of `role` was killed and is not back."""
+        """Tells whether a process of `role` was killed and is not back."""
         return any(each.role == role for each in self._missing)
 
     @property
     def any_missing(self) -> bool:
-        """Whether anybody is not back."""
+        """Tells whether any role is not back."""
         return bool(self._missing)
 
     def learner_has_stepped(self, sight: Sight) -> bool:
-        """Whether the learner has finished a step since it was there or back."""
+        """Tells whether the learner has finished a step since it was there or back."""
         return self._learner_since is not None and sight.version > self._learner_since
 
     def killed(self, role: str, sight: Sight) -> None:
-        """One of `role` was killed just after `sight` was taken."""
+        """Counts a process of `role` as killed just after `sight` was taken."""
         self.look(sight)
         if role == LEARNER:
             self._learner_since = None
@@ -65,7 +65,7 @@ class Returns:
         )
 
     def look(self, sight: Sight) -> None:
-        """Notice who is back."""
+        """Notices which roles are back."""
         new = [(role, beat) for role, beats in sight.ready.items() for beat in sorted(beats - self._known)]
         for role, beat in new:
             self._known.add(beat)
@@ -87,7 +87,7 @@ class Returns:
             self._learner_since = sight.version
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Median and largest of each role's seconds."""
+        """Returns the median and the largest of each role's seconds."""
         return {
             role: {"median": round(statistics.median(seconds), 2), "largest": round(max(seconds), 2)}
             for role, seconds in sorted(self.seconds.items())

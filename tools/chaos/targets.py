@@ -38,7 +38,7 @@ class Victim:
     tree: tuple[int, ...]  # all below it
 
     def send(self, number: signal.Signals, *, to_tree: bool = False) -> bool:
-        """Send it a signal. False: it had ended before."""
+        """Sends the process a signal. Returns False where the process had ended before."""
         hit = _send(self.pid, number)
         for pid in self.tree if to_tree else ():
             _send(pid, number)
@@ -47,7 +47,7 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """The run at one moment."""
+    """What is known of the run at one moment."""
 
     victims: tuple[Victim, ...]
     ready: Mapping[str, frozenset[str]] = field(
@@ -59,14 +59,14 @@ class Sight:
     announced_ms: int = 0  # Redis's time of that announcement, Unix milliseconds
 
     def of(self, role: str) -> list[Victim]:
-        """The victims of one role, in a lasting order."""
+        """Returns the victims of one role, in a lasting order."""
         return sorted(
             (victim for victim in self.victims if victim.role == role), key=lambda victim: victim.pid
         )
 
 
 class Targets:
-    """Looks at one run.
+    """Looks at one run, for the processes that may be disturbed.
 
     Args:
         pids: the supervisor's running processes, by its name for them.
@@ -79,7 +79,7 @@ class Targets:
         self._run = run
 
     def look(self) -> Sight:
-        """What is there now."""
+        """Returns what is there now."""
         pids = self._pids()
         trees = {name: below(pid) for name, pid in pids.items()}
         own = [_root(name, pid, trees[name]) for name, pid in pids.items()]
@@ -104,13 +104,13 @@ class Targets:
 
 
 def _root(name: str, pid: int, tree: list[Process]) -> Victim:
-    """A process that the supervisor started: `generator-0`, `scorers-0`, `learner`."""
+    """Makes a victim of a process that the supervisor started: `generator-0`, `scorers-0`, `learner`."""
     role = name.partition("-")[0]
     return Victim(POOL if role == "scorers" else role, name, pid, tuple(process.pid for process in tree))
 
 
 def _parts(name: str, tree: list[Process], beats: list[Heartbeat]) -> list[Victim]:
-    """The dispatcher and the scorers below a pool."""
+    """Returns the dispatcher and the scorers below a pool."""
     roles = {beat.pid: beat.role for beat in beats if beat.role in (DISPATCHER, SCORER)}
     return [
         Victim(roles[process.pid], name, process.pid, tuple(each.pid for each in below(process.pid)))

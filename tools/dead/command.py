@@ -51,7 +51,7 @@ OWN_FIELDS = {"v", "group", "stage", "reason", "attempts", "floor", "traceback",
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What every verb works with."""
+    """What every subverb works with."""
 
     link: RedisLink
     keys: Keys
@@ -61,11 +61,11 @@ class Context:
     options: argparse.Namespace
 
     def letters(self, *, with_payload: bool = False) -> Iterable[Letter]:
-        """The letters of the choice, oldest first."""
+        """Returns the letters of the choice, the oldest first."""
         return read_letters(self.link, self.keys, self.records, self.choice, with_payload=with_payload)
 
     def now(self) -> float:
-        """Seconds by the clock that dates the letters."""
+        """Returns seconds by the clock that dates the letters."""
         found: Any = self.link(lambda client: client.time())
         return int(found[0]) + int(found[1]) / 1e6
 
@@ -209,7 +209,7 @@ def _none(context: Context) -> int:
 
 
 def as_table(letters: Sequence[Letter], now: float) -> str:
-    """A line a letter."""
+    """Makes a table with a line a letter."""
     rows = [
         HEADINGS,
         *(
@@ -234,7 +234,7 @@ def as_table(letters: Sequence[Letter], now: float) -> str:
 
 
 def as_json(letter: Letter) -> dict[str, object]:
-    """What `list --json` says of a letter."""
+    """Makes the object that `list --json` prints of a letter."""
     return {
         "entry": letter.entry,
         "group": letter.group,
@@ -248,7 +248,7 @@ def as_json(letter: Letter) -> dict[str, object]:
 
 
 def as_text(letter: Letter, now: float) -> str:
-    """Everything that is known of one letter, which must have its payload."""
+    """Writes down everything that is known of one letter, which must have its payload."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(letter.at))
     lines = [
         f"letter {letter.entry}",
@@ -269,7 +269,7 @@ def as_text(letter: Letter, now: float) -> str:
 
 
 def age(seconds: float) -> str:
-    """A duration in one unit: 45 s, 12 min, 3.5 h, 2.0 d."""
+    """Writes a duration in one unit: 45 s, 12 min, 3.5 h, 2.0 d."""
     for size, unit, digits in ((86400.0, "d", 1), (3600.0, "h", 1), (60.0, "min", 0)):
         if seconds >= size:
             return f"{seconds / size:.{digits}f} {unit}"
@@ -277,7 +277,7 @@ def age(seconds: float) -> str:
 
 
 def _content(letter: Letter) -> Iterator[str]:
-    """The prompt, and what was made of it, as far as the payload can be read."""
+    """Yields the prompt, and what was made of it, as far as the payload can be read."""
     try:
         if letter.stage == PROMPTS:
             yield from _prompt(codec.decode_prompt(letter.raw))

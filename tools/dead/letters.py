@@ -33,7 +33,7 @@ PAGE = 50  # letters read at once: each may carry a whole group
 
 
 class NoRun(Permanent):
-    """There is no such run here."""
+    """Neither Redis nor the disk knows the run."""
 
 
 class NoLetter(Permanent):
@@ -41,12 +41,12 @@ class NoLetter(Permanent):
 
 
 class NotIssued(Permanent):
-    """Nobody has issued what was asked for."""
+    """No learner has issued the groups that were asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """One dead letter."""
+    """A dead letter: what could not be processed, where, and why."""
 
     entry: str  # its id in the stream
     group: str  # "?": it is nobody's
@@ -62,7 +62,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which letters are meant. Nothing given: all of them."""
+    """The letters that are meant; where nothing is given, all of them."""
 
     entries: tuple[str, ...] = ()
     stage: str | None = None
@@ -70,7 +70,7 @@ class Choice:
     group: str | None = None
 
     def takes(self, letter: Letter) -> bool:
-        """Whether a letter is meant."""
+        """Tells whether a letter is meant."""
         return (
             (not self.entries or letter.entry in self.entries)
             and (self.stage is None or letter.stage == self.stage)
@@ -88,7 +88,7 @@ class Records:
     retries: Mapping[int, int]  # ordinal -> times that it was begun anew
 
     def is_recorded(self, group: str) -> bool:
-        """Whether the ledger has the group's outcome, so that its letter is needed no more."""
+        """Tells whether the ledger has the group's outcome, so that its letter is needed no more."""
         if self.ledger is None:
             return False
         if (version := version_of(group)) >= 0:
@@ -96,7 +96,7 @@ class Records:
         return group in self.ledger.outcomes
 
     def state(self, entry: str, group: str) -> str:
-        """What may be done about a letter, in a few words."""
+        """Says in a few words what may be done about a letter."""
         if version_of(group) >= 0:
             return "evaluation"
         if not group_ids.is_training(group):
@@ -109,12 +109,12 @@ class Records:
         return "not recorded" if outcome is None else outcome.kind
 
     def next_id(self, group: str) -> str:
-        """What a group is called when it is begun anew."""
+        """Returns the id that a group will have when it is begun anew."""
         return group_ids.retried(group, self.retries.get(group_ids.ordinal_of(group), 0) + 1)
 
 
 def open_records(link: RedisLink, keys: Keys, folder: Path, *, strict: bool) -> Records:
-    """Read what is known of the run's dead groups.
+    """Reads what is known of the run's dead groups.
 
     Args:
         folder: the run's journal.
@@ -138,7 +138,7 @@ def open_records(link: RedisLink, keys: Keys, folder: Path, *, strict: bool) -> 
 def read_letters(
     link: RedisLink, keys: Keys, records: Records, choice: Choice, *, with_payload: bool = False
 ) -> Iterator[Letter]:
-    """The letters that are meant, the oldest first.
+    """Yields the letters that are meant, the oldest first.
 
     Raises:
         NoLetter: one was named by its entry and is not there.
@@ -188,24 +188,24 @@ def _letter(entry: str, raw: codec.Raw, records: Records, *, with_payload: bool)
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """Letters that something may be done about, and why not about the others."""
+    """Letters that something may be done about, and why nothing may be done about the others."""
 
     good: Sequence[Letter]
     refused: Mapping[str, str]  # entry -> reason
 
 
 def for_retry(letters: Sequence[Letter], records: Records) -> Sorted:
-    """Those whose groups may be begun anew: training groups that are dead in the ledger."""
+    """Chooses the letters whose groups may be begun anew: training groups that are dead in the ledger."""
     return _sorted(letters, [_why_not_again(letter, records) for letter in letters])
 
 
 def for_purge(letters: Sequence[Letter], records: Records) -> Sorted:
-    """Those that may be thrown away: of groups that have an outcome, and of nobody's."""
+    """Chooses the letters that may be thrown away: of groups that have an outcome, and of no group of the run."""
     return _sorted(letters, [_why_not_away(letter, records) for letter in letters])
 
 
 def ask_again(link: RedisLink, keys: Keys, letters: Sequence[Letter], records: Records) -> list[str]:
-    """Ask the learner for the letters' groups. Returns the ids that they will have; none for a letter that is gone."""
+    """Asks the learner for the letters' groups. Returns the ids that they will have; none for a letter that is gone."""
     asked = dead_letters.request(link, keys, [(letter.group, letter.entry) for letter in letters])
     return [records.next_id(group) for group in asked]
 
@@ -213,7 +213,7 @@ def ask_again(link: RedisLink, keys: Keys, letters: Sequence[Letter], records: R
 def wait_until_issued(
     link: RedisLink, keys: Keys, ids: Sequence[str], *, deadline_s: float
 ) -> dict[str, str]:
-    """Wait until a learner has issued every id. Returns where each is now; "" for one that has an outcome already.
+    """Waits until a learner has issued every id. Returns the place of each; "" for a group that has an outcome already.
 
     Raises:
         NotIssued: `deadline_s` seconds were not enough.
@@ -232,7 +232,7 @@ def wait_until_issued(
 
 
 def who_issues(link: RedisLink, keys: Keys) -> str:
-    """Whether a learner is there to issue what was asked for."""
+    """Says whether a learner is there to issue what was asked for."""
     if has_learner(link, keys):
         return "A learner runs and issues them as slots become free"
     if state_of(link, keys).status == FINISHED:
@@ -241,7 +241,7 @@ def who_issues(link: RedisLink, keys: Keys) -> str:
 
 
 def purge(link: RedisLink, keys: Keys, letters: Sequence[Letter], folder: Path) -> int:
-    """Write a note into the journal in `folder`, then delete the letters, and requests for them. Returns how many.
+    """Notes the letters in the journal in `folder`, then deletes them and the requests for them. Returns how many.
 
     Raises:
         RunFailed: the note can't be written; no letter was deleted.

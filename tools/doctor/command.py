@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Looks, and says what was seen. Raises ConfigError where the configuration can't be used."""
+    """Looks at the machine, and says what was seen. Raises ConfigError where the configuration can't be used."""
     plain = [options.config] if options.config else []
     file = options.file or (plain.pop() if plain else None)
     if file is None and options.values:
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
-    """All findings; what is quick comes first.
+    """Yields all findings, those first that are quick to make.
 
     Args:
         words: that `run` was loaded from.
@@ -106,7 +106,7 @@ def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
 
 
 def _print(finding: Finding, before: Sequence[Finding]) -> None:
-    """One finding, under its area's name if it is the first of it."""
+    """Prints a finding, under its area's name if it is the first of that area."""
     lines = list(lines_of([finding]))
     is_first = not before or before[-1].area != finding.area
     sys.stdout.write(mask("\n".join(lines if is_first else lines[1:])) + "\n")

@@ -36,19 +36,19 @@ Has = Callable[[str], str]
 
 
 def questions(has: Has = installed) -> list[Question]:
-    """Those of the libraries that are installed."""
+    """Returns a question for each library that is installed."""
     return [Question(name=name) for name in NAMES if version_of(name, has)]
 
 
 def version_of(name: str, has: Has = installed) -> str:
-    """As its metadata has it; "" where it is not installed."""
+    """Returns a library's version as its metadata has it; "" where the library is not installed."""
     return next((found for each in DISTRIBUTIONS.get(name, (name,)) if (found := has(each))), "")
 
 
 def check_libraries(
     answers: Mapping[str, Answer], run: Run | None, *, has: Has = installed
 ) -> Iterator[Finding]:
-    """Everything about them.
+    """Yields all findings about the libraries.
 
     Args:
         answers: of the children, by their questions' names.
@@ -65,7 +65,7 @@ def check_libraries(
 
 
 def missing(name: str, run: Run | None, *, has_gpu: bool) -> Finding:
-    """It is not installed."""
+    """Makes the finding that a library is not installed."""
     check = Check(AREA, NAMES[name])
     if name == "flash_attn" and not (run is not None and run.learner.attention == "flash"):
         seen = "not installed: the learner takes torch's SDPA, whose mask is the square of a row's length"
@@ -84,7 +84,7 @@ def missing(name: str, run: Run | None, *, has_gpu: bool) -> Finding:
 
 
 def broken(name: str, trouble: str, run: Run | None) -> Finding:
-    """It is installed, and can't be imported."""
+    """Makes the finding that a library is installed, and can't be imported."""
     by_hand = f"{sys.executable} -X importtime -c 'import {name}'"
     if trouble.startswith(NO_ANSWER):
         return Check(AREA, NAMES[name]).note(
@@ -100,7 +100,7 @@ def broken(name: str, trouble: str, run: Run | None) -> Finding:
 
 
 def torch(_name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
-    """And the devices that it sees."""
+    """Yields the findings about torch and the devices that it sees."""
     facts = answer.facts
     check = Check(AREA, "torch")
     build = f"CUDA {facts['cuda_build']}" if facts["cuda_build"] else "CPU"
@@ -121,7 +121,7 @@ def torch(_name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
 
 
 def gpus(answer: Answer, run: Run | None) -> Finding:
-    """Names and memory, and whether those are there that the run names."""
+    """Makes the finding about GPUs: names and memory, and whether those are there that the run names."""
     facts, check = answer.facts, Check(AREA, "GPUs")
     driver = f", driver {facts['driver']}" if facts["driver"] else ""
     if facts["system_gpus"] and not facts["cuda"]:
@@ -160,7 +160,7 @@ def gpus(answer: Answer, run: Run | None) -> Finding:
 
 
 def flash_attn(name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
-    """It is of use where the weights are bfloat16."""
+    """Yields the findings about FlashAttention, which is of use where the weights are bfloat16."""
     if run is not None and run.learner.attention == "flash" and run.model.dtype == "float32":
         yield Check(AREA, NAMES[name]).problem(
             f"{answer.facts['version']}, and it does not know float32",
@@ -171,7 +171,7 @@ def flash_attn(name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
 
 
 def vllm(name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
-    """The build for this machine, with what its kernels need."""
+    """Yields the findings about vLLM: whether its build is for this machine, with what its kernels need."""
     facts, check = answer.facts, Check(AREA, NAMES[name])
     on_cpu = facts["platform"] == "cpu"
     seen = f"{facts['version']}, for {'the CPU' if on_cpu else facts['platform'].upper()}"
@@ -198,7 +198,7 @@ def _plain(name: str, answer: Answer, _run: Run | None) -> Iterator[Finding]:
 
 
 def _by_need(check: Check, seen: str, name: str, run: Run | None, *, do: str) -> Finding:
-    """A problem where the run needs it."""
+    """Makes a problem where the run needs the library, else a note."""
     is_vllm_needed = run is not None and isinstance(run.generators.engine, VllmEngineConfig)
     if run is None or (name == "vllm" and not is_vllm_needed):
         return check.note(seen, do=do)

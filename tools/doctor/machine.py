@@ -44,7 +44,7 @@ CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What is written to a folder."""
+    """Bytes that a run writes to a folder, and what they are."""
 
     folder: Path
     what: str
@@ -53,7 +53,7 @@ class Need:
 
 
 def check_machine(run: Run | None) -> Iterator[Finding]:
-    """Everything about it."""
+    """Yields all findings about the machine."""
     size = size_of(run.model) if run is not None else None
     if run is not None:
         yield model_size(run, size)
@@ -64,7 +64,7 @@ def check_machine(run: Run | None) -> Iterator[Finding]:
 
 
 def model_size(run: Run, size: Size | None) -> Finding:
-    """What the estimates begin with."""
+    """Makes the finding about the model's size, with which the estimates begin."""
     if size is None:
         return MODEL.note(
             f"how large {run.model.path} is can't be told without its files: what it needs is left out below",
@@ -74,7 +74,7 @@ def model_size(run: Run, size: Size | None) -> Finding:
 
 
 def needs_of(run: Run | None, size: Size | None) -> list[Need]:
-    """What a run writes, and where."""
+    """Yields what a run writes, and where."""
     if run is None:
         return [Need(folder=Path.cwd(), what="a run in this folder", count=LITTLE_DISK, is_sure=False)]
     needs = [
@@ -106,7 +106,7 @@ def needs_of(run: Run | None, size: Size | None) -> list[Need]:
 def disks(
     needs: list[Need], *, free_of: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
 ) -> Iterator[Finding]:
-    """Whether each disk has room for what is written to it."""
+    """Yields for each disk whether it has room for what is written to it."""
     by_disk: dict[int, list[Need]] = defaultdict(list)
     for need in needs:
         by_disk[_existing(need.folder).stat().st_dev].append(need)
@@ -135,7 +135,7 @@ def _disk(folder: Path, needs: list[Need], free: int) -> Finding:
 
 
 def memory(run: Run | None, size: Size | None, *, available: Callable[[], int] | None = None) -> Finding:
-    """Whether the model fits, where all roles run here and on the CPU."""
+    """Tells whether the model fits, where all roles run here and on the CPU."""
     free = (available or available_memory)()
     if run is None or size is None:
         return MEMORY.ok(f"{readable(free)} available")
@@ -152,7 +152,7 @@ def memory(run: Run | None, size: Size | None, *, available: Callable[[], int] |
 
 
 def available_memory() -> int:
-    """Bytes that processes may still take: the system's, or what is left of a container's limit."""
+    """Returns the bytes that processes may still take: the system's, or what is left of a container's limit."""
     text = Path("/proc/meminfo").read_text(encoding="ascii")
     free = next(int(line.split()[1]) << 10 for line in text.splitlines() if line.startswith("MemAvailable:"))
     try:
@@ -169,7 +169,7 @@ def shared_memory(
     folder: Path = Path("/dev/shm"),  # noqa: S108 - it is what is looked at
     total_of: Callable[[Path], int] = lambda path: shutil.disk_usage(path).total,
 ) -> Finding:
-    """A container has 64 MiB unless it is given more."""
+    """Looks at the shared memory: a container has 64 MiB unless it is given more."""
     several = run is not None and (run.learner.ranks > 1 or _width(run) > 1)
     total = total_of(folder) if folder.is_dir() else 0
     seen, do = f"{readable(total)} at {folder}", "docker run --shm-size=8g, or shm_size: 8g in a compose file"
@@ -187,7 +187,7 @@ def open_files(
     *,
     limits: Callable[[], tuple[int, int]] = lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
 ) -> Finding:
-    """A worker has one for each call to a served model, and several for each program that it runs."""
+    """Looks at the limit of open files: a worker has one for a call to a served model, several for a program."""
     soft, hard = limits()
     if soft == resource.RLIM_INFINITY:
         return FILES.ok("no limit")
@@ -212,5 +212,5 @@ def _width(run: Run) -> int:
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that is there."""
+    """Returns the folder, or the nearest folder above it that is there."""
     return next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())

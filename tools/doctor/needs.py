@@ -31,20 +31,20 @@ BILLIONS = re.compile(r"(\d+(?:\.\d+)?)[bB](?![a-zA-Z])")  # in a model's name: 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Parameters of a model."""
+    """A model's number of parameters, and how it is known."""
 
     parameters: int
     source: str  # how that is known
 
 
 def bytes_in_flight(run: Run) -> float:
-    """What a full budget of groups takes in Redis, at most."""
+    """Returns what a full budget of groups takes in Redis, at most."""
     answers = run.sampling.group_size * run.sampling.max_tokens
     return run.budget * (answers + run.data.max_prompt_tokens) * (TOKEN_BYTES + TEXT_BYTES)
 
 
 def journal_bytes(run: Run) -> float:
-    """What the journal's payloads take at most: bytes a token x tokens a step x steps that are kept."""
+    """Returns what the journal's payloads take at most: bytes a token x tokens a step x steps that are kept."""
     learner = run.learner
     answers = run.sampling.group_size * run.sampling.max_tokens
     step = learner.groups_per_step * (answers + run.data.max_prompt_tokens) * TOKEN_BYTES
@@ -57,28 +57,28 @@ def journal_bytes(run: Run) -> float:
 
 
 def weights_bytes(run: Run, parameters: int) -> int:
-    """Versions that generators may still load, and the one that is being written."""
+    """Returns what the versions take that generators may still load, and the version that is being written."""
     return parameters * BYTES_OF[run.model.dtype] * (KEEP + 1)
 
 
 def checkpoints_bytes(run: Run, parameters: int) -> int:
-    """Those that are kept, the one that is being written, and the trained model in the end."""
+    """Returns what the kept checkpoints take, the one that is being written, and the trained model in the end."""
     one = BYTES_OF[run.model.dtype] + OPTIMIZER_BYTES
     return parameters * (one * (run.learner.checkpoint.keep + 1) + BYTES_OF[run.model.dtype])
 
 
 def training_bytes(run: Run, parameters: int) -> int:
-    """The learner's memory for the model, all ranks together, activations not counted."""
+    """Returns the learner's memory for the model, all ranks together, activations not counted."""
     return parameters * (BYTES_OF[run.model.dtype] + OPTIMIZER_BYTES + TRAINING_BYTES)
 
 
 def sampling_bytes(run: Run, parameters: int) -> int:
-    """Every generator's for its weights, the KV cache not counted."""
+    """Returns the memory of all generators for their weights, the KV cache not counted."""
     return parameters * BYTES_OF[run.model.dtype] * run.generators.count
 
 
 def size_of(model: ModelConfig) -> Size | None:
-    """How large the model is: as its files say, in a folder or the hub's cache, else as its name does."""
+    """Finds how large the model is: from its files, in a folder or the hub's cache, else from its name."""
     for folder in (Path(model.path), *_cached(model.path)):
         if counted := sum(_parameters_in(file) for file in sorted(folder.glob("*.safetensors"))):
             return Size(counted, f"as {folder} has them")
@@ -88,7 +88,7 @@ def size_of(model: ModelConfig) -> Size | None:
 
 
 def _cached(name: str) -> Iterator[Path]:
-    """Snapshots of a model of the hub on this machine, the newest first."""
+    """Yields the snapshots of a hub's model on this machine, the newest first."""
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
     snapshots = (hub / f"models--{name.replace('/', '--')}" / "snapshots").glob("*")
@@ -96,7 +96,7 @@ def _cached(name: str) -> Iterator[Path]:
 
 
 def _parameters_in(file: Path) -> int:
-    """Elements of all tensors, from the description at a safetensors file's beginning; 0 where it is none."""
+    """Counts the elements of all tensors, by the head of a safetensors file; 0 where the file is of another kind."""
     try:
         with file.open("rb") as stream:
             (length,) = HEADER.unpack(stream.read(HEADER.size))

@@ -23,7 +23,7 @@ SMI_S = 20.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Answer one question."""
+    """Answers one question."""
     name, *words = sys.argv[1:] if argv is None else argv
     answer_to = os.dup(1)
     os.dup2(2, 1)  # libraries print
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def torch(_words: Sequence[str]) -> Facts:
-    """Version, devices, and whether bfloat16 works."""
+    """Returns version, devices, and whether bfloat16 works."""
     library = importlib.import_module("torch")
     cuda = library.cuda
     is_there = bool(cuda.is_available())
@@ -76,7 +76,7 @@ def _has_cpu_bf16() -> bool:
 
 
 def _driver() -> Facts:
-    """What the system's own tool says of GPUs, which a CPU build of torch does not see."""
+    """Asks the system's own tool for GPUs, which a CPU build of torch does not see."""
     try:
         said = subprocess.run(
             ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"],
@@ -92,7 +92,7 @@ def _driver() -> Facts:
 
 
 def plain(name: str) -> Callable[[Sequence[str]], Facts]:
-    """Whether a library can be imported, and its version."""
+    """Tells whether a library can be imported, and its version."""
 
     def ask(_words: Sequence[str]) -> Facts:
         library = importlib.import_module(name)
@@ -102,7 +102,7 @@ def plain(name: str) -> Callable[[Sequence[str]], Facts]:
 
 
 def vllm(_words: Sequence[str]) -> Facts:
-    """As a generator imports it, and for which device it was built."""
+    """Imports vLLM as a generator does, and says for which device it was built."""
     from config.generators import VllmEngineConfig
     from generators.engines.vllm.environment import set_environment
 
@@ -123,13 +123,13 @@ def vllm(_words: Sequence[str]) -> Facts:
 
 
 def _maps() -> str:
-    """Libraries that this process has loaded."""
+    """Returns the libraries that this process has loaded."""
     with open("/proc/self/maps", encoding="utf-8") as stream:  # noqa: PTH123
         return stream.read()
 
 
 def sandbox(words: Sequence[str]) -> Facts:
-    """Whether each kind of walls holds here, and what runs inside; or whether these servers answer."""
+    """Tells whether each kind of walls holds here, and what runs inside; or whether these servers answer."""
     from broker.errors import PipelineError
     from scorers.sandbox.choice import obstacle, tried
     from scorers.sandbox.remote.fusion import FusionSandbox
@@ -159,7 +159,7 @@ def sandbox(words: Sequence[str]) -> Facts:
 
 
 def data(words: Sequence[str]) -> Facts:
-    """Every row of the run's data, as the learner reads it."""
+    """Reads every row of the run's data, as the learner does."""
     from config.loading import load_run
     from learner.data.dataset import load_rows
 
@@ -169,7 +169,7 @@ def data(words: Sequence[str]) -> Facts:
 
 
 def tokenizer(words: Sequence[str]) -> Facts:
-    """The model's, and its chat template, as the learner loads it."""
+    """Loads the model's tokenizer and its chat template, as the learner does."""
     from config.loading import load_run
     from learner.data.prompts import load_tokenizer
 
@@ -189,7 +189,7 @@ QUESTIONS: Mapping[str, Callable[[Sequence[str]], Facts]] = {
 
 
 def installed(name: str) -> str:
-    """The version of a distribution, without importing it; "" where it is not there."""
+    """Returns the version of a distribution, without importing it; "" where it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

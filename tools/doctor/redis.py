@@ -45,7 +45,7 @@ SLOW_MS = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """What it says of itself."""
+    """What a Redis says of itself."""
 
     address: str
     info: Mapping[str, Any]
@@ -54,7 +54,7 @@ class Server:
 
 
 def check_redis(url: str, run: Run | None = None) -> Iterator[Finding]:
-    """Everything about the Redis at `url`."""
+    """Yields all findings about the Redis at `url`."""
     try:
         server = ask(url)
     except (WrongBroker, redis.RedisError) as error:
@@ -72,7 +72,7 @@ def check_redis(url: str, run: Run | None = None) -> Iterator[Finding]:
 
 
 def ask(url: str) -> Server:
-    """Raises WrongBroker: no URL; RedisError: no answer, or a refusal."""
+    """Asks a Redis about itself. Raises WrongBroker: no URL; RedisError: no answer, or a refusal."""
     with closing(RedisLink(url, outage_s=0)) as link:
         address = link.address
     with redis.Redis.from_url(
@@ -91,7 +91,7 @@ def ask(url: str) -> Server:
 
 
 def unreachable(url: str, error: Exception) -> Finding:
-    """No answer at all, or a refusal."""
+    """Makes the finding that there is no answer at all, or a refusal."""
     if isinstance(error, WrongBroker):
         return ADDRESS.problem(str(error), do="export REDIS_URL=redis://USER:PASSWORD@HOST:PORT/0")
     with closing(RedisLink(url, outage_s=0)) as link:
@@ -109,7 +109,7 @@ def unreachable(url: str, error: Exception) -> Finding:
 
 
 def version(info: Mapping[str, Any]) -> Finding:
-    """Streams with XAUTOCLAIM."""
+    """Looks at the version: streams need XAUTOCLAIM."""
     found = str(info["redis_version"])
     oldest = ".".join(map(str, OLDEST_REDIS))
     if tuple(int(part) for part in found.split(".")[:2]) < OLDEST_REDIS:
@@ -121,7 +121,7 @@ def version(info: Mapping[str, Any]) -> Finding:
 
 
 def role(info: Mapping[str, Any]) -> Finding:
-    """One server that takes writes."""
+    """Looks at the server's role: a run needs a single server that takes writes."""
     if info.get("redis_mode") == "cluster":
         return ROLE.problem(
             "a cluster: RQ's queues lie on another slot than the run's streams", do="use a single server"
@@ -135,7 +135,7 @@ def role(info: Mapping[str, Any]) -> Finding:
 
 
 def persistence(info: Mapping[str, Any], *, is_wanted: bool = True) -> Finding:
-    """The append-only file: without one, work that is under way is lost with the server."""
+    """Looks for the append-only file: without one, work that is under way is lost with the server."""
     if not int(info.get("aof_enabled", 0)):
         seen = "no append-only file: what is under way is lost when this server ends"
         do = "redis-cli CONFIG SET appendonly yes"
@@ -153,7 +153,7 @@ def persistence(info: Mapping[str, Any], *, is_wanted: bool = True) -> Finding:
 
 
 def eviction(info: Mapping[str, Any], *, is_wanted: bool = True) -> Finding:
-    """A policy that throws keys away throws work away."""
+    """Looks at the eviction policy: where keys are thrown away, work is."""
     policy = str(info.get("maxmemory_policy", "unknown"))
     if policy == "noeviction":
         return EVICTION.ok("noeviction: work is never thrown away to make room")
@@ -164,7 +164,7 @@ def eviction(info: Mapping[str, Any], *, is_wanted: bool = True) -> Finding:
 
 
 def memory(info: Mapping[str, Any], *, needed_bytes: float) -> Finding:
-    """Whether a full budget of groups has room."""
+    """Tells whether a full budget of groups has room."""
     limit, used = int(info.get("maxmemory", 0)), int(info.get("used_memory", 0))
     total = int(info.get("total_system_memory", 0))
     there = limit or total
@@ -181,7 +181,7 @@ def memory(info: Mapping[str, Any], *, needed_bytes: float) -> Finding:
 
 
 def clock(ahead_s: float) -> Finding:
-    """Ages and deadlines are told by the clocks of several machines."""
+    """Compares the clocks: ages and deadlines are told by the clocks of several machines."""
     seen = f"{abs(ahead_s):.2f} s {'ahead of' if ahead_s > 0 else 'behind'} this machine's"
     do = "timedatectl set-ntp true on both machines"
     if abs(ahead_s) > CLOCK_PROBLEM_S:
@@ -194,7 +194,7 @@ def clock(ahead_s: float) -> Finding:
 
 
 def latency(median_ms: float) -> Finding:
-    """Each group costs some dozen questions."""
+    """Looks at the latency: each group costs some dozen questions."""
     seen = f"{median_ms:.2f} ms for a question and its answer"
     if median_ms > SLOW_MS:
         return LATENCY.note(
@@ -204,7 +204,7 @@ def latency(median_ms: float) -> Finding:
 
 
 def check_private(find: Callable[[], Path] = embedded.executable) -> Iterator[Finding]:
-    """The redis-server that `millrace up` starts where REDIS_URL is not set."""
+    """Looks for the redis-server that `millrace up` starts where REDIS_URL is not set."""
     yield ADDRESS.ok("REDIS_URL is not set: `millrace up` starts a private one in the run's folder")
     try:
         program = find()

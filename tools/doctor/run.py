@@ -28,12 +28,12 @@ REPLY_S = 10.0
 
 
 def questions(words: Sequence[str]) -> list[Question]:
-    """Those that need heavy libraries."""
+    """Returns the questions about a configuration that need heavy libraries."""
     return [Question(name="tokenizer", words=words), Question(name="data", words=words)]
 
 
 def check_paths(run: Run) -> Iterator[Finding]:
-    """What may only be a file or a folder, as `millrace up` looks before it starts anything."""
+    """Looks at the keys that name a file or a folder, as `millrace up` does before it starts anything."""
     try:
         check_places(run)
     except ConfigError as error:
@@ -44,7 +44,7 @@ def check_paths(run: Run) -> Iterator[Finding]:
 
 
 def tokenizer(answer: Answer, run: Run) -> Finding:
-    """Whether every role can load it without a network."""
+    """Tells whether every role can load the tokenizer without a network."""
     path = run.model.path
     if not answer.trouble:
         return TOKENIZER.ok(f"{path}: {answer.facts['size']} tokens, with a chat template; no network needed")
@@ -60,7 +60,7 @@ def tokenizer(answer: Answer, run: Run) -> Finding:
 
 
 def data(answer: Answer, run: Run) -> Finding:
-    """Whether every row can be used."""
+    """Tells whether every row of the data can be used."""
     sources = {"train": run.data.train, "held_out": run.data.held_out}
     if not answer.trouble:
         counted = ", ".join(f"{name} {count} rows" for name, count in answer.facts.items())
@@ -80,7 +80,7 @@ def data(answer: Answer, run: Run) -> Finding:
 
 
 def endpoints_of(run: Run) -> Iterator[tuple[str, EndpointConfig]]:
-    """The served models that scorers of `run` ask, each by its key."""
+    """Yields the served models that scorers of `run` ask, each by its key."""
     for name, task in run.scorers.tasks.items():
         for where, scorer in (
             ("scorer", task.scorer),
@@ -92,7 +92,7 @@ def endpoints_of(run: Run) -> Iterator[tuple[str, EndpointConfig]]:
 
 
 def check_endpoints(run: Run) -> Iterator[Finding]:
-    """Whether each of them answers with the model that is named."""
+    """Yields for each endpoint whether it answers with the model that is named."""
     for key, endpoint in endpoints_of(run):
         if not endpoint.urls:
             yield Check(AREA, "endpoint").problem(
@@ -103,7 +103,7 @@ def check_endpoints(run: Run) -> Iterator[Finding]:
 
 
 async def check_endpoint(key: str, url: str, endpoint: EndpointConfig) -> Finding:
-    """One server."""
+    """Tells whether one server answers with the model that is named."""
     check = Check(AREA, "endpoint")
     wire = Wire(api_key(endpoint.key_variable), timeout_s=REPLY_S)
     try:

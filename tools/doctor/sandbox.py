@@ -21,7 +21,7 @@ LANGUAGES = {"python": ("python3", "python3"), "cpp": ("g++", "g++"), "javascrip
 
 
 def questions(run: Run | None) -> list[Question]:
-    """This machine's walls, or the servers that the run names."""
+    """Returns the question about this machine's walls, or about the servers that the run names."""
     servers = (
         run.scorers.sandbox_urls if run is not None and run.scorers.sandbox in {"auto", "fusion"} else ()
     )
@@ -29,7 +29,7 @@ def questions(run: Run | None) -> list[Question]:
 
 
 def check_sandbox(answer: Answer, run: Run | None) -> Iterator[Finding]:
-    """Everything about it."""
+    """Yields all findings about the sandbox."""
     is_needed = run is not None and needs_sandbox(run)
     asked = run.scorers.sandbox if run is not None else "auto"
     if asked == "unsafe":
@@ -46,7 +46,7 @@ def check_sandbox(answer: Answer, run: Run | None) -> Iterator[Finding]:
 
 
 def needs_sandbox(run: Run) -> bool:
-    """Whether any of its scorers runs programs."""
+    """Tells whether any scorer of the run runs programs."""
     return any(
         scorer.type in NEEDING
         for task in run.scorers.tasks.values()
@@ -55,7 +55,7 @@ def needs_sandbox(run: Run) -> bool:
 
 
 def walls(answer: Answer, asked: str, *, is_needed: bool) -> Iterator[Finding]:
-    """Which hold, and the languages inside the one that is used."""
+    """Yields which walls hold, and the languages inside the walls that are used."""
     holding = [name for name in WALLS if "version" in answer.facts[name]]
     used = asked if asked in holding else next(iter(holding), "") if asked == "auto" else ""
     for name in WALLS:
@@ -75,7 +75,7 @@ def walls(answer: Answer, asked: str, *, is_needed: bool) -> Iterator[Finding]:
 
 
 def languages(facts: dict[str, object]) -> Iterator[Finding]:
-    """What runs inside."""
+    """Yields which languages run inside."""
     there = facts["languages"]
     pairs = (word.partition("=") for word in str(facts["version"]).split())
     versions = {name.replace("python", "python3"): number for name, _, number in pairs}
@@ -92,7 +92,7 @@ def languages(facts: dict[str, object]) -> Iterator[Finding]:
 
 
 def servers(answer: Answer, urls: tuple[str, ...]) -> Finding:
-    """Those that speak SandboxFusion's API."""
+    """Tells whether the servers that speak SandboxFusion's API answer."""
     check = Check(AREA, "servers")
     if not urls:
         return check.problem(

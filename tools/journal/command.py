@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Lists, shows or exports. Raises what the three raise."""
+    """Lists, shows or exports. Raises what these three raise."""
     folder = folder_of(options.run, options.runs_dir)
     if options.subverb == "export":
         from tools.journal.export import export

@@ -26,7 +26,7 @@ class CannotExport(Permanent):
 
 
 def export(folder: Path, out: Path, steps: range | None) -> int:
-    """Write the rows of `steps`, or of all.
+    """Writes the rows of `steps`, or of all.
 
     Returns:
         0: done, but for payloads that retention has removed; 1: one was damaged, or none was there.
@@ -68,7 +68,7 @@ def _complaints(reading: Steps) -> list[str]:
 
 @contextlib.contextmanager
 def _writer(out: Path) -> Iterator[Write]:
-    """What writes rows to `out`, by the end of its name."""
+    """Opens what writes rows to `out`, by the end of its name."""
     kinds = {".jsonl": _json_lines, ".parquet": _parquet}
     if out.suffix not in kinds:
         raise CannotExport(f"--out {out}: its name must end with {' or '.join(kinds)}")
@@ -120,7 +120,7 @@ def _parquet(path: Path) -> Iterator[Write]:
 
 
 def _schema(pa: Any) -> Any:
-    """The types of a row's columns. Lists of structs, which every reader of parquet knows; maps are known to few."""
+    """Names the types of a row's columns. They are lists of structs, since few readers of parquet know maps."""
     text, whole, number = pa.string(), pa.int64(), pa.float64()
 
     def structs(**fields: Any) -> Any:

@@ -28,7 +28,7 @@ class NotInJournal(Permanent):
 
 @dataclass(slots=True)
 class Steps:
-    """Steps of a journal, read one after the other."""
+    """Reads steps of a journal, one after the other, and keeps which could not be read."""
 
     folder: Path  # the run's
     records: Sequence[Mapping[str, Any]]  # of the steps that are wanted
@@ -38,7 +38,7 @@ class Steps:
     _decoder: Decoder | None = None
 
     def groups(self) -> Iterator[tuple[int, ScoredGroup, Sequence[float | None]]]:
-        """Each group with its step and advantages, in the order of training; its completions have their text.
+        """Yields each group with its step and advantages, in the order of training; its completions have their text.
 
         Raises:
             RunFailed: the tokenizer of the run's model can't be loaded.
@@ -60,7 +60,7 @@ class Steps:
 
 
 def open_journal(folder: Path) -> Ledger:
-    """The ledger of the run in `folder`, its problems listed.
+    """Reads the ledger of the run in `folder`, its problems listed.
 
     Raises:
         NoJournal: there is none.
@@ -71,7 +71,7 @@ def open_journal(folder: Path) -> Ledger:
 
 
 def run_of(folder: Path) -> Run:
-    """The run whose folder this is, as it was configured last.
+    """Reads the run whose folder this is, as it was configured last.
 
     Raises:
         NotInJournal: its config.yaml is not there.
@@ -86,7 +86,7 @@ def run_of(folder: Path) -> Run:
 
 
 def rows_of(step: int, group: ScoredGroup, advantages: Sequence[float | None]) -> Iterator[Row]:
-    """One row for each completion of a group that has its text."""
+    """Yields a row for each completion of a group that has its text."""
     prompt, rollout = group.rollout.prompt, group.rollout
     for index, completion in enumerate(rollout.completions):
         score = group.scores[index]
@@ -123,7 +123,7 @@ def rows_of(step: int, group: ScoredGroup, advantages: Sequence[float | None]) -
 
 
 def ranges(steps: Sequence[int]) -> str:
-    """`0-3, 7` for 0, 1, 2, 3, 7."""
+    """Writes steps as ranges: `0-3, 7` for 0, 1, 2, 3, 7."""
     parts: list[list[int]] = []
     for step in sorted(steps):
         if parts and parts[-1][1] == step - 1:

@@ -24,7 +24,7 @@ HEADINGS = ("step", "groups", "tokens", "MiB", "life", "trained at", "payload")
 
 
 def list_steps(folder: Path) -> int:
-    """Print a line a step. 1 where something is wrong with the ledger."""
+    """Prints a line a step. Returns 1 where the ledger is damaged."""
     ledger = open_journal(folder)
     rows = [HEADINGS, *(_step_line(folder / "journal", record) for record in ledger.steps)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
@@ -38,7 +38,7 @@ def list_steps(folder: Path) -> int:
 
 
 def show_step(folder: Path, step: int) -> int:
-    """Print everything of one step.
+    """Prints everything of one step.
 
     Raises:
         NotInJournal: there is no such step, or its payload can't be read.
@@ -48,7 +48,7 @@ def show_step(folder: Path, step: int) -> int:
 
 
 def show_group(folder: Path, group_id: str) -> int:
-    """Print everything of one group, or how it ended without being trained.
+    """Prints everything of one group, or how the group ended without being trained.
 
     Raises:
         NotInJournal: the journal knows of no such group, or its payload can't be read.
@@ -104,7 +104,7 @@ def _record(ledger: Ledger, step: int) -> Mapping[str, Any]:
 
 
 def _show(folder: Path, record: Mapping[str, Any], group_id: str | None) -> int:
-    """Print a step's groups, or the one that is asked for."""
+    """Prints a step's groups, or the group that is asked for."""
     reading = Steps(folder, [record])
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record["at"]))
     sys.stdout.write(
@@ -154,7 +154,7 @@ def _completion_lines(row: Row) -> Iterator[str]:
 
 
 def _block(name: str, text: str) -> str:
-    """A text under its name, every line of it indented alike."""
+    """Writes a text under its name, every line of it indented alike."""
     lines = printable(text).split("\n")
     return f"    {name}: " + "\n      ".join(lines)
 

@@ -25,18 +25,18 @@ _Z: Final = 1.959963984540054  # of a normal distribution, 95% lie within so man
 
 
 def was_judged(result: Result) -> bool:
-    """Whether the verifier said something, if only what nobody can use. Else the row, or the machinery, is to blame."""
+    """Tells whether the verifier said something, of use or not. Else the row, or the machinery, is to blame."""
     return "fault" not in result and (result["value"] is not None or not was_given_up(result["components"]))
 
 
 class Share(NamedTuple):
-    """So many of so many."""
+    """A share: how many of how many."""
 
     number: int
     of: int
 
     def interval(self) -> tuple[float, float] | None:
-        """Wilson's 95% interval of the true share (JASA 22, 1927); None where there is nothing to count.
+        """Returns Wilson's 95% interval of the true share (JASA 22, 1927); None where there is nothing to count.
 
         It holds for a handful of rows and for shares of 0 and 1, where the usual one has no width.
         """
@@ -48,7 +48,7 @@ class Share(NamedTuple):
         return max(0.0, centre - half), min(1.0, centre + half)
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Makes the object that --json prints of a share."""
         low, high = self.interval() or (None, None)
         return {
             "count": self.number,
@@ -67,7 +67,7 @@ class Share(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """Of one source, or of all."""
+    """What is counted of one source, or of all."""
 
     rows: int = 0  # of which the verifier said something
     unscorable: int = 0  # nothing that can be used
@@ -79,7 +79,7 @@ class Counts:
     seconds: list[float] = field(default_factory=list)
 
     def shares(self) -> dict[str, Share]:
-        """What is to be known of the verifier."""
+        """Returns the shares that tell how good the verifier is."""
         scored, disagreeing = self.right + self.wrong, self.false_negatives + self.false_positives
         return {
             "agreement": Share(scored - disagreeing, scored),
@@ -89,7 +89,7 @@ class Counts:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Makes the object that --json prints of the counts."""
         return {
             "rows": self.rows,
             **{name: share.as_json() for name, share in self.shares().items()},
@@ -107,16 +107,16 @@ class Disagreement(NamedTuple):
 
     @property
     def rank(self) -> tuple[float, bool]:
-        """The worst come first; of equals, what a policy would be paid for without having earned it."""
+        """Orders disagreements, the worst first; of equals, a reward that a policy would not have earned."""
         return -abs(self.value - self.row.label), self.value < self.row.label
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Makes the object that --json prints of a disagreement."""
         return {**self.row.as_json(), "value": self.value, "reason": self.reason}
 
 
 class Agreement:
-    """Everything that is counted.
+    """Counts how far a verifier agrees with labels.
 
     Args:
         threshold: the label and the value from which on a response is right.
@@ -135,7 +135,7 @@ class Agreement:
         self._is_graded = False
 
     def add(self, row: Labelled, result: Result | None) -> None:
-        """Count one response. None: nobody was asked."""
+        """Counts one response; a result of None was asked of no verifier."""
         if result is None or not was_judged(result):
             self.not_judged["not asked" if result is None else result["reason"]] += 1
             return
@@ -162,17 +162,17 @@ class Agreement:
             self.disagreements.append(Disagreement(row, value, result["reason"]))
 
     def agrees(self, row: Labelled, result: Result) -> bool | None:
-        """Whether both are on the same side of the threshold; None where there is no value."""
+        """Tells whether value and label are on the same side of the threshold; None where there is no value."""
         if result["value"] is None:
             return None
         return bool((result["value"] >= self._threshold) == (row.label >= self._threshold))
 
     def worst(self) -> list[Disagreement]:
-        """The disagreements that are shown."""
+        """Returns the disagreements that are shown."""
         return sorted(self.disagreements, key=lambda found: found.rank)[: self._samples]
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for programs."""
+        """Makes one object of everything, for programs."""
         return {
             "threshold": self._threshold,
             "verifiers": dict(self.versions),
@@ -184,7 +184,7 @@ class Agreement:
         }
 
     def lines(self) -> Iterator[str]:
-        """Everything, for people."""
+        """Writes everything for people."""
         for version, count in self.versions.most_common():
             yield f"  {count} judged by {version}"
         yield from self._table()
@@ -226,7 +226,7 @@ class Agreement:
 
 
 def _aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
-    """A table's lines: the first column to the left, the others to the right."""
+    """Writes a table's lines: the first column to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for first, *others in table:
         cells = [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]

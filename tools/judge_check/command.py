@@ -121,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_endpoints(config: ScorersConfig, tasks: set[str]) -> None:
-    """Raises ConfigError where nobody is there to be asked."""
+    """Checks that a server is named for every task. Raises ConfigError where none is."""
     for name in sorted(tasks):
         endpoint = getattr(config.tasks[name].scorer, "endpoint", None)
         if endpoint is not None and not endpoint.urls:
@@ -132,7 +132,7 @@ def _check_endpoints(config: ScorersConfig, tasks: set[str]) -> None:
 
 
 def _results(rows: Sequence[Labelled], config: ScorersConfig) -> tuple[list[Result | None], bool]:
-    """What the verifier says of each row, None of those that nobody was asked about; whether it was interrupted.
+    """Returns what the verifier says of each row, None where it was not asked; and whether it was interrupted.
 
     Each pass over the rows has all of its calls under way together. Those that failed make up the next pass, so that
     many of them wait for it together, too.
@@ -159,7 +159,7 @@ def _results(rows: Sequence[Labelled], config: ScorersConfig) -> tuple[list[Resu
 def _pass(
     process: RowWorkerClient, rows: Sequence[Labelled], indices: Sequence[int]
 ) -> Iterator[tuple[int, Result]]:
-    """The results of these rows, in order; later ones are begun while it waits for the first."""
+    """Returns the results of these rows, in order; later rows are begun while the first one is waited for."""
     console = Console(stderr=True)
     ahead = iter(indices)
     begun: deque[int] = deque()
@@ -176,14 +176,14 @@ def _is_judged(result: Result | None) -> bool:
 
 
 def _has_failed(result: Result | None) -> bool:
-    """Whether another try may help: the machinery is to blame, not the row."""
+    """Tells whether another try may help: the machinery is to blame, not the row."""
     return result is not None and (
         result.get("fault") == "machine" or (result["value"] is None and was_given_up(result["components"]))
     )
 
 
 def _line(row: Labelled, result: Result, agreement: Agreement) -> dict[str, Any]:
-    """A line of --out."""
+    """Makes a line of --out."""
     return {
         **row.as_json(),
         "agrees": agreement.agrees(row, result),
@@ -192,7 +192,7 @@ def _line(row: Labelled, result: Result, agreement: Agreement) -> dict[str, Any]
 
 
 def _say(args: argparse.Namespace, agreement: Agreement, seconds: float) -> None:
-    """The result on standard output."""
+    """Writes the result on standard output."""
     if args.json:
         found = {"file": args.file, "seconds": round(seconds, 3), **agreement.as_json()}
         sys.stdout.write(json.dumps(found) + "\n")

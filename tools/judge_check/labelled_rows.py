@@ -37,7 +37,7 @@ _CHAT: Final = ("messages", "prompt")  # where a row's question may be
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """One response."""
+    """A response whose worth is known, and the line that asks a verifier about it."""
 
     number: int  # of its line, or of its row in a list or in parquet; from 1
     part: str  # of two in one row, this one's key; else ""
@@ -48,18 +48,18 @@ class Labelled:
 
     @property
     def where(self) -> str:
-        """Its place in the file, for people."""
+        """Returns the response's place in the file, for people."""
         return f"line {self.number} {self.part}".strip()
 
     def as_json(self) -> dict[str, Any]:
-        """What is known of it."""
+        """Makes the object that says where a response comes from, and its label."""
         return {"line": self.number, "part": self.part, "source": self.source, "label": self.label}
 
 
 def read_labelled(
     stream: IO[bytes], name: str, tasks: Mapping[str, TaskConfig], only: str | None
 ) -> list[Labelled]:
-    """Every response of a file, in order.
+    """Reads every response of a file, in order.
 
     Args:
         stream: the file.
@@ -85,7 +85,7 @@ def read_labelled(
 
 
 def _rows(stream: IO[bytes], name: str) -> Iterator[tuple[int, bytes | Mapping[str, Any]]]:
-    """Rows with their numbers: lines as they are, the rest as objects."""
+    """Yields rows with their numbers: lines as they are, the rest as objects."""
     match Path(name).suffix:
         case ".parquet":
             rows = _parquet(stream, name)
@@ -130,7 +130,7 @@ def _parquet(stream: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
 def _labelled(
     number: int, row: Mapping[str, Any], tasks: Mapping[str, TaskConfig], only: str | None
 ) -> Iterator[Labelled]:
-    """A row's one response, or its two. Raises BadMessage."""
+    """Yields a row's one response, or its two. Raises BadMessage."""
     row = {
         key: value for key, value in row.items() if value is not None
     }  # parquet has every key in every row
@@ -160,7 +160,7 @@ def _response(row: Mapping[str, Any]) -> str:
 
 
 def _boxed(answer: str) -> str:
-    """A bare answer as a response gives it: most verifiers look at the last box alone."""
+    """Puts a bare answer into a box, as a response gives it: most verifiers look at the last box alone."""
     return answer if "\\boxed" in answer else f"\\boxed{{{answer}}}"
 
 
@@ -178,7 +178,7 @@ def _label(row: Mapping[str, Any]) -> float:
 def _routed(
     row: Mapping[str, Any], tasks: Mapping[str, TaskConfig], only: str | None
 ) -> tuple[str, str, dict[str, Any]]:
-    """The row's own type, the task that judges it, and the verification_info for that. Raises BadMessage.
+    """Returns the row's own type, the task that judges it, and the verification_info for that. Raises BadMessage.
 
     A row of a type that the one task does not take becomes one of the task's own type, with the same answer.
     """
@@ -198,5 +198,5 @@ def _own_type(task: TaskConfig, name: str) -> str:
 
 
 def _types(kind: str) -> Collection[str]:
-    """The types of rows that a kind of scorer takes, its own first; none for a custom one."""
+    """Returns the types of rows that a kind of scorer takes, its own first; none for a custom one."""
     return [row_type for row_type, its_kind in TASK_OF_TYPE.items() if its_kind == kind]

@@ -35,7 +35,7 @@ class CannotServe(Permanent):
 
 
 class RunCollector(Collector):
-    """What Prometheus asks for. Several may ask at once."""
+    """Looks at a run whenever Prometheus asks. Several may ask at once."""
 
     def __init__(self, client: redis.Redis, name: str) -> None:
         self._client = client
@@ -43,7 +43,7 @@ class RunCollector(Collector):
         self._is_away = False
 
     def collect(self) -> Iterator[Metric]:
-        """One look at the run, as metrics."""
+        """Looks at the run once. Yields what is seen as metrics."""
         now = self._look()
         for metric in METRICS:
             if now is None and metric.name != UP:
@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _port(text: str) -> int:
-    """0 to 65535."""
+    """Reads a port, 0 to 65535."""
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is no port")
     return int(text)

@@ -24,7 +24,7 @@ UP = "millrace_up"
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One name."""
+    """A metric's name, type, labels, meaning, and how to read it from a snapshot."""
 
     name: str  # as it is served
     kind: Literal["gauge", "counter"]
@@ -34,7 +34,7 @@ class Metric:
 
 
 def _one(read: Callable[[Snapshot], float | None]) -> Read:
-    """A metric without labels; no sample where it is not known."""
+    """Makes the reader of a metric without labels; it has no sample where the value is not known."""
 
     def samples(now: Snapshot) -> Iterator[Sample]:
         if (value := read(now)) is not None:
@@ -61,7 +61,7 @@ def _of_processes(role: str, sum_name: str) -> Read:
 
 
 def _split(role: str, prefix: str, parts: tuple[str, ...]) -> Read:
-    """A sum of each process in its parts, by what the label says."""
+    """Makes the reader of a sum of each process in its parts, by what the label says."""
 
     def samples(now: Snapshot) -> Iterator[Sample]:
         for process in now.processes:
@@ -103,7 +103,7 @@ def _jobs(now: Snapshot) -> Iterator[Sample]:
 
 
 def _works(role: str, does: str) -> list[Metric]:
-    """What every stage says of its processes."""
+    """Makes the metrics that every stage has of its processes."""
     return [
         Metric(
             f"millrace_{role}_alive_processes",

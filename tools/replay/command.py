@@ -40,10 +40,10 @@ class NothingToReplay(Permanent):
 
 
 class Replay:
-    """One policy that goes through the steps of a ledger."""
+    """Takes one policy through the steps of a ledger."""
 
     def __init__(self, run: Run, policy: DeepSpeedBackend, ledger: Ledger, scratch: Path) -> None:
-        """See `run_steps`. `scratch`: a folder for weights, removed by the caller."""
+        """Makes a policy ready for `run_steps`. `scratch`: a folder for weights, removed by the caller."""
         self._run = run
         self._policy = policy
         self._journal = run.folder / "journal"
@@ -62,7 +62,7 @@ class Replay:
         self.counts = {"ok": 0, "differs": 0, "not compared": 0, "missing": 0}
 
     def run_steps(self, steps: range) -> None:
-        """Train each of `steps` that can be trained, and say of each whether its weights are those of the run."""
+        """Trains each of `steps` that can be trained, and says of each whether its weights are those of the run."""
         for step in steps:
             try:
                 if self._at is None:
@@ -78,7 +78,7 @@ class Replay:
         self._say_other_ranks()
 
     def _seek(self, step: int) -> None:
-        """Bring the policy to version `step`, from the newest checkpoint that is not newer or from the beginning."""
+        """Brings the policy to version `step`, from the newest checkpoint that is not newer or from the beginning."""
         folder = self._checkpoints.newest_good(at_most=step, ledger=self._ledger)
         version = min(self._records) if folder is None else version_of(folder)
         gone = [k for k in range(version, step) if not self._has_payload(k)]
@@ -123,7 +123,7 @@ class Replay:
         self._at = step + 1
 
     def _say_other_ranks(self) -> None:
-        """Why weights may differ after a life that had another number of ranks: sums are rounded in another order."""
+        """Says why weights may differ after a life with another number of ranks: sums are rounded in another order."""
         if not self._ranks_then:
             return
         then = ", ".join(
@@ -137,7 +137,7 @@ class Replay:
         )
 
     def _verdict(self, version: int) -> tuple[str, str]:
-        """Whether the policy's weights are those that the run had at `version`, and what they are."""
+        """Tells whether the policy's weights are those that the run had at `version`, and what they are."""
         expected = self._recorded(version)
         now = weights_checksum(self._policy, self._scratch)
         if expected is None:
@@ -149,7 +149,7 @@ class Replay:
         )
 
     def _recorded(self, version: int) -> str | None:
-        """Checksum of a version: from the step that began with it, or from its file, if that is still there."""
+        """Returns the checksum of a version: from the step that began with it, or from its file, if it is still there."""
         if version in self._records:
             checksum: str = self._records[version]["weights"]
             return checksum
@@ -184,7 +184,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def counted(ranks: int) -> str:
-    """`1 rank`, `2 ranks`."""
+    """Writes a number of ranks: `1 rank`, `2 ranks`."""
     return f"{ranks} rank" + "s" * (ranks != 1)
 
 
@@ -202,7 +202,7 @@ def _steps(asked: range | None, ledger: Ledger, folder: Path) -> range:
 
 
 def _run_of(folder: Path, ledger: Ledger, step: int, ranks: int | None) -> Run:
-    """The run as it was when it made `step`: ranks, threads and partitioning are that life's."""
+    """Returns the run as it was when it made `step`: ranks, threads and partitioning are those of that life."""
     try:
         run = from_yaml((folder / "config.yaml").read_bytes(), str(folder / "config.yaml"))
     except OSError as error:

@@ -126,7 +126,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def task_of(config: ScorersConfig, name: str, option: str = "--scorer") -> TaskConfig:
-    """The task `name` of `config`, or a scorer of that type with its defaults. Raises ConfigError naming `option`."""
+    """Returns the task `name` of `config`, or a scorer of that type with its defaults. Raises ConfigError with `option`."""
     known = all_tasks().tasks | config.tasks
     if name not in known:
         raise ConfigError(
@@ -137,7 +137,7 @@ def task_of(config: ScorersConfig, name: str, option: str = "--scorer") -> TaskC
 
 
 class Rescorer:
-    """Groups through another scorer, in the order in which they come.
+    """Puts groups through another scorer, in the order in which they come.
 
     Args:
         config: what the task shares with others: sandbox, credit, retries.
@@ -154,7 +154,7 @@ class Rescorer:
     def rescored(
         self, groups: Iterator[tuple[int, ScoredGroup]]
     ) -> Iterator[tuple[int, ScoredGroup, list[Rescored]]]:
-        """Each group with its step and what the task's scorer says of it. Raises ScoringFailed."""
+        """Yields each group with its step and what the task's scorer says of it. Raises ScoringFailed."""
         waiting: deque[tuple[int, ScoredGroup, Future[list[Rescored]]]] = deque()
         while True:
             for step, group in islice(groups, self._ahead - len(waiting)):
@@ -168,11 +168,11 @@ class Rescorer:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        """End the processes; at once where the rest is not wanted."""
+        """Ends the processes, at once where the rest is not wanted."""
         self._workers.close(is_interrupted=error is not None)
 
     def _score(self, group: ScoredGroup, process: RowWorkerClient) -> list[Rescored]:
-        """Equal texts are judged once, as when the group was scored."""
+        """Scores a group's completions; equal texts are judged once, as when the group was scored."""
         lines = {
             completion.text: self._line(completion.text, group) for completion in group.rollout.completions
         }
@@ -190,7 +190,7 @@ class Rescorer:
         return json.dumps({TEXT_KEY: text, "task": self._name, "verification_info": info}).encode("ascii")
 
     def _rescored(self, result: Result, completion: Completion, prompt: Prompt) -> Rescored:
-        """The score with what the task's format and penalties make of it."""
+        """Makes the score that remains after the task's format and penalties."""
         if result["status"] == "error":
             return Rescored(score=None, error=result["reason"])
         score = Score(
@@ -207,7 +207,7 @@ class Rescorer:
 
 
 def _write(out: IO[str], step: int, group: ScoredGroup, rescored: Sequence[Rescored]) -> None:
-    """One line a completion."""
+    """Writes a line a completion."""
     for place, (old, paid, new) in enumerate(zip(group.scores, group.rewards, rescored, strict=True)):
         said = {"error": new.error} if new.score is None else {**score_json(new.score), "reward": new.reward}
         out.write(
@@ -225,7 +225,7 @@ def _write(out: IO[str], step: int, group: ScoredGroup, rescored: Sequence[Resco
 
 
 def _say(args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: Comparison) -> None:
-    """The result on standard output; what is missing from it on standard error, unless the JSON says it."""
+    """Writes the result on standard output; what is missing from it on standard error, unless the JSON says it."""
     if args.json:
         found = {
             "run": args.run,
@@ -253,7 +253,7 @@ def _say(args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: C
 
 
 def _why_nothing(args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: Comparison) -> str:
-    """The reason why there is no completion with a new score."""
+    """Says why there is no completion with a new score."""
     if not ledger.steps:
         return f"{args.run} has no step in its journal"
     if not reading.records:

@@ -36,7 +36,7 @@ class Rescored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One completion that the two scorings do not agree on."""
+    """A completion that the two scorings do not agree on."""
 
     size: float  # |new - old|; 1 where one of them is unscorable
     step: int
@@ -49,14 +49,14 @@ class Difference:
 
     @property
     def rank(self) -> tuple[float, int, str, int]:
-        """The larger, the more different; of equals the earlier one."""
+        """Returns how different the two are, the larger the more; of equals the earlier one ranks higher."""
         return (self.size, -self.step, self.group_id, -self.completion)
 
     def __lt__(self, other: Difference) -> bool:
         return self.rank < other.rank
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Makes the object that --json prints of a difference."""
         return {
             "step": self.step,
             "group": self.group_id,
@@ -69,7 +69,7 @@ class Difference:
 
 
 class Comparison:
-    """Everything that is counted.
+    """Counts what two scorings agree on.
 
     Args:
         samples: how many of the most different completions are kept.
@@ -95,7 +95,7 @@ class Comparison:
     def add(
         self, step: int, group: ScoredGroup, rescored: Sequence[Rescored], scale: Literal["none", "std"]
     ) -> None:
-        """Count one group.
+        """Counts one group.
 
         Args:
             step: that trained on it.
@@ -111,11 +111,11 @@ class Comparison:
             self._add_group(group, [new.reward for new in rescored], scale)
 
     def most_different(self) -> list[Difference]:
-        """The samples that differ most, the most different one first."""
+        """Returns the samples that differ most, the most different one first."""
         return sorted(self._most_different, reverse=True)
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for programs."""
+        """Makes one object of everything, for programs."""
         tables = {
             threshold: {old: {new: self._cells[threshold, old, new] for new in CLASSES} for old in CLASSES}
             for threshold in THRESHOLDS
@@ -144,7 +144,7 @@ class Comparison:
         }
 
     def lines(self) -> Iterable[str]:
-        """Everything, for people."""
+        """Writes everything for people."""
         yield (
             f"  {self.completions} completions: {self.completions - self.changed} with the same score, "
             f"{self.changed} with another one"
@@ -240,7 +240,7 @@ class Comparison:
 
 
 def score_json(score: Score) -> dict[str, Any]:
-    """A score as JSON."""
+    """Makes an object of a score."""
     return {
         "status": score.status.value,
         "value": score.value,
@@ -258,7 +258,7 @@ def _class_of(score: Score, threshold: float) -> str:
 
 
 def _signs(advantages: Sequence[float | None]) -> list[int]:
-    """Which way each completion is pushed: 1, -1, or 0 where it is not, also for want of a score."""
+    """Tells which way each completion is pushed: 1, -1, or 0 where it is not, also for want of a score."""
     return [
         0 if advantage is None or abs(advantage) < SAME_REWARD else 1 if advantage > 0 else -1
         for advantage in advantages

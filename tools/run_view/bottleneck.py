@@ -30,7 +30,7 @@ LEAST = 0.5  # utilisation below which nothing is near its limit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Generators, the scorers of some queues, or the learner."""
+    """The processes that do one kind of work: generators, the scorers of some queues, or the learner."""
 
     name: str
     workers: int  # that could work side by side; of the learner, its ranks
@@ -41,7 +41,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """The slots."""
+    """The slots of a run, as many as there are and as many as the next larger setting would give."""
 
     bound: int  # groups that may be out, at least 1
     raised: int  # and with the next larger setting; the same where none would change it
@@ -50,7 +50,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bottleneck:
-    """What the others wait for."""
+    """The stage, or the budget, that all others wait for."""
 
     name: str  # a stage's, or BUDGET
     utilisation: float
@@ -59,7 +59,7 @@ class Bottleneck:
 
 
 def find_bottleneck(stages: Sequence[Stage], budget: Budget | None) -> Bottleneck | None:
-    """The stage with the largest utilisation, or the budget; None where nothing is near its limit."""
+    """Finds the stage with the largest utilisation, or the budget; None where nothing is near its limit."""
     shares = {stage.name: stage.utilisation for stage in stages}
     in_hand = sum(stage.in_hand for stage in stages)
     if budget is not None:
@@ -85,12 +85,12 @@ def find_bottleneck(stages: Sequence[Stage], budget: Budget | None) -> Bottlenec
 
 
 def utilisation_of(budget: Budget, in_hand: float) -> float:
-    """Of the slots that can be worked on, the share that are."""
+    """Returns the share of the slots that are worked on, of those that can be worked on."""
     return min(1.0, in_hand / max(1.0, budget.bound - budget.kept))
 
 
 def _joined(stage: Stage) -> float:
-    """Throughput with one worker more, as a multiple."""
+    """Returns the throughput with one worker more, as a multiple of today's."""
     return 1 / (1 - stage.utilisation / (stage.workers + 1))
 
 

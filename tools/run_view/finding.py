@@ -31,7 +31,7 @@ WAITS_FOR = {"late": "older groups", "round": "an evaluation round", "operator":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BottleneckFinding:
-    """The one line, and the numbers in it."""
+    """What holds a run up, in one line, and the numbers in that line."""
 
     text: str
     bottleneck: str = NOTHING  # generators | scorers | learner | budget, or NOTHING
@@ -44,7 +44,7 @@ class BottleneckFinding:
 
 
 def verdict(before: Snapshot, now: Snapshot) -> tuple[BottleneckFinding, Flow]:
-    """What holds the run up now, and the flow that says so."""
+    """Finds what holds the run up now. Returns it with the flow that says so."""
     found = flow(before, now)
     if said := _plain(now):
         return BottleneckFinding(text=said), found
@@ -56,7 +56,7 @@ def verdict(before: Snapshot, now: Snapshot) -> tuple[BottleneckFinding, Flow]:
 
 
 def _plain(now: Snapshot) -> str:
-    """What needs no arithmetic; "" where the run goes on, with somebody for everything."""
+    """Says what needs no arithmetic; "" where the run goes on and every kind of work has a process."""
     if now.status != "running":
         ended = f"the run has ended: {now.status}" + (f", {now.reason}" if now.reason else "")
         return ended if now.status else "the run has not begun"
@@ -108,7 +108,7 @@ def _what(narrow: Bottleneck, works: Works | None, found: Flow, now: Snapshot) -
 
 
 def _short(rate: float) -> str:
-    """Two digits, or all before the point."""
+    """Writes a rate with two digits, or with all digits before the point."""
     return f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}"
 
 
@@ -123,7 +123,7 @@ def _knob(works: Works | None, now: Snapshot) -> dict[str, int]:
 
 
 def _rate(found: Flow) -> float:
-    """Groups a second through the run, as its busiest stage says."""
+    """Returns the groups a second that go through the run, as its busiest stage counts them."""
     return max(found.works, key=lambda works: works.utilisation).groups_a_second if found.works else 0.0
 
 
@@ -143,7 +143,7 @@ def _nothing_near(found: Flow, now: Snapshot) -> str:
 
 
 def over(looks: Sequence[Snapshot]) -> tuple[BottleneckFinding, Flow]:
-    """The verdict over some looks, the oldest first; of one alone, what it can tell."""
+    """Makes the finding over some looks, the oldest first; of a single look, what that look can tell."""
     if len(looks) > 1:
         return verdict(looks[0], looks[-1])
     now = looks[-1]

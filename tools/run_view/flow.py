@@ -25,7 +25,7 @@ Sums = Mapping[str, float]  # of a `WorkMeter`, or their change
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Works:
-    """The processes of one stage, together."""
+    """The processes of one stage, together: how much of their time they work, and what comes out of them."""
 
     stage: str  # GENERATORS | SCORERS | LEARNER
     queues: tuple[str, ...] = ()  # that these scorers serve, where others serve others
@@ -40,13 +40,13 @@ class Works:
 
     @property
     def name(self) -> str:
-        """For people and for `tools.run_view.bottleneck`."""
+        """The name of the stage, with the queues where other scorers serve others."""
         return f"{self.stage} of {','.join(self.queues)}" if self.queues else self.stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """A run between two looks."""
+    """What a run did between two looks."""
 
     seconds: float
     works: tuple[Works, ...]
@@ -54,20 +54,20 @@ class Flow:
     shares: Mapping[str, float]  # of its time that a process worked, by ROLE:ID
 
     def of(self, stage: str) -> Works | None:
-        """The first of that stage."""
+        """Returns the first entry of a stage; None where no process of that stage has begun."""
         return next((works for works in self.works if works.stage == stage), None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """One process between two looks."""
+    """A process, and what it did between two looks."""
 
     process: Process
     change: Sums
 
     @property
     def share(self) -> float:
-        """Of its time that it worked. One that has not been heard of since the first look does what it did then."""
+        """The share of its time that the process worked. A process not heard of since is taken to do as before."""
         if self.change["up_s"] <= 0:
             return 0.0 if self.process.sums.get("idle_s") else 1.0
         return min(1.0, self.change.get("busy_s", 0.0) / self.change["up_s"])
@@ -77,7 +77,7 @@ class _Member:
 
 
 def flow(before: Snapshot, now: Snapshot) -> Flow:
-    """What happened between two looks."""
+    """Returns what happened between two looks."""
     known = {(process.role, process.id): process.sums for process in before.processes}
     members = [
         _Member(process, _change(known.get((process.role, process.id), {}), process.sums))
@@ -98,7 +98,7 @@ def flow(before: Snapshot, now: Snapshot) -> Flow:
 
 
 def stages_of(found: Flow) -> list[Stage]:
-    """What `find_bottleneck` takes."""
+    """Returns the stages as `find_bottleneck` takes them."""
     return [
         Stage(
             name=works.name,
@@ -112,7 +112,7 @@ def stages_of(found: Flow) -> list[Stage]:
 
 
 def budget_of(found: Flow, now: Snapshot) -> Budget | None:
-    """What `find_bottleneck` takes of the slots; None where they are not known, or the last steps need no more."""
+    """Returns the slots as `find_bottleneck` takes them; None where they are unknown or the last steps need no more."""
     if now.run is None or not 0 < now.bound == now.run.budget:
         return None
     raised = now.run.model_copy(
@@ -126,7 +126,7 @@ def budget_of(found: Flow, now: Snapshot) -> Budget | None:
 
 
 def next_budget(run: Run) -> dict[str, int]:
-    """The settings that give room for one more step's groups: what holds the budget down, in the order to turn it."""
+    """Returns settings that give room for one more step's groups: what bounds the budget, in the order to turn it."""
     learner = run.learner
     most = (learner.max_lag + 1) * learner.groups_per_step
     more = {"learner.max_lag": learner.max_lag + 1} if run.budget == most else {}
@@ -138,7 +138,7 @@ def next_budget(run: Run) -> dict[str, int]:
 
 
 def _pools(members: Sequence[_Member]) -> list[tuple[tuple[str, ...], list[_Member]]]:
-    """Processes by the queues that they serve; without a name where all serve the same."""
+    """Sorts processes by the queues that they serve; the queues have no name where all processes serve the same."""
     kinds = sorted({member.process.queues for member in members})
     return [
         (queues if len(kinds) > 1 else (), [member for member in members if member.process.queues == queues])
@@ -147,7 +147,7 @@ def _pools(members: Sequence[_Member]) -> list[tuple[tuple[str, ...], list[_Memb
 
 
 def _change(before: Sums, now: Sums) -> Sums:
-    """What was added; all of it of a process that began anew under its name, as a container's does."""
+    """Returns what sums have gained; all of the sums where a process began anew under the same name."""
     is_same = now["up_s"] >= before.get("up_s", 0.0)
     return {name: value - (before.get(name, 0.0) if is_same else 0.0) for name, value in now.items()}
 
@@ -183,7 +183,7 @@ def _works(stage: str, pool: Sequence[_Member], now: Snapshot, queues: tuple[str
 
 
 def _each(pool: Sequence[_Member], unit: str) -> float:
-    """Seconds of work for one `unit`: of what was done between the looks, or since the processes began."""
+    """Returns seconds of work for one `unit`: between the looks, or since the processes began where none was done."""
     for sums in ([member.change for member in pool], [member.process.sums for member in pool]):
         if (number := sum(found.get(unit, 0.0) for found in sums)) > 0:
             return sum(found.get("busy_s", 0.0) for found in sums) / number
@@ -191,7 +191,7 @@ def _each(pool: Sequence[_Member], unit: str) -> float:
 
 
 def _ages(learners: Sequence[_Member]) -> dict[str, float]:
-    """Of what was trained between the looks, or since the learner began."""
+    """Returns where the time of trained groups went: between the looks, or since the learner began."""
     for sums in ([member.change for member in learners], [member.process.sums for member in learners]):
         if (groups := sum(found.get("groups", 0.0) for found in sums)) > 0:
             return {name: sum(found.get(f"age_{name}_s", 0.0) for found in sums) / groups for name in AGES}

@@ -57,7 +57,7 @@ class RunView:
 
 
 class RunFollower:
-    """The follower of the run `name`.
+    """Looks at the run `name`, and keeps the newest view of it.
 
     Args:
         url: of the run's Redis.
@@ -79,7 +79,7 @@ class RunFollower:
         self._client = client_of(url)
 
     def look(self) -> bool:
-        """Look once. False: Redis did not answer, and what was seen last stays."""
+        """Looks once. Returns False where Redis did not answer: what was seen last stays."""
         view = self._with_metrics(self.view)
         try:
             found = snapshot(self._client, view.name)
@@ -101,7 +101,7 @@ class RunFollower:
 
     @contextlib.contextmanager
     def keep_looking(self, every_s: float) -> Iterator[None]:
-        """Let a thread look every `every_s` seconds, for as long as this context lasts."""
+        """Lets a thread look every `every_s` seconds, for as long as this context lasts."""
         stop = threading.Event()
 
         def work() -> None:
@@ -117,7 +117,7 @@ class RunFollower:
             thread.join(timeout=5.0)
 
     def how_it_ended(self) -> str:
-        """`finished`, or another status with its reason; "" where the run has not ended, as far as is known here."""
+        """Returns `finished`, or another status with its reason; "" where no end of the run is known here."""
         found = self.view.snapshot
         if found is not None and not self.view.trouble:
             return _ending(found.status, found.reason)
@@ -125,11 +125,11 @@ class RunFollower:
         return _ending(str(status.get("status", "")), str(status.get("reason", "")))
 
     def close(self) -> None:
-        """Close the connections."""
+        """Closes the connections."""
         self._client.close()
 
     def _keep(self, found: Snapshot) -> None:
-        """Add a look, and let those go that are older than the window."""
+        """Adds a look, and drops those that are older than the window."""
         if self._looks and found.at < self._looks[-1].at:  # the clock was set back: looks can't be compared
             self._looks.clear()
         self._looks.append(found)
@@ -137,7 +137,7 @@ class RunFollower:
             self._looks.popleft()
 
     def _with_metrics(self, view: RunView) -> RunView:
-        """The view with what `metrics.jsonl` has gained since the last look."""
+        """Adds to the view what `metrics.jsonl` has gained since the last look."""
         for text in self._metrics.new_lines() if self._metrics is not None else ():
             with contextlib.suppress(ValueError):
                 view = _with_line(view, json.loads(text))
@@ -155,7 +155,7 @@ def client_of(url: str) -> redis.Redis:
 
 
 def completion_rates(before: Snapshot, now: Snapshot) -> dict[tuple[str, str], float]:
-    """Completions a second of each queue and scorer between two looks; none where no time has passed."""
+    """Returns the completions a second of each queue and scorer between two looks; none where no time has passed."""
     if now.at <= before.at:
         return {}
     known = {(stats.queue, stats.scorer): stats.completions for stats in before.scorers}
@@ -167,7 +167,7 @@ def completion_rates(before: Snapshot, now: Snapshot) -> dict[tuple[str, str], f
 
 
 def _with_line(view: RunView, line: Mapping[str, Any]) -> RunView:
-    """The view with one more line of `metrics.jsonl`."""
+    """Adds one more line of `metrics.jsonl` to the view."""
     if is_step(line):
         view = replace(view, last_step=line, rewards=(*view.rewards, float(line["reward_mean"])))
     return replace(view, pass_rates=(*view.pass_rates, *pass_rates_of([line])))

@@ -21,7 +21,7 @@ class LogTail:
         self._rest = b""
 
     def new_lines(self) -> list[str]:
-        """Whole lines since the last call; of a line that was overwritten by carriage returns its last state."""
+        """Returns the whole lines since the last call; where carriage returns overwrote a line, its last state."""
         try:
             with self.path.open("rb") as stream:
                 stream.seek(self._position)
@@ -34,7 +34,7 @@ class LogTail:
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """The last `count` lines of a log."""
+    """Returns the last `count` lines of a log; none where there is no log."""
     try:
         with path.open("rb") as stream:
             return [_last_state(line) for line in deque(stream, maxlen=count)]

@@ -71,7 +71,7 @@ def frame(body: RenderableType, title: str, name: str, subtitle: str | None = No
 
 
 def table(*columns: str, right: tuple[str, ...] = (), is_wide: bool = False) -> Table:
-    """A table without lines, whose cells are cut where there is no room.
+    """Makes a table without lines, whose cells are cut where there is no room.
 
     Args:
         columns: their headings.
@@ -91,15 +91,15 @@ def table(*columns: str, right: tuple[str, ...] = (), is_wide: bool = False) -> 
 
 
 def role_of(process: Process) -> Text:
-    """A process's role in its colour."""
+    """Returns a process's role in its colour."""
     return Text(process.role, ROLE_COLOURS.get(process.role, "white"))
 
 
 def policy_of(process: Process, now: Snapshot) -> str:
-    """The policy version that a process holds; "-" where it holds none."""
+    """Returns the policy version that a process holds; "-" where it holds none."""
     return str(max(0, now.version)) if process.role == "learner" else process.version or "-"
 
 
 def depth_bar(stream: str, depth: int, largest: int, width: int) -> Text:
-    """A bar for the depth of a stream, `width` characters long for the deepest one."""
+    """Makes a bar for the depth of a stream, `width` characters long for the deepest one."""
     return Text("■" * -(-width * depth // largest), STREAM_COLOURS[stream])

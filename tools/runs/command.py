@@ -51,7 +51,7 @@ def list_runs(runs_dir: Path) -> int:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether `folder` is a run's."""
+    """Tells whether `folder` is a run's."""
     return folder.is_dir() and any((folder / mark).exists() for mark in MARKS)
 
 
@@ -69,7 +69,7 @@ def _row(found: RunFolder) -> tuple[str, ...]:
 
 
 def _status(found: RunFolder) -> str:
-    """The learner's word; whether somebody is there to make it true is seen by the lock of `millrace up`."""
+    """Returns the learner's word, with a mark where the lock of `millrace up` says that no process keeps the word."""
     is_held = holder(found.path) is not None
     if found.status == "running":
         return "running" if is_held else "running?"  # elsewhere, or killed before it could say so

@@ -31,7 +31,7 @@ SAID = {
 
 
 class HasEnded(PipelineError):
-    """There is nobody to ask, and nobody will come."""
+    """The run has no learner to ask, and none will come."""
 
 
 WANTED = {"drain": DRAIN, "pause": PAUSE, "resume": GO_ON}
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> int:
-    """Ask, and wait up to `wait_s` seconds for the end of a run that is drained.
+    """Asks the learner, and waits up to `wait_s` seconds for the end of a run that is drained.
 
     Raises:
         HasEnded: the run is over, or there is none of that name.
@@ -80,12 +80,12 @@ def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> i
 
 
 def _is_there(link: RedisLink, keys: Keys) -> bool:
-    """Whether a run has begun, or begins: a learner that loads or replays has taken back what the last one said."""
+    """Tells whether a run has begun, or begins: a learner that loads has taken back what the last one said."""
     return is_known(link, keys) or has_learner(link, keys)
 
 
 def _wait(link: RedisLink, keys: Keys, wait_s: float, *, had_ended: bool) -> int:
-    """Wait for an end that comes after the request; `had_ended` before it is none."""
+    """Waits for an end that comes after the request; an end before it, `had_ended`, does not count."""
     deadline = time.monotonic() + wait_s
     while not (state := state_of(link, keys)).has_ended or (had_ended and asked(link, keys) == DRAIN):
         had_ended &= state.has_ended  # else the next learner has begun meanwhile

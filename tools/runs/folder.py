@@ -49,17 +49,17 @@ class RunFolder:
 
     @property
     def last_step(self) -> dict[str, Any]:
-        """The newest step's object of metrics.jsonl."""
+        """Returns the newest step's object of metrics.jsonl."""
         return self.metrics[-1] if self.metrics else {}
 
     @property
     def pass_rates(self) -> list[tuple[int, float]]:
-        """(policy version, held-out pass rate) of every evaluation, in order."""
+        """Returns (policy version, held-out pass rate) of every evaluation, in order."""
         return sorted(pass_rates_of(self.metrics))
 
 
 def read_run(path: Path) -> RunFolder:
-    """Read a run's folder; a file that is missing or half written counts as empty."""
+    """Reads a run's folder; a file that is missing or half written counts as empty."""
     try:
         status = json.loads((path / "status.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -77,7 +77,7 @@ def read_run(path: Path) -> RunFolder:
 
 
 def pass_rates_of(lines: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, float]]:
-    """(policy version, held-out pass rate) of each evaluation that these lines of `metrics.jsonl` bring."""
+    """Yields (policy version, held-out pass rate) of each evaluation that these lines of `metrics.jsonl` bring."""
     for line in lines:
         for result in line.get("evaluations", ()):
             if result["pass_rate"] is not None:
@@ -85,7 +85,7 @@ def pass_rates_of(lines: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, flo
 
 
 def free_name(run: Run) -> str:
-    """The name that `up` gives to `run`: its own, under which one that has begun goes on, or -2, -3 ... after it.
+    """Returns the name that `up` gives to `run`: its own, under which a run goes on, or -2, -3 ... after it.
 
     A number is added where a run of that name is finished.
 
@@ -105,7 +105,7 @@ def free_name(run: Run) -> str:
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold a run's folder as the one `millrace up` that runs it; the kernel lets go when this process ends.
+    """Holds a run's folder for the one `millrace up` that runs it; the kernel lets go when this process ends.
 
     Raises:
         RunTaken: another one holds it.
@@ -134,7 +134,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def holder(folder: Path) -> tuple[int, str] | None:
-    """Process id and host of the `millrace up` that runs this folder now; None where there is none."""
+    """Returns process id and host of the `millrace up` that runs this folder now; None where there is none."""
     try:
         with (folder / "up.lock").open(encoding="utf-8") as lock:
             try:
@@ -148,7 +148,7 @@ def holder(folder: Path) -> tuple[int, str] | None:
 
 
 def holder_text(folder: Path) -> str:
-    """`pid 12 on host`."""
+    """Writes the holder: `pid 12 on host`."""
     found = holder(folder)
     return f"pid {found[0]} on {found[1]}" if found else "just ended"
 

@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def redis_cli(name: str, runs_dir: Path, args: Sequence[str]) -> int:
-    """Run redis-cli with `args`, or its prompt without any.
+    """Runs redis-cli with `args`, or its prompt without any.
 
     Raises:
         WrongBroker: no Redis is known for that run, or it can't be started, or REDIS_URL is none.
@@ -56,7 +56,7 @@ def redis_cli(name: str, runs_dir: Path, args: Sequence[str]) -> int:
 
 
 def options_of(url: str) -> tuple[list[str], str]:
-    """What redis-cli needs to reach `url`, and the password, which is none of them."""
+    """Returns the options by which redis-cli reaches `url`, and the password, which is not among them."""
     parts = parse_url(url)
     if "path" in parts:
         options = ["-s", parts["path"]]

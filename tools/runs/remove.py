@@ -39,7 +39,7 @@ RQ_KINDS = ("queue", "wip", "finished", "failed", "deferred", "scheduled", "canc
 
 
 class NotRemoved(PipelineError):
-    """The run stays; the message says why."""
+    """Says why a run stays."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def remove(name: str, runs_dir: Path, *, is_sure: bool, is_forced: bool) -> int:
-    """Remove the run `name`. Returns 0, or 1 where the answer was no.
+    """Removes the run `name`. Returns 0, or 1 where the answer was no.
 
     Raises:
         NotRemoved: there is no such run, it is alive, or its Redis does not answer.
@@ -90,7 +90,7 @@ def remove(name: str, runs_dir: Path, *, is_sure: bool, is_forced: bool) -> int:
 
 
 def _client(folder: Path) -> redis.Redis | None:
-    """The Redis to clear. A private one that is stopped needs no clearing: its data lie in the folder."""
+    """Opens the Redis to clear. A private one that is stopped needs no clearing: its data lie in the folder."""
     external = redis_url()
     known = addresses.read(folder)
     url = external.get_secret_value() if external else known.url if known else None
@@ -129,7 +129,7 @@ def _delete(client: redis.Redis, keys: list[bytes]) -> None:
 
 
 def _living(client: redis.Redis | None, name: str, folder: Path) -> str:
-    """Who is alive, or "" where nobody is."""
+    """Says which process of the run is alive; "" where none is."""
     if holder(folder) is not None:
         return f"`millrace up` runs it ({holder_text(folder)})"
     if client is not None and (beats := keys_of(client, Keys(name).alive("learner", ""))):
@@ -138,7 +138,7 @@ def _living(client: redis.Redis | None, name: str, folder: Path) -> str:
 
 
 def _kill(folder: Path) -> None:
-    """Kill the `millrace up` that runs this folder, if one does; its processes die with it."""
+    """Kills the `millrace up` that runs this folder, if one does; its processes die with it."""
     found = holder(folder)
     if found is None:
         return

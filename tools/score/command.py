@@ -50,7 +50,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class Line(NamedTuple):
-    """One line of the input."""
+    """A line of the input."""
 
     number: int  # from 1, empty lines counted
     data: bytes | None  # None: too long
@@ -66,7 +66,7 @@ class Numbered(NamedTuple):
 
 
 def read_lines(stream: IO[bytes]) -> Iterator[Line]:
-    """Every line that is not empty; of one that is too long only its place."""
+    """Yields every line that is not empty; of a line that is too long only its place."""
     number = end = 0
     while data := stream.readline(MAX_LINE_BYTES + 1):
         number += 1
@@ -85,7 +85,7 @@ def read_lines(stream: IO[bytes]) -> Iterator[Line]:
 
 
 class Scoring:
-    """Lines to results, in order, by several processes.
+    """Turns lines into results, in order, by several processes.
 
     Args:
         config: the scorers; None: every scorer of this version.
@@ -101,25 +101,25 @@ class Scoring:
         self._results: queue.Queue[Numbered | Exception | None] = queue.Queue(WAITING_RESULTS)
 
     def start(self, stream: IO[bytes]) -> None:
-        """Begin to read."""
+        """Begins to read."""
         threading.Thread(target=self._read, args=(stream,), name="read", daemon=True).start()
 
     def next(self) -> tuple[Numbered, Result] | None:
-        """The result of the next line; None after the last one. Raises ScoringFailed, or OSError of the input."""
+        """Returns the result of the next line; None after the last one. Raises ScoringFailed, or the input's OSError."""
         item = self._results.get()
         if isinstance(item, Exception):
             raise item
         return None if item is None else (item, item.result.result())
 
     def finished(self) -> Iterator[tuple[Numbered, Result]]:
-        """Results of later lines that are there already; for one who does not wait for the others."""
+        """Yields the results of later lines that are there already, for a caller who does not wait for the others."""
         with suppress(queue.Empty):
             while isinstance(item := self._results.get_nowait(), Numbered):
                 if item.result.done() and not item.result.cancelled() and item.result.exception() is None:
                     yield item, item.result.result()
 
     def close(self, *, is_interrupted: bool) -> None:
-        """End the processes, at once where the rest is not wanted."""
+        """Ends the processes, at once where the rest is not wanted."""
         if self._judged is not None:
             self._judged.close(is_interrupted=is_interrupted)
         self._workers.close(is_interrupted=is_interrupted)
@@ -133,7 +133,7 @@ class Scoring:
             self._results.put(error)
 
     def _begun(self, data: bytes | None) -> Future[Result]:
-        """The result to come; waits while too many lines are held."""
+        """Begins a line, and waits while too many lines are held. Returns the result to come."""
         if data is not None and self._judged is not None and self._judged.takes(data):
             return self._judged.submit(data)
         self._room.acquire()
@@ -152,7 +152,7 @@ class Scoring:
 
 
 class Summary:
-    """What is said at the end."""
+    """Counts results, and says at the end what they were."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -162,7 +162,7 @@ class Summary:
         self._first_error = ""
 
     def count(self, result: Result) -> None:
-        """One more line."""
+        """Counts one more line."""
         self.statuses[result["status"]] += 1
         self._total += result["value"] or 0.0
         if result["scorer"]:
@@ -221,7 +221,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def score_file(source: str, out: Path | None, config: ScorersConfig | None, workers: int) -> int:
-    """Score every line of `source`, `-` being standard input. The exit code.
+    """Scores every line of `source`, `-` being standard input. Returns the exit code.
 
     Raises:
         ConfigError: the files can't be opened, or are one and the same.
@@ -250,7 +250,7 @@ def score_file(source: str, out: Path | None, config: ScorersConfig | None, work
 
 
 def open_input(source: str, out: Path | None, stack: ExitStack) -> IO[bytes]:
-    """Open `source`, `-` being standard input, until the stack ends. Raises ConfigError, also where `out` can't be."""
+    """Opens `source`, `-` being standard input, until the stack ends. Raises ConfigError, also where `out` can't be."""
     path = Path(source)
     if source != "-" and out is not None and out.exists() and path.exists() and out.samefile(path):
         raise ConfigError(f"--out {out} is the input itself")
@@ -265,7 +265,7 @@ def open_input(source: str, out: Path | None, stack: ExitStack) -> IO[bytes]:
 
 
 def _run(scoring: Scoring, stream: IO[bytes], target: IO[bytes], summary: Summary, *, shows_bar: bool) -> int:
-    """Write every result. A bar on the terminal says how far it is, unless results may go to the same terminal."""
+    """Writes every result. A bar on the terminal shows progress, unless results may go to the same terminal."""
     console = Console(stderr=True)
     columns = (
         TextColumn("scored"),

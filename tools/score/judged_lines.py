@@ -26,7 +26,7 @@ AHEAD: Final = 256  # lines that are held: more than most endpoints take at once
 
 
 def asks(task: TaskConfig) -> bool:
-    """Whether a task's rows are judged by a served model, whose address is known."""
+    """Tells whether a task's rows are judged by a served model, whose address is known."""
     sections = (task.scorer, *(part.scorer for part in task.extra_scorers.values()))
     return any(
         endpoint.urls for section in sections if (endpoint := getattr(section, "endpoint", None)) is not None
@@ -59,14 +59,14 @@ class JudgedLines:
         self._thread: threading.Thread | None = None
 
     def takes(self, data: bytes) -> bool:
-        """Whether the line is for a served model. One that is broken is not."""
+        """Tells whether the line is for a served model. A line that is broken is not."""
         with suppress(BadMessage):
             _, record = parse_line(data)
             return asks(self._config.tasks[route(record, self._config.tasks)[0]])
         return False
 
     def submit(self, data: bytes) -> Future[Result]:
-        """The line's result to come; waits while AHEAD of them are held. From one thread."""
+        """Returns the line's result to come; waits while AHEAD of them are held. For one thread alone."""
         self._room.acquire()
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="judged", daemon=True)
@@ -76,7 +76,7 @@ class JudgedLines:
         return line.result
 
     def close(self, *, is_interrupted: bool) -> None:
-        """End the process, at once where the rest is not wanted."""
+        """Ends the process, at once where the rest is not wanted."""
         if is_interrupted:
             self._stopped.set()
             self._process.stop()
@@ -86,7 +86,7 @@ class JudgedLines:
         self._process.close()
 
     def _work(self) -> None:
-        """Serve until `close`; what the process can't do is the failure of every line that is left."""
+        """Serves until `close`; what the process can't do is the failure of every line that is left."""
         while not self._is_over or self._begun or self._failed:
             try:
                 self._take()
@@ -99,7 +99,7 @@ class JudgedLines:
                 self._failed.clear()
 
     def _take(self) -> None:
-        """Begin all lines that are there; wait for one where there is nothing else to do."""
+        """Begins all lines that are there; waits for a line where there is nothing else to do."""
         with suppress(queue.Empty):
             while not self._is_over:
                 line = self._lines.get(block=not self._begun and not self._failed)
@@ -108,7 +108,7 @@ class JudgedLines:
                     self._begin(line)
 
     def _serve(self) -> None:
-        """Wait for the first line that was begun; where there is none, begin anew those that failed."""
+        """Waits for the first line that was begun; where there is none, begins anew those that failed."""
         if self._begun:
             line = self._begun[0]
             result = self._process.result(line.data)
@@ -136,7 +136,7 @@ def _has_failed(result: Result) -> bool:
 
 
 def _said(result: Result, tries: int) -> Result:
-    """The result with the tries that it took, where it was given up."""
+    """Returns the result with the tries that it took, where it was given up."""
     if not _has_failed(result):
         return result
     counts = {

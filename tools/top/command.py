@@ -84,7 +84,7 @@ def _once(follower: RunFollower, every_s: float, *, as_json: bool) -> int:
 
 
 def _follow(follower: RunFollower, every_s: float, *, as_json: bool) -> int:
-    """Until the run has ended."""
+    """Shows the run until it has ended."""
     with _as_lines(follower) if as_json else _on_screen(follower) as draw:
         while True:
             follower.look()
@@ -99,7 +99,7 @@ def _follow(follower: RunFollower, every_s: float, *, as_json: bool) -> int:
 
 @contextlib.contextmanager
 def _on_screen(follower: RunFollower) -> Iterator[Callable[[], None]]:
-    """A screen of its own, as a pager has; what it saw last is printed when it ends."""
+    """Opens a screen of its own, as a pager has; what the screen showed last is printed when it closes."""
     console = Console(highlight=False)
     try:
         with RunScreen(console, is_whole=True) as shown:
@@ -125,7 +125,7 @@ def _ending(follower: RunFollower) -> str:
 
 
 def _seconds(text: str) -> float:
-    """More than 0."""
+    """Reads a number of seconds above 0."""
     try:
         seconds = float(text)
     except ValueError:

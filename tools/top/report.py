@@ -20,7 +20,7 @@ DIGITS = 4
 
 
 def report(view: RunView) -> dict[str, Any]:
-    """Returns the object. After the first look that Redis answered."""
+    """Makes the object, after the first look that Redis answered."""
     now, flow = view.snapshot, view.flow
     if now is None:
         raise ValueError("nothing has been seen of the run")
@@ -63,7 +63,7 @@ def report(view: RunView) -> dict[str, Any]:
 
 
 def staleness(ages: Mapping[str, float]) -> dict[str, float] | None:
-    """Mean seconds of a trained group from its issue to its step, and their split; None before the first step."""
+    """Splits the mean seconds of a trained group from its issue to its step; None before the first step."""
     if not ages:
         return None
     queue = ages["prompts"] + ages["rollouts"] + ages["scored"]
@@ -79,7 +79,7 @@ def staleness(ages: Mapping[str, float]) -> dict[str, float] | None:
 
 
 def since_s(process: Process, now: Snapshot) -> float:
-    """For how long a process has done what it does, or waited."""
+    """Returns for how many seconds a process has done what it does, or waited."""
     return process.sums.get("idle_s") or (max(0.0, now.at - process.since) if process.since else 0.0)
 
 

@@ -30,7 +30,7 @@ NEARLY_ALL = 0.85  # utilisation from which a role is shown as busy
 
 
 def screen(view: RunView, console: Console, *, is_cut: bool) -> RenderableType:
-    """The whole of it, or, `is_cut`, as much as the console has lines for."""
+    """Draws the screen; where `is_cut`, as much of it as the console has lines for."""
     now, flow = view.snapshot, view.flow
     if now is None:
         text = f"redis has not answered for {view.silent_s:.0f} s: {mask(view.trouble)}"
@@ -64,7 +64,7 @@ def screen(view: RunView, console: Console, *, is_cut: bool) -> RenderableType:
 
 
 def _room(parts: Sequence[RenderableType], console: Console) -> int:
-    """Processes that there are lines for below `parts`."""
+    """Counts the processes that there are lines for below `parts`."""
     inside = console.options.update(width=max(1, console.width - 2 * FRAME), height=None)
     used = sum(len(console.render_lines(part, inside)) for part in parts)
     return console.height - FRAME - used - 2  # the table's heading, and how many are left out
@@ -80,7 +80,7 @@ def _subtitle(now: Snapshot, flow: Flow) -> str:
 
 
 def _roles(flow: Flow) -> RenderableType:
-    """`s each` is of a group; the learner's is of a step."""
+    """Draws the roles. `s each` is of a group; the learner's is of a step."""
     numbers = ("n", "busy", "groups/s", "s each", "tokens/s")
     made = table("role", *numbers, "waits", right=numbers, is_wide=True)
     for works in flow.works:
@@ -99,7 +99,7 @@ def _roles(flow: Flow) -> RenderableType:
 
 
 def _waits(works: Works) -> str:
-    """What for, most of its time first."""
+    """Says what a stage waits for, most of its time first."""
     return (
         ", ".join(
             f"{share:.0%} {what}"
@@ -182,7 +182,7 @@ def _processes(now: Snapshot, flow: Flow, room: int) -> RenderableType:
 
 
 def _some(found: list[Process], room: int) -> list[Process]:
-    """Of each role in turn, so that a hundred scorers hide no learner."""
+    """Chooses processes of each role in turn, so that a hundred scorers hide no learner."""
     by_role: dict[str, list[Process]] = {}
     for process in found:
         by_role.setdefault(process.role, []).append(process)
@@ -203,7 +203,7 @@ def _busy(share: float) -> Text:
 
 
 def _short(number: float) -> str:
-    """Three digits at most; "" for 0."""
+    """Writes a number with three digits at most; "" for 0."""
     if not number:
         return ""
     return f"{number:.0f}" if number >= 100 else f"{number:.3g}"

@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _sight(name: str, runs_dir: Path, group_id: str) -> Sight:
-    """What Redis says; raises a PipelineError where it can't be asked."""
+    """Looks at the group in Redis. Raises a PipelineError where Redis can't be asked."""
     with contextlib.ExitStack() as stack:
         url = stack.enter_context(server.ensure_readable(name, runs_dir))
         link = stack.enter_context(closing(RedisLink(url, outage_s=OUTAGE_S, key="")))
@@ -101,12 +101,12 @@ def _group_id(text: str) -> str:
 
 
 def as_json(story: Story) -> str:
-    """The story's fields as one JSON object, on a line."""
+    """Makes one JSON object of the story's fields, on a line."""
     return json.dumps(asdict(story)) + "\n"
 
 
 def show(story: Story, console: Console | None = None) -> None:
-    """Print the story."""
+    """Prints the story."""
     if console is None:
         console = Console(width=min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns), highlight=False)
     console.print(
@@ -140,7 +140,7 @@ def _what_it_is(story: Story) -> str:
 
 
 def _way(story: Story) -> Table:
-    """A line a stage."""
+    """Makes a table with a line a stage."""
     table = _table(
         ("at", "left"), ("after", "right"), ("took", "right"), ("stage", "left"), ("who, and what", "left")
     )
@@ -160,7 +160,7 @@ def _way(story: Story) -> Table:
 
 
 def _completions(story: Story) -> Table:
-    """A line a completion."""
+    """Makes a table with a line a completion."""
     cells: dict[tuple[str, str], Callable[[Mapping[str, Any]], str]] = {
         ("#", "right"): lambda row: str(row["completion"]),
         ("tokens", "right"): lambda row: str(row["tokens"]),
@@ -181,7 +181,7 @@ def _completions(story: Story) -> Table:
 
 
 def _score(row: Mapping[str, Any]) -> str:
-    """`math 0.5 (format 0, math 1): answer 3 equals 3`; a scorer that has no other part is named once."""
+    """Writes `math 0.5 (format 0, math 1): answer 3 equals 3`; a scorer without other parts is named once."""
     value = row["status"] if row["score"] is None else f"{row['score']:g}"
     is_alone = row["components"] == {row["scorer"]: row["score"]}
     parts = "" if is_alone else ", ".join(f"{name} {part:g}" for name, part in row["components"].items())

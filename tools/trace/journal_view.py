@@ -23,7 +23,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What is on the disk."""
+    """What the disk knows of a group."""
 
     folder: Path  # the journal's
     is_there: bool  # whether there is one
@@ -41,7 +41,7 @@ class Account:
 
 
 def read_account(folder: Path, group_id: str) -> Account:
-    """Read what there is in the run's `folder`."""
+    """Reads what there is in the run's `folder`."""
     journal = folder / "journal"
     if not journal.is_dir():
         return Account(folder=journal, is_there=False)
@@ -85,14 +85,14 @@ def _payload(
 
 
 def _family(ledger: Ledger, group_id: str) -> dict[str, Record | None]:
-    """The note that began a retry, and the one that begins the next."""
+    """Finds the note that began a retry, and the note that begins the next."""
     number = group_ids.retry_of(group_id)
     notes = {record["number"]: record for record in ledger.followed if record["kind"] == "retry"}
     return {"born": notes.get(number), "heir": notes.get(number + 1)}
 
 
 def _committed_at(folder: Path, record: Record | None) -> float:
-    """When the line of metrics.jsonl was written that comes right after a step's slots are free."""
+    """Finds when the line of metrics.jsonl was written that comes right after a step's slots are free."""
     if record is None or record["kind"] != "step":
         return 0.0
     line = next((line for line in reversed(read_metrics(folder)) if line["step"] == record["step"] + 1), None)

@@ -26,7 +26,7 @@ NOWHERE, RECORDED, LETTER = "nowhere", "recorded", "letter"  # states beside the
 
 
 class NoStory(Permanent):
-    """There is no such group, or nobody here knows of it; the message says which."""
+    """There is no such group, or nothing is known of it here; the message says which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Story:
 
 
 def tell(run: str, group_id: str, sight: Sight | None, no_redis: str, account: Account) -> Story:
-    """Put together what is known.
+    """Puts together what is known.
 
     Raises:
         NoStory: nothing is.
@@ -107,7 +107,7 @@ def _in_flight(run: str, group_id: str, sight: Sight, account: Account) -> Story
 
 
 def _read(entry: Entry) -> tuple[Message | None, list[str]]:
-    """The message of an entry, or why it can't be read."""
+    """Reads the message of an entry, or says why it can't be read."""
     try:
         match entry.stream:
             case "prompts":
@@ -215,7 +215,7 @@ def _of_round(record: Mapping[str, Any]) -> str:
 
 
 def _nowhere(run: str, group_id: str, sight: Sight, account: Account) -> Story:
-    """What has neither an entry nor an outcome: lost, or never issued."""
+    """Tells of a group that has neither an entry nor an outcome: it is lost, or was never issued."""
     if not sight.is_known:
         raise NoStory(
             f"group {group_id} has no outcome in a journal here, and this Redis knows nothing of run {run}; "
@@ -260,7 +260,7 @@ def _nowhere(run: str, group_id: str, sight: Sight, account: Account) -> Story:
 
 
 def _notes(run: str, group_id: str, sight: Sight | None, account: Account) -> list[str]:
-    """What else a person should know."""
+    """Says what else a person should know."""
     notes = []
     if account.born is not None:
         number = account.born["number"]
@@ -286,14 +286,14 @@ def _notes(run: str, group_id: str, sight: Sight | None, account: Account) -> li
 
 
 def _of_header(entry: Entry) -> dict[str, Any]:
-    """What an entry's header says, where its payload says nothing."""
+    """Returns what an entry's header says, where its payload says nothing."""
     return {"task": codec.text(entry.raw, "task", "?"), "floor": entry.floor, "issued_at": entry.issued_at}
 
 
 def completions_of(
     message: Message | None, advantages: Sequence[float | None] = ()
 ) -> list[Mapping[str, Any]]:
-    """One object a completion, with its scores where there are some."""
+    """Makes an object a completion, with its scores where there are some."""
     group = message if isinstance(message, ScoredGroup) else None
     rollout = group.rollout if group else message
     if not isinstance(rollout, SampledGroup):

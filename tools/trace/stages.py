@@ -34,7 +34,7 @@ class Stage:
 
 
 def done(facts: Facts) -> Iterator[Stage]:
-    """The stages that a group has behind it, by what its messages say: the last of them is work, and no wait."""
+    """Yields the stages that a group has behind it, by what its messages say: the last of them is work, and no wait."""
     issued = facts.get("issued_at") or None
     if "generator" not in facts:
         return
@@ -65,7 +65,7 @@ def done(facts: Facts) -> Iterator[Stage]:
 
 
 def under_way(facts: Facts, sight: Sight) -> Iterator[Stage]:
-    """The stages behind it and the one that it is in."""
+    """Yields the stages that a group has behind it, and the stage that it is in."""
     stages = list(done(_filled(facts, sight)))
     yield from stages
     since = (stages[-1].ended if stages else facts.get("issued_at")) or sight.arrived_at
@@ -88,18 +88,18 @@ def under_way(facts: Facts, sight: Sight) -> Iterator[Stage]:
 
 
 def wait(stage: str, began: float | None, ended: float | None, says: str) -> Stage:
-    """A stage in which a group lay in a stream."""
+    """Makes a stage in which a group lay in a stream."""
     seconds = max(0.0, ended - began) if began is not None and ended is not None else None
     return Stage(stage=stage, began=began, ended=ended, seconds=seconds, who="", says=says)
 
 
 def moment(stage: str, at: float | None, says: str) -> Stage:
-    """What takes no time."""
+    """Makes a stage that takes no time."""
     return Stage(stage=stage, began=at or None, ended=at or None, seconds=None, who="", says=says)
 
 
 def rewards_text(rewards: list[float | None]) -> str:
-    """The mean, and how many have none."""
+    """Writes the mean of rewards, and how many completions have none."""
     known = [reward for reward in rewards if reward is not None]
     if not known:
         return "no reward: none could be scored"
@@ -166,7 +166,7 @@ def _in_rollouts(sight: Sight, since: float) -> Iterator[Stage]:
 
 
 def _delivery(sight: Sight) -> str:
-    """How far a group is that no worker has taken."""
+    """Says how far a group is that no worker has taken."""
     if sight.lease is None:
         return "waits for a dispatcher"
     if sight.lease.consumer == NOBODY:
@@ -179,7 +179,7 @@ def _delivery(sight: Sight) -> str:
 
 
 def _tries(sight: Sight) -> Iterator[str]:
-    """Who has begun it before, how they ended, and what went wrong."""
+    """Yields which workers began the group before, how they ended, and what went wrong."""
     if sight.began:
         ends = sight.ends or {}
         before = ", ".join(f"{name} ({ends[name]})" if name in ends else name for name in sight.began[:-1])
@@ -189,7 +189,7 @@ def _tries(sight: Sight) -> Iterator[str]:
 
 
 def _began(beat: Mapping[str, str] | None, group_id: str) -> float | None:
-    """Since when a generator samples a group, by its heartbeat."""
+    """Returns since when a generator samples a group, by its heartbeat."""
     for word in (beat or {}).get("began", "").split():
         name, _, at = word.rpartition("@")
         if name == group_id:
@@ -198,7 +198,7 @@ def _began(beat: Mapping[str, str] | None, group_id: str) -> float | None:
 
 
 def _crew(sight: Sight, role: str) -> str:
-    """Who could take it, and what they do instead."""
+    """Says which processes could take the group, and what they do instead."""
     states = Counter(beat.get("state", "?") for beat in (sight.beats or {}).values())
     if not states:
         return f"no {role} is alive"
@@ -215,13 +215,13 @@ def _open(stage: str, began: float | None, sight: Sight, who: str, *says: str) -
 
 
 def _filled(facts: Facts, sight: Sight) -> Facts:
-    """The facts, with the time of its entry where the worker did not say when."""
+    """Returns the facts, with the time of the entry where the worker did not say when."""
     said = {"rollouts": "sampled_at", "scored": "scored_at"}.get(sight.stream)
     return {**facts, said: facts.get(said) or sight.arrived_at} if said else facts
 
 
 def _work(facts: Facts, ended_at: str, seconds: str) -> tuple[float | None, float | None]:
-    """When a piece of work began and ended."""
+    """Returns when a piece of work began and ended."""
     ended = facts[ended_at] or None
     return (ended - facts[seconds], ended) if ended else (None, None)
 

@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def up(run: Run, words: Sequence[str], *, dry_run: bool, plain: bool) -> int:
-    """Run `run`, which was loaded from `words` (`--config FILE key=value ...`).
+    """Runs `run`, which was loaded from `words` (`--config FILE key=value ...`).
 
     Raises:
         ConfigError: the configuration can't be used.
@@ -106,7 +106,7 @@ def up(run: Run, words: Sequence[str], *, dry_run: bool, plain: bool) -> int:
 
 
 def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: Company = _nobody) -> Outcome:
-    """Run `plan` on the run's Redis until it ends. Call it from the main thread, once: it listens to signals.
+    """Runs `plan` on the run's Redis until the run ends. For the main thread, once: it listens to signals.
 
     Args:
         company: who else watches, and may act; entered before the first process starts, left after the last has ended
@@ -143,14 +143,14 @@ def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: 
 
 
 def _forget(run: Run, url: str, stop: threading.Event) -> None:
-    """What the run's last learner has said, so that no role takes its configuration for that of this one."""
+    """Discards what the run's last learner has said: no role may take that learner's configuration for the new one."""
     with contextlib.closing(RedisLink(url, outage_s=run.broker.outage_s, stop=stop)) as link:
         forget(link, Keys(run.name))
         explain(link, Keys(run.name), "")
 
 
 class _Undertaker:
-    """Writes down in Redis how a role's process died: the letter of a group that it died of will say so."""
+    """Writes to Redis how a role's process died: the dead letter of a group that killed the process will say so."""
 
     def __init__(self, run: Run, url: str) -> None:
         self._keys = Keys(run.name)
@@ -169,7 +169,7 @@ class _Undertaker:
 
 
 class _Reason:
-    """Why a run ends whose learner is well: another role keeps failing. It goes into the run's status."""
+    """Keeps why a run ends though its learner is well: another role keeps failing. The run's status will say it."""
 
     def __init__(self, run: Run, url: str) -> None:
         self._run = run
@@ -178,7 +178,7 @@ class _Reason:
         self._text = ""
 
     def give(self, role: str, reason: str) -> None:
-        """Tell the learner, before it is sent a signal: its last words will say it."""
+        """Tells the learner the reason, before the learner is sent a signal: its last words will say it."""
         lines = [
             line.strip()[:REASON_CHARS]
             for line in last_lines(self._run.folder / "logs" / f"{role}.log", REASON_LINES)
@@ -191,7 +191,7 @@ class _Reason:
                 log.warning("reason_not_told reason=%r error=%s", self._text, error)
 
     def make_sure(self) -> None:
-        """Say it for a learner that was not there, or ended before it could say anything."""
+        """Writes the reason for a learner that was not there, or ended before it could say anything."""
         if not self._text:
             return
         try:
@@ -225,7 +225,7 @@ class _ToConsole(logging.Handler):
 
 @contextlib.contextmanager
 def _logging_to(console: RunConsole) -> Iterator[None]:
-    """What the tools themselves log goes where the roles' lines go."""
+    """Sends what the tools themselves log to the place of the roles' lines."""
     root = logging.getLogger()
     handler = _ToConsole(console)
     root.addHandler(handler)
@@ -237,7 +237,7 @@ def _logging_to(console: RunConsole) -> Iterator[None]:
 
 
 def _cut(supervisors: Sequence[Supervisor]) -> None:
-    """Before an end at once; the private Redis flushes and ends by itself."""
+    """Kills all processes before an end at once; the private Redis flushes and ends by itself."""
     for supervisor in supervisors:
         supervisor.kill()
     restore_terminal()
@@ -256,7 +256,7 @@ def _show(run: Run, plan: Sequence[Command]) -> None:
 
 
 def report(run: Run, outcome: Outcome, seconds: float) -> None:
-    """Say how it ended, and where everything is."""
+    """Says how the run ended, and where its files are."""
     found = read_run(run.folder)
     how = found.status or ("stopped" if outcome.reason == "stopped" else "failed")
     write = sys.stdout.write

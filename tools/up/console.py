@@ -38,14 +38,14 @@ LEVELS = {"WARNING": "yellow", "ERROR": "bold red", "CRITICAL": "bold red"}
 
 
 class RunConsole(Protocol):
-    """Where a run is shown."""
+    """The place where a run is shown."""
 
     def line(self, role: str, text: str) -> None:
-        """One line of a role's output."""
+        """Shows a line of a role's output."""
         ...
 
     def tick(self, view: RunView, running: int) -> None:
-        """How the run stands; called often."""
+        """Shows how the run stands; called often."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -56,7 +56,7 @@ class RunConsole(Protocol):
 
 
 class PlainConsole:
-    """For files, pipes and CI.
+    """Shows a run in a file, in a pipe or in CI.
 
     Args:
         stream: where it writes; None: standard output.
@@ -74,13 +74,13 @@ class PlainConsole:
         pass
 
     def line(self, role: str, text: str) -> None:
-        """Print it, prefixed, if it is one to show."""
+        """Prints a line behind its role, if the line is one to show."""
         if is_shown(role, text):
             self._stream.write(f"{role:<{ROLE_WIDTH}} | {text}\n")
             self._stream.flush()
 
     def tick(self, view: RunView, running: int) -> None:
-        """Print the progress line if it is due and says something new."""
+        """Prints the progress line if it is due and says something new."""
         if time.monotonic() - self._shown_at < PLAIN_EVERY_S:
             return
         text = progress_line(view, running)
@@ -90,7 +90,7 @@ class PlainConsole:
 
 
 class LiveConsole:
-    """For a terminal."""
+    """Shows a run on a terminal."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._started = time.monotonic()
@@ -108,19 +108,19 @@ class LiveConsole:
         _show_control_characters(True)
 
     def line(self, role: str, text: str) -> None:
-        """Print it above the table, if it is one to show."""
+        """Prints a line above the table, if the line is one to show."""
         if is_shown(role, text):
             self._console.print(_pretty(role, text), soft_wrap=True)
 
     def tick(self, view: RunView, running: int) -> None:
-        """Draw the table anew, if it is due."""
+        """Draws the table anew, if it is due."""
         if time.monotonic() - self._drawn_at >= LIVE_EVERY_S:
             self._drawn_at = time.monotonic()
             self._screen.draw(panel(view, running, self._drawn_at - self._started))
 
 
 def _show_control_characters(shown: bool) -> None:
-    """Whether the terminal echoes Ctrl-C as ^C, which would shift the table by a line."""
+    """Sets whether the terminal echoes Ctrl-C as ^C, which would shift the table by a line."""
     if sys.stdin.isatty():
         settings = termios.tcgetattr(sys.stdin)
         settings[3] = settings[3] | termios.ECHOCTL if shown else settings[3] & ~termios.ECHOCTL
@@ -128,20 +128,20 @@ def _show_control_characters(shown: bool) -> None:
 
 
 def restore_terminal() -> None:
-    """What `LiveConsole` does at its end, for a process that ends without one: the cursor, and the echo of Ctrl-C."""
+    """Brings cursor and echo back, as `LiveConsole` does at its end, for a process that ends without that end."""
     if sys.stdout.isatty():
         os.write(sys.stdout.fileno(), SHOW_CURSOR)
         _show_control_characters(True)
 
 
 def is_shown(role: str, text: str) -> bool:
-    """Whether a line goes to the console, or only to its log."""
+    """Tells whether a line goes to the console, or only to its log."""
     found = LOG_LINE.match(text)
     return role in {"learner", "up"} or (found is not None and found["level"] in LEVELS)
 
 
 def _pretty(role: str, text: str) -> Text:
-    """A line for a terminal: what the prefix says already is left out, and alarms are coloured."""
+    """Makes a line for a terminal: what the prefix says already is left out, and alarms are coloured."""
     prefix = ((f"{role:<{ROLE_WIDTH}} ", ROLE_COLOURS.get(role.partition("-")[0], "white")), ("│ ", "dim"))
     if (found := LOG_LINE.match(text)) is None:
         return Text.assemble(*prefix, text)
@@ -157,7 +157,7 @@ def _pretty(role: str, text: str) -> Text:
 
 
 def progress_line(view: RunView, running: int) -> str:
-    """How the run stands, as key=value."""
+    """Says how the run stands, as key=value."""
     found = view.snapshot
     if found is None or not found.steps:
         return f"starting processes={running}"
@@ -192,7 +192,7 @@ def progress_line(view: RunView, running: int) -> str:
 
 
 def panel(view: RunView, running: int, seconds: float) -> RenderableType:
-    """The table at the bottom of the terminal."""
+    """Draws the table at the bottom of the terminal."""
     found = view.snapshot
     clock = f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
     if found is None or not found.steps:
@@ -291,13 +291,13 @@ def _scorers(view: RunView, found: Snapshot) -> RenderableType:
 
 
 def _troubles(stats: ScorerStats) -> str:
-    """What went wrong, in words; "" where nothing did."""
+    """Says in words what went wrong; "" where nothing did."""
     counts = {"unscorable": stats.unscorable, "over their limits": stats.over_limit, "retries": stats.retries}
     return ", ".join(f"{number} {what}" for what, number in {**counts, **stats.failures}.items() if number)
 
 
 def sparkline(values: Sequence[float], width: int = 20) -> str:
-    """The last values as bars between the lowest and the highest of them."""
+    """Draws the last values as bars between the lowest and the highest of them."""
     shown = values[-width:]
     low, high = min(shown), max(shown)
     return "".join(

@@ -15,18 +15,18 @@ import psutil
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process at one moment."""
+    """A process of this machine at one moment."""
 
     pid: int
     parent: int
     words: tuple[str, ...]  # of its command line; none for a zombie
 
     def has_words(self, *words: str) -> bool:
-        """Whether its command line holds these words, in this order, beside each other."""
+        """Tells whether the command line holds these words, in this order, beside each other."""
         return any(self.words[start : start + len(words)] == words for start in range(len(self.words)))
 
     def kill(self, number: int) -> bool:
-        """Send it a signal. False: it has ended."""
+        """Sends the process a signal. Returns False where the process has ended."""
         try:
             os.kill(self.pid, number)
         except ProcessLookupError:
@@ -35,7 +35,7 @@ class Process:
 
 
 def below(pid: int) -> list[Process]:
-    """Every living descendant of a process, parents before their children; none where the process has ended."""
+    """Returns every living descendant of a process, parents first; none where the process has ended."""
     found = []
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(pid).children(recursive=True):

@@ -47,7 +47,7 @@ class RedisKeeper:
 
     @property
     def is_private(self) -> bool:
-        """Whether the server is this run's alone, on this machine."""
+        """Tells whether the server is this run's alone, on this machine."""
         return self._server is not None
 
     def forgive(self, away_s: float = 0.0) -> None:

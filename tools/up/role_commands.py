@@ -18,7 +18,7 @@ from config.run import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One process of a run."""
+    """The command of one process of a run, and the GPUs that the process sees."""
 
     role: str  # learner, generator-0, scorers-0: the name of its log
     args: tuple[str, ...]
@@ -28,7 +28,7 @@ class Command:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What it needs beside its parent's environment. Unbuffered, so that its lines are seen as they come."""
+        """Returns the variables beside the parent's. Output is unbuffered, so that lines are seen as they come."""
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, self.gpus))} if self.gpus else {}
         return {"PYTHONUNBUFFERED": "1", **visible}
 
@@ -38,7 +38,7 @@ class Command:
 
 
 def commands(run: Run, words: Sequence[str]) -> list[Command]:
-    """The processes of `run`, which was loaded from `words` (`--config FILE key=value ...`).
+    """Returns the commands of `run`, which was loaded from `words` (`--config FILE key=value ...`).
 
     Raises:
         ConfigError: an engine needs more GPUs than are handed out.
@@ -63,7 +63,7 @@ def commands(run: Run, words: Sequence[str]) -> list[Command]:
 
 
 def _gpus_of_generator(run: Run, index: int) -> tuple[int, ...]:
-    """`tensor_parallel` GPUs of the list, going round it; two generators share where it is too short for all."""
+    """Takes `tensor_parallel` GPUs of the list, going round it; generators share GPUs where the list is too short."""
     gpus = run.generators.gpus
     if not gpus:
         return ()

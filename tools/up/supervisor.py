@@ -37,7 +37,7 @@ GRACE_S = 20.0  # more than a generator or the pool of scorers takes to end or h
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How the run ended."""
+    """How a run ended, and whose log explains it."""
 
     code: int  # 0 done, 1 failed, 128 + signal where the learner was told to end by one
     reason: str  # for people; "" where all went well
@@ -58,7 +58,7 @@ class RoleProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process has not ended."""
+        """Tells whether the process has started and not ended."""
         return self.process is not None and not processes.has_ended(self.process)
 
 
@@ -103,11 +103,11 @@ class Supervisor:
 
     @property
     def running(self) -> int:
-        """Processes that run now."""
+        """Counts the processes that run now."""
         return sum(role_process.is_running for role_process in self.role_processes)
 
     def pids(self) -> dict[str, int]:
-        """The processes that run now, by role."""
+        """Returns the ids of the processes that run now, by role."""
         return {
             role_process.command.role: role_process.process.pid
             for role_process in self.role_processes
